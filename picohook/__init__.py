@@ -1,0 +1,139 @@
+"""picohook: a host for agent hooks, and a supervisor for the processes they are.
+
+The public names are imported when they are first used, so that a program pays for what it takes.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "AbortTurn": "decisions",
+    "AbortTurnError": "errors",
+    "Approve": "decisions",
+    "BlockingHost": "blocking",
+    "ConfigError": "errors",
+    "Continue": "decisions",
+    "Decision": "decisions",
+    "Deny": "decisions",
+    "EncodeError": "errors",
+    "Event": "events",
+    "FunctionHook": "hooks.function",
+    "HandshakeError": "errors",
+    "HardAbort": "decisions",
+    "HardAbortError": "errors",
+    "Hook": "hooks.base",
+    "HookCrashedError": "errors",
+    "HookError": "errors",
+    "HookRefusedError": "errors",
+    "HookReplyError": "errors",
+    "HookSpec": "spec",
+    "HookStatus": "hooks.base",
+    "HookTimeoutError": "errors",
+    "Host": "host",
+    "HostStatus": "host",
+    "LLMRequest": "models",
+    "LLMResponse": "models",
+    "LocalProtocolError": "errors",
+    "Meta": "models",
+    "Modify": "decisions",
+    "Notes": "decisions",
+    "OnFailure": "spec",
+    "Outcome": "decisions",
+    "Pause": "decisions",
+    "PausedError": "errors",
+    "PicohookError": "errors",
+    "Problem": "errors",
+    "ProcessHook": "hooks.process",
+    "ProtocolError": "errors",
+    "Question": "hooks.base",
+    "RemoteProtocolError": "errors",
+    "Respond": "decisions",
+    "RespondRule": "spec",
+    "RestartPolicy": "spec",
+    "Retry": "decisions",
+    "RetryLimitError": "errors",
+    "Stage": "stages",
+    "Timeouts": "spec",
+    "ToolCall": "models",
+    "ToolResult": "models",
+    "ToolReturn": "models",
+    "TrailEntry": "decisions",
+    "TrustError": "errors",
+}
+
+__all__ = sorted(_HOME)  # noqa: PLE0605 - one table says where each name lives; a test holds it to the imports below
+
+if TYPE_CHECKING:
+    from .blocking import BlockingHost as BlockingHost
+    from .decisions import (
+        AbortTurn as AbortTurn,
+        Approve as Approve,
+        Continue as Continue,
+        Decision as Decision,
+        Deny as Deny,
+        HardAbort as HardAbort,
+        Modify as Modify,
+        Notes as Notes,
+        Outcome as Outcome,
+        Pause as Pause,
+        Respond as Respond,
+        Retry as Retry,
+        TrailEntry as TrailEntry,
+    )
+    from .errors import (
+        AbortTurnError as AbortTurnError,
+        ConfigError as ConfigError,
+        EncodeError as EncodeError,
+        HandshakeError as HandshakeError,
+        HardAbortError as HardAbortError,
+        HookCrashedError as HookCrashedError,
+        HookError as HookError,
+        HookRefusedError as HookRefusedError,
+        HookReplyError as HookReplyError,
+        HookTimeoutError as HookTimeoutError,
+        LocalProtocolError as LocalProtocolError,
+        PausedError as PausedError,
+        PicohookError as PicohookError,
+        Problem as Problem,
+        ProtocolError as ProtocolError,
+        RemoteProtocolError as RemoteProtocolError,
+        RetryLimitError as RetryLimitError,
+        TrustError as TrustError,
+    )
+    from .events import Event as Event
+    from .hooks.base import Hook as Hook, HookStatus as HookStatus, Question as Question
+    from .hooks.function import FunctionHook as FunctionHook
+    from .hooks.process import ProcessHook as ProcessHook
+    from .host import Host as Host, HostStatus as HostStatus
+    from .models import (
+        LLMRequest as LLMRequest,
+        LLMResponse as LLMResponse,
+        Meta as Meta,
+        ToolCall as ToolCall,
+        ToolResult as ToolResult,
+        ToolReturn as ToolReturn,
+    )
+    from .spec import (
+        HookSpec as HookSpec,
+        OnFailure as OnFailure,
+        RespondRule as RespondRule,
+        RestartPolicy as RestartPolicy,
+        Timeouts as Timeouts,
+    )
+    from .stages import Stage as Stage
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

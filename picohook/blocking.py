@@ -1,0 +1,121 @@
+"""The host for synchronous programs: the same object, on an event loop of its own in a thread of its own."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from anyio.from_thread import start_blocking_portal
+
+from .errors import PicohookError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from anyio.from_thread import BlockingPortal
+
+    from .decisions import Outcome
+    from .hooks.base import Hook
+    from .host import Host, HostStatus
+    from .models import LLMRequest, LLMResponse, Meta, ToolCall, ToolResult, ToolReturn
+    from .spec import HookSpec
+
+
+class BlockingHost:
+    """`Host`, without `await`. Any thread may call it; calls of several threads run at the same time."""
+
+    def __init__(
+        self,
+        kind: type[Host],
+        source: str | os.PathLike[str] | Iterable[Hook | HookSpec],
+        settings: Mapping[str, Any],
+    ) -> None:
+        if isinstance(source, str | os.PathLike):
+            self._host = kind.from_config(source, **settings)
+        else:
+            self._host = kind(source, **settings)
+        self._stack = ExitStack()
+        self._portal: BlockingPortal | None = None
+
+    def __enter__(self) -> Self:
+        if self._portal is not None:
+            raise PicohookError("a host is entered once: make another one")
+        with ExitStack() as stack:
+            self._portal = stack.enter_context(start_blocking_portal())
+            stack.enter_context(self._portal.wrap_async_context_manager(self._host))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        if self._portal is None:
+            raise PicohookError("the host is not running: use it inside `with`")
+        return self._portal.call(function, *arguments)
+
+    def before_llm(self, request: LLMRequest | Mapping[str, Any]) -> Outcome[LLMRequest]:
+        """See `Host.before_llm`."""
+        return self._call(self._host.before_llm, request)  # type: ignore[no-any-return]
+
+    def after_llm(self, response: LLMResponse | Mapping[str, Any]) -> Outcome[LLMResponse]:
+        """See `Host.after_llm`."""
+        return self._call(self._host.after_llm, response)  # type: ignore[no-any-return]
+
+    def before_tool(self, call: ToolCall | Mapping[str, Any]) -> Outcome[ToolCall]:
+        """See `Host.before_tool`."""
+        return self._call(self._host.before_tool, call)  # type: ignore[no-any-return]
+
+    def approve_tool(self, call: ToolCall | Mapping[str, Any]) -> Outcome[ToolCall]:
+        """See `Host.approve_tool`."""
+        return self._call(self._host.approve_tool, call)  # type: ignore[no-any-return]
+
+    def after_tool(self, returned: ToolReturn | Mapping[str, Any]) -> Outcome[ToolReturn]:
+        """See `Host.after_tool`."""
+        return self._call(self._host.after_tool, returned)  # type: ignore[no-any-return]
+
+    def run_tool(self, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
+        """See `Host.run_tool`. The tool runs in a worker thread, so that hooks are served while it blocks."""
+        return self._call(self._host.run_tool, call, _in_thread(execute))  # type: ignore[no-any-return]
+
+    def run_llm(self, request: LLMRequest | Mapping[str, Any], complete: Callable[[LLMRequest], Any]) -> LLMResponse:
+        """See `Host.run_llm`. The model is asked in a worker thread."""
+        return self._call(self._host.run_llm, request, _in_thread(complete))  # type: ignore[no-any-return]
+
+    def emit(self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None) -> None:
+        """See `Host.emit`."""
+        self._call(lambda: self._host.emit(kind, payload, meta=meta))
+
+    def mount(self, hook: Hook | HookSpec) -> None:
+        """See `Host.mount`."""
+        self._call(self._host.mount, hook)
+
+    def unmount(self, name: str) -> None:
+        """See `Host.unmount`."""
+        self._call(self._host.unmount, name)
+
+    def reset(self, name: str) -> None:
+        """See `Host.reset`."""
+        self._call(self._host.reset, name)
+
+    def restart(self, name: str) -> None:
+        """See `Host.restart`."""
+        self._call(self._host.restart, name)
+
+    def status(self) -> HostStatus:
+        """See `Host.status`."""
+        return self._call(self._host.status)  # type: ignore[no-any-return]
+
+
+def _in_thread(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    from anyio.to_thread import run_sync  # noqa: PLC0415 - only where a function is given
+
+    async def call(argument: Any) -> Any:
+        return await run_sync(function, argument)
+
+    return call

@@ -1,0 +1,56 @@
+"""Reads a file that decides which programs run: only if nobody else could have written it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .problems import Problems
+
+
+def read(path: Path, problems: Problems) -> bytes:
+    """The bytes of the file. What is checked and what is read is one open file: nothing is swapped in between."""
+    try:
+        # Without O_NONBLOCK, opening a named pipe would wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                problems.fail("", "is not a regular file")
+            _refuse_strangers(status, problems)
+            return file.read()
+    except FileNotFoundError:
+        problems.fail("", "there is no such file")
+    except IsADirectoryError:
+        problems.fail("", "is a directory, not a file")
+    except OSError as error:
+        problems.fail("", f"cannot be read: {error.strerror}")
+    except ValueError:
+        problems.fail("", "cannot be read: its name holds a NUL character")
+
+
+def _refuse_strangers(status: os.stat_result, problems: Problems) -> None:
+    user = os.geteuid()
+    if status.st_uid not in {user, 0}:
+        problems.add("", f"belongs to another user (uid {status.st_uid}), who could make it run anything", "chown it")
+    if status.st_mode & stat.S_IWOTH:
+        problems.add("", "can be written by everyone, who could make it run anything", "chmod o-w")
+    elif status.st_mode & stat.S_IWGRP and not any(_is_private(status.st_gid, uid) for uid in (user, 0)):
+        problems.add("", f"can be written by a whole group (gid {status.st_gid})", "chmod g-w")
+    problems.check()
+
+
+def _is_private(group: int, user: int) -> bool:
+    """Whether this is the group of that user alone, as under umask 002: of the same name, and nobody else is in it."""
+    import grp  # noqa: PLC0415 - hardly ever asked
+    import pwd  # noqa: PLC0415
+
+    try:
+        owner, members = pwd.getpwuid(user), grp.getgrgid(group)
+    except KeyError:
+        return False
+    return owner.pw_gid == group and members.gr_name == owner.pw_name and set(members.gr_mem) <= {owner.pw_name}

@@ -1,0 +1,88 @@
+"""What both formats share: what a file comes to, and the checks on one hook that its types cannot make."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+from .. import wire
+from ..spec import StageName
+from ..text import escape
+from .problems import meant, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ..spec import HookSpec, Timeouts
+    from .problems import KeyPath, Problems
+
+STAGES: tuple[str, ...] = get_args(StageName)
+KINDS = frozenset(wire.EVENT_KINDS) | frozenset(wire.RUNTIME_KINDS) | wire.EVERY_KIND
+
+_NOTHING: tuple[Any, ...] = (None, [], "")
+
+# What makes a loader or an interpreter run code of somebody else's choice before the hook's own first line.
+_LOADERS = frozenset(
+    """
+    PATH IFS ENV BASH_ENV SHELLOPTS BASHOPTS PS4 PROMPT_COMMAND ZDOTDIR GCONV_PATH LOCPATH OPENSSL_CONF OPENSSL_MODULES
+    PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE PYTHONBREAKPOINT PYTHONWARNINGS PYTHONPLATLIBDIR
+    PYTHONEXECUTABLE PYTHONPYCACHEPREFIX NODE_OPTIONS NODE_PATH PERL5LIB PERLLIB PERL5OPT PERL5DB
+    RUBYOPT RUBYLIB GEM_HOME GEM_PATH BUNDLE_GEMFILE LUA_INIT LUA_PATH LUA_CPATH PHPRC PHP_INI_SCAN_DIR R_PROFILE
+    CLASSPATH JAVA_TOOL_OPTIONS JDK_JAVA_OPTIONS _JAVA_OPTIONS DOTNET_STARTUP_HOOKS CORECLR_PROFILER_PATH ERL_FLAGS
+    """.split()  # noqa: SIM905 - fifty lines otherwise
+)
+_LOADER_PREFIXES = ("LD_", "DYLD_", "BASH_FUNC_", "LUA_INIT_", "LUA_PATH_", "LUA_CPATH_")
+
+
+class Contents(NamedTuple):
+    """What a file comes to."""
+
+    hooks: tuple[HookSpec, ...]
+    timeouts: Timeouts
+    enabled: bool = True
+    warnings: tuple[str, ...] = ()
+
+
+def check_name(name: str, problems: Problems, at: KeyPath) -> None:
+    """A hook's name is shown everywhere."""
+    if not name.strip() or escape(name) != name:
+        problems.add(at, f"{quoted(name)} cannot be a hook's name", "give it one that can be read and shown")
+
+
+def check_given(table: Mapping[str, Any], problems: Problems, at: KeyPath, *, stages: str = "stages") -> None:
+    """A hook has something to run, and something to run it for."""
+    if table.get("command") in _NOTHING:
+        problems.add(at, "has no command", 'such as command = ["python3", "hook.py"]')
+    if table.get("observe") in _NOTHING and table.get(stages) in _NOTHING:
+        problems.add(at, f"is never asked and never told: it has neither {stages} nor observe", meant(None, STAGES))
+
+
+def check_observe(kinds: Any, problems: Problems, at: KeyPath, *, also: tuple[str, ...] = ()) -> None:
+    """Every event kind exists, or starts like one that does elsewhere."""
+    for index, kind in enumerate(kinds if isinstance(kinds, list) else ()):
+        if isinstance(kind, str) and kind not in KINDS and not kind.startswith(also):
+            known = wire.RUNTIME_KINDS if "." in kind else wire.EVENT_KINDS
+            problems.add((*at, index), f"{quoted(kind)} is not an event kind", meant(kind, known))
+
+
+def check_env(env: Any, problems: Problems, at: KeyPath, *, found: bool) -> None:
+    """The names can be names; and those of a config that was only found lead no loader astray."""
+    for name, value in _texts(env):
+        if not name or "=" in name or "\0" in name + value:
+            problems.add((*at, name), "cannot be in an environment: an empty name, a = in it, or a NUL character")
+        elif found and (name in _LOADERS or name.startswith(_LOADER_PREFIXES)):
+            problems.add(
+                (*at, name),
+                "is not for a config found in a directory to set: it decides what code a program loads",
+                "name the config: --config FILE",
+            )
+
+
+def check_dir(directory: Any, problems: Problems, at: KeyPath) -> None:
+    """It can be a path."""
+    if isinstance(directory, str) and "\0" in directory:
+        problems.add(at, "holds a NUL character")
+
+
+def _texts(env: Any) -> Iterator[tuple[str, str]]:
+    for name, value in env.items() if isinstance(env, dict) else ():
+        yield name, value if isinstance(value, str) else ""

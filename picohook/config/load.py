@@ -1,0 +1,82 @@
+"""One file, from its path to hooks that can be started."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from ..errors import ConfigError, Problem
+from ..text import escape
+from .problems import Problems
+
+if TYPE_CHECKING:
+    from ..spec import HookSpec, Timeouts
+
+NAMES = ("picohook.toml", "picohook.yaml", "picohook.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What a configuration file says."""
+
+    path: Path
+    """The file, absolute, in its real directory."""
+    dialect: Literal["native", "picoclaw"]
+    hooks: tuple[HookSpec, ...]
+    """The enabled ones, in the order of the file, with `defaults` folded in and an absolute `dir`."""
+    timeouts: Timeouts
+    """For what a hook does not set itself."""
+    digest: str
+    """SHA-256 of the bytes that this was read from."""
+    found: bool = False
+    """It was found by looking, not named by anybody: it needs trust."""
+    enabled: bool = True
+    """False where PicoClaw's `hooks.enabled` is: then there are no hooks."""
+    warnings: tuple[str, ...] = ()
+
+
+def find(directory: str | os.PathLike[str]) -> Path | None:
+    """The configuration in this directory, if there is one."""
+    present = [path for name in NAMES if os.path.lexists(path := Path(directory) / name)]
+    if len(present) > 1:
+        names = " and ".join(path.name for path in present)
+        raise ConfigError([Problem(escape(str(directory)), "", f"has {names}", "keep one of them")])
+    return present[0] if present else None
+
+
+def load(path: str | os.PathLike[str], *, found: bool = False) -> Config:
+    """Read a configuration. `ConfigError` lists everything that is wrong with it; nothing is started.
+
+    `found` says that nobody named the file: then less is allowed in it, and its hooks need `require_trust` first.
+    """
+    from . import files, native, picoclaw, syntax  # noqa: PLC0415 - pydantic; importing this package costs nothing
+
+    problems = Problems(str(path))
+    file = Path(path)
+    data = files.read(file, problems)
+    document, repeated = syntax.parse(data, file.suffix, problems)
+    is_picoclaw = file.suffix == ".json" and picoclaw.recognises(document)
+    for key in repeated:
+        if not is_picoclaw or key[0] == "hooks":
+            problems.add(key, "is given twice")
+    # The directory's real path, and the file's own name in it: a link to a shared file still means the hooks beside it.
+    directory = Path(os.path.realpath(file.parent))
+    contents = (
+        picoclaw.read(document, problems, found=found)
+        if is_picoclaw
+        else native.read(document, problems, directory, found=found)
+    )
+    problems.check()
+    return Config(
+        path=directory / file.name,
+        dialect="picoclaw" if is_picoclaw else "native",
+        hooks=contents.hooks,
+        timeouts=contents.timeouts,
+        digest=hashlib.sha256(data).hexdigest(),
+        found=found,
+        enabled=contents.enabled,
+        warnings=contents.warnings,
+    )

@@ -1,0 +1,128 @@
+"""The native format, the same in TOML, YAML and JSON: `defaults`, and a table for each of the `hooks`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ConfigDict, Field
+
+from ..spec import HookSpec, OnFailure, RespondRule, RestartPolicy, Seconds, Settings, Timeouts
+from .hooks import KINDS, Contents, check_dir, check_env, check_given, check_name, check_observe
+from .problems import quoted
+from .validate import validate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from .problems import KeyPath, Problems
+
+_HOOK, _TIMEOUTS = HookSpec(), Timeouts()
+_SAME = ("on_failure", "respond", "inherit_env", "max_line_bytes", "grace")
+
+
+class Defaults(Settings):
+    """What a hook does not set for itself."""
+
+    observer_timeout: Seconds = Field(_TIMEOUTS.observer, description="Seconds; an awaited event.")
+    interceptor_timeout: Seconds = Field(_TIMEOUTS.interceptor, description="Seconds; one question to an interceptor.")
+    approval_timeout: Seconds = Field(_TIMEOUTS.approval, description="Seconds; one question to an approver.")
+    hello_timeout: Seconds = Field(_TIMEOUTS.hello, description="Seconds; from a hook's start to its hello.")
+    chain_budget: Seconds = Field(_TIMEOUTS.chain, description="Seconds; all interceptors of one stage together.")
+    on_failure: OnFailure = _HOOK.on_failure
+    respond: RespondRule = _HOOK.respond
+    env: dict[str, str] = Field(default_factory=dict, description="Joined with each hook's own, which wins.")
+    inherit_env: bool | tuple[str, ...] = _HOOK.inherit_env
+    restart: RestartPolicy = Field(default_factory=RestartPolicy)
+    max_line_bytes: int = Field(_HOOK.max_line_bytes, ge=1)
+    grace: Seconds = _HOOK.grace
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """Those that the host keeps, and looks up for a hook that has none of its own."""
+        return Timeouts(
+            observer=self.observer_timeout,
+            interceptor=self.interceptor_timeout,
+            approval=self.approval_timeout,
+            hello=self.hello_timeout,
+            chain=self.chain_budget,
+        )
+
+    def fold(self, hook: HookSpec) -> dict[str, Any]:
+        """What of these the hook takes."""
+        taken = {name: getattr(self, name) for name in _SAME if name in self.model_fields_set - hook.model_fields_set}
+        restart = self.restart.model_dump(exclude_unset=True) | hook.restart.model_dump(exclude_unset=True)
+        return taken | {"env": self.env | hook.env, "restart": RestartPolicy(**restart)}
+
+
+class NativeFile(Settings):
+    """The hooks that picohook runs, and what they have in common."""
+
+    model_config = ConfigDict(title="picohook configuration")
+
+    schema_: str = Field("", alias="$schema", description="For editors; not looked at.")
+    defaults: Defaults = Field(default_factory=Defaults)
+    hooks: dict[str, HookSpec] = Field(default_factory=dict, description="One table each, by the hook's name.")
+
+
+def read(document: dict[str, Any], problems: Problems, directory: Path, *, found: bool) -> Contents:
+    """The hooks of a native file that lies in this directory."""
+    file = validate(NativeFile, document, problems)
+    if "hooks" not in document and file:
+        problems.add("", "has no hooks", "a hook is a table [hooks.NAME] with a command, and stages or observe")
+    _check(document, problems, found=found)
+    if file is None or problems.found:
+        return Contents((), Timeouts())
+    return Contents(
+        tuple(
+            _placed(hook.model_copy(update={"name": name, **file.defaults.fold(hook)}), directory)
+            for name, hook in file.hooks.items()
+            if hook.enabled
+        ),
+        file.defaults.timeouts,
+    )
+
+
+def _placed(hook: HookSpec, directory: Path) -> HookSpec:
+    command = hook.command
+    if "/" in command[0]:
+        command = (str(directory / command[0]), *command[1:])
+    return hook.model_copy(update={"command": command, "dir": str(directory / (hook.dir or ""))})
+
+
+def _check(document: Mapping[str, Any], problems: Problems, *, found: bool) -> None:
+    """On the document itself: what its types say against one key hides no mistake in another."""
+    check_env(_table(document.get("defaults")).get("env"), problems, ("defaults", "env"), found=found)
+    for name, table in _table(document.get("hooks")).items():
+        at: KeyPath = ("hooks", name)
+        check_name(name, problems, at)
+        if not isinstance(table, dict):
+            continue
+        if "name" in table:
+            problems.add((*at, "name"), f"the hook's name is its key, {quoted(name)}", "leave it out")
+        if table.keys() <= HookSpec.model_fields.keys():  # else a misspelt one may be what is missing
+            check_given(table, problems, at)
+        check_observe(table.get("observe"), problems, (*at, "observe"))
+        check_env(table.get("env"), problems, (*at, "env"), found=found)
+        check_dir(table.get("dir"), problems, (*at, "dir"))
+        stages = table.get("stages")
+        for index, stage in enumerate(stages if isinstance(stages, list) else ()):
+            if stage in stages[:index]:
+                problems.add((*at, "stages", index), f"{quoted(stage)} is named twice")
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of this format."""
+    made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **NativeFile.model_json_schema()}
+    hook = made["$defs"]["HookSpec"]
+    del hook["properties"]["name"]
+    hook["properties"]["observe"]["items"] = {"enum": sorted(KINDS)}
+    hook["properties"]["command"]["minItems"] = 1
+    hook["required"] = ["command"]
+    hook["anyOf"] = [{"required": [key], "properties": {key: {"minItems": 1}}} for key in ("stages", "observe")]
+    made["required"] = ["hooks"]
+    return made

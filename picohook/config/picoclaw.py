@@ -1,0 +1,157 @@
+"""PicoClaw's own JSON configuration, of which only `hooks` is looked at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from ..spec import HookSpec, ModeGrainedSpec, Settings, Timeouts
+from .hooks import KINDS, STAGES, Contents, check_dir, check_env, check_given, check_name, check_observe
+from .problems import meant, quoted
+from .validate import explain, validate
+
+if TYPE_CHECKING:
+    from .problems import KeyPath, Problems
+
+SECTIONS = frozenset({"enabled", "defaults", "builtins", "processes"})
+
+# Kinds of PicoClaw's runtime that an agent's turn does not have. A config may name them; they never come.
+_ELSEWHERE = ("agent.message.", "agent.thread.", "bus.", "channel.", "gateway.", "mcp.", "message_", "thread_closed")
+
+
+# 0 and less: PicoClaw's own defaults, which are those of `Timeouts`.
+_Milliseconds = Annotated[int, Field(le=10**9)]
+
+
+class _Defaults(Settings):
+    observer_timeout_ms: _Milliseconds = 0
+    interceptor_timeout_ms: _Milliseconds = 0
+    approval_timeout_ms: _Milliseconds = 0
+
+
+class _Builtin(Settings):
+    enabled: bool = False
+    priority: int = 0
+    config: Any = None
+
+
+class _Process(Settings):
+    # A bool and an int of a Go struct: absent is false and 0, where a native hook is enabled and has priority 100.
+    enabled: bool = False
+    priority: int = 0
+    transport: str = ""
+    command: tuple[str, ...] = ()
+    dir: str = ""
+    env: dict[str, str] = Field(default_factory=dict)
+    observe: tuple[str, ...] = ()
+    intercept: tuple[str, ...] = ()
+
+
+class _Hooks(Settings):
+    enabled: bool = True
+    defaults: _Defaults = Field(default_factory=_Defaults)
+    builtins: dict[str, _Builtin] = Field(default_factory=dict)
+    processes: dict[str, _Process] = Field(default_factory=dict)
+
+
+class _File(Settings):
+    hooks: _Hooks
+
+
+def recognises(document: dict[str, Any]) -> bool:
+    """Whether this is PicoClaw's shape: these sections under `hooks`, where a native file has hooks."""
+    hooks = document.get("hooks")
+    return isinstance(hooks, dict) and not SECTIONS.isdisjoint(hooks)
+
+
+def read(document: dict[str, Any], problems: Problems, *, found: bool) -> Contents:
+    """The process hooks that it enables."""
+    document = {"hooks": _without_nulls(document["hooks"])}
+    file = validate(_File, document, problems)
+    enabled = document["hooks"].get("enabled") is not False
+    tables = document["hooks"].get("processes")
+    active = {
+        name: table
+        for name, table in (tables.items() if isinstance(tables, dict) else ())
+        # PicoClaw does not look into a process that is off: people keep half-made ones in their files.
+        if enabled and isinstance(table, dict) and table.get("enabled")
+    }
+    for name, table in active.items():
+        _check(name, table, problems, found=found)
+    if file is None or problems.found:
+        return Contents((), Timeouts())
+    processes = file.hooks.processes
+    hooks = tuple(spec for name in active if (spec := _spec(name, processes[name], problems, found=found)))
+    return Contents(hooks, _timeouts(file.hooks.defaults, len(hooks)), enabled, tuple(_warnings(file.hooks, active)))
+
+
+def _without_nulls(value: Any) -> Any:
+    """To a Go program, null is a key that is not there."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
+    return value
+
+
+def _check(name: str, table: dict[str, Any], problems: Problems, *, found: bool) -> None:
+    at: KeyPath = ("hooks", "processes", name)
+    check_name(name, problems, at)
+    intercept = table.get("intercept")
+    stages = [stage for stage in intercept if stage != ""] if isinstance(intercept, list) else intercept
+    if table.keys() <= _Process.model_fields.keys():
+        check_given({**table, "intercept": stages}, problems, at, stages="intercept")
+    if table.get("transport", "") not in {"", "stdio"}:
+        problems.add((*at, "transport"), f"{quoted(table['transport'])} is not a transport", 'only "stdio" is')
+    for index, stage in enumerate(intercept if isinstance(intercept, list) else ()):
+        if isinstance(stage, str) and stage not in {"", *STAGES}:
+            problems.add((*at, "intercept", index), f"{quoted(stage)} is not a stage", meant(stage, STAGES))
+    check_observe(table.get("observe"), problems, (*at, "observe"), also=_ELSEWHERE)
+    check_env(table.get("env"), problems, (*at, "env"), found=found)
+    check_dir(table.get("dir"), problems, (*at, "dir"))
+
+
+def _spec(name: str, process: _Process, problems: Problems, *, found: bool) -> HookSpec | None:
+    """The process as a hook; what is relative in it is so to `dir`, or else to where the host runs."""
+    directory = Path.cwd() / process.dir
+    program, *arguments = process.command
+    try:
+        return ModeGrainedSpec(
+            name=name,
+            command=(str(directory / program) if "/" in program else program, *arguments),
+            stages=tuple(stage for stage in STAGES if stage in process.intercept),  # type: ignore[arg-type]
+            observe=process.observe,
+            priority=process.priority,
+            env=process.env,
+            inherit_env=not found,  # as its users expect, where they named the file
+            dir=str(directory),
+        )
+    except ValidationError as error:
+        explain(error, ModeGrainedSpec, problems, ("hooks", "processes", name))
+        return None
+
+
+def _timeouts(defaults: _Defaults, hooks: int) -> Timeouts:
+    given = {
+        "observer": defaults.observer_timeout_ms / 1000,
+        "interceptor": defaults.interceptor_timeout_ms / 1000,
+        "approval": defaults.approval_timeout_ms / 1000,
+    }
+    timeouts = Timeouts.model_validate({name: seconds for name, seconds in given.items() if seconds > 0})
+    # PicoClaw has no budget for the chain: each of its interceptors may take all of its time.
+    return timeouts.model_copy(update={"chain": max(timeouts.chain, timeouts.interceptor * hooks)})
+
+
+def _warnings(hooks: _Hooks, active: dict[str, Any]) -> list[str]:
+    builtins = [
+        f"hooks.builtins: {quoted(name)} is built into PicoClaw, not into picohook: mount your own hook for it"
+        for name, builtin in hooks.builtins.items()
+        if builtin.enabled and hooks.enabled
+    ]
+    silent = [
+        f"hooks.processes: {quoted(name)} observes {quoted(kind)}, which picohook never sends"
+        for name in active
+        for kind in hooks.processes[name].observe
+        if kind not in KINDS
+    ]
+    return builtins + silent

@@ -1,0 +1,69 @@
+"""Mistakes of a configuration file, each as one sentence that says where, what, and the way out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..errors import ConfigError, Problem
+from ..text import cut, escape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+KeyPath = tuple[str | int, ...]
+
+
+@dataclass(slots=True)
+class Problems:
+    """The mistakes of one file, as they are found."""
+
+    file: str
+    found: list[Problem] = field(default_factory=list)
+
+    def add(self, at: KeyPath | str, message: str, hint: str = "") -> None:
+        """Note one; `at` is a key path, or a place in the text."""
+        where = at if isinstance(at, str) else dotted(at)
+        self.found.append(Problem(*map(escape, (self.file, where, message, hint))))
+
+    def fail(self, at: KeyPath | str, message: str, hint: str = "") -> NoReturn:
+        """Note one after which there is nothing more to look at."""
+        self.add(at, message, hint)
+        raise ConfigError(self.found)
+
+    def check(self) -> None:
+        """Raise all that was found, if anything was."""
+        if self.found:
+            raise ConfigError(self.found)
+
+
+def dotted(path: KeyPath) -> str:
+    """The path as people write it: `hooks.gate.stages[1]`."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            plain = step.replace("_", "").replace("-", "").isalnum()
+            text += ("." if text else "") + (step if plain else quoted(step))
+    return text
+
+
+def quoted(value: Any) -> str:
+    """A value of the file, short and safe to show."""
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list | tuple):
+        return "a list"
+    shown = json.dumps(value, ensure_ascii=False, default=str)
+    short = cut(shown, 80)
+    return escape(short if short == shown else short + "…")
+
+
+def meant(word: Any, known: Iterable[str]) -> str:
+    """A hint: the near name among the known ones, or else all of them."""
+    names = list(known)
+    near = get_close_matches(word, names, 1) if isinstance(word, str) else []
+    return f"did you mean {quoted(near[0])}?" if near else "known: " + ", ".join(names)

@@ -1,0 +1,189 @@
+"""Which configurations found in project directories the user has said yes to, and to what exactly.
+
+Trusted is a content, not a name: the bytes of the file, and of every project file that a command names. What those
+import is not covered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ConfigError, Problem, TrustError
+from ..text import escape
+from . import files
+from .problems import Problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..spec import HookSpec
+    from .load import Config
+
+_HINT = "read it and the programs it names, then: picohook trust"
+_AGAIN = "read what changed, then: picohook trust"
+
+Digests = dict[str, str]
+
+
+def fingerprint(config: Config) -> str:
+    """One word for everything that trust in this configuration covers."""
+    return _digest(json.dumps(_digests(config), sort_keys=True).encode())
+
+
+def trust(config: Config) -> None:
+    """Remember this content as trusted. A damaged store is written anew."""
+    try:
+        known = _read_store()
+    except TrustError:
+        known = {}
+    _write_store({**known, str(config.path): _digests(config)})
+
+
+def untrust(path: str | os.PathLike[str]) -> bool:
+    """Forget the configuration; whether it was trusted."""
+    known = _read_store()
+    was_trusted = known.pop(_key(path), None) is not None
+    if was_trusted:
+        _write_store(known)
+    return was_trusted
+
+
+def require_trust(config: Config) -> None:
+    """Raise `TrustError` unless the configuration was named by somebody, or is trusted just as it is."""
+    if config.found:
+        trusted, now = _trusted(config), _digests(config)
+        _compare(trusted, now, trusted.keys() | now.keys())
+
+
+def still_trusted(config: Config, spec: HookSpec) -> None:
+    """The same for one hook that is about to be started, from what is on the disk now."""
+    if not config.found:
+        return
+    trusted = _trusted(config)
+    here = str(config.path)
+    scripts = _arguments(spec)
+    now = {here: _digest(_read(config.path))} | _script_digests(config, spec)
+    _compare(trusted, now, {here, *scripts})
+    if now[here] != config.digest:
+        raise TrustError([Problem(escape(here), "", "was read before it changed", "start again")])
+
+
+def _trusted(config: Config) -> Digests:
+    known = _read_store().get(str(config.path))
+    if known is None:
+        raise TrustError([Problem(escape(str(config.path)), "", "was found here and is not trusted yet", _HINT)])
+    return known
+
+
+def _compare(trusted: Digests, now: Digests, names: Iterable[str]) -> None:
+    changed = sorted(name for name in names if trusted.get(name) != now.get(name))
+    if changed:
+        raise TrustError(Problem(escape(name), "", _change(name, trusted, now), _AGAIN) for name in changed)
+
+
+def _change(name: str, trusted: Digests, now: Digests) -> str:
+    if name not in now:
+        return "is gone since it was trusted"
+    return "changed since it was trusted" if name in trusted else "is run now, and was not when this was trusted"
+
+
+def _digests(config: Config) -> Digests:
+    """Of what was read, not of what the file holds by now."""
+    digests = {str(config.path): config.digest}
+    for spec in config.hooks:
+        digests |= _script_digests(config, spec)
+    return digests
+
+
+def _script_digests(config: Config, spec: HookSpec) -> Digests:
+    project = config.path.parent
+    digests = {}
+    for name in _arguments(spec):
+        real = os.path.realpath(name)
+        inside = any(Path(path).is_relative_to(project) for path in (os.path.normpath(name), real))
+        if inside and os.path.isfile(real):  # noqa: PTH113 - false, not an error, for what is too long to be a path
+            digests[name] = _digest_file(real)
+    return digests
+
+
+def _arguments(spec: HookSpec) -> list[str]:
+    """Each element of the command as the path that it would be."""
+    return [str(Path(spec.dir or "") / argument) for argument in spec.command]
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _digest_file(path: str) -> str:
+    """Of its bytes and of where they really are: the same bytes elsewhere have other neighbours to import."""
+    digest = hashlib.sha256(os.fsencode(path) + b"\0")
+    try:
+        with Path(path).open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        return f"unreadable: {error.strerror}"
+    return digest.hexdigest()
+
+
+def _key(path: str | os.PathLike[str]) -> str:
+    return str(Path(os.path.realpath(Path(path).parent)) / Path(path).name)
+
+
+def _store() -> Path:
+    import platformdirs  # noqa: PLC0415 - only for a configuration that was found
+
+    return platformdirs.user_config_path("picohook") / "trust.json"
+
+
+def _read_store() -> dict[str, Digests]:
+    path = _store()
+    if not os.path.lexists(path):
+        return {}
+    data = _read(path)
+    try:
+        document: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        document = None
+    if not _is_store(document):
+        problem = Problem(escape(str(path)), "", "is damaged, so nothing is trusted", "picohook trust writes it anew")
+        raise TrustError([problem])
+    return dict(document)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return files.read(path, Problems(str(path)))
+    except ConfigError as error:
+        raise TrustError(error.problems) from None
+
+
+def _is_store(document: Any) -> bool:
+    return isinstance(document, dict) and all(
+        isinstance(digests, dict) and all(isinstance(digest, str) for digest in digests.values())
+        for digests in document.values()
+    )
+
+
+def _write_store(known: dict[str, Digests]) -> None:
+    path = _store()
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, new = tempfile.mkstemp(dir=path.parent, prefix="trust-")  # 0600 from the start
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                json.dump(known, file, indent=2)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(new).replace(path)
+        except BaseException:
+            Path(new).unlink()
+            raise
+    except OSError as error:
+        raise ConfigError([Problem(escape(str(path)), "", f"cannot be written: {error.strerror}")]) from None

@@ -1,0 +1,112 @@
+"""Holds a part of a file against its model, and says in plain words where it does not fit."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from .problems import meant, quoted
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+    from .problems import KeyPath, Problems
+
+M = TypeVar("M", bound=BaseModel)
+
+_STAGE_FIELDS = frozenset({"stages", "timeouts"})
+
+
+def validate(model: type[M], table: Any, problems: Problems, at: KeyPath = ()) -> M | None:
+    """The table as the model, or None with its mistakes noted.
+
+    By way of JSON, because that is where pydantic's strict mode takes lists and strings for tuples and enums, and still
+    no "5" for 5 and no 1 for true.
+    """
+    try:
+        return model.model_validate_json(json.dumps(table), strict=True)
+    except ValidationError as error:
+        explain(error, model, problems, at)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, a thousand brackets
+        problems.add(at, "holds a value that is too large to read")
+    return None
+
+
+def explain(error: ValidationError, model: type[BaseModel], problems: Problems, at: KeyPath = ()) -> None:
+    """Note each mistake that pydantic found."""
+    for detail in error.errors(include_url=False):
+        path, one_of_two = _path(detail)
+        if path is not None:
+            message, hint = _sentence(detail, path, one_of_two=one_of_two, model=model)
+            problems.add(at + path, message, hint)
+
+
+def _path(detail: ErrorDetails) -> tuple[KeyPath | None, bool]:
+    """The path in the file, and whether a value of either type fits there; None: the other type's error says it."""
+    path = tuple(step for step in detail["loc"] if step != "[key]")
+    branch = path.index("inherit_env") + 1 if "inherit_env" in path[:-1] else len(path)
+    if path[branch : branch + 1] == ("bool",):
+        return (None if isinstance(detail["input"], list) else path[:branch]), True
+    if path[branch : branch + 1] == ("tuple[str, ...]",):
+        return (None if detail["type"] == "tuple_type" else path[:branch] + path[branch + 1 :]), True
+    return path, False
+
+
+def _sentence(detail: ErrorDetails, path: KeyPath, *, one_of_two: bool, model: type[BaseModel]) -> tuple[str, str]:
+    """What is wrong, and the way out."""
+    kind, value = detail["type"], detail["input"]
+    message, hint = f"must be {_EXPECTED.get(kind, 'another kind of value')}, not {quoted(value)}", ""
+    match kind:
+        case "extra_forbidden":
+            message, hint = "unknown key", meant(path[-1], _keys(model, path[:-1]))
+        case "literal_error" | "enum":
+            message, hint = _not_among(value, re.findall("'([^']*)'", detail["ctx"]["expected"]), path)
+        case "value_error":
+            message = str(detail["ctx"]["error"])
+        case "json_invalid":
+            too_deep = "recursion" in detail["ctx"]["error"]
+            message = "is nested too deeply" if too_deep else "holds half of a surrogate pair, which is no text"
+        case "greater_than_equal":
+            message = f"must be {detail['ctx']['ge']} or more, not {quoted(value)}"
+        case "less_than_equal":
+            message = f"must be {detail['ctx']['le']} or less, not {quoted(value)}"
+        case "string_type" if "env" in path and not isinstance(value, dict | list):
+            hint = f"in quotes: {quoted(quoted(value))}"
+        case "bool_type" if one_of_two:
+            message = f"must be true, false or a list of names, not {quoted(value)}"
+    return message, hint
+
+
+_EXPECTED = {
+    "float_type": "a number of seconds above 0",
+    "greater_than": "a number of seconds above 0",
+    "finite_number": "a number of seconds above 0",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "tuple_type": "a list",
+    "dict_type": "a table of keys and values",
+    "model_type": "a table of keys and values",
+}
+
+
+def _not_among(value: Any, choices: list[str], path: KeyPath) -> tuple[str, str]:
+    if not _STAGE_FIELDS.isdisjoint(path[-2:]):
+        return f"{quoted(value)} is not a stage", meant(value, choices)
+    return f"{quoted(value)} is not one of {', '.join(choices)}", ""
+
+
+def _keys(model: type[BaseModel], path: KeyPath) -> list[str]:
+    """The keys that the table at this path may have."""
+    here: Any = model
+    for step in path:
+        named = {field.alias or name: field for name, field in here.model_fields.items()} if _is_model(here) else None
+        here = named[str(step)].annotation if named else get_args(here)[-1]  # else: dict[str, ...]
+    return [field.alias or name for name, field in here.model_fields.items() if name != "name"]  # that is a hook's key
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

@@ -1,0 +1,175 @@
+"""What one hook decides, and what the chain concludes from all of them.
+
+`Decision` is a closed union: a hook of any kind ends in exactly one of these. An `Outcome` is what the embedder gets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
+
+from . import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .models import Payload
+
+P_co = TypeVar("P_co", bound="Payload", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What a hook adds beside its decision, whatever that is."""
+
+    system_message: str = ""
+    """Shown to the user."""
+    additional_context: str = ""
+    """Appended to the system prompt of the next request."""
+    inject_messages: tuple[dict[str, Any], ...] = ()
+    """Appended to the messages of the next request."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    reason: str = field(default="", kw_only=True)
+    notes: Notes | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Continue(_Decided):
+    """Go on, nothing changed."""
+
+    action = wire.CONTINUE
+
+
+@dataclass(frozen=True, slots=True)
+class Modify(_Decided):
+    """Go on with these fields of the payload replaced, or with a merge patch applied to it."""
+
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    patch: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    action = wire.MODIFY
+
+
+@dataclass(frozen=True, slots=True)
+class Respond(_Decided):
+    """This is the result: the tool (or the model) is not called."""
+
+    result: Mapping[str, Any]
+    changes: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    action = wire.RESPOND
+
+
+@dataclass(frozen=True, slots=True)
+class Deny(_Decided):
+    """The tool is not run. From an approver: not approved."""
+
+    action = wire.DENY
+
+
+@dataclass(frozen=True, slots=True)
+class Approve(_Decided):
+    """From an approver only: yes."""
+
+    action = wire.CONTINUE
+
+
+@dataclass(frozen=True, slots=True)
+class Retry(_Decided):
+    """Go round again, with the feedback as a user message."""
+
+    feedback: str
+    action = wire.RETRY
+
+
+@dataclass(frozen=True, slots=True)
+class Pause(_Decided):
+    """Hand control back to the embedder."""
+
+    action = wire.PAUSE
+
+
+@dataclass(frozen=True, slots=True)
+class AbortTurn(_Decided):
+    """End this turn with an error."""
+
+    action = wire.ABORT_TURN
+
+
+@dataclass(frozen=True, slots=True)
+class HardAbort(_Decided):
+    """End the agent loop."""
+
+    action = wire.HARD_ABORT
+
+
+Decision = Union[Continue, Modify, Respond, Deny, Approve, Retry, Pause, AbortTurn, HardAbort]
+
+CONTINUE = Continue()
+APPROVE = Approve()
+
+
+@dataclass(frozen=True, slots=True)
+class TrailEntry:
+    """What one hook did in one stage."""
+
+    hook: str
+    action: str
+    """The action taken, the hook's own or what its `on_failure` made of a failure; empty when the hook was not waited for."""
+    duration: float = 0.0
+    """Seconds."""
+    error: str | None = None
+    """Why the hook failed, or what of its answer was not applied."""
+    notes: Notes | None = None
+
+    def wire(self) -> dict[str, Any]:
+        """The plain JSON form."""
+        return {
+            "hook": self.hook,
+            "action": self.action,
+            "duration_ms": round(self.duration * 1000, 3),
+            "error": self.error,
+        }
+
+
+Trail = tuple[TrailEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[P_co]):
+    """What a stage's chain concluded."""
+
+    stage: str
+    action: str
+    """One of the wire's actions; `modify` when anything changed, `continue` when nothing did."""
+    payload: P_co
+    """The payload after the chain: what to go on with."""
+    reason: str = ""
+    trail: Trail = ()
+    approved: bool | None = None
+    """approve_tool only."""
+    result: Any = None
+    """With `respond`: the `ToolResult` or `LLMResponse` that stands."""
+    feedback: str = ""
+    """With `retry`: what to tell the model."""
+    hook: str = ""
+    """The hook whose decision ended the chain."""
+
+    @property
+    def notes(self) -> tuple[Notes, ...]:
+        """What hooks added beside their decisions, in the order they were asked."""
+        return tuple(entry.notes for entry in self.trail if entry.notes is not None)
+
+    def wire(self) -> dict[str, Any]:
+        """The plain JSON form."""
+        shown: dict[str, Any] = {"stage": self.stage, "action": self.action, "payload": self.payload.wire()}
+        if self.approved is not None:
+            shown["approved"] = self.approved
+        if self.result is not None:
+            shown["result"] = self.result.wire()
+        if self.feedback:
+            shown["feedback"] = self.feedback
+        shown["reason"] = self.reason
+        shown["trail"] = [entry.wire() for entry in self.trail]
+        return shown

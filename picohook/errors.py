@@ -1,0 +1,154 @@
+"""What can go wrong, as one tree.
+
+::
+
+    PicohookError
+    ├── ConfigError              a wrong configuration; .problems lists every mistake, one by one
+    │   └── TrustError           a project's configuration that nobody has trusted yet
+    ├── ProtocolError
+    │   ├── LocalProtocolError   this side was asked to do what the protocol forbids
+    │   │   └── EncodeError      a payload that cannot be JSON (NaN, a lone surrogate, a set, a cycle)
+    │   └── RemoteProtocolError  the other side did
+    ├── HookError                one hook failed; .hook names it, .stage is the stage or None
+    │   ├── HookTimeoutError     no answer before the deadline
+    │   ├── HookCrashedError     the process ended or was killed; .exit_code, .stderr_tail
+    │   ├── HookRefusedError     the hook answered with a JSON-RPC error; .code
+    │   ├── HookReplyError       the answer is not a decision that the stage allows
+    │   └── HandshakeError       hook.hello was refused, or never answered
+    ├── AbortTurnError           a hook ended this turn; .reason, .outcome
+    │   └── HardAbortError       a hook ended the agent loop
+    ├── PausedError              a hook handed control back to the embedder; .outcome
+    └── RetryLimitError          hooks asked for one more round too many times
+
+A failing hook does not raise out of a stage: its `HookError` becomes what the hook's `on_failure` says, and shows in the
+outcome's trail. What a stage does raise is the embedder's own mistake (`EncodeError`) and, from `run_tool` and `run_llm`,
+the hooks' decision to stop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .decisions import Outcome
+
+
+class PicohookError(Exception):
+    """The root of every error that picohook raises on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in a configuration: where it is, what it is, and the way out."""
+
+    file: str
+    where: str
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}: {self.where}" if self.where else self.file
+        return f"{place}: {self.message}" + (f" ({self.hint})" if self.hint else "")
+
+
+class ConfigError(PicohookError):
+    """A configuration that cannot be used. Nothing of it was started."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class TrustError(ConfigError):
+    """A configuration found in a project directory that nobody has trusted, or that changed since."""
+
+
+class ProtocolError(PicohookError):
+    """The wire protocol was broken."""
+
+
+class LocalProtocolError(ProtocolError):
+    """This side was asked to send what the protocol forbids. Nothing was sent."""
+
+
+class EncodeError(LocalProtocolError):
+    """The payload has no JSON form. Nothing was sent."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The other side sent what the protocol forbids."""
+
+
+class HookError(PicohookError):
+    """A hook failed. The message is safe to show: text that came from the hook is cut and escaped."""
+
+    def __init__(self, message: str, *, hook: str = "", stage: str | None = None) -> None:
+        super().__init__(message)
+        self.hook = hook
+        self.stage = stage
+
+
+class HookTimeoutError(HookError):
+    """The hook did not answer before its deadline."""
+
+
+class HookCrashedError(HookError):
+    """The hook's process ended, was killed, or could not be started."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hook: str = "",
+        stage: str | None = None,
+        exit_code: int | None = None,
+        stderr_tail: str = "",
+    ) -> None:
+        super().__init__(message, hook=hook, stage=stage)
+        self.exit_code = exit_code
+        self.stderr_tail = stderr_tail
+
+
+class HookRefusedError(HookError):
+    """The hook answered with a JSON-RPC error."""
+
+    def __init__(self, message: str, *, code: int, hook: str = "", stage: str | None = None) -> None:
+        super().__init__(message, hook=hook, stage=stage)
+        self.code = code
+
+
+class HookReplyError(HookError):
+    """The hook answered, but not with a decision that this stage allows."""
+
+
+class HandshakeError(HookError):
+    """The hook refused `hook.hello`, or never answered it."""
+
+
+class AbortTurnError(PicohookError):
+    """A hook ended this turn."""
+
+    def __init__(self, outcome: Outcome[Any]) -> None:
+        super().__init__(outcome.reason or "aborted by hook")
+        self.reason = outcome.reason
+        self.outcome = outcome
+
+
+class HardAbortError(AbortTurnError):
+    """A hook ended the agent loop."""
+
+
+class PausedError(PicohookError):
+    """A hook paused the turn: the embedder decides how it goes on."""
+
+    def __init__(self, outcome: Outcome[Any]) -> None:
+        super().__init__(outcome.reason or "paused by hook")
+        self.reason = outcome.reason
+        self.outcome = outcome
+
+
+class RetryLimitError(PicohookError):
+    """Hooks asked for another round more often than the retry limit allows."""

@@ -1,0 +1,1 @@
+"""Hooks, of every kind, behind one small base class."""

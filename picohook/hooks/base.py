@@ -1,0 +1,129 @@
+"""What the host asks a hook, and what a hook is to the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ..models import Payload
+from ..protocol.messages import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..decisions import Decision
+    from ..events import Event
+    from ..log import Log
+    from ..spec import HookSpec, Timeouts
+    from ..stages import Stage
+    from ..transport.reactor import Reactor
+
+P = TypeVar("P", bound=Payload)
+
+
+class Encoded(Generic[P]):
+    """A payload and its bytes, made once and given to every hook that is asked about it."""
+
+    __slots__ = ("_params", "payload")
+
+    def __init__(self, payload: P, params: bytes | None = None) -> None:
+        self.payload = payload
+        self._params = params
+
+    @property
+    def params(self) -> bytes:
+        """The payload as the params of a request. Raises `EncodeError`."""
+        if self._params is None:
+            self._params = encode(self.payload.wire())
+        return self._params
+
+
+@dataclass(slots=True)
+class Question(Generic[P]):
+    """One stage, one payload, one hook, one deadline."""
+
+    stage: Stage[P]
+    encoded: Encoded[P]
+    deadline: float
+    """On the reactor's clock. `Hook.handle` keeps it."""
+    limit: float
+    """How far a hook that shows progress can move its deadline."""
+
+    @property
+    def payload(self) -> P:
+        """What is asked about."""
+        return self.encoded.payload
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What a hook gets of the host it is mounted on."""
+
+    reactor: Reactor
+    log: Log
+    timeouts: Timeouts
+    verify: Callable[[HookSpec], None] | None = None
+    """Called before every start of a process; raises when it must not run (any more)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookStatus:
+    """What a hook's state is, for people and for metrics."""
+
+    name: str
+    state: str
+    pid: int | None = None
+    starts: int = 0
+    calls: int = 0
+    failures: int = 0
+    timeouts: int = 0
+    dropped_lines: int = 0
+    dropped_events: int = 0
+    last_error: str | None = None
+
+
+class Hook:
+    """One hook: asked at stages, told of events. A subclass overrides `handle`, `notify` or both.
+
+    `handle` ends by `question.deadline` and returns a decision that the stage allows; whatever it raises counts as its failure.
+    """
+
+    in_process = True
+    """In-process hooks are asked before those that are processes."""
+
+    def __init__(self, spec: HookSpec) -> None:
+        self.spec = spec
+        self.failures = 0
+
+    @property
+    def name(self) -> str:
+        """Unique on a host."""
+        return self.spec.name
+
+    async def handle(self, question: Question[Any]) -> Decision:
+        """Decide."""
+        raise NotImplementedError(f"{self.name} is asked at {question.stage.name}, and has no `handle`")
+
+    def notify(self, event: Event) -> None:
+        """Take note of an event. Never waits."""
+
+    def open(self, site: Site) -> None:
+        """The hook is mounted: called once, before anything else."""
+
+    async def run(self) -> None:
+        """What the hook does by itself while it is mounted. `stop` ends it."""
+
+    async def started(self) -> None:
+        """Wait until the hook can serve, or its first attempt at it failed."""
+
+    def stop(self) -> None:
+        """End `run`."""
+
+    async def flushed(self, deadline: float) -> bool:
+        """Wait until the events it was told of are on their way; whether they are."""
+        del deadline
+        return True
+
+    def status(self) -> HookStatus:
+        """How it does."""
+        return HookStatus(self.name, "ready", failures=self.failures)

@@ -1,0 +1,98 @@
+"""A hook that is a process of its own and speaks the wire protocol on its standard streams."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .. import wire
+from ..decisions import CONTINUE
+from ..errors import HookRefusedError
+from ..process.supervisor import HookState, Supervisor
+from ..replies import read_decision
+from .base import Hook, HookStatus
+
+if TYPE_CHECKING:
+    from ..decisions import Decision
+    from ..errors import HookError
+    from ..events import Event
+    from .base import Question, Site
+
+
+class ProcessHook(Hook):
+    """An external hook process, supervised."""
+
+    in_process = False
+    _supervisor: Supervisor
+
+    def open(self, site: Site) -> None:
+        self._site = site
+        self._supervisor = Supervisor(
+            self.spec,
+            site.reactor,
+            log=site.log,
+            hello_timeout=self.spec.hello_timeout or site.timeouts.hello,
+            verify=site.verify,
+        )
+
+    async def run(self) -> None:
+        await self._supervisor.run()
+
+    async def started(self) -> None:
+        await self._supervisor.first_attempt.wait()
+
+    def stop(self) -> None:
+        self._supervisor.stop()
+
+    def reset(self) -> None:
+        """Start it again after it was given up."""
+        self._supervisor.reset()
+
+    def restart(self) -> None:
+        """End its process and start the next one."""
+        self._supervisor.restart()
+
+    @property
+    def error(self) -> HookError | None:
+        """Why it does not serve, while it does not."""
+        return None if self._supervisor.state is HookState.READY else self._supervisor.last_error
+
+    async def handle(self, question: Question[Any]) -> Decision:
+        stage, params = question.stage, question.encoded.params
+        channel = self._supervisor.channel or await self._supervisor.ready(question.deadline)
+        try:
+            answer = await channel.call(
+                stage.method, params, question.deadline, limit=question.limit, strict=stage.approves
+            )
+        except HookRefusedError as error:
+            # With PicoClaw's grain a hook is asked at stages that its configuration never named.
+            if error.code == wire.METHOD_NOT_FOUND and stage.name not in self.spec.stages and not stage.approves:
+                return CONTINUE
+            raise
+        return read_decision(stage, answer)
+
+    def notify(self, event: Event) -> None:
+        channel = self._supervisor.channel
+        if channel is None:
+            self._supervisor.counters.dropped_events += 1
+        else:
+            channel.notify(event.line(self.spec.events))
+
+    async def flushed(self, deadline: float) -> bool:
+        channel = self._supervisor.channel
+        return channel is not None and await channel.flushed(deadline)
+
+    def status(self) -> HookStatus:
+        supervisor = self._supervisor
+        counters = supervisor.counters
+        return HookStatus(
+            self.name,
+            supervisor.state.value,
+            pid=supervisor.pid,
+            starts=supervisor.starts,
+            calls=counters.calls,
+            failures=self.failures,
+            timeouts=counters.timeouts,
+            dropped_lines=counters.noise,
+            dropped_events=counters.dropped_events,
+            last_error=None if supervisor.last_error is None else str(supervisor.last_error),
+        )

@@ -1,0 +1,369 @@
+"""The facade: one object that an agent runtime asks what its hooks say."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+
+from . import run, wire
+from .chain import Seat, run_chain
+from .errors import HookCrashedError, PicohookError
+from .events import Event, known_kind
+from .hooks.base import Encoded, Hook, HookStatus, Site
+from .hooks.process import ProcessHook
+from .log import Log
+from .models import NO_META, LLMRequest, LLMResponse, Meta, Payload, ToolCall, ToolResult, ToolReturn
+from .ownership import Ownership
+from .spec import HookSpec, RespondRule, Timeouts
+from .stages import AFTER_LLM, AFTER_TOOL, APPROVE_TOOL, BEFORE_LLM, BEFORE_TOOL, STAGES
+from .transport.reactor import current_reactor
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from anyio.abc import TaskGroup
+
+    from .blocking import BlockingHost
+    from .decisions import Outcome
+    from .log import Logger
+    from .spec import StageName
+    from .stages import Stage
+    from .transport.reactor import Reactor
+
+P = TypeVar("P", bound=Payload)
+
+EVENTS_A_TURN = 256
+"""Events that may wait for the event loop's next round before they are handed on at once."""
+LAST_RESORT = 5.0
+"""How long after all its graces a hook may take to end before its task is cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostStatus:
+    """How a host and its hooks do."""
+
+    hooks: tuple[HookStatus, ...]
+    containment: str
+    """What holds a hook's descendants: "group", every process that stays in the hook's own session."""
+    log_failures: int
+
+    def wire(self) -> dict[str, Any]:
+        """The plain JSON form."""
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class _Mounted:
+    hook: Hook
+    ended: anyio.Event
+
+
+class Host:
+    """Starts hooks, asks them, tells them, and ends them.
+
+    ::
+
+        async with Host.from_config("picohook.toml") as host:
+            outcome = await host.before_tool(ToolCall(tool="bash", arguments={"command": "ls"}))
+
+    Entering starts every hook at once and waits until each can serve or its first start has failed; one that failed is
+    started again in the background, and is fatal here only if it is `required`. Leaving stops them all: what is in flight
+    fails, events that wait are written, then each process sees the end of its stdin, TERM, and KILL, with its own `grace`
+    between them.
+    """
+
+    def __init__(
+        self,
+        hooks: Iterable[Hook | HookSpec] = (),
+        *,
+        timeouts: Timeouts | None = None,
+        logger: Logger | None = None,
+        retry_limit: int = 3,
+        verify: Callable[[HookSpec], None] | None = None,
+    ) -> None:
+        self.timeouts = timeouts or Timeouts()
+        self.retry_limit = retry_limit
+        self._log = Log(logger)
+        self._verify = verify
+        self._waiting = [_as_hook(hook) for hook in hooks]
+        self._mounted: dict[str, _Mounted] = {}
+        self._seats: dict[str, tuple[Seat, ...]] = dict.fromkeys(STAGES, ())
+        self._observers: dict[str, tuple[Hook, ...]] = {}
+        self._owners = Ownership()
+        self._events: list[tuple[Hook, Event]] = []
+        self._reactor: Reactor | None = None
+        self._tasks: TaskGroup
+        self._closed = False
+
+    @classmethod
+    def from_config(cls, path: str | os.PathLike[str], *, logger: Logger | None = None, retry_limit: int = 3) -> Self:
+        """A host with the hooks of a configuration file. Raises `ConfigError`; nothing is started yet.
+
+        Naming the file is consent to run what it says.
+        """
+        from .config import load  # noqa: PLC0415 - hosts built in code do without parsers
+
+        config = load(path)
+        return cls(config.hooks, timeouts=config.timeouts, logger=logger, retry_limit=retry_limit)
+
+    @classmethod
+    def blocking(cls, source: str | os.PathLike[str] | Iterable[Hook | HookSpec], **settings: Any) -> BlockingHost:
+        """The same host for a synchronous program: `with Host.blocking(path_or_hooks) as host: host.before_tool(...)`."""
+        from .blocking import BlockingHost  # noqa: PLC0415 - it needs a thread, most hosts do not
+
+        return BlockingHost(cls, source, settings)
+
+    # Life.
+
+    async def __aenter__(self) -> Self:
+        if self._reactor is not None:
+            raise PicohookError("a host is entered once: make another one")
+        self._reactor = current_reactor()
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        try:
+            hooks, self._waiting = self._waiting, []
+            for hook in hooks:
+                self._mount(hook)
+            for hook in hooks:
+                await self._started(hook)
+        except BaseException:
+            await self._end()
+            await self._tasks.__aexit__(None, None, None)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        await self._end()
+        return await self._tasks.__aexit__(kind, error, trace)
+
+    async def aclose(self) -> None:
+        """Stop all hooks. Leaving the host's block does the same; closing twice is fine."""
+        await self._end()
+
+    async def _end(self) -> None:
+        self._closed = True
+        with anyio.CancelScope(shield=True):
+            self._hand_on_events()
+            await self._stop(*self._mounted.values())
+            self._tasks.cancel_scope.cancel()
+
+    async def mount(self, hook: Hook | HookSpec) -> None:
+        """Add a hook, and wait until it can serve or its first start has failed."""
+        self._require_open()
+        made = _as_hook(hook)
+        self._mount(made)
+        try:
+            await self._started(made)
+        except BaseException:
+            await self.unmount(made.name)
+            raise
+
+    async def unmount(self, name: str) -> None:
+        """Take a hook out of every chain at once, then stop it. Calls it is busy with fail."""
+        mounted = self._find(name)
+        del self._mounted[name]
+        self._arrange()
+        with anyio.CancelScope(shield=True):
+            await self._stop(mounted)
+
+    async def _stop(self, *mounted: _Mounted) -> None:
+        for one in mounted:
+            one.hook.stop()
+        for one in mounted:
+            with anyio.move_on_after(3 * one.hook.spec.grace + LAST_RESORT):
+                await one.ended.wait()
+
+    def reset(self, name: str) -> None:
+        """Start a hook again that was given up (FAILED)."""
+        self._process(name).reset()
+
+    def restart(self, name: str) -> None:
+        """End a hook's process and start a new one. Calls in flight fail, and are not replayed."""
+        self._process(name).restart()
+
+    def status(self) -> HostStatus:
+        """How every hook does, in no particular order of stages."""
+        hooks = tuple(mounted.hook.status() for mounted in self._mounted.values())
+        return HostStatus(hooks, "group", self._log.failures)
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """The hooks that are mounted."""
+        return tuple(mounted.hook for mounted in self._mounted.values())
+
+    def seats(self, stage: str) -> Sequence[Hook]:
+        """The hooks that are asked at a stage, in order."""
+        return [seat.hook for seat in self._seats[stage]]
+
+    def _mount(self, hook: Hook) -> None:
+        assert self._reactor is not None
+        name = hook.name
+        if not name or name in self._mounted:
+            raise PicohookError(f"a hook named {name!r} is mounted already" if name else "a hook needs a name")
+        log = self._log.bind(hook=name)
+        hook.open(Site(self._reactor, log, self.timeouts, self._verify))
+        mounted = _Mounted(hook, anyio.Event())
+
+        async def run() -> None:
+            try:
+                await hook.run()
+            except Exception as error:  # noqa: BLE001 - a hook's own task must not end the embedder's
+                log.error("its task broke", why=repr(error))
+            finally:
+                mounted.ended.set()
+
+        self._mounted[name] = mounted
+        self._tasks.start_soon(run, name=f"picohook {name}")
+        self._arrange()
+
+    async def _started(self, hook: Hook) -> None:
+        await hook.started()
+        if hook.spec.required and isinstance(hook, ProcessHook) and hook.error is not None:
+            raise HookCrashedError(f"hook {hook.name} is required, and did not start: {hook.error}", hook=hook.name)
+
+    def _arrange(self) -> None:
+        """Lay out who is asked where. The tuples are replaced, not changed: a chain under way keeps the one it has."""
+        ordered = sorted(self.hooks, key=lambda hook: (not hook.in_process, hook.spec.priority, hook.name))
+        self._seats = {
+            stage.name: tuple(
+                Seat(hook, self._timeout(hook.spec, stage)) for hook in ordered if stage.name in hook.spec.asked_at
+            )
+            for stage in STAGES.values()
+        }
+        self._observers = {
+            kind: tuple(hook for hook in ordered if kind in hook.spec.kinds) for kind in wire.EVENT_KINDS
+        }
+        self._owners.provide({hook.name: hook.spec.provides for hook in ordered})
+
+    def _timeout(self, spec: HookSpec, stage: Stage[Any]) -> float:
+        name: StageName = stage.name  # type: ignore[assignment]
+        if name in spec.timeouts:
+            return spec.timeouts[name]
+        if stage.approves:
+            return spec.approval_timeout or self.timeouts.approval
+        return spec.timeout or self.timeouts.interceptor
+
+    def _find(self, name: str) -> _Mounted:
+        if name in self._mounted:
+            return self._mounted[name]
+        near = difflib.get_close_matches(name, self._mounted, 1)
+        raise PicohookError(f"no hook named {name!r} is mounted" + (f": did you mean {near[0]!r}?" if near else ""))
+
+    def _process(self, name: str) -> ProcessHook:
+        hook = self._find(name).hook
+        if not isinstance(hook, ProcessHook):
+            raise PicohookError(f"hook {name!r} is no process: there is nothing to start")
+        return hook
+
+    def _require_open(self) -> Reactor:
+        if self._reactor is None:
+            raise PicohookError("the host is not running: use it inside `async with`")
+        if self._closed:
+            raise PicohookError("the host is closed")
+        return self._reactor
+
+    # Asking.
+
+    async def before_llm(self, request: LLMRequest | Mapping[str, Any]) -> Outcome[LLMRequest]:
+        """What is to be sent to the model."""
+        given = _as_payload(BEFORE_LLM, request)
+        self._owners.offered(given)
+        return await self._run(BEFORE_LLM, given, self._owners.edited)
+
+    async def after_llm(self, response: LLMResponse | Mapping[str, Any]) -> Outcome[LLMResponse]:
+        """What the model answered."""
+        return await self._run(AFTER_LLM, _as_payload(AFTER_LLM, response))
+
+    async def before_tool(self, call: ToolCall | Mapping[str, Any]) -> Outcome[ToolCall]:
+        """Whether, and with what, a tool is to be called.
+
+        A hook's answer for a tool that it does not own has been through `approve_tool` when it comes out of here.
+        """
+        outcome = await self._run(BEFORE_TOOL, _as_payload(BEFORE_TOOL, call))
+        if outcome.action != wire.RESPOND or self._may_respond(outcome):
+            return outcome
+        approval = await self.approve_tool(outcome.payload)
+        trail = outcome.trail + approval.trail
+        return replace(outcome if approval.approved else approval, stage=BEFORE_TOOL.name, trail=trail)
+
+    async def approve_tool(self, call: ToolCall | Mapping[str, Any]) -> Outcome[ToolCall]:
+        """Whether everybody who is asked for approval says yes. Nobody to ask is a yes."""
+        return await self._run(APPROVE_TOOL, _as_payload(APPROVE_TOOL, call))
+
+    async def after_tool(self, returned: ToolReturn | Mapping[str, Any]) -> Outcome[ToolReturn]:
+        """What came of a tool call."""
+        return await self._run(AFTER_TOOL, _as_payload(AFTER_TOOL, returned))
+
+    async def run_tool(self, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
+        """A whole tool call: before_tool, approve_tool, `execute(call)`, after_tool, with its events.
+
+        What is denied comes back as a result that tells the model so. Raises `AbortTurnError`, `HardAbortError` or
+        `PausedError` when hooks decide that.
+        """
+        return await run.run_tool(self, _as_payload(BEFORE_TOOL, call), execute)
+
+    async def run_llm(
+        self, request: LLMRequest | Mapping[str, Any], complete: Callable[[LLMRequest], Awaitable[Any]]
+    ) -> LLMResponse:
+        """A whole model call: before_llm, `complete(request)`, after_llm, with its events and the rounds hooks ask for."""
+        return await run.run_llm(self, _as_payload(BEFORE_LLM, request), complete)
+
+    async def _run(self, stage: Stage[P], payload: P, edited: Callable[[Hook, P, P], None] | None = None) -> Outcome[P]:
+        clock = self._require_open().now
+        seats = self._seats[stage.name]
+        return await run_chain(stage, seats, Encoded(payload), clock=clock, budget=self.timeouts.chain, edited=edited)
+
+    def _may_respond(self, outcome: Outcome[ToolCall]) -> bool:
+        rule = self._find(outcome.hook).hook.spec.respond
+        return rule is RespondRule.OWN and self._owners.owns(outcome.hook, outcome.payload)
+
+    # Telling.
+
+    def emit(self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None) -> None:
+        """Tell the observers of an event. Nobody waits: it is handed on in the event loop's next round."""
+        reactor = self._require_open()
+        kind = known_kind(kind)
+        observers = self._observers[kind]
+        if not observers:
+            return
+        event = Event(kind, payload or {}, meta or NO_META)
+        for dialect in {hook.spec.events for hook in observers if not hook.in_process}:
+            event.line(dialect)
+        if not self._events:
+            reactor.soon(self._hand_on_events)
+        self._events.extend((hook, event) for hook in observers)
+        if len(self._events) >= EVENTS_A_TURN:
+            self._hand_on_events()
+
+    async def emit_and_wait(
+        self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None
+    ) -> None:
+        """Tell the observers, and wait until it is written to each; the observer timeout bounds the wait."""
+        self.emit(kind, payload, meta=meta)
+        self._hand_on_events()
+        deadline = self._require_open().now() + self.timeouts.observer
+        async with anyio.create_task_group() as tasks:
+            for hook in self._observers[known_kind(kind)]:
+                tasks.start_soon(hook.flushed, deadline)
+
+    def _hand_on_events(self) -> None:
+        events, self._events = self._events, []
+        for hook, event in events:
+            hook.notify(event)
+
+
+def _as_hook(given: Hook | HookSpec) -> Hook:
+    return ProcessHook(given) if isinstance(given, HookSpec) else given
+
+
+def _as_payload(stage: Stage[P], given: P | Mapping[str, Any]) -> P:
+    return given if isinstance(given, stage.payload) else stage.payload.model_validate(given)

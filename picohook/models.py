@@ -1,0 +1,112 @@
+"""The payloads that stages carry, as an embedder builds and reads them.
+
+Every model knows its own wire form (`wire()`): a plain dict in the order of the protocol, without what was not given. They
+are frozen: a hook's edit makes a new one, so what one hook saw stays what it saw.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Model(BaseModel):
+    """A frozen payload. A field named wrongly is an error, not a field that is silently lost."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
+
+    def wire(self) -> dict[str, Any]:
+        """The plain JSON form, without what was not given."""
+        return {
+            _WIRE_NAMES.get(name, name): value.wire() if isinstance(value, Model) else value
+            for name, value in self.__dict__.items()
+            if value is not None
+        }
+
+
+_WIRE_NAMES = {
+    "agent_id": "AgentID",
+    "turn_id": "TurnID",
+    "parent_turn_id": "ParentTurnID",
+    "session_key": "SessionKey",
+    "iteration": "Iteration",
+    "trace_path": "TracePath",
+    "source": "Source",
+    "async_": "async",
+}
+
+
+class Meta(Model):
+    """Where in the agent's run a payload belongs."""
+
+    agent_id: str = Field(default="", validation_alias="AgentID", serialization_alias="AgentID")
+    turn_id: str = Field(default="", validation_alias="TurnID", serialization_alias="TurnID")
+    parent_turn_id: str = Field(default="", validation_alias="ParentTurnID", serialization_alias="ParentTurnID")
+    session_key: str = Field(default="", validation_alias="SessionKey", serialization_alias="SessionKey")
+    iteration: int = Field(default=0, validation_alias="Iteration", serialization_alias="Iteration")
+    trace_path: str = Field(default="", validation_alias="TracePath", serialization_alias="TracePath")
+    source: str = Field(default="", validation_alias="Source", serialization_alias="Source")
+
+
+NO_META = Meta()
+
+
+class Payload(Model):
+    """What every stage's payload has: who asks, and over which channel."""
+
+    meta: Meta = NO_META
+    context: dict[str, Any] | None = None
+    channel: str = ""
+    chat_id: str = ""
+
+
+class ToolCall(Payload):
+    """A tool that the model wants to call: the payload of before_tool and approve_tool."""
+
+    tool: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    tool_call_id: str | None = None
+    tool_kind: Literal["readonly", "write", "execute"] | None = None
+    affected_paths: list[str] | None = None
+
+
+class ToolResult(Model):
+    """What a tool returned: for the model, and for the user."""
+
+    for_llm: str = ""
+    for_user: str = ""
+    silent: bool = False
+    is_error: bool = False
+    async_: bool = Field(default=False, validation_alias="async", serialization_alias="async")
+    media: list[Any] = Field(default_factory=list)
+    artifact_tags: list[str] = Field(default_factory=list)
+    response_handled: bool = False
+
+
+class ToolReturn(ToolCall):
+    """A call together with what came of it: the payload of after_tool."""
+
+    result: ToolResult
+    duration: int = 0
+    """How long the tool ran, in nanoseconds."""
+    error: str | None = None
+
+
+class LLMRequest(Payload):
+    """What is about to be sent to the model: the payload of before_llm."""
+
+    model: str = ""
+    messages: list[dict[str, Any]] = Field(default_factory=list)
+    tools: list[dict[str, Any]] = Field(default_factory=list)
+    options: dict[str, Any] = Field(default_factory=dict)
+    system_prompt: str | None = None
+    graceful_terminal: bool = False
+
+
+class LLMResponse(Payload):
+    """What the model answered: the payload of after_llm."""
+
+    model: str = ""
+    response: dict[str, Any]
+    messages: list[dict[str, Any]] | None = None

@@ -1,0 +1,35 @@
+"""What a failure counts as. Decided here and nowhere else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import wire
+from .decisions import CONTINUE, AbortTurn, Decision, Deny
+from .spec import OnFailure
+from .text import cut, escape
+
+if TYPE_CHECKING:
+    from .stages import Stage
+
+
+def on_failure(stage: Stage[Any], hook: str, rule: OnFailure, cause: str) -> Decision:
+    """The decision that stands in for a hook that failed.
+
+    A failed approver says no, whatever it is configured to do: no failure is ever a yes. A failed interceptor changes
+    nothing, denies, or ends the turn; denying where nothing can be denied ends the turn.
+    """
+    reason = f"hook {hook} failed: {cause}"
+    if stage.approves:
+        return Deny(reason=reason)
+    if rule is OnFailure.CONTINUE:
+        return CONTINUE
+    if rule is OnFailure.DENY and wire.DENY in stage.actions:
+        return Deny(reason=reason)
+    return AbortTurn(reason=reason)
+
+
+def describe(error: Exception) -> str:
+    """The cause of a failure, fit to be shown: some of it may be a hook's own text."""
+    text = str(error) or type(error).__name__
+    return escape(cut(text.splitlines()[0] if "\n" in text else text, wire.MAX_REASON))

@@ -1,0 +1,1 @@
+"""Child processes: what to run (`plan`), one of them (`child`), and one hook's succession of them (`supervisor`)."""

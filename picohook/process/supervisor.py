@@ -1,0 +1,295 @@
+"""One hook's succession of processes: when to start one, when to end one, when to give up.
+
+::
+
+    STOPPED -> STARTING -> READY -> BACKOFF -> STARTING ...      a process ended, the next one is due
+                  |                    |
+                  +-------> FAILED <---+                         permanent cause, or too many starts; `reset` leaves it
+    any -> STOPPING -> STOPPED                                   the host closes, or the hook is unmounted
+
+One task a hook walks this circle. Calls do not pass through it: they take `channel` while it is there, and otherwise wait in
+`ready` for the state to change, within their own deadline.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections import deque
+from contextlib import suppress
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ..errors import HookCrashedError, HookError, HookTimeoutError, PicohookError
+from ..transport.channel import Channel, Counters
+from .child import Child, SpawnDelayedError
+from .plan import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..log import Log
+    from ..spec import HookSpec
+    from ..transport.reactor import Reactor, Waiter
+
+BACKOFF_FIRST = 0.05
+BACKOFF_MOST = 5.0
+STABLE = 10.0
+"""A process that served so long was no part of a crash loop."""
+LAST_WORDS = 0.05
+"""How long a process whose pipe broke may take to be seen ending, so that the error can give its exit code."""
+SHOWN_TAIL = 500
+"""Characters of stderr that an error shows; all that is kept is in its `stderr_tail`."""
+FAULT_GRACE = 0.5
+"""From TERM to KILL for a process that broke the protocol or hangs."""
+
+
+class HookState(StrEnum):
+    """Where a hook's process is in its life."""
+
+    STOPPED = "stopped"
+    STARTING = "starting"
+    READY = "ready"
+    BACKOFF = "restarting"
+    FAILED = "failed"
+    STOPPING = "stopping"
+
+
+class _Life:
+    """One process, from its start to its end."""
+
+    def __init__(self) -> None:
+        self.over = False
+        self.fault = ""
+        """What it did that made it useless; empty when it ended by itself or was told to."""
+        self.error: HookError | None = None
+        self.greeting = anyio.CancelScope()
+
+
+class Supervisor:
+    """Keeps one hook's process alive."""
+
+    def __init__(
+        self,
+        spec: HookSpec,
+        reactor: Reactor,
+        *,
+        log: Log,
+        hello_timeout: float,
+        verify: Callable[[HookSpec], None] | None = None,
+    ) -> None:
+        self.spec = spec
+        self.state = HookState.STOPPED
+        self.channel: Channel | None = None
+        self.counters = Counters()
+        self.starts = 0
+        self.last_error: HookError | None = None
+        self.first_attempt = anyio.Event()
+        """Set when the first start has succeeded or failed."""
+        self._reactor = reactor
+        self._log = log
+        self._hello_timeout = hello_timeout
+        self._verify = verify
+        self._life: _Life | None = None
+        self._child: Child | None = None
+        self._recent: deque[float] = deque()
+        self._failures = 0
+        self._waiting: list[Waiter] = []
+        self._wake = anyio.Event()
+        self._permanent = False
+        self._stopping = False
+
+    @property
+    def pid(self) -> int | None:
+        """The process that runs now."""
+        return None if self._child is None or self._child.exited.is_set() else self._child.pid
+
+    async def ready(self, deadline: float) -> Channel:
+        """The channel to a process that has said hello, waiting for one until the deadline."""
+        while self.channel is None:
+            if self.state in {HookState.FAILED, HookState.STOPPING, HookState.STOPPED}:
+                raise self._unavailable()
+            waiter = self._reactor.waiter()
+            self._waiting.append(waiter)
+            try:
+                await waiter.wait(deadline)
+            except TimeoutError:
+                message = f"it is {self.state.value}, and was not ready in time{self._last_words()}"
+                raise HookTimeoutError(message, hook=self.spec.name) from None
+            finally:
+                with suppress(ValueError):
+                    self._waiting.remove(waiter)
+        return self.channel
+
+    def reset(self) -> None:
+        """Leave FAILED: start again, with a fresh start budget."""
+        self._recent.clear()
+        self._failures = 0
+        self._permanent = False
+        self._wake.set()
+
+    def restart(self) -> None:
+        """End the process that runs; the next one follows. Calls in flight fail."""
+        if self._life is not None:
+            self._over(self._life, "it was restarted")
+        self.reset()
+
+    def stop(self) -> None:
+        """Ask the run to end: no further start, and the process goes down the ladder."""
+        self._stopping = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Start, serve, restart, until stopped. Cancelled, it still takes its process down."""
+        try:
+            while not self._stopping:
+                if self._permanent or not self._may_start():
+                    self._give_up()
+                    await self._sleep(None)
+                else:
+                    await self._serve_once()
+        except Exception as error:  # noqa: BLE001 - whatever breaks here must not reach the embedder's task group
+            self.last_error = HookCrashedError(f"its supervisor broke: {error!r}", hook=self.spec.name)
+            self._give_up()
+        finally:
+            if self.state is not HookState.FAILED or self._stopping:
+                self._enter(HookState.STOPPED)
+
+    async def _serve_once(self) -> None:
+        began = self._reactor.now()
+        error = await self._incarnation()
+        if self._stopping:
+            return
+        self.last_error = error
+        self._log.warning("ended", why=str(error))
+        self._failures = 0 if self._reactor.now() - began >= STABLE else self._failures + 1
+        if self._permanent or not self._may_start():
+            return
+        self._enter(HookState.BACKOFF)
+        delay = min(BACKOFF_FIRST * 2 ** max(self._failures - 1, 0), BACKOFF_MOST)
+        await self._sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - spreads restarts, guards nothing
+
+    def _may_start(self) -> bool:
+        policy, now = self.spec.restart, self._reactor.now()
+        while self._recent and self._recent[0] <= now - policy.window:
+            self._recent.popleft()
+        return len(self._recent) < policy.max_starts
+
+    def _give_up(self) -> None:
+        if self.state is not HookState.FAILED:
+            self._enter(HookState.FAILED)
+            self._log.error("failed: it is not started again until it is reset", why=str(self.last_error))
+
+    async def _sleep(self, delay: float | None) -> None:
+        """Until somebody wakes this task, or the delay is over."""
+        with anyio.move_on_after(delay):
+            await self._wake.wait()
+        if self._wake.is_set():
+            self._wake = anyio.Event()
+
+    async def _incarnation(self) -> HookError:
+        """One process, from its start to its end. What comes back says why it ended."""
+        self._enter(HookState.STARTING)
+        life = _Life()
+        try:
+            if self._verify is not None:
+                self._verify(self.spec)
+            child, channel = self._spawn(life)
+        except SpawnDelayedError as error:
+            return HookCrashedError(f"cannot be started now: {error}", hook=self.spec.name)
+        except PicohookError as error:
+            self._permanent = True
+            return error if isinstance(error, HookError) else HookCrashedError(str(error), hook=self.spec.name)
+        try:
+            with life.greeting:
+                try:
+                    await channel.hello(self.spec.modes, self._reactor.now() + self._hello_timeout)
+                    self.channel = channel
+                except HookError as error:
+                    life.error = error
+                    life.over = True
+            if not life.over:
+                self._enter(HookState.READY)
+                self._log.info("ready", pid=child.pid)
+            while not life.over and not self._stopping:
+                await self._sleep(None)
+        finally:
+            self.channel = None
+            with anyio.CancelScope(shield=True):
+                ended = await self._end(life, child, channel)
+        return ended
+
+    def _spawn(self, life: _Life) -> tuple[Child, Channel]:
+        def exited() -> None:
+            channel.drain()
+            self._over(life, "")
+
+        child = Child(self._reactor, plan(self.spec, os.environ), name=self.spec.name, log=self._log, on_exit=exited)
+        channel = Channel(
+            self._reactor,
+            child.stdout,
+            child.stdin,
+            name=self.spec.name,
+            log=self._log,
+            counters=self.counters,
+            on_fault=lambda fault: self._over(life, fault),
+            max_line=self.spec.max_line_bytes,
+        )
+        self._life, self._child = life, child
+        self._recent.append(self._reactor.now())
+        self.starts += 1
+        return child, channel
+
+    def _over(self, life: _Life, fault: str) -> None:
+        """This process serves no longer. Called from its channel's and its child's callbacks."""
+        if life.over:
+            return
+        life.over = True
+        life.fault = fault
+        life.greeting.cancel()
+        if self._life is life:
+            self.channel = None
+            self._wake.set()
+
+    async def _end(self, life: _Life, child: Child, channel: Channel) -> HookError:
+        grace = self.spec.grace
+        polite = not life.over
+        if polite:
+            self._enter(HookState.STOPPING)
+            await channel.flushed(self._reactor.now() + grace)
+        elif not child.exited.is_set():
+            with anyio.move_on_after(LAST_WORDS):
+                await child.exited.wait()
+        error = life.error or self._why(life, child)
+        channel.close(error)
+        channel.close_stdin()
+        if polite:
+            await child.stop([(None, grace), (signal.SIGTERM, grace)])
+        else:
+            await child.stop([(signal.SIGTERM, min(grace, FAULT_GRACE))])
+        channel.release()
+        return error
+
+    def _why(self, life: _Life, child: Child) -> HookError:
+        if not life.over:
+            return HookCrashedError("it is being stopped", hook=self.spec.name)
+        tail = child.stderr_tail
+        said = f"; it said: {tail[-SHOWN_TAIL:]}" if tail else ""
+        ended = f"it {child.describe_exit()}" if child.exited.is_set() else f"{life.fault}, and was killed"
+        return HookCrashedError(ended + said, hook=self.spec.name, exit_code=child.exit_code, stderr_tail=tail)
+
+    def _unavailable(self) -> HookError:
+        return HookCrashedError(f"it is {self.state.value}{self._last_words()}", hook=self.spec.name)
+
+    def _last_words(self) -> str:
+        return f": {self.last_error}" if self.last_error is not None else ""
+
+    def _enter(self, state: HookState) -> None:
+        self.state = state
+        if state not in {HookState.STARTING, HookState.STOPPED}:
+            self.first_attempt.set()
+        for waiter in self._waiting:
+            waiter.settle(None)

@@ -1,0 +1,169 @@
+"""One line to one message and back: the JSON codec and the four shapes of JSON-RPC.
+
+Decoding is strict, because a lenient reading is where two readers of one line begin to differ: no NaN, no number that only
+fits as infinity, no lone surrogate, no duplicate key where it could matter, at most 200
+levels inside the message. Integers stay exact.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import jiter
+import orjson
+
+from ..errors import EncodeError
+
+
+class Absent(Enum):
+    """The value of a member that is not there (None is JSON's null)."""
+
+    ABSENT = "absent"
+
+
+ABSENT = Absent.ABSENT
+
+
+@dataclass(slots=True)
+class Response:
+    """An answer to a request of ours, well formed or not: the peer says what becomes of it."""
+
+    id: object
+    result: Any
+    error: Any
+    versioned: bool
+    """Whether it says "jsonrpc": "2.0"."""
+    doubled: Doubled
+
+
+@dataclass(slots=True)
+class Request:
+    """The other side asks."""
+
+    id: object
+    method: str
+    params: Any
+
+
+@dataclass(slots=True)
+class Notification:
+    """The other side tells."""
+
+    method: str
+    params: Any
+
+
+@dataclass(slots=True)
+class Junk:
+    """A line that is no message."""
+
+    reason: str
+
+
+Message = Response | Request | Notification | Junk
+
+
+class Doubled(Enum):
+    """Where a line has one key twice, as far as it matters."""
+
+    NOWHERE = 0
+    INSIDE = 1
+    """Below the decision: matters to approvals only."""
+    ON_TOP = 2
+    """In the envelope, or in the decision itself."""
+
+
+def decode(line: bytes) -> Message:
+    """The message on a line. Never raises: what is none is `Junk`."""
+    try:
+        value = jiter.from_json(line, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="keys")
+        doubled = Doubled.NOWHERE
+        if _may_overflow(line):
+            value, doubled = _decode_slowly(line)
+    except ValueError as error:
+        if not str(error).startswith("Detected duplicate key"):
+            return Junk(str(error))
+        try:
+            jiter.from_json(line, allow_inf_nan=False)
+            value, doubled = _decode_slowly(line)
+        except ValueError as inner:
+            return Junk(str(inner))
+    if type(value) is not dict:
+        return Junk("not a JSON object")
+    return _classify(value, doubled)
+
+
+def _classify(value: dict[str, Any], doubled: Doubled) -> Message:
+    method = value.get("method", ABSENT)
+    if method is ABSENT:
+        if "id" not in value:
+            return Junk("neither a request nor a response: it has no method and no id")
+        return Response(
+            value["id"], value.get("result", ABSENT), value.get("error", ABSENT), value.get("jsonrpc") == "2.0", doubled
+        )
+    if type(method) is not str:
+        return Junk("the method is not a string")
+    if "id" in value:
+        return Request(value["id"], method, value.get("params"))
+    return Notification(method, value.get("params"))
+
+
+_DIGITS = bytes.maketrans(b"123456789E", b"000000000e")
+
+
+def _may_overflow(line: bytes) -> bool:
+    """Whether a number on the line could be past a double's range: a cheap look that errs towards yes."""
+    flat = line.translate(_DIGITS)
+    return b"0e000" in flat or b"0e+000" in flat or b"0" * 309 in flat
+
+
+def _decode_slowly(line: bytes) -> tuple[Any, Doubled]:
+    """Decode a line that is known to be JSON with the one decoder that lets us look at every number and every key."""
+    found: list[dict[str, Any]] = []
+
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        built = dict(pairs)
+        if len(built) != len(pairs):
+            found.append(built)
+        return built
+
+    value = json.loads(line, object_pairs_hook=build, parse_float=_finite)
+    if not found:
+        return value, Doubled.NOWHERE
+    on_top = [value] if type(value) is not dict else [value, value.get("result"), value.get("error")]
+    return value, Doubled.ON_TOP if any(one is top for one in found for top in on_top) else Doubled.INSIDE
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in {float("inf"), float("-inf")}:
+        raise ValueError("number out of range")
+    return number
+
+
+_OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+
+
+def encode(value: Any) -> bytes:
+    """The value as JSON, exactly, or `EncodeError`.
+
+    The fast encoder writes NaN as null and refuses integers past 64 bits; what it may have got wrong goes to the slow one.
+    """
+    try:
+        data = orjson.dumps(value, option=_OPTIONS)
+    except TypeError:
+        return _encode_slowly(value)
+    if b"null" in data and orjson.loads(data) != value:
+        return _encode_slowly(value)
+    return data
+
+
+def _encode_slowly(value: Any) -> bytes:
+    try:
+        data = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EncodeError(f"the payload cannot be sent as JSON: {error}") from None
+    return data

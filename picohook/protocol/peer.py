@@ -1,0 +1,365 @@
+"""One side of one conversation with one process: ids, pending requests, the handshake, what to write next.
+
+The four verbs are those of a sans-I/O protocol: `receive_data` and `receive_eof` take what came in and give events,
+`data_to_send` gives what to write and `data_sent` is told how much of it was. So "written" is known, and a reply to a
+request that is still in the queue matches nothing.
+
+Two lanes lead out. Requests go first, in order. Events wait in a bounded lane that drops its oldest, and enter the stream
+only when no request waits; once the first byte of a line is out, the rest of that line is what comes next.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from .. import wire
+from ..errors import LocalProtocolError
+from ..text import cut, escape, show
+from .lines import LineBuffer
+from .messages import ABSENT, Doubled, Junk, Notification, Request, Response, decode, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+GATHER = 64
+"""Buffers handed out at once: enough to make a write worth its call, few enough for any system's limit."""
+SPLICE = 32 * 1024
+"""From this size on, parameters go out as their own buffer instead of being copied behind their envelope."""
+
+
+class State(Enum):
+    """How far the conversation is."""
+
+    NEW = "new"
+    GREETING = "greeting"
+    READY = "ready"
+    CLOSED = "closed"
+
+
+@dataclass(slots=True)
+class Answer:
+    """A reply ended a request. Exactly one of these comes for each request that is answered."""
+
+    token: Any
+    result: Any = None
+    error: str | None = None
+    """Why there is no result."""
+    code: int | None = None
+    """With an error: the JSON-RPC code if the other side answered with one; None if the reply itself was broken."""
+    warning: str = ""
+    """What was sloppy about a reply that was taken nonetheless."""
+
+
+@dataclass(slots=True)
+class Told:
+    """A notification that the other side may send."""
+
+    method: str
+    params: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Noise:
+    """Something that was dropped."""
+
+    reason: str
+    excerpt: str = ""
+
+
+@dataclass(slots=True)
+class Overflow:
+    """The other side wrote a line longer than the limit: nothing more can be read."""
+
+    limit: int
+
+
+Event = Answer | Told | Noise | Overflow
+
+
+class _Line:
+    """A whole line on its way out."""
+
+    __slots__ = ("buffers", "pending", "size")
+
+    def __init__(self, *buffers: bytes, pending: _Pending | None = None) -> None:
+        self.buffers = buffers
+        self.size = sum(map(len, buffers))
+        self.pending = pending
+
+
+class _Pending:
+    __slots__ = ("line", "strict", "token")
+
+    def __init__(self, token: Any, *, strict: bool) -> None:
+        self.token = token
+        self.strict = strict
+        self.line: _Line | None = None
+        """The request while it is not wholly written."""
+
+
+class Peer:
+    """The host's side of a conversation with one incarnation of one hook."""
+
+    def __init__(
+        self,
+        *,
+        max_line: int = wire.MAX_LINE,
+        max_outbound: int = wire.MAX_OUTBOUND,
+        max_events: int = 1024,
+        max_event_bytes: int = 8 * 1024 * 1024,
+    ) -> None:
+        self.state = State.NEW
+        self.capabilities: frozenset[str] = frozenset()
+        self.dropped_events = 0
+        self.received_bytes = 0
+        self._lines = LineBuffer(max_line)
+        self._max_outbound = max_outbound
+        self._max_events = max_events
+        self._max_event_bytes = max_event_bytes
+        self._next_id = 1
+        self._pending: dict[int, _Pending] = {}
+        self._out: deque[_Line] = deque()
+        self._offset = 0
+        self._queued = 0
+        self._events: deque[bytes] = deque()
+        self._event_bytes = 0
+
+    # What we send.
+
+    def hello(self, name: str, modes: Sequence[str], token: Any) -> int:
+        """Open the conversation. Nothing else can be sent before this is answered."""
+        if self.state is not State.NEW:
+            raise LocalProtocolError(f"hello was already said: the conversation is {self.state.value}")
+        self.state = State.GREETING
+        params = encode({"name": name, "version": wire.VERSION, "modes": list(modes)})
+        return self._ask(wire.HELLO, params, token, strict=False)
+
+    def greeted(self, result: Any) -> str | None:
+        """Take the answer to hello: None, or why this is a refusal."""
+        if isinstance(result, dict):
+            reason = _refusal(result)
+            if reason is not None:
+                return reason
+            offered = result.get("capabilities")
+            if isinstance(offered, dict):
+                self.capabilities = wire.CAPABILITIES & {name for name, wanted in offered.items() if wanted is True}
+        self.state = State.READY
+        return None
+
+    def request(self, method: str, params: bytes, token: Any, *, strict: bool = False) -> int:
+        """Queue a request whose params are encoded already. The token comes back with its answer."""
+        if self.state is not State.READY:
+            raise LocalProtocolError(f"nothing can be asked: the conversation is {self.state.value}")
+        return self._ask(method, params, token, strict=strict)
+
+    def _ask(self, method: str, params: bytes, token: Any, *, strict: bool) -> int:
+        request_id = self._next_id
+        head = b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":' % (request_id, method.encode())
+        if self._queued + len(head) + len(params) > self._max_outbound:
+            raise LocalProtocolError(f"its input queue is full: {self._queued} bytes wait to be read by it")
+        self._next_id += 1
+        pending = _Pending(token, strict=strict)
+        buffers = (head + params + b"}\n",) if len(params) < SPLICE else (head, params, b"}\n")
+        pending.line = self._enqueue(_Line(*buffers, pending=pending))
+        self._pending[request_id] = pending
+        return request_id
+
+    def notify(self, line: bytes) -> None:
+        """Queue an event: a whole line, made once for all who get it. The oldest ones make room."""
+        if self.state is State.CLOSED:
+            return
+        self._events.append(line)
+        self._event_bytes += len(line)
+        while len(self._events) > self._max_events or (
+            self._event_bytes > self._max_event_bytes and len(self._events) > 1
+        ):
+            self._event_bytes -= len(self._events.popleft())
+            self.dropped_events += 1
+
+    def abandon(self, request_id: int, reason: str) -> None:
+        """Stop waiting for a request. One that was not begun is not sent at all."""
+        pending = self._pending.pop(request_id, None)
+        if pending is None or self.state is State.CLOSED:
+            return
+        line = pending.line
+        if line is not None and not (line is self._out[0] and self._offset):
+            self._out.remove(line)
+            self._queued -= line.size
+        elif "cancel" in self.capabilities:
+            params = {"id": request_id, "reason": cut(reason, wire.MAX_REASON)}
+            self._enqueue(_Line(notification(wire.CANCEL, encode(params))))
+
+    def _enqueue(self, line: _Line) -> _Line:
+        self._out.append(line)
+        self._queued += line.size
+        return line
+
+    # What to write.
+
+    @property
+    def oldest(self) -> int | None:
+        """The id of the request that waits longest."""
+        return next(iter(self._pending), None)
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for their answer."""
+        return len(self._pending)
+
+    @property
+    def wants_to_send(self) -> bool:
+        """Whether anything waits to be written."""
+        return bool(self._out or self._events)
+
+    def data_to_send(self) -> Sequence[bytes | memoryview]:
+        """The buffers to write next; report with `data_sent` how much of them went out."""
+        if not self._out:
+            while self._events and len(self._out) < GATHER:
+                event = self._events.popleft()
+                self._event_bytes -= len(event)
+                self._enqueue(_Line(event))
+        if len(self._out) == 1 and not self._offset:
+            return self._out[0].buffers
+        skip = self._offset
+        buffers: list[bytes | memoryview] = []
+        for line in self._out:
+            for buffer in line.buffers:
+                if skip >= len(buffer):
+                    skip -= len(buffer)
+                    continue
+                buffers.append(memoryview(buffer)[skip:] if skip else buffer)
+                skip = 0
+            if len(buffers) >= GATHER:
+                break
+        return buffers
+
+    def data_sent(self, count: int) -> None:
+        """So many bytes of `data_to_send` were written."""
+        self._queued -= count
+        count += self._offset
+        while self._out and count >= self._out[0].size:
+            line = self._out.popleft()
+            count -= line.size
+            if line.pending is not None:
+                line.pending.line = None
+        self._offset = count
+
+    # What we receive.
+
+    def receive_data(self, data: bytes) -> Iterator[Event]:
+        """What these bytes say, one event at a time: stop taking events, and the rest is never looked at."""
+        self.received_bytes += len(data)
+        for line in self._lines.feed(data):
+            event = self._take(line)
+            if event is not None:
+                yield event
+        if self._lines.overflowed and self.state is not State.CLOSED:
+            self.state = State.CLOSED
+            yield Overflow(self._lines.limit)
+
+    def receive_eof(self) -> list[Any]:
+        """The stream ended: an unfinished line is discarded, and the tokens of all pending requests come back."""
+        self.state = State.CLOSED
+        tokens = [pending.token for pending in self._pending.values()]
+        self._pending.clear()
+        self._out.clear()
+        self.dropped_events += len(self._events)
+        self._events.clear()
+        self._offset = self._queued = self._event_bytes = 0
+        return tokens
+
+    def _take(self, line: bytes) -> Event | None:
+        if not line or line.isspace():
+            return None
+        message = decode(line)
+        if isinstance(message, Response):
+            return self._answered(message, line)
+        if isinstance(message, Junk):
+            return Noise(message.reason, show(line))
+        if isinstance(message, Notification):
+            return self._told(message, line)
+        return self._asked_by(message, line)
+
+    def _answered(self, response: Response, line: bytes) -> Event:
+        request_id = response.id
+        pending = self._pending.get(request_id) if type(request_id) is int else None
+        if pending is None:
+            return Noise("a reply that no request waits for", show(line))
+        if pending.line is not None:
+            return Noise("a reply to a request that was not sent yet", show(line))
+        del self._pending[request_id]  # type: ignore[arg-type]
+        result, error = response.result, response.error
+        failed = error is not ABSENT and error is not None
+        answer = Answer(pending.token, None if result is ABSENT else result)
+        if response.doubled is Doubled.ON_TOP or (response.doubled is Doubled.INSIDE and pending.strict):
+            answer.error = "its answer has one key twice"
+        elif failed and result is not ABSENT and result is not None:
+            answer.error = "its answer has both a result and an error"
+        elif failed:
+            answer.code, answer.error = _read_error(error)
+        else:
+            sloppy = _sloppiness(response)
+            if sloppy and pending.strict:
+                answer.error = sloppy
+            else:
+                answer.warning = sloppy
+        if answer.error is not None:
+            answer.result = None
+        return answer
+
+    def _told(self, message: Notification, line: bytes) -> Event:
+        allowed = (message.method == wire.LOG and "log" in self.capabilities) or (
+            message.method == wire.PROGRESS and "progress" in self.capabilities
+        )
+        if allowed and isinstance(message.params, dict):
+            return Told(message.method, message.params)
+        return Noise("a notification that nobody here takes", show(line))
+
+    def _asked_by(self, message: Request, line: bytes) -> Event:
+        """Requests of the other side are answered, so that none of its callers waits for ever."""
+        if type(message.id) in {int, str} and self._queued < self._max_outbound:
+            reply = {
+                "jsonrpc": "2.0",
+                "id": message.id,
+                "error": {"code": wire.METHOD_NOT_FOUND, "message": "the host offers no such method"},
+            }
+            self._enqueue(_Line(encode(reply) + b"\n"))
+        return Noise("a request, and the host offers none", show(line))
+
+    def pending_token(self, request_id: object) -> Any:
+        """The token of a request that still waits, or None."""
+        pending = self._pending.get(request_id) if type(request_id) is int else None
+        return None if pending is None else pending.token
+
+
+def notification(method: str, params: bytes) -> bytes:
+    """A whole line that expects no answer: made once, sent to everybody who is to be told."""
+    return b'{"jsonrpc":"2.0","method":"%s","params":%s}\n' % (method.encode(), params)
+
+
+def _refusal(result: Mapping[str, Any]) -> str | None:
+    version = result.get("version", wire.VERSION)
+    if result.get("ok") is False:
+        said = next((result[key] for key in ("reason", "error", "message") if isinstance(result.get(key), str)), "")
+        return f"it says no: {escape(cut(said, wire.MAX_REASON))}" if said else "it says no, and gives no reason"
+    if type(version) is not int or version != wire.VERSION:
+        return f"it speaks version {escape(cut(repr(version), 80))}, and this host speaks {wire.VERSION}"
+    return None
+
+
+def _read_error(error: Any) -> tuple[int, str]:
+    code = error.get("code") if isinstance(error, dict) else None
+    message = error.get("message") if isinstance(error, dict) else error
+    text = escape(cut(message, wire.MAX_REASON)) if isinstance(message, str) else "no message"
+    return (code if type(code) is int else 0), text
+
+
+def _sloppiness(response: Response) -> str:
+    if not response.versioned:
+        return 'its answer lacks "jsonrpc": "2.0"'
+    if response.result is ABSENT:
+        return "its answer has neither a result nor an error"
+    return ""

@@ -1,0 +1,139 @@
+"""A hook's settings: one schema for the native configuration, for hooks mounted in code, and for what is shown of them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from . import wire
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+StageName = Literal["before_llm", "after_llm", "before_tool", "approve_tool", "after_tool"]
+
+_MODES: dict[str, tuple[StageName, ...]] = {
+    "llm": ("before_llm", "after_llm"),
+    "tool": ("before_tool", "after_tool"),
+    "approve": ("approve_tool",),
+}
+
+
+class OnFailure(StrEnum):
+    """What a failing interceptor counts as. A failing approver is always a denial."""
+
+    CONTINUE = "continue"
+    DENY = "deny"
+    ABORT = "abort"
+
+
+class RespondRule(StrEnum):
+    """Which tools a hook may answer for without approval."""
+
+    OWN = "own"
+    APPROVE = "approve"
+    FORBID = "forbid"
+
+
+class Settings(BaseModel):
+    """A frozen group of settings; an unknown name is a mistake."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RestartPolicy(Settings):
+    """How often a process may be started before it is given up."""
+
+    max_starts: int = Field(
+        default=5, ge=1, description="More starts than this within the window: FAILED, until reset."
+    )
+    window: Seconds = Field(default=60.0, description="Seconds over which starts are counted.")
+
+
+class Timeouts(Settings):
+    """Seconds. What one hook does not set, the defaults of its configuration do."""
+
+    observer: Seconds = Field(default=0.5, description="How long an awaited event may take to be written.")
+    interceptor: Seconds = Field(default=5.0, description="One question to one interceptor.")
+    approval: Seconds = Field(default=60.0, description="One question to one approver.")
+    hello: Seconds = Field(default=5.0, description="From the start of the process to its answer to hook.hello.")
+    chain: Seconds = Field(default=30.0, description="All interceptors of one stage together.")
+
+
+class HookSpec(Settings):
+    """One hook."""
+
+    name: str = Field(default="", description="Unique; set by the key in a configuration file.")
+    command: tuple[str, ...] = Field(default=(), description="The program and its arguments.")
+    stages: tuple[StageName, ...] = Field(default=(), description="The stages it is asked at.")
+    observe: tuple[str, ...] = Field(default=(), description='The event kinds it is told of; "*" for all.')
+    events: Literal["legacy", "runtime"] = Field(default="legacy", description="hook.event or hook.runtime_event.")
+    priority: int = Field(default=100, description="Asked in ascending order.")
+    timeout: Seconds | None = Field(default=None, description="Intercept stages, in seconds.")
+    approval_timeout: Seconds | None = Field(default=None, description="approve_tool, in seconds.")
+    hello_timeout: Seconds | None = Field(default=None, description="The handshake, in seconds.")
+    timeouts: dict[StageName, Seconds] = Field(default_factory=dict, description="One stage each, in seconds.")
+    on_failure: OnFailure = Field(default=OnFailure.CONTINUE, description="What a failing interceptor counts as.")
+    provides: tuple[str, ...] = Field(default=(), description="Tools that it may answer without approval.")
+    respond: RespondRule = Field(default=RespondRule.OWN, description="Which tools it may answer.")
+    may_edit: tuple[Literal["tools", "system", "messages"], ...] = Field(
+        default=("tools", "system", "messages"), description="What of a before_llm request it may change."
+    )
+    env: dict[str, str] = Field(default_factory=dict, description="Added to its environment.")
+    inherit_env: bool | tuple[str, ...] = Field(default=False, description="true: the whole environment; or names.")
+    dir: str | None = Field(default=None, description="Its working directory.")
+    restart: RestartPolicy = Field(default_factory=RestartPolicy)
+    required: bool = Field(default=False, description="The host does not start without it.")
+    enabled: bool = Field(default=True, description="false: as if it were not there.")
+    max_line_bytes: int = Field(default=wire.MAX_LINE, ge=1, description="The longest line it may write.")
+    grace: Seconds = Field(default=2.0, description="From the end of its stdin to TERM, and from TERM to KILL.")
+
+    @field_validator("command", mode="before")
+    @classmethod
+    def _no_shell_strings(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            msg = f"give a list, one element an argument: {value.split()!r}".replace("'", '"')
+            raise ValueError(msg)
+        return tuple(value) if isinstance(value, list) else value  # strict validation takes no list from a validator
+
+    @field_validator("command")
+    @classmethod
+    def _no_nul(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if value and not value[0]:
+            raise ValueError("the program's name is empty")
+        if any("\0" in argument for argument in value):
+            raise ValueError("an argument holds a NUL character")
+        return value
+
+    @model_validator(mode="after")
+    def _dialect_of_dotted_kinds(self) -> HookSpec:
+        if self.events == "legacy" and any(kind in wire.RUNTIME_KINDS for kind in self.observe):
+            object.__setattr__(self, "events", "runtime")
+        return self
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """What `hook.hello` says it will be asked for."""
+        asked = tuple(mode for mode, stages in _MODES.items() if any(stage in self.stages for stage in stages))
+        return ((wire.OBSERVE,) if self.observe else ()) + asked
+
+    @property
+    def asked_at(self) -> tuple[StageName, ...]:
+        """The stages it is asked at."""
+        return self.stages
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The event kinds it is told of, by their legacy names."""
+        if any(kind in wire.EVERY_KIND for kind in self.observe):
+            return frozenset(wire.EVENT_KINDS)
+        return frozenset(wire.RUNTIME_KINDS.get(kind, kind) for kind in self.observe)
+
+
+class ModeGrainedSpec(HookSpec):
+    """A hook with PicoClaw's grain: naming one stage of a mode delivers the whole mode."""
+
+    @property
+    def asked_at(self) -> tuple[StageName, ...]:
+        """The stages of every mode it names. One that it does not know it may answer with "method not found"."""
+        return tuple(stage for mode in self.modes for stage in _MODES.get(mode, ()))

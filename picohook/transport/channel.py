@@ -1,0 +1,317 @@
+"""Calls over a pipe: `Peer` says what the bytes mean, `LinePipe` moves them, and this joins both to somebody who waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .. import wire
+from ..errors import (
+    HandshakeError,
+    HookCrashedError,
+    HookError,
+    HookRefusedError,
+    HookReplyError,
+    HookTimeoutError,
+    LocalProtocolError,
+)
+from ..protocol.peer import Answer, Event, Noise, Overflow, Peer, Told
+from ..text import cut
+from .pipe import LinePipe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ..log import Log
+    from .reactor import Reactor, Waiter
+
+NOISE_QUOTA = 100
+"""Dropped lines that are forgiven in one window."""
+NOISE_WINDOW = 10.0
+STRIKES = 3
+"""Time-outs of the oldest pending call, in a row, after which a process counts as hung."""
+WRITES_A_TURN = 32
+"""So many writes at most before the event loop gets its turn."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """What happened to one hook, over all its incarnations."""
+
+    calls: int = 0
+    failures: int = 0
+    timeouts: int = 0
+    noise: int = 0
+    dropped_events: int = 0
+
+
+class _Call:
+    """A request that somebody waits for: the token that the peer gives back."""
+
+    __slots__ = ("deadline", "limit", "patience", "waiter")
+
+    def __init__(self, waiter: Waiter, now: float, deadline: float, limit: float) -> None:
+        self.waiter = waiter
+        self.deadline = deadline
+        self.patience = deadline - now
+        self.limit = limit
+
+    def progress(self, now: float) -> None:
+        """The hook is at work: it has its patience again from now on, up to the limit."""
+        self.deadline = min(now + self.patience, self.limit)
+        self.waiter.extend(self.deadline)
+
+
+class Channel:
+    """One incarnation of one hook, as something to call.
+
+    It has one end: `close(error)` gives every pending call that error, at once. It never ends itself; a fault that makes the
+    process useless is told to `on_fault`, and its owner kills the process and closes the channel.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        stdout: int,
+        stdin: int,
+        *,
+        name: str,
+        log: Log,
+        counters: Counters,
+        on_fault: Callable[[str], None],
+        max_line: int = wire.MAX_LINE,
+    ) -> None:
+        self.name = name
+        self.faulted = False
+        self._reactor = reactor
+        self._log = log
+        self._counters = counters
+        self._on_fault = on_fault
+        self._peer = Peer(max_line=max_line)
+        self._max_line = max_line
+        self._blocked = False
+        self._scheduled = False
+        self._strikes = 0
+        self._noise_left = NOISE_QUOTA
+        self._noise_until = 0.0
+        self._error: HookError | None = None
+        self._flush_waiters: list[Waiter] = []
+        self._pipe = LinePipe(reactor, stdout, stdin, on_data=self._received, on_end=self._ended)
+
+    # Asking and telling.
+
+    async def hello(self, modes: Sequence[str], deadline: float) -> None:
+        """Shake hands, or raise `HandshakeError`."""
+        call = _Call(self._reactor.waiter(), deadline, deadline, deadline)
+        request = self._peer.hello(self.name, modes, call)
+        try:
+            answer = await self._wait(call, request, deadline, flush=True)
+        except TimeoutError:
+            silent = not self._peer.received_bytes
+            hint = "it wrote nothing at all: does it flush its output?" if silent else "it wrote other things"
+            raise HandshakeError(f"hook.hello was not answered in time; {hint}", hook=self.name) from None
+        if answer.error is not None:
+            raise HandshakeError(f"hook.hello was answered with an error: {answer.error}", hook=self.name)
+        refusal = self._peer.greeted(answer.result)
+        if refusal is not None:
+            raise HandshakeError(f"hook.hello was refused: {refusal}", hook=self.name)
+
+    async def call(self, method: str, params: bytes, deadline: float, *, limit: float, strict: bool = False) -> Any:
+        """Ask, and give the result; or raise the `HookError` that says why there is none.
+
+        `deadline` and `limit` are on the reactor's clock: the hook may move the one by showing progress, and never past the
+        other. `strict` takes no sloppy answer.
+        """
+        if self._error is not None:
+            raise self._error
+        peer = self._peer
+        call = _Call(self._reactor.waiter(), self._reactor.now(), deadline, limit)
+        try:
+            request = peer.request(method, params, call, strict=strict)
+        except LocalProtocolError as error:
+            raise HookCrashedError(str(error), hook=self.name) from None
+        self._counters.calls += 1
+        try:
+            # Alone, a request is written at once; in company, all of one turn's requests go out together.
+            answer = await self._wait(call, request, deadline, flush=peer.in_flight == 1)
+        except TimeoutError:
+            self._counters.timeouts += 1
+            raise HookTimeoutError(f"no answer within {call.patience:.3g} s", hook=self.name) from None
+        self._strikes = 0
+        if strict and self._reactor.now() > call.deadline:
+            raise HookTimeoutError("its answer came after the deadline", hook=self.name)
+        if answer.error is None:
+            if answer.warning:
+                self._log.warning("a sloppy answer was taken", method=method, why=answer.warning)
+            return answer.result
+        if answer.code is None:
+            raise HookReplyError(answer.error, hook=self.name)
+        raise HookRefusedError(f"error {answer.code}: {answer.error}", code=answer.code, hook=self.name)
+
+    async def _wait(self, call: _Call, request: int, deadline: float, *, flush: bool) -> Answer:
+        if flush and not self._blocked:
+            self._flush()
+        else:
+            self._flush_soon()
+        settled = False
+        try:
+            answer = await call.waiter.wait(deadline)
+            settled = True
+        except TimeoutError:
+            self._strike(request)
+            raise
+        finally:
+            if not settled:
+                self._peer.abandon(request, "the host stopped waiting")
+                self._flush_soon()
+        if isinstance(answer, HookError):
+            raise answer
+        return answer  # type: ignore[no-any-return]
+
+    def notify(self, line: bytes) -> None:
+        """Queue an event. Never waits; when the hook does not keep up, the oldest events are dropped and counted."""
+        before = self._peer.dropped_events
+        self._peer.notify(line)
+        self._counters.dropped_events += self._peer.dropped_events - before
+        self._flush_soon()
+
+    async def flushed(self, deadline: float) -> bool:
+        """Whether all that was queued is written, waiting for it until the deadline."""
+        if not self.faulted and self._peer.wants_to_send:
+            self._flush_soon()
+            waiter = self._reactor.waiter()
+            self._flush_waiters.append(waiter)
+            try:
+                await waiter.wait(deadline)
+            except TimeoutError:
+                return False
+            finally:
+                self._flush_waiters.remove(waiter)
+        return not self.faulted
+
+    # Ending.
+
+    def close(self, error: HookError) -> None:
+        """End every pending call with this error, and every later one. Output is read on, so that a dying hook can write."""
+        if self._error is not None:
+            return
+        self._error = error
+        before = self._peer.dropped_events
+        for call in self._peer.receive_eof():
+            call.waiter.settle(error)
+        self._counters.dropped_events += self._peer.dropped_events - before
+
+    def close_stdin(self) -> None:
+        """The hook reads the end of its input."""
+        self._pipe.close_write()
+
+    def drain(self) -> None:
+        """Read what the process had written, before it is said that it ended."""
+        self._pipe.drain(2 * self._max_line)
+
+    def release(self) -> None:
+        """Close both pipes."""
+        self._pipe.close_write()
+        self._pipe.close_read()
+
+    def _fault(self, reason: str) -> None:
+        if not self.faulted:
+            self.faulted = True
+            for waiter in self._flush_waiters:
+                waiter.settle(None)
+            self._on_fault(reason)
+
+    def _strike(self, request: int) -> None:
+        """A call timed out. Only the oldest one counts: those behind it may just be waiting their turn."""
+        if self._peer.oldest == request:
+            self._strikes += 1
+            if self._strikes >= STRIKES:
+                self._fault(f"it left {STRIKES} requests in a row without an answer")
+
+    # The pipe's callbacks.
+
+    def _received(self, data: bytes) -> None:
+        if self.faulted or self._error is not None:
+            return
+        for event in self._peer.receive_data(data):
+            if type(event) is Answer:
+                event.token.waiter.settle(event)
+            else:
+                self._other(event)
+                if self.faulted:
+                    return
+        if self._peer.wants_to_send and not self._blocked:
+            self._flush_soon()
+
+    def _other(self, event: Event) -> None:
+        if isinstance(event, Noise):
+            self._noise(event)
+        elif isinstance(event, Overflow):
+            self._fault(f"it wrote a line longer than {event.limit} bytes")
+        elif isinstance(event, Told):
+            self._told(event.method, event.params)
+
+    def _noise(self, event: Noise) -> None:
+        now = self._reactor.now()
+        if now >= self._noise_until:
+            self._noise_until, self._noise_left = now + NOISE_WINDOW, NOISE_QUOTA
+        self._counters.noise += 1
+        self._noise_left -= 1
+        if self._noise_left >= 0:
+            self._log.warning("dropped a line", why=event.reason, line=event.excerpt)
+        else:
+            self._fault(f"it wrote more than {NOISE_QUOTA} lines in {NOISE_WINDOW:.0f} s that are no answers")
+
+    def _told(self, method: str, params: Mapping[str, Any]) -> None:
+        if method == wire.LOG:
+            message, level = params.get("message"), params.get("level")
+            say = {"debug": self._log.debug, "warning": self._log.warning, "error": self._log.error}
+            say.get(level if isinstance(level, str) else "", self._log.info)(
+                "said",
+                message=cut(str(message), wire.MAX_REASON),
+                fields=cut(repr(params.get("fields")), wire.MAX_REASON),
+            )
+        else:
+            call = self._peer.pending_token(params.get("id"))
+            if isinstance(call, _Call):
+                call.progress(self._reactor.now())
+
+    def _ended(self) -> None:
+        if self._error is None:
+            self._fault("it closed its output")
+
+    # Writing.
+
+    def _flush_soon(self) -> None:
+        if not self._scheduled and not self._blocked and self._peer.wants_to_send:
+            self._scheduled = True
+            self._reactor.soon(self._flush_scheduled)
+
+    def _flush_scheduled(self) -> None:
+        self._scheduled = False
+        if not self._blocked:
+            self._flush()
+
+    def _writable(self) -> None:
+        self._blocked = False
+        self._flush()
+
+    def _flush(self) -> None:
+        peer = self._peer
+        for _ in range(WRITES_A_TURN):
+            if not peer.wants_to_send:
+                for waiter in self._flush_waiters:
+                    waiter.settle(None)
+                return
+            buffers = peer.data_to_send()
+            try:
+                written = self._pipe.write(buffers)
+            except OSError:
+                self._fault("it closed its input")
+                return
+            peer.data_sent(written)
+            if written < sum(map(len, buffers)):
+                self._blocked = True
+                self._pipe.when_writable(self._writable)
+                return
+        self._flush_soon()

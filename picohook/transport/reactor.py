@@ -1,0 +1,61 @@
+"""What the host needs of an event loop, as six verbs; one implementation for asyncio, one for trio.
+
+Persistent callbacks, not tasks: a task per call or per read is what makes stream layers slow. Callbacks run on the loop's
+own thread and must not raise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Waiter(Protocol):
+    """One value that somebody waits for, until a deadline that can be moved."""
+
+    def settle(self, value: Any) -> None:
+        """Give the value. The first one counts."""
+
+    def extend(self, deadline: float) -> None:
+        """Move the deadline of a wait that is under way."""
+
+    async def wait(self, deadline: float) -> Any:
+        """The value, or `TimeoutError`."""
+
+
+class Reactor(Protocol):
+    """An event loop, as far as the host needs one."""
+
+    def now(self) -> float:
+        """The loop's monotonic clock; all deadlines are on it."""
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Call back once, in the loop's next round."""
+
+    def on_readable(self, fd: int, callback: Callable[[], None]) -> None:
+        """Call back whenever the descriptor can be read, until it is released."""
+
+    def on_writable(self, fd: int, callback: Callable[[], None]) -> None:
+        """Call back once, when the descriptor can be written."""
+
+    def release(self, fd: int) -> None:
+        """Forget a descriptor. Call it before closing one."""
+
+    def waiter(self) -> Waiter:
+        """Something to wait for."""
+
+
+def current_reactor() -> Reactor:
+    """The reactor of the event loop that runs this code."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        from ._trio import TrioReactor  # noqa: PLC0415 - trio is imported only where it runs
+
+        return TrioReactor()
+    from ._asyncio import AsyncioReactor  # noqa: PLC0415 - likewise
+
+    return AsyncioReactor()

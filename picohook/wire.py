@@ -1,0 +1,70 @@
+"""The words of the protocol, and its limits. Standard library only: the host and the SDK for hook authors share it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+VERSION: Final = 1
+
+# Methods.
+HELLO: Final = "hook.hello"
+EVENT: Final = "hook.event"
+RUNTIME_EVENT: Final = "hook.runtime_event"
+CANCEL: Final = "hook.cancel"
+LOG: Final = "host.log"
+PROGRESS: Final = "host.progress"
+
+# Modes of `hook.hello`: what the host will ask of this hook.
+OBSERVE: Final = "observe"
+MODES: Final = (OBSERVE, "llm", "tool", "approve")
+
+CAPABILITIES: Final = frozenset({"cancel", "progress", "log"})
+
+# JSON-RPC error codes that the host sends or looks at.
+METHOD_NOT_FOUND: Final = -32601
+
+# Actions.
+CONTINUE: Final = "continue"
+MODIFY: Final = "modify"
+RESPOND: Final = "respond"
+DENY: Final = "deny_tool"
+RETRY: Final = "retry"
+PAUSE: Final = "pause"
+ABORT_TURN: Final = "abort_turn"
+HARD_ABORT: Final = "hard_abort"
+
+# Limits.
+MAX_LINE: Final = 16 * 1024 * 1024
+MAX_OUTBOUND: Final = 32 * 1024 * 1024
+MAX_REASON: Final = 1024  # bytes of a reason, or of any other short text of a hook that people read
+MAX_NOTE: Final = 64 * 1024  # bytes of a text of a hook that goes to the model
+
+# Event kinds: the name on the wire of `hook.event`, and the dotted one of `hook.runtime_event`.
+EVENT_KINDS: Final[dict[str, str]] = {
+    "turn_start": "agent.turn.start",
+    "turn_end": "agent.turn.end",
+    "llm_request": "agent.llm.request",
+    "llm_delta": "agent.llm.delta",
+    "llm_response": "agent.llm.response",
+    "llm_retry": "agent.llm.retry",
+    "context_compress": "agent.context.compress",
+    "session_summarize": "agent.session.summarize",
+    "tool_exec_start": "agent.tool.exec_start",
+    "tool_exec_end": "agent.tool.exec_end",
+    "tool_exec_skipped": "agent.tool.exec_skipped",
+    "steering_injected": "agent.steering.injected",
+    "follow_up_queued": "agent.follow_up.queued",
+    "interrupt_received": "agent.interrupt.received",
+    "subturn_spawn": "agent.subturn.spawn",
+    "subturn_end": "agent.subturn.end",
+    "subturn_result_delivered": "agent.subturn.result_delivered",
+    "subturn_orphan": "agent.subturn.orphan",
+    "error": "agent.error",
+    "session_start": "agent.session.start",
+    "session_end": "agent.session.end",
+    "prompt_sent": "agent.prompt.sent",
+    "turn_abort": "agent.turn.abort",
+    "task_completed": "agent.task.completed",
+}
+RUNTIME_KINDS: Final[dict[str, str]] = {dotted: kind for kind, dotted in EVENT_KINDS.items()}
+EVERY_KIND: Final = frozenset({"*", "all", ""})
