@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import anyio
@@ -27,6 +27,7 @@ from .stages import restrict
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from .filters import Filter
     from .stages import Stage
 
 P = TypeVar("P", bound=Payload)
@@ -41,6 +42,11 @@ class Seat(NamedTuple):
 
     hook: Hook
     timeout: float
+    filter: Filter | None = None
+
+    def wants(self, payload: Payload) -> bool:
+        """Whether the hook is asked about this payload."""
+        return self.filter is None or self.filter.matches(payload)
 
 
 @dataclass(slots=True)
@@ -65,102 +71,140 @@ async def run_chain(
     """Ask the hooks of a stage, and conclude.
 
     Interceptors are asked one after another, each about what the one before it left, until one ends the chain or the
-    budget (in seconds) is used up; `edited` is told which hook changed what. Approvers are asked all at once, have no
-    budget but their own timeouts, and must all say yes.
+    budget (in seconds) is used up; `edited` is told which hook changed what. Guards are asked once more about what came
+    out, if it is not what they saw. Approvers are asked all at once, have no budget but their own timeouts, and must all
+    say yes.
     """
     if stage.approves:
         return await _run_approval(stage, seats, encoded, clock)
     end = clock() + budget
-    trail: list[TrailEntry] = []
     first = encoded.payload
+    trail: list[TrailEntry] = []
+    guards: list[tuple[Seat, P | None]] = []
     for seat in seats:
-        asked = await ask(stage, seat, encoded, clock, end)
-        trail.append(asked.entry)
-        if asked.payload is not encoded.payload:
-            if edited is not None:
-                edited(seat.hook, encoded.payload, asked.payload)
-            encoded = Encoded(asked.payload)
-        decision = asked.decision
-        if not isinstance(decision, Continue | Modify):
-            return Outcome(
-                stage.name,
-                decision.action,
-                encoded.payload,
-                reason=decision.reason,
-                trail=tuple(trail),
-                result=asked.result,
-                feedback=decision.feedback if isinstance(decision, Retry) else "",
-                hook=seat.hook.name,
-            )
+        if seat.wants(encoded.payload):
+            asked = await ask(stage, seat, encoded, clock, end)
+            trail.append(asked.entry)
+            if asked.payload is not encoded.payload:
+                if edited is not None:
+                    edited(seat.hook, encoded.payload, asked.payload)
+                encoded = Encoded(asked.payload)
+            if not isinstance(asked.decision, Continue | Modify):
+                return _ended(stage, seat, asked, trail)
+            seen: P | None = asked.payload
+        else:
+            trail.append(_not_asked(stage, seat))
+            seen = None
+        if seat.hook.spec.guard:
+            guards.append((seat, seen))
+    for seat, seen in guards:
+        if seen is not encoded.payload and seat.wants(encoded.payload):
+            asked = await ask(stage, seat, encoded, clock, end, final=True)
+            trail.append(asked.entry)
+            if not isinstance(asked.decision, Continue):
+                return _ended(stage, seat, asked, trail)
     action = wire.CONTINUE if encoded.payload is first else wire.MODIFY
     return Outcome(stage.name, action, encoded.payload, trail=tuple(trail))
+
+
+def _ended(stage: Stage[P], seat: Seat, asked: Asked[P], trail: list[TrailEntry]) -> Outcome[P]:
+    decision = asked.decision
+    return Outcome(
+        stage.name,
+        decision.action,
+        asked.payload,
+        reason=decision.reason,
+        trail=tuple(trail),
+        result=asked.result,
+        feedback=decision.feedback if isinstance(decision, Retry) else "",
+        hook=seat.hook.name,
+    )
+
+
+def _not_asked(stage: Stage[P], seat: Seat) -> TrailEntry:
+    seat.hook.metrics.at(stage.name).skipped += 1
+    return TrailEntry(seat.hook.name, "", skipped=True)
 
 
 async def _run_approval(
     stage: Stage[P], seats: Sequence[Seat], encoded: Encoded[P], clock: Callable[[], float]
 ) -> Outcome[P]:
-    answers: list[Asked[P] | None] = [None] * len(seats)
-    if seats:
+    answers: dict[str, Asked[P]] = {}
+    approvers = [seat for seat in seats if seat.wants(encoded.payload)]
+    if approvers:
         encoded.params  # noqa: B018 - a payload that is no JSON is the caller's mistake, raised before anybody is asked
-    if len(seats) == 1:
-        answers[0] = await ask(stage, seats[0], encoded, clock)
-    elif seats:
+    if len(approvers) == 1:
+        answers[approvers[0].hook.name] = await ask(stage, approvers[0], encoded, clock)
+    elif approvers:
         async with anyio.create_task_group() as tasks:
 
-            async def one(place: int, seat: Seat) -> None:
-                answers[place] = asked = await ask(stage, seat, encoded, clock)
+            async def one(seat: Seat) -> None:
+                answers[seat.hook.name] = asked = await ask(stage, seat, encoded, clock)
                 if not isinstance(asked.decision, Approve):
                     tasks.cancel_scope.cancel()
 
-            for place, seat in enumerate(seats):
-                tasks.start_soon(one, place, seat)
-    trail = tuple(
-        TrailEntry(seat.hook.name, "", error="not waited for: another approver said no")
-        if asked is None
-        else asked.entry
-        for seat, asked in zip(seats, answers, strict=True)
-    )
-    for seat, asked in zip(seats, answers, strict=True):
+            for seat in approvers:
+                tasks.start_soon(one, seat)
+    trail = []
+    for seat in seats:
+        if seat not in approvers:
+            trail.append(_not_asked(stage, seat))
+        elif seat.hook.name in answers:
+            trail.append(answers[seat.hook.name].entry)
+        else:
+            trail.append(TrailEntry(seat.hook.name, "", error="not waited for: another approver said no"))
+    for seat in approvers:
+        asked = answers.get(seat.hook.name)
         if asked is not None and not isinstance(asked.decision, Approve):
-            return Outcome(
-                stage.name,
-                wire.DENY,
-                encoded.payload,
-                reason=asked.decision.reason,
-                trail=trail,
-                approved=False,
-                hook=seat.hook.name,
-            )
-    return Outcome(stage.name, wire.CONTINUE, encoded.payload, trail=trail, approved=all(answers))
+            return replace(_ended(stage, seat, asked, trail), action=wire.DENY, approved=False)
+    approved = len(answers) == len(approvers)
+    return Outcome(stage.name, wire.CONTINUE, encoded.payload, trail=tuple(trail), approved=approved)
 
 
 async def ask(
-    stage: Stage[P], seat: Seat, encoded: Encoded[P], clock: Callable[[], float], end: float = float("inf")
+    stage: Stage[P],
+    seat: Seat,
+    encoded: Encoded[P],
+    clock: Callable[[], float],
+    end: float = float("inf"),
+    *,
+    final: bool = False,
 ) -> Asked[P]:
-    """Ask one hook, by one absolute deadline. It always comes to a decision; only the caller's own mistakes are raised."""
-    hook, timeout = seat
-    begun = clock()
-    deadline = min(begun + timeout, end)
-    limit = min(begun + min(timeout * PROGRESS_FACTOR, PROGRESS_MOST), end)
+    """Ask one hook, by one absolute deadline a try. It always comes to a decision.
+
+    Only the caller's own mistakes are raised. `final`: the hook may say what it thinks of the payload, and not change it.
+    """
+    hook, timeout, _ = seat
+    started = clock()
     payload = encoded.payload
-    error = result = None
-    try:
-        if begun >= end:
-            raise HookTimeoutError("the time for the whole chain was used up before it was asked")  # noqa: TRY301
-        decision = await hook.handle(Question(stage, encoded, deadline, limit))
-        if not isinstance(decision, Continue):
-            payload, result, error = _apply(stage, hook, encoded.payload, decision)
-    except EncodeError:
-        raise
-    except Exception as failure:  # noqa: BLE001 - a hook can fail in any way; none of them may reach the agent
-        hook.failures += 1
-        error = policy.describe(failure)
-        decision = policy.on_failure(stage, hook.name, hook.spec.on_failure, error)
-    entry = TrailEntry(hook.name, decision.action, clock() - begun, error, decision.notes)
+    retries = 0
+    while True:
+        begun = clock()
+        deadline = min(begun + timeout, end)
+        limit = min(begun + min(timeout * PROGRESS_FACTOR, PROGRESS_MOST), end)
+        error = result = cause = None
+        try:
+            if begun >= end:
+                raise HookTimeoutError("the time for the whole chain was used up before it was asked")  # noqa: TRY301
+            decision = await hook.handle(Question(stage, encoded, deadline, limit))
+            if not isinstance(decision, Continue):
+                payload, result, error = _apply(stage, hook, encoded.payload, decision, final=final)
+        except EncodeError:
+            raise
+        except Exception as failure:  # noqa: BLE001 - a hook can fail in any way; none of them may reach the agent
+            if retries < hook.spec.retry and not stage.approves and clock() < end:
+                retries += 1
+                continue
+            cause, error = policy.cause(failure), policy.describe(failure)
+            decision = policy.on_failure(stage, hook.name, hook.spec.on_failure, error)
+        break
+    duration = clock() - started
+    hook.metrics.at(stage.name).record(duration, cause, retries)
+    entry = TrailEntry(hook.name, decision.action, duration, error, decision.notes, retries=retries)
     return Asked(decision, payload, entry, result)
 
 
-def _apply(stage: Stage[P], hook: Hook, payload: P, decision: Decision) -> tuple[P, Any, str | None]:
+def _apply(stage: Stage[P], hook: Hook, payload: P, decision: Decision, *, final: bool) -> tuple[P, Any, str | None]:
     """What a decision makes of the payload, the result that it gives, and what of it was not allowed."""
     if stage.approves:
         return payload, None, None
@@ -168,11 +212,15 @@ def _apply(stage: Stage[P], hook: Hook, payload: P, decision: Decision) -> tuple
         raise HookReplyError(f"{decision.action} is no answer at {stage.name}")
     if isinstance(decision, Respond):
         if hook.spec.respond is RespondRule.FORBID:
-            raise HookReplyError("it answered for a tool, and its `respond` is forbid")
+            raise HookReplyError("it answered by itself, and its `respond` is forbid")
         assert stage.result is not None
         edited = stage.edit(payload, decision.changes)
         return edited, stage.result(edited, decision.result), None
     if isinstance(decision, Modify):
         edited, refused = restrict(payload, stage.edit(payload, decision.changes, decision.patch), hook.spec.may_edit)
+        if final and edited is not payload:
+            raise HookReplyError("a guard that is asked again may no longer change the call")
         return edited, None, f"it may not edit {', '.join(refused)}: left as it was" if refused else None
+    if isinstance(decision, Retry):
+        return stage.edit(payload, decision.changes), None, None
     return payload, None, None

@@ -76,10 +76,18 @@ class Approve(_Decided):
 
 
 @dataclass(frozen=True, slots=True)
-class Retry(_Decided):
-    """Go round again, with the feedback as a user message."""
+class Skip(_Decided):
+    """The compaction is not done."""
 
-    feedback: str
+    action = wire.SKIP
+
+
+@dataclass(frozen=True, slots=True)
+class Retry(_Decided):
+    """Go round again, with the feedback as a user message, or with these fields of the payload replaced, or both."""
+
+    feedback: str = ""
+    changes: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     action = wire.RETRY
 
 
@@ -104,7 +112,7 @@ class HardAbort(_Decided):
     action = wire.HARD_ABORT
 
 
-Decision = Union[Continue, Modify, Respond, Deny, Approve, Retry, Pause, AbortTurn, HardAbort]
+Decision = Union[Continue, Modify, Respond, Deny, Approve, Skip, Retry, Pause, AbortTurn, HardAbort]
 
 CONTINUE = Continue()
 APPROVE = Approve()
@@ -122,15 +130,23 @@ class TrailEntry:
     error: str | None = None
     """Why the hook failed, or what of its answer was not applied."""
     notes: Notes | None = None
+    skipped: bool = False
+    """Whether it was not asked, because its filter did not match."""
+    retries: int = 0
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
-        return {
+        shown = {
             "hook": self.hook,
             "action": self.action,
             "duration_ms": round(self.duration * 1000, 3),
             "error": self.error,
         }
+        if self.skipped:
+            shown["skipped"] = True
+        if self.retries:
+            shown["retries"] = self.retries
+        return shown
 
 
 Trail = tuple[TrailEntry, ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,15 +16,39 @@ from .events import Event, known_kind
 from .hooks.base import Encoded, Hook, HookStatus, Site
 from .hooks.process import ProcessHook
 from .log import Log
-from .models import NO_META, LLMRequest, LLMResponse, Meta, Payload, ToolCall, ToolResult, ToolReturn
+from .models import (
+    NO_META,
+    Compaction,
+    Finish,
+    LLMRequest,
+    LLMResponse,
+    Meta,
+    Payload,
+    Prompt,
+    ToolCall,
+    ToolResult,
+    ToolReturn,
+)
 from .ownership import Ownership
+from .roster import in_order, observers, seats
 from .spec import HookSpec, RespondRule, Timeouts
-from .stages import AFTER_LLM, AFTER_TOOL, APPROVE_TOOL, BEFORE_LLM, BEFORE_TOOL, STAGES
+from .stages import (
+    AFTER_COMPACT,
+    AFTER_LLM,
+    AFTER_TOOL,
+    APPROVE_TOOL,
+    BEFORE_COMPACT,
+    BEFORE_FINISH,
+    BEFORE_LLM,
+    BEFORE_PROMPT,
+    BEFORE_TOOL,
+    STAGES,
+)
 from .transport.reactor import current_reactor
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -32,7 +57,6 @@ if TYPE_CHECKING:
     from .blocking import BlockingHost
     from .decisions import Outcome
     from .log import Logger
-    from .spec import StageName
     from .stages import Stage
     from .transport.reactor import Reactor
 
@@ -129,8 +153,7 @@ class Host:
         await self._tasks.__aenter__()
         try:
             hooks, self._waiting = self._waiting, []
-            for hook in hooks:
-                self._mount(hook)
+            self._mount(*hooks)
             for hook in hooks:
                 await self._started(hook)
         except BaseException:
@@ -200,29 +223,24 @@ class Host:
         """The hooks that are mounted."""
         return tuple(mounted.hook for mounted in self._mounted.values())
 
-    def seats(self, stage: str) -> Sequence[Hook]:
+    def asked_at(self, stage: str) -> tuple[Hook, ...]:
         """The hooks that are asked at a stage, in order."""
-        return [seat.hook for seat in self._seats[stage]]
+        return tuple(seat.hook for seat in self._seats[stage])
 
-    def _mount(self, hook: Hook) -> None:
+    def _mount(self, *hooks: Hook) -> None:
         assert self._reactor is not None
-        name = hook.name
-        if not name or name in self._mounted:
-            raise PicohookError(f"a hook named {name!r} is mounted already" if name else "a hook needs a name")
-        log = self._log.bind(hook=name)
-        hook.open(Site(self._reactor, log, self.timeouts, self._verify))
-        mounted = _Mounted(hook, anyio.Event())
-
-        async def run() -> None:
-            try:
-                await hook.run()
-            except Exception as error:  # noqa: BLE001 - a hook's own task must not end the embedder's
-                log.error("its task broke", why=repr(error))
-            finally:
-                mounted.ended.set()
-
-        self._mounted[name] = mounted
-        self._tasks.start_soon(run, name=f"picohook {name}")
+        names = Counter([*self._mounted, *(hook.name for hook in hooks)])
+        for hook in hooks:
+            if not hook.name:
+                raise PicohookError("a hook needs a name")
+            if names[hook.name] > 1:
+                raise PicohookError(f"a hook named {hook.name!r} is mounted already")
+        in_order([*self.hooks, *hooks])
+        for hook in hooks:
+            log = self._log.bind(hook=hook.name)
+            hook.open(Site(self._reactor, log, self.timeouts, self._verify))
+            self._mounted[hook.name] = mounted = _Mounted(hook, anyio.Event())
+            self._tasks.start_soon(_run_hook, mounted, log, name=f"picohook {hook.name}")
         self._arrange()
 
     async def _started(self, hook: Hook) -> None:
@@ -232,25 +250,10 @@ class Host:
 
     def _arrange(self) -> None:
         """Lay out who is asked where. The tuples are replaced, not changed: a chain under way keeps the one it has."""
-        ordered = sorted(self.hooks, key=lambda hook: (not hook.in_process, hook.spec.priority, hook.name))
-        self._seats = {
-            stage.name: tuple(
-                Seat(hook, self._timeout(hook.spec, stage)) for hook in ordered if stage.name in hook.spec.asked_at
-            )
-            for stage in STAGES.values()
-        }
-        self._observers = {
-            kind: tuple(hook for hook in ordered if kind in hook.spec.kinds) for kind in wire.EVENT_KINDS
-        }
+        ordered = in_order(self.hooks)
+        self._seats = seats(ordered, self.timeouts)
+        self._observers = observers(ordered)
         self._owners.provide({hook.name: hook.spec.provides for hook in ordered})
-
-    def _timeout(self, spec: HookSpec, stage: Stage[Any]) -> float:
-        name: StageName = stage.name  # type: ignore[assignment]
-        if name in spec.timeouts:
-            return spec.timeouts[name]
-        if stage.approves:
-            return spec.approval_timeout or self.timeouts.approval
-        return spec.timeout or self.timeouts.interceptor
 
     def _find(self, name: str) -> _Mounted:
         if name in self._mounted:
@@ -298,6 +301,22 @@ class Host:
     async def approve_tool(self, call: ToolCall | Mapping[str, Any]) -> Outcome[ToolCall]:
         """Whether everybody who is asked for approval says yes. Nobody to ask is a yes."""
         return await self._run(APPROVE_TOOL, _as_payload(APPROVE_TOOL, call))
+
+    async def before_prompt(self, prompt: Prompt | Mapping[str, Any]) -> Outcome[Prompt]:
+        """What the user said, before anybody acts on it."""
+        return await self._run(BEFORE_PROMPT, _as_payload(BEFORE_PROMPT, prompt))
+
+    async def before_finish(self, finish: Finish | Mapping[str, Any]) -> Outcome[Finish]:
+        """Whether the turn may end with this response."""
+        return await self._run(BEFORE_FINISH, _as_payload(BEFORE_FINISH, finish))
+
+    async def before_compact(self, compaction: Compaction | Mapping[str, Any]) -> Outcome[Compaction]:
+        """Whether, and from what, the messages are made fewer."""
+        return await self._run(BEFORE_COMPACT, _as_payload(BEFORE_COMPACT, compaction))
+
+    async def after_compact(self, compaction: Compaction | Mapping[str, Any]) -> Outcome[Compaction]:
+        """What making the messages fewer left."""
+        return await self._run(AFTER_COMPACT, _as_payload(AFTER_COMPACT, compaction))
 
     async def after_tool(self, returned: ToolReturn | Mapping[str, Any]) -> Outcome[ToolReturn]:
         """What came of a tool call."""
@@ -359,6 +378,15 @@ class Host:
         events, self._events = self._events, []
         for hook, event in events:
             hook.notify(event)
+
+
+async def _run_hook(mounted: _Mounted, log: Log) -> None:
+    try:
+        await mounted.hook.run()
+    except Exception as error:  # noqa: BLE001 - a hook's own task must not end the embedder's
+        log.error("its task broke", why=repr(error))
+    finally:
+        mounted.ended.set()
 
 
 def _as_hook(given: Hook | HookSpec) -> Hook:

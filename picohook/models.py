@@ -93,6 +93,13 @@ class ToolReturn(ToolCall):
     error: str | None = None
 
 
+class Prompt(Payload):
+    """What the user said: the payload of before_prompt."""
+
+    prompt: str
+    messages: list[dict[str, Any]] = Field(default_factory=list)
+
+
 class LLMRequest(Payload):
     """What is about to be sent to the model: the payload of before_llm."""
 
@@ -110,3 +117,22 @@ class LLMResponse(Payload):
     model: str = ""
     response: dict[str, Any]
     messages: list[dict[str, Any]] | None = None
+
+
+class Finish(Payload):
+    """The turn is about to end with this response: the payload of before_finish."""
+
+    prompt: str = ""
+    messages: list[dict[str, Any]] = Field(default_factory=list)
+    response: dict[str, Any] = Field(default_factory=dict)
+    system_prompt: str | None = None
+    model: str | None = None
+
+
+class Compaction(Payload):
+    """Messages that are to be, or were, made fewer: the payload of before_compact and after_compact."""
+
+    scope: Literal["micro", "auto"]
+    messages: list[dict[str, Any]] = Field(default_factory=list)
+    system_prompt: str | None = None
+    model: str | None = None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import wire
 from .decisions import CONTINUE, AbortTurn, Decision, Deny
+from .errors import HandshakeError, HookCrashedError, HookRefusedError, HookReplyError, HookTimeoutError
 from .spec import OnFailure
 from .text import cut, escape
 
@@ -27,6 +28,24 @@ def on_failure(stage: Stage[Any], hook: str, rule: OnFailure, cause: str) -> Dec
     if rule is OnFailure.DENY and wire.DENY in stage.actions:
         return Deny(reason=reason)
     return AbortTurn(reason=reason)
+
+
+def cause(error: Exception) -> str:
+    """The kind of a failure, as metrics count it."""
+    for kind, name in _CAUSES:
+        if isinstance(error, kind):
+            return name
+    return "error"
+
+
+_CAUSES: tuple[tuple[type[Exception], str], ...] = (
+    (HookTimeoutError, "timeout"),
+    (HookCrashedError, "crashed"),
+    (HookRefusedError, "refused"),
+    (HookReplyError, "reply"),
+    (HandshakeError, "handshake"),
+    (ValueError, "reply"),
+)
 
 
 def describe(error: Exception) -> str:

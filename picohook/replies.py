@@ -18,6 +18,7 @@ from .decisions import (
     Pause,
     Respond,
     Retry,
+    Skip,
 )
 from .text import cut
 
@@ -61,7 +62,7 @@ def _read_interception(stage: Stage[Any], answer: Mapping[str, Any]) -> Decision
         )
     reason = _text(answer, "reason", wire.MAX_REASON)
     notes = _notes(answer)
-    changes = {} if action == wire.RESPOND and stage.carries == "result" else _object(answer, stage.carries) or {}
+    changes = _changes(stage, answer)
     patch = _object(answer, "patch")
     match action:
         case wire.CONTINUE | wire.MODIFY:
@@ -77,9 +78,11 @@ def _read_interception(stage: Stage[Any], answer: Mapping[str, Any]) -> Decision
             return Deny(reason=reason, notes=notes)
         case wire.RETRY:
             feedback = _text(answer, "feedback", wire.MAX_NOTE)
-            if not feedback:
+            if not feedback and not (stage.fields and changes):
                 raise ValueError("`retry` came without `feedback`")
-            return Retry(feedback, reason=reason, notes=notes)
+            return Retry(feedback, changes=changes if stage.fields else {}, reason=reason, notes=notes)
+        case wire.SKIP:
+            return Skip(reason=reason, notes=notes)
         case wire.PAUSE:
             return Pause(reason=reason, notes=notes)
         case wire.ABORT_TURN:
@@ -87,6 +90,13 @@ def _read_interception(stage: Stage[Any], answer: Mapping[str, Any]) -> Decision
         case wire.HARD_ABORT:
             return HardAbort(reason=reason, notes=notes)
     raise AssertionError(f"{stage.name} allows {action!r}, and nothing here reads it")
+
+
+def _changes(stage: Stage[Any], answer: Mapping[str, Any]) -> dict[str, Any]:
+    """What the answer carries of an edited payload."""
+    if stage.fields:
+        return {name: answer[name] for name in stage.fields if answer.get(name) is not None}
+    return _object(answer, stage.carries) or {}
 
 
 def _notes(answer: Mapping[str, Any]) -> Notes | None:

@@ -8,14 +8,30 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from . import wire
+from .filters import Filter  # noqa: TC001 - pydantic reads it at run time
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-StageName = Literal["before_llm", "after_llm", "before_tool", "approve_tool", "after_tool"]
+StageName = Literal[
+    "before_prompt",
+    "before_llm",
+    "after_llm",
+    "before_tool",
+    "approve_tool",
+    "after_tool",
+    "before_finish",
+    "before_compact",
+    "after_compact",
+]
+
+Layer = Literal["builtin", "user", "project", "session"]
 
 _MODES: dict[str, tuple[StageName, ...]] = {
     "llm": ("before_llm", "after_llm"),
     "tool": ("before_tool", "after_tool"),
     "approve": ("approve_tool",),
+    "prompt": ("before_prompt",),
+    "turn": ("before_finish",),
+    "compact": ("before_compact", "after_compact"),
 }
 
 
@@ -64,6 +80,8 @@ class HookSpec(Settings):
     """One hook."""
 
     name: str = Field(default="", description="Unique; set by the key in a configuration file.")
+    layer: Layer | None = Field(default=None, exclude=True, description="Set by where it comes from.")
+    source: str = Field(default="", exclude=True, description="The file it comes from.")
     command: tuple[str, ...] = Field(default=(), description="The program and its arguments.")
     stages: tuple[StageName, ...] = Field(default=(), description="The stages it is asked at.")
     observe: tuple[str, ...] = Field(default=(), description='The event kinds it is told of; "*" for all.')
@@ -84,6 +102,11 @@ class HookSpec(Settings):
     dir: str | None = Field(default=None, description="Its working directory.")
     restart: RestartPolicy = Field(default_factory=RestartPolicy)
     required: bool = Field(default=False, description="The host does not start without it.")
+    filter: Filter | None = Field(default=None, description="Which payloads and events it wants; none: all.")
+    after: tuple[str, ...] = Field(default=(), description="Hooks that are asked before it.")
+    guard: bool = Field(default=False, description="before_tool: asked again about the final call if that changed.")
+    max_in_flight: int | None = Field(default=None, ge=1, description="Requests it is given at once; the rest waits.")
+    retry: int = Field(default=0, ge=0, le=100, description="How often a failed interceptor is asked again.")
     enabled: bool = Field(default=True, description="false: as if it were not there.")
     max_line_bytes: int = Field(default=wire.MAX_LINE, ge=1, description="The longest line it may write.")
     grace: Seconds = Field(default=2.0, description="From the end of its stdin to TERM, and from TERM to KILL.")
@@ -106,10 +129,22 @@ class HookSpec(Settings):
         return value
 
     @model_validator(mode="after")
+    def _guards_deny(self) -> HookSpec:
+        if self.guard and "on_failure" not in self.model_fields_set:
+            object.__setattr__(self, "on_failure", OnFailure.DENY)
+        return self
+
+    @model_validator(mode="after")
     def _dialect_of_dotted_kinds(self) -> HookSpec:
         if self.events == "legacy" and any(kind in wire.RUNTIME_KINDS for kind in self.observe):
             object.__setattr__(self, "events", "runtime")
         return self
+
+    def timeout_at(self, stage: str, defaults: Timeouts, *, approves: bool) -> float:
+        """Its timeout at a stage: the stage's own, else that of its kind, else the default."""
+        own = self.timeouts.get(stage)  # type: ignore[call-overload]
+        kind = self.approval_timeout if approves else self.timeout
+        return own or kind or (defaults.approval if approves else defaults.interceptor)
 
     @property
     def modes(self) -> tuple[str, ...]:

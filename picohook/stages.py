@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from . import wire
-from .models import LLMRequest, LLMResponse, Payload, ToolCall, ToolResult, ToolReturn
+from .models import Compaction, Finish, LLMRequest, LLMResponse, Payload, Prompt, ToolCall, ToolResult, ToolReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 P = TypeVar("P", bound=Payload)
 
@@ -26,9 +26,11 @@ class Stage(Generic[P]):
     name: str
     payload: type[P]
     carries: str
-    """The field of a reply that carries the edited payload."""
+    """The field of a reply that carries the edited payload; empty where `fields` are carried directly."""
     part: str | None = None
-    """The one field of the payload that can be edited; None: all but what is fixed."""
+    """The one field of the payload that can be edited, where its content is what a reply carries."""
+    fields: tuple[str, ...] = ()
+    """The fields that can be edited, where a reply carries them by their own names; none: all but what is fixed."""
     actions: frozenset[str] = _EVERYWHERE
     """What a hook may decide here."""
     result: Callable[[P, Mapping[str, Any]], Any] | None = None
@@ -50,30 +52,29 @@ class Stage(Generic[P]):
         Fields that are present replace the current ones; absent ones and null stay. In a merge patch null removes.
         Raises `ValueError` (pydantic's) when the result is not a payload.
         """
-        current = payload.wire()
-        target = current if self.part is None else current[self.part]
-        given = {key: value for key, value in self._inner(changes).items() if value is not None}
-        edited = {**target, **given} if patch is None else merge_patch({**target, **given}, self._inner(patch))
+        target = self._editable(payload.wire())
+        given = {key: value for key, value in self._editable(changes).items() if value is not None}
+        edited = {**target, **given}
+        if patch is not None:
+            edited = merge_patch(edited, self._editable(patch))
         if edited == target:
             return payload
-        return self._rebuild(payload, edited)
+        if self.part is not None:
+            part = known_fields(ToolResult, edited) if self.part == "result" else edited
+            return self.payload.model_validate({**payload.__dict__, self.part: part})
+        kept = {key: value for key, value in payload.__dict__.items() if key not in self._editables}
+        return self.payload.model_validate({**kept, **edited})
 
-    def _inner(self, changes: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Both shapes in the wild: the edited part itself, or all the params with that part under its own name."""
-        if self.part is not None and isinstance(nested := changes.get(self.part), dict):
-            return nested
-        return changes
+    @property
+    def _editables(self) -> Collection[str]:
+        return self.fields or self.payload.model_fields.keys() - FIXED
 
-    def _rebuild(self, payload: P, edited: Mapping[str, Any]) -> P:
-        fields: dict[str, Any]
+    def _editable(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What of it can be edited. Of a part both shapes in the wild: itself, or all params with it under its own name."""
         if self.part is None:
-            known = self.payload.model_fields
-            fields = {key: value for key, value in edited.items() if key in known and key not in FIXED}
-            kept = {key: value for key, value in payload.__dict__.items() if key in FIXED}
-        else:
-            fields = {self.part: known_fields(ToolResult, edited) if self.part == "result" else dict(edited)}
-            kept = payload.__dict__
-        return self.payload.model_validate({**kept, **fields})
+            return {key: value for key, value in given.items() if key in self._editables}
+        nested = given.get(self.part)
+        return nested if isinstance(nested, dict) else given
 
 
 def restrict(before: P, after: P, may_edit: Sequence[str]) -> tuple[P, list[str]]:
@@ -152,7 +153,28 @@ BEFORE_TOOL: Stage[ToolCall] = Stage(
 )
 APPROVE_TOOL: Stage[ToolCall] = Stage("approve_tool", ToolCall, "call", actions=frozenset())
 AFTER_TOOL: Stage[ToolReturn] = Stage("after_tool", ToolReturn, "result", part="result")
+BEFORE_PROMPT: Stage[Prompt] = Stage(
+    "before_prompt", Prompt, "", fields=("prompt", "messages"), actions=_EVERYWHERE | {wire.RETRY}
+)
+BEFORE_FINISH: Stage[Finish] = Stage(
+    "before_finish", Finish, "", fields=("messages",), actions=_EVERYWHERE | {wire.RETRY, wire.PAUSE}
+)
+BEFORE_COMPACT: Stage[Compaction] = Stage(
+    "before_compact", Compaction, "", fields=("messages",), actions=_EVERYWHERE | {wire.SKIP}
+)
+AFTER_COMPACT: Stage[Compaction] = Stage("after_compact", Compaction, "", fields=("messages",))
 
 STAGES: dict[str, Stage[Any]] = {
-    stage.name: stage for stage in (BEFORE_LLM, AFTER_LLM, BEFORE_TOOL, APPROVE_TOOL, AFTER_TOOL)
+    stage.name: stage
+    for stage in (
+        BEFORE_PROMPT,
+        BEFORE_LLM,
+        AFTER_LLM,
+        BEFORE_TOOL,
+        APPROVE_TOOL,
+        AFTER_TOOL,
+        BEFORE_FINISH,
+        BEFORE_COMPACT,
+        AFTER_COMPACT,
+    )
 }

@@ -16,7 +16,7 @@ PROGRESS: Final = "host.progress"
 
 # Modes of `hook.hello`: what the host will ask of this hook.
 OBSERVE: Final = "observe"
-MODES: Final = (OBSERVE, "llm", "tool", "approve")
+MODES: Final = (OBSERVE, "llm", "tool", "approve", "prompt", "turn", "compact")
 
 CAPABILITIES: Final = frozenset({"cancel", "progress", "log"})
 
@@ -28,6 +28,7 @@ CONTINUE: Final = "continue"
 MODIFY: Final = "modify"
 RESPOND: Final = "respond"
 DENY: Final = "deny_tool"
+SKIP: Final = "skip"
 RETRY: Final = "retry"
 PAUSE: Final = "pause"
 ABORT_TURN: Final = "abort_turn"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..spec import HookSpec, Timeouts
     from .problems import KeyPath, Problems
 
-STAGES: tuple[str, ...] = get_args(StageName)
+STAGES: tuple[StageName, ...] = get_args(StageName)
 KINDS = frozenset(wire.EVENT_KINDS) | frozenset(wire.RUNTIME_KINDS) | wire.EVERY_KIND
 
 _NOTHING: tuple[Any, ...] = (None, [], "")

@@ -58,7 +58,11 @@ def load(path: str | os.PathLike[str], *, found: bool = False) -> Config:
     file = Path(path)
     data = files.read(file, problems)
     document, repeated = syntax.parse(data, file.suffix, problems)
-    is_picoclaw = file.suffix == ".json" and picoclaw.recognises(document)
+    section = picoclaw.section(document)
+    is_picoclaw = section is not None
+    if is_picoclaw and file.suffix != ".json":
+        hint = "in the native format, hooks has one table for each hook, by its name"
+        problems.fail(("hooks", section), "belongs to PicoClaw's format, which is JSON", hint)
     for key in repeated:
         if not is_picoclaw or key[0] == "hooks":
             problems.add(key, "is given twice")

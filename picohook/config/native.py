@@ -24,17 +24,21 @@ _SAME = ("on_failure", "respond", "inherit_env", "max_line_bytes", "grace")
 class Defaults(Settings):
     """What a hook does not set for itself."""
 
-    observer_timeout: Seconds = Field(_TIMEOUTS.observer, description="Seconds; an awaited event.")
-    interceptor_timeout: Seconds = Field(_TIMEOUTS.interceptor, description="Seconds; one question to an interceptor.")
-    approval_timeout: Seconds = Field(_TIMEOUTS.approval, description="Seconds; one question to an approver.")
-    hello_timeout: Seconds = Field(_TIMEOUTS.hello, description="Seconds; from a hook's start to its hello.")
-    chain_budget: Seconds = Field(_TIMEOUTS.chain, description="Seconds; all interceptors of one stage together.")
+    observer_timeout: Seconds = Field(default=_TIMEOUTS.observer, description="Seconds; an awaited event.")
+    interceptor_timeout: Seconds = Field(
+        default=_TIMEOUTS.interceptor, description="Seconds; one question to an interceptor."
+    )
+    approval_timeout: Seconds = Field(default=_TIMEOUTS.approval, description="Seconds; one question to an approver.")
+    hello_timeout: Seconds = Field(default=_TIMEOUTS.hello, description="Seconds; from a hook's start to its hello.")
+    chain_budget: Seconds = Field(
+        default=_TIMEOUTS.chain, description="Seconds; all interceptors of one stage together."
+    )
     on_failure: OnFailure = _HOOK.on_failure
     respond: RespondRule = _HOOK.respond
     env: dict[str, str] = Field(default_factory=dict, description="Joined with each hook's own, which wins.")
     inherit_env: bool | tuple[str, ...] = _HOOK.inherit_env
     restart: RestartPolicy = Field(default_factory=RestartPolicy)
-    max_line_bytes: int = Field(_HOOK.max_line_bytes, ge=1)
+    max_line_bytes: int = Field(default=_HOOK.max_line_bytes, ge=1)
     grace: Seconds = _HOOK.grace
 
     @property
@@ -105,8 +109,8 @@ def _check(document: Mapping[str, Any], problems: Problems, *, found: bool) -> N
         check_observe(table.get("observe"), problems, (*at, "observe"))
         check_env(table.get("env"), problems, (*at, "env"), found=found)
         check_dir(table.get("dir"), problems, (*at, "dir"))
-        stages = table.get("stages")
-        for index, stage in enumerate(stages if isinstance(stages, list) else ()):
+        stages = table["stages"] if isinstance(table.get("stages"), list) else []
+        for index, stage in enumerate(stages):
             if stage in stages[:index]:
                 problems.add((*at, "stages", index), f"{quoted(stage)} is named twice")
 

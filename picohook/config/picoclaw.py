@@ -15,7 +15,7 @@ from .validate import explain, validate
 if TYPE_CHECKING:
     from .problems import KeyPath, Problems
 
-SECTIONS = frozenset({"enabled", "defaults", "builtins", "processes"})
+SECTIONS = ("enabled", "defaults", "builtins", "processes")
 
 # Kinds of PicoClaw's runtime that an agent's turn does not have. A config may name them; they never come.
 _ELSEWHERE = ("agent.message.", "agent.thread.", "bus.", "channel.", "gateway.", "mcp.", "message_", "thread_closed")
@@ -60,10 +60,10 @@ class _File(Settings):
     hooks: _Hooks
 
 
-def recognises(document: dict[str, Any]) -> bool:
-    """Whether this is PicoClaw's shape: these sections under `hooks`, where a native file has hooks."""
+def section(document: dict[str, Any]) -> str | None:
+    """The first of its sections under `hooks`, where a native file has hooks: then this is PicoClaw's shape."""
     hooks = document.get("hooks")
-    return isinstance(hooks, dict) and not SECTIONS.isdisjoint(hooks)
+    return next((name for name in SECTIONS if name in hooks), None) if isinstance(hooks, dict) else None
 
 
 def read(document: dict[str, Any], problems: Problems, *, found: bool) -> Contents:
@@ -119,7 +119,7 @@ def _spec(name: str, process: _Process, problems: Problems, *, found: bool) -> H
         return ModeGrainedSpec(
             name=name,
             command=(str(directory / program) if "/" in program else program, *arguments),
-            stages=tuple(stage for stage in STAGES if stage in process.intercept),  # type: ignore[arg-type]
+            stages=tuple(stage for stage in STAGES if stage in process.intercept),
             observe=process.observe,
             priority=process.priority,
             env=process.env,

@@ -106,7 +106,7 @@ def _script_digests(config: Config, spec: HookSpec) -> Digests:
     for name in _arguments(spec):
         real = os.path.realpath(name)
         inside = any(Path(path).is_relative_to(project) for path in (os.path.normpath(name), real))
-        if inside and os.path.isfile(real):  # noqa: PTH113 - false, not an error, for what is too long to be a path
+        if inside and os.path.isfile(real):
             digests[name] = _digest_file(real)
     return digests
 

@@ -46,7 +46,7 @@ def explain(error: ValidationError, model: type[BaseModel], problems: Problems, 
 
 def _path(detail: ErrorDetails) -> tuple[KeyPath | None, bool]:
     """The path in the file, and whether a value of either type fits there; None: the other type's error says it."""
-    path = tuple(step for step in detail["loc"] if step != "[key]")
+    path = detail["loc"][:-1] if detail["loc"][-1:] == ("[key]",) else detail["loc"]
     branch = path.index("inherit_env") + 1 if "inherit_env" in path[:-1] else len(path)
     if path[branch : branch + 1] == ("bool",):
         return (None if isinstance(detail["input"], list) else path[:branch]), True

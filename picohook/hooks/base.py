@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..models import Payload
+from ..observe.metrics import HookMetrics
 from ..protocol.messages import encode
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ class HookStatus:
     dropped_lines: int = 0
     dropped_events: int = 0
     last_error: str | None = None
+    stages: dict[str, Any] = field(default_factory=dict)
+    """Counts and times by stage."""
 
 
 class Hook:
@@ -93,7 +96,7 @@ class Hook:
 
     def __init__(self, spec: HookSpec) -> None:
         self.spec = spec
-        self.failures = 0
+        self.metrics = HookMetrics()
 
     @property
     def name(self) -> str:
@@ -126,4 +129,4 @@ class Hook:
 
     def status(self) -> HookStatus:
         """How it does."""
-        return HookStatus(self.name, "ready", failures=self.failures)
+        return HookStatus(self.name, "ready", failures=self.metrics.failures, stages=self.metrics.wire())

@@ -105,7 +105,7 @@ class FunctionHook(Hook):
                 try:
                     await _call(self._on_event, event)
                 except Exception as error:  # noqa: BLE001 - an observer hurts nobody
-                    self.failures += 1
+                    self.metrics.at("observe").record(0.0, "error", 0)
                     self._site.log.warning("an observer failed", kind=event.kind, why=repr(error))
             self._idle.set()
             self._idle = anyio.Event()

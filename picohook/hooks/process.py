@@ -90,9 +90,10 @@ class ProcessHook(Hook):
             pid=supervisor.pid,
             starts=supervisor.starts,
             calls=counters.calls,
-            failures=self.failures,
+            failures=self.metrics.failures,
             timeouts=counters.timeouts,
             dropped_lines=counters.noise,
             dropped_events=counters.dropped_events,
             last_error=None if supervisor.last_error is None else str(supervisor.last_error),
+            stages=self.metrics.wire(),
         )

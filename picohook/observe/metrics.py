@@ -1,0 +1,159 @@
+"""Counts and times, per hook and stage. Recording one costs a few additions; reading them costs what it costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+QUANTILES = (0.5, 0.95, 0.99)
+
+
+class StageMetrics:
+    """What one hook did at one stage."""
+
+    __slots__ = ("_times", "executions", "failures", "retries", "skipped", "total")
+
+    def __init__(self) -> None:
+        self.executions = 0
+        self.failures: Counter[str] = Counter()
+        """By cause."""
+        self.retries = 0
+        self.skipped = 0
+        """Not asked, because its filter did not match."""
+        self.total = 0.0
+        """Seconds."""
+        self._times: Counter[int] = Counter()
+
+    def record(self, duration: float, failure: str | None, retries: int) -> None:
+        """One execution: how long it took with its retries, and the cause of its failure, if it failed."""
+        self.executions += 1
+        self.retries += retries
+        self.total += duration
+        self._times[_bucket(duration)] += 1
+        if failure is not None:
+            self.failures[failure] += 1
+
+    @property
+    def successes(self) -> int:
+        """Executions that came to a decision of the hook's own."""
+        return self.executions - self.failures.total()
+
+    def quantile(self, share: float) -> float:
+        """The time, in seconds, that this share of the executions did not exceed: exact to a sixteenth."""
+        left = share * self._times.total()
+        for bucket in sorted(self._times):
+            left -= self._times[bucket]
+            if left <= 0:
+                return _upper_end(bucket)
+        return 0.0
+
+    def wire(self) -> dict[str, Any]:
+        """The plain JSON form; times in milliseconds."""
+        times = {f"p{share * 100:.0f}_ms": round(self.quantile(share) * 1000, 3) for share in QUANTILES}
+        return {
+            "executions": self.executions,
+            "successes": self.successes,
+            "failures": dict(self.failures),
+            "skipped": self.skipped,
+            "retries": self.retries,
+            "total_ms": round(self.total * 1000, 3),
+            **times,
+        }
+
+
+def _bucket(seconds: float) -> int:
+    """Microseconds, to four significant bits: the power of two in the upper bits of the number, the rest below."""
+    micros = int(seconds * 1e6)
+    shift = max(micros.bit_length() - 5, 0)
+    return (shift << 5) + (micros >> shift)
+
+
+def _upper_end(bucket: int) -> float:
+    shift, kept = bucket >> 5, bucket & 31
+    return ((kept + 1) << shift) / 1e6
+
+
+class HookMetrics:
+    """What one hook did, at all stages."""
+
+    __slots__ = ("stages",)
+
+    def __init__(self) -> None:
+        self.stages: dict[str, StageMetrics] = {}
+
+    def at(self, stage: str) -> StageMetrics:
+        """Those of one stage."""
+        metrics = self.stages.get(stage)
+        if metrics is None:
+            metrics = self.stages[stage] = StageMetrics()
+        return metrics
+
+    @property
+    def failures(self) -> int:
+        """At all stages, of all causes."""
+        return sum(stage.failures.total() for stage in self.stages.values())
+
+    def wire(self) -> dict[str, Any]:
+        """The plain JSON form."""
+        return {name: stage.wire() for name, stage in self.stages.items()}
+
+
+def prometheus(hooks: Iterable[Mapping[str, Any]]) -> str:
+    """The statuses of hooks (their JSON form) in Prometheus' text format."""
+    lines: list[str] = []
+    hooks = list(hooks)
+
+    def family(name: str, kind: str, about: str, samples: Iterable[tuple[dict[str, str], float]]) -> None:
+        taken = list(samples)
+        if taken:
+            lines.extend([f"# HELP picohook_{name} {about}", f"# TYPE picohook_{name} {kind}"])
+            lines.extend(f"picohook_{name}{_labels(labels)} {value}" for labels, value in taken)
+
+    def per_stage(key: str) -> list[tuple[dict[str, str], float]]:
+        return [
+            ({"hook": hook["name"], "stage": stage}, metrics[key])
+            for hook in hooks
+            for stage, metrics in hook["stages"].items()
+        ]
+
+    def per_hook(key: str) -> list[tuple[dict[str, str], float]]:
+        return [({"hook": hook["name"]}, hook[key]) for hook in hooks]
+
+    family(
+        "up", "gauge", "1 while the hook serves.", [({"hook": h["name"]}, int(h["state"] == "ready")) for h in hooks]
+    )
+    family("starts_total", "counter", "Processes started.", per_hook("starts"))
+    family("dropped_lines_total", "counter", "Lines of the hook that were no message.", per_hook("dropped_lines"))
+    family("dropped_events_total", "counter", "Events that the hook was too slow for.", per_hook("dropped_events"))
+    family("executions_total", "counter", "Times the hook was asked.", per_stage("executions"))
+    family("skipped_total", "counter", "Times its filter did not match.", per_stage("skipped"))
+    family("retries_total", "counter", "Times it was asked again after a failure.", per_stage("retries"))
+    failures = [
+        ({"hook": hook["name"], "stage": stage, "cause": cause}, count)
+        for hook in hooks
+        for stage, metrics in hook["stages"].items()
+        for cause, count in metrics["failures"].items()
+    ]
+    family("failures_total", "counter", "Failures, by cause.", failures)
+    seconds = [
+        ({"hook": hook["name"], "stage": stage, "quantile": f"{share:g}"}, metrics[f"p{share * 100:.0f}_ms"] / 1000)
+        for hook in hooks
+        for stage, metrics in hook["stages"].items()
+        for share in QUANTILES
+    ]
+    family("duration_seconds", "summary", "How long it took to answer.", seconds)
+    for suffix, key, scale in (("sum", "total_ms", 1000), ("count", "executions", 1)):
+        lines.extend(
+            f"picohook_duration_seconds_{suffix}{_labels(labels)} {value / scale}" for labels, value in per_stage(key)
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    def quoted(value: str) -> str:
+        return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+    return "{" + ",".join(f'{name}="{quoted(value)}"' for name, value in labels.items()) + "}"

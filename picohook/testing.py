@@ -1,0 +1,166 @@
+"""For the tests of programs that embed a host: hooks that say what a test wants, and a host that remembers.
+
+::
+
+    guard = FakeHook("guard", {"before_tool": Deny(reason="not today")})
+    async with RecordingHost([guard]) as host:
+        result = await host.run_tool({"tool": "bash"}, execute)
+
+    assert result.for_llm == "Tool execution denied by hook: not today"
+    assert [call.tool for call in guard.asked_at("before_tool")] == ["bash"]
+    assert [event.kind for event in host.events] == ["tool_exec_skipped"]
+
+Nothing here stands in for the host: its chains, deadlines and failure policy are the real ones. `hook_process` makes a real
+process of a few lines of Python, for the tests that are about processes.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .events import Event, known_kind
+from .hooks.function import FunctionHook
+from .host import Host
+from .models import NO_META
+from .spec import HookSpec
+from .stages import STAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import TypeAlias
+
+    from .decisions import Decision, Outcome
+    from .hooks.base import Hook
+    from .models import Meta, Payload
+
+    Answer: TypeAlias = (
+        Decision
+        | Mapping[str, Any]
+        | bool
+        | Exception
+        | Callable[[Any], Decision | Mapping[str, Any] | bool | None]
+        | None
+    )
+
+__all__ = ["Asked", "FakeHook", "RecordingHost", "hook_process"]
+
+
+class Asked(NamedTuple):
+    """A question that a fake hook got."""
+
+    stage: str
+    payload: Any
+
+
+class FakeHook(FunctionHook):
+    """A hook in the test's own process that follows a script, and records what it is asked and told.
+
+    `script` has an answer, or a list of answers, for each stage that the hook is to be asked at. One answer is given every
+    time. Of a list, each is given once and in order; asked once more than that, the hook fails, which the trail shows. An
+    answer is a decision, a mapping as a hook process would send it, True or False from an approver, None to go on, a
+    function of the payload that returns one of these, or an exception, which makes the hook fail.
+
+    Other settings are those of `HookSpec`: `observe`, `priority`, `on_failure`, `provides`, ...
+    """
+
+    def __init__(
+        self, name: str = "fake", script: Mapping[str, Answer | list[Answer]] | None = None, **settings: Any
+    ) -> None:
+        self.asked: list[Asked] = []
+        """Every question, in order."""
+        self.events: list[Event] = []
+        """Every event of the kinds that it observes, in order."""
+        answers = {
+            stage: iter(given) if isinstance(given, list) else itertools.repeat(given)
+            for stage, given in (script or {}).items()
+        }
+        stages = {stage: functools.partial(self._answer, stage, each) for stage, each in answers.items()}
+        super().__init__(name, stages, **settings)
+
+    def asked_at(self, stage: str) -> list[Any]:
+        """The payloads that it was asked about at this stage."""
+        return [asked.payload for asked in self.asked if asked.stage == stage]
+
+    def notify(self, event: Event) -> None:
+        self.events.append(event)
+
+    async def _answer(self, stage: str, answers: Iterator[Answer], payload: Payload) -> Any:
+        self.asked.append(Asked(stage, payload))
+        try:
+            answer = next(answers)
+        except StopIteration:
+            raise AssertionError(f"its script for {stage} is at its end") from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer(payload) if callable(answer) else answer
+
+
+class RecordingHost(Host):
+    """A host that remembers what its chains concluded and which events it emitted, `run_tool` and `run_llm` included."""
+
+    def __init__(self, hooks: Iterable[Hook | HookSpec] = (), **settings: Any) -> None:
+        super().__init__(hooks, **settings)
+        self.outcomes: list[Outcome[Any]] = []
+        """What every chain concluded, in order."""
+        self.events: list[Event] = []
+        """Every event, in order, whether anybody observes it or not."""
+
+    def outcomes_at(self, stage: str) -> list[Outcome[Any]]:
+        """What the chains of this stage concluded."""
+        return [outcome for outcome in self.outcomes if outcome.stage == stage]
+
+    def emit(self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None) -> None:
+        super().emit(kind, payload, meta=meta)
+        self.events.append(Event(known_kind(kind), payload or {}, meta or NO_META))
+
+    async def _run(self, *arguments: Any) -> Outcome[Any]:
+        outcome = await super()._run(*arguments)
+        self.outcomes.append(outcome)
+        return outcome
+
+
+_LOOP = """
+def _serve():
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        method, params = request["method"], request.get("params")
+        handle = globals().get(method.removeprefix("hook."))
+        if "id" not in request:
+            handle = globals().get("event", handle)
+        result = handle(params) if handle else {"ok": True} if method == "hook.hello" else {}
+        if "id" in request:
+            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+_serve()
+"""
+
+
+def hook_process(source: str, *, name: str = "process", **settings: Any) -> HookSpec:
+    """A real hook process that runs these lines of Python.
+
+    ::
+
+        hook_process('''
+            def before_tool(params):
+                return {"action": "deny_tool", "reason": "no " + params["tool"]}
+
+            def event(params):
+                print(params["Kind"], file=sys.stderr)
+        ''')
+
+    Functions named like stages are called with the params of those stages, and return what to answer; one named `event`
+    gets every event, one named `hello` the handshake. The hook is asked at the stages that have a function, unless
+    `settings`, those of `HookSpec`, say otherwise. `json` and `sys` are there; what a function raises ends the process.
+    """
+    source = textwrap.dedent(source)
+    defined = {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
+    settings.setdefault("stages", tuple(stage for stage in STAGES if stage in defined))
+    if "event" in defined:
+        settings.setdefault("observe", ("*",))
+    return HookSpec.model_validate(
+        {"name": name, "command": (sys.executable, "-c", "import json, sys\n" + source + _LOOP), **settings}
+    )
