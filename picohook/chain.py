@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, get_args
 
 import anyio
 
@@ -12,15 +12,16 @@ from .decisions import (
     Approve,
     Continue,
     Decision,
+    Deny,
     Modify,
     Outcome,
     Respond,
     Retry,
     TrailEntry,
 )
-from .errors import EncodeError, HookReplyError, HookTimeoutError
+from .errors import HookReplyError, HookTimeoutError
 from .hooks.base import Encoded, Hook, Question
-from .models import Payload
+from .models import Payload, ToolCall
 from .spec import RespondRule
 from .stages import restrict
 
@@ -54,7 +55,8 @@ class Asked(Generic[P]):
     """What came of asking one hook."""
 
     decision: Decision
-    payload: P
+    encoded: Encoded[P]
+    """What to go on with: what was asked about, or what the hook made of it."""
     entry: TrailEntry
     result: Any = None
 
@@ -85,13 +87,12 @@ async def run_chain(
         if seat.wants(encoded.payload):
             asked = await ask(stage, seat, encoded, clock, end)
             trail.append(asked.entry)
-            if asked.payload is not encoded.payload:
-                if edited is not None:
-                    edited(seat.hook, encoded.payload, asked.payload)
-                encoded = Encoded(asked.payload)
+            if asked.encoded is not encoded and edited is not None:
+                edited(seat.hook, encoded.payload, asked.encoded.payload)
+            encoded = asked.encoded
             if not isinstance(asked.decision, Continue | Modify):
                 return _ended(stage, seat, asked, trail)
-            seen: P | None = asked.payload
+            seen: P | None = encoded.payload
         else:
             trail.append(_not_asked(stage, seat))
             seen = None
@@ -101,7 +102,7 @@ async def run_chain(
         if seen is not encoded.payload and seat.wants(encoded.payload):
             asked = await ask(stage, seat, encoded, clock, end, final=True)
             trail.append(asked.entry)
-            if not isinstance(asked.decision, Continue):
+            if not isinstance(asked.decision, Continue | Modify):
                 return _ended(stage, seat, asked, trail)
     action = wire.CONTINUE if encoded.payload is first else wire.MODIFY
     return Outcome(stage.name, action, encoded.payload, trail=tuple(trail))
@@ -112,7 +113,7 @@ def _ended(stage: Stage[P], seat: Seat, asked: Asked[P], trail: list[TrailEntry]
     return Outcome(
         stage.name,
         decision.action,
-        asked.payload,
+        asked.encoded.payload,
         reason=decision.reason,
         trail=tuple(trail),
         result=asked.result,
@@ -172,25 +173,25 @@ async def ask(
 ) -> Asked[P]:
     """Ask one hook, by one absolute deadline a try. It always comes to a decision.
 
-    Only the caller's own mistakes are raised. `final`: the hook may say what it thinks of the payload, and not change it.
+    Only the caller's own mistake is raised, before the hook is asked: `EncodeError`, for a payload that is no JSON. `final`:
+    the hook may say what it thinks of the payload, and not change it.
     """
     hook, timeout, _ = seat
+    encoded.params  # noqa: B018 - made here at the latest, so that what a hook raises is the hook's failure
     started = clock()
-    payload = encoded.payload
+    left = encoded
     retries = 0
     while True:
         begun = clock()
         deadline = min(begun + timeout, end)
-        limit = min(begun + min(timeout * PROGRESS_FACTOR, PROGRESS_MOST), end)
+        limit = max(deadline, min(begun + min(timeout * PROGRESS_FACTOR, PROGRESS_MOST), end))
         error = result = cause = None
         try:
             if begun >= end:
                 raise HookTimeoutError("the time for the whole chain was used up before it was asked")  # noqa: TRY301
             decision = await hook.handle(Question(stage, encoded, deadline, limit))
-            if not isinstance(decision, Continue):
-                payload, result, error = _apply(stage, hook, encoded.payload, decision, final=final)
-        except EncodeError:
-            raise
+            if stage.approves or not isinstance(decision, Continue):
+                left, result, error = _apply(stage, hook, encoded, decision, final=final)
         except Exception as failure:  # noqa: BLE001 - a hook can fail in any way; none of them may reach the agent
             if retries < hook.spec.retry and not stage.approves and clock() < end:
                 retries += 1
@@ -201,26 +202,36 @@ async def ask(
     duration = clock() - started
     hook.metrics.at(stage.name).record(duration, cause, retries)
     entry = TrailEntry(hook.name, decision.action, duration, error, decision.notes, retries=retries)
-    return Asked(decision, payload, entry, result)
+    return Asked(decision, left, entry, result)
 
 
-def _apply(stage: Stage[P], hook: Hook, payload: P, decision: Decision, *, final: bool) -> tuple[P, Any, str | None]:
+def _apply(
+    stage: Stage[P], hook: Hook, encoded: Encoded[P], decision: Decision, *, final: bool
+) -> tuple[Encoded[P], Any, str | None]:
     """What a decision makes of the payload, the result that it gives, and what of it was not allowed."""
-    if stage.approves:
-        return payload, None, None
-    if decision.action not in stage.actions:
-        raise HookReplyError(f"{decision.action} is no answer at {stage.name}")
-    if isinstance(decision, Respond):
-        if hook.spec.respond is RespondRule.FORBID:
-            raise HookReplyError("it answered by itself, and its `respond` is forbid")
-        assert stage.result is not None
-        edited = stage.edit(payload, decision.changes)
-        return edited, stage.result(edited, decision.result), None
-    if isinstance(decision, Modify):
-        edited, refused = restrict(payload, stage.edit(payload, decision.changes, decision.patch), hook.spec.may_edit)
-        if final and edited is not payload:
+    allowed = isinstance(decision, Approve | Deny) if stage.approves else isinstance(decision, _OF_INTERCEPTORS)
+    if not allowed or not (stage.approves or decision.action in stage.actions):
+        raise HookReplyError(f"{type(decision).__name__} is no answer at {stage.name}")
+    if isinstance(decision, Respond) and hook.spec.respond is RespondRule.FORBID:
+        raise HookReplyError("it answered by itself, and its `respond` is forbid")
+    if not isinstance(decision, Modify | Respond | Retry):
+        return encoded, None, None
+    payload = encoded.payload
+    patch = decision.patch if isinstance(decision, Modify) else None
+    edited, refused = restrict(payload, stage.edit(payload, decision.changes, patch), hook.spec.may_edit)
+    if edited is not payload:
+        if final:
             raise HookReplyError("a guard that is asked again may no longer change the call")
-        return edited, None, f"it may not edit {', '.join(refused)}: left as it was" if refused else None
-    if isinstance(decision, Retry):
-        return stage.edit(payload, decision.changes), None, None
-    return payload, None, None
+        encoded = Encoded(edited)
+        if hook.in_process:
+            encoded.params  # noqa: B018 - a process cannot say what is no JSON; a function can, and it is its failure
+    result = None
+    if isinstance(decision, Respond):
+        if isinstance(payload, ToolCall) and isinstance(edited, ToolCall) and edited.tool != payload.tool:
+            raise HookReplyError("it answered for a tool, and gave it another name: whose tool it is would be unclear")
+        assert stage.result is not None
+        result = stage.result(edited, decision.result)
+    return encoded, result, f"it may not edit {', '.join(refused)}: left as it was" if refused else None
+
+
+_OF_INTERCEPTORS = tuple(kind for kind in get_args(Decision) if kind is not Approve)

@@ -29,6 +29,15 @@ class Notes:
     inject_messages: tuple[dict[str, Any], ...] = ()
     """Appended to the messages of the next request."""
 
+    def wire(self) -> dict[str, Any]:
+        """The plain JSON form, without what there is none of."""
+        given = {
+            "system_message": self.system_message,
+            "additional_context": self.additional_context,
+            "inject_messages": list(self.inject_messages),
+        }
+        return {key: value for key, value in given.items() if value}
+
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
@@ -136,7 +145,7 @@ class TrailEntry:
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
-        shown = {
+        shown: dict[str, Any] = {
             "hook": self.hook,
             "action": self.action,
             "duration_ms": round(self.duration * 1000, 3),
@@ -146,6 +155,8 @@ class TrailEntry:
             shown["skipped"] = True
         if self.retries:
             shown["retries"] = self.retries
+        if self.notes is not None:
+            shown["notes"] = self.notes.wire()
         return shown
 
 

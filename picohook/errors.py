@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .decisions import Outcome
+    from .models import ToolResult
+    from .paused import PausedTurn
 
 
 class PicohookError(Exception):
@@ -135,6 +137,8 @@ class AbortTurnError(PicohookError):
         super().__init__(outcome.reason or "aborted by hook")
         self.reason = outcome.reason
         self.outcome = outcome
+        self.results: tuple[ToolResult, ...] = ()
+        """Of the batch of tool calls that it ended: every call has one."""
 
 
 class HardAbortError(AbortTurnError):
@@ -144,10 +148,12 @@ class HardAbortError(AbortTurnError):
 class PausedError(PicohookError):
     """A hook paused the turn: the embedder decides how it goes on."""
 
-    def __init__(self, outcome: Outcome[Any]) -> None:
+    def __init__(self, outcome: Outcome[Any], paused: PausedTurn | None = None) -> None:
         super().__init__(outcome.reason or "paused by hook")
         self.reason = outcome.reason
         self.outcome = outcome
+        self.paused = paused
+        """What to keep in order to go on; None outside of a turn."""
 
 
 class RetryLimitError(PicohookError):

@@ -15,6 +15,7 @@ from .errors import HookCrashedError, PicohookError
 from .events import Event, known_kind
 from .hooks.base import Encoded, Hook, HookStatus, Site
 from .hooks.process import ProcessHook
+from .hooks.said import Said
 from .log import Log
 from .models import (
     NO_META,
@@ -48,15 +49,16 @@ from .transport.reactor import current_reactor
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
     from types import TracebackType
     from typing import Self
 
     from anyio.abc import TaskGroup
 
     from .blocking import BlockingHost
-    from .decisions import Outcome
+    from .decisions import Decision, Outcome
     from .log import Logger
+    from .session import Session
     from .stages import Stage
     from .transport.reactor import Reactor
 
@@ -158,6 +160,7 @@ class Host:
                 await self._started(hook)
         except BaseException:
             await self._end()
+            self._tasks.cancel_scope.cancel()
             await self._tasks.__aexit__(None, None, None)
             raise
         return self
@@ -166,7 +169,12 @@ class Host:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         await self._end()
-        return await self._tasks.__aexit__(kind, error, trace)
+        self._tasks.cancel_scope.cancel()
+        if not isinstance(error, Exception):
+            return await self._tasks.__aexit__(kind, error, trace)
+        # Its own tasks raise nothing: what the block raised goes on as it is, and not wrapped in a group.
+        await self._tasks.__aexit__(None, None, None)
+        return None
 
     async def aclose(self) -> None:
         """Stop all hooks. Leaving the host's block does the same; closing twice is fine."""
@@ -177,7 +185,6 @@ class Host:
         with anyio.CancelScope(shield=True):
             self._hand_on_events()
             await self._stop(*self._mounted.values())
-            self._tasks.cancel_scope.cancel()
 
     async def mount(self, hook: Hook | HookSpec) -> None:
         """Add a hook, and wait until it can serve or its first start has failed."""
@@ -286,12 +293,19 @@ class Host:
         """What the model answered."""
         return await self._run(AFTER_LLM, _as_payload(AFTER_LLM, response))
 
-    async def before_tool(self, call: ToolCall | Mapping[str, Any]) -> Outcome[ToolCall]:
+    async def before_tool(
+        self,
+        call: ToolCall | Mapping[str, Any],
+        *,
+        said: tuple[str, Decision] | None = None,
+        without: Collection[str] = (),
+    ) -> Outcome[ToolCall]:
         """Whether, and with what, a tool is to be called.
 
         A hook's answer for a tool that it does not own has been through `approve_tool` when it comes out of here.
+        After a pause, `said` answers for the hook that paused, and `without` names those that have decided already.
         """
-        outcome = await self._run(BEFORE_TOOL, _as_payload(BEFORE_TOOL, call))
+        outcome = await self._run(BEFORE_TOOL, _as_payload(BEFORE_TOOL, call), said=said, without=without)
         if outcome.action != wire.RESPOND or self._may_respond(outcome):
             return outcome
         approval = await self.approve_tool(outcome.payload)
@@ -306,9 +320,11 @@ class Host:
         """What the user said, before anybody acts on it."""
         return await self._run(BEFORE_PROMPT, _as_payload(BEFORE_PROMPT, prompt))
 
-    async def before_finish(self, finish: Finish | Mapping[str, Any]) -> Outcome[Finish]:
-        """Whether the turn may end with this response."""
-        return await self._run(BEFORE_FINISH, _as_payload(BEFORE_FINISH, finish))
+    async def before_finish(
+        self, finish: Finish | Mapping[str, Any], *, said: tuple[str, Decision] | None = None
+    ) -> Outcome[Finish]:
+        """Whether the turn may end with this response; after a pause, `said` answers for the hook that paused."""
+        return await self._run(BEFORE_FINISH, _as_payload(BEFORE_FINISH, finish), said=said)
 
     async def before_compact(self, compaction: Compaction | Mapping[str, Any]) -> Outcome[Compaction]:
         """Whether, and from what, the messages are made fewer."""
@@ -336,14 +352,61 @@ class Host:
         """A whole model call: before_llm, `complete(request)`, after_llm, with its events and the rounds hooks ask for."""
         return await run.run_llm(self, _as_payload(BEFORE_LLM, request), complete)
 
-    async def _run(self, stage: Stage[P], payload: P, edited: Callable[[Hook, P, P], None] | None = None) -> Outcome[P]:
+    async def _run(
+        self,
+        stage: Stage[P],
+        payload: P,
+        edited: Callable[[Hook, P, P], None] | None = None,
+        said: tuple[str, Decision] | None = None,
+        without: Collection[str] = (),
+    ) -> Outcome[P]:
         clock = self._require_open().now
         seats = self._seats[stage.name]
+        if said is not None or without:
+            seats = self._seats_left(stage, said, without)
         return await run_chain(stage, seats, Encoded(payload), clock=clock, budget=self.timeouts.chain, edited=edited)
 
+    def _seats_left(
+        self, stage: Stage[Any], said: tuple[str, Decision] | None, without: Collection[str]
+    ) -> tuple[Seat, ...]:
+        """Who is still to be asked when some have decided already, and one is answered for."""
+        left = tuple(seat for seat in self._seats[stage.name] if seat.hook.name not in without)
+        if said is None:
+            return left
+        name, decision = said
+        if decision.action not in stage.actions or decision.action == wire.PAUSE:
+            raise PicohookError(f"{type(decision).__name__} is no answer for a hook that paused at {stage.name}")
+        mounted = self._mounted.get(name)
+        spec = HookSpec(name=name) if mounted is None else mounted.hook.spec
+        others = tuple(seat for seat in left if seat.hook.name != name)
+        return (Seat(Said(spec, decision), self.timeouts.interceptor), *others)
+
+    def would_ask(self, stage: str, *, without: Collection[str] = ()) -> bool:
+        """Whether anybody but these hooks is asked at a stage."""
+        return any(seat.hook.name not in without for seat in self._seats[stage])
+
+    def fingerprint(self, name: str) -> str:
+        """What a hook's settings are, to see whether they changed; empty when it is not mounted."""
+        mounted = self._mounted.get(name)
+        return "" if mounted is None else mounted.hook.spec.fingerprint
+
     def _may_respond(self, outcome: Outcome[ToolCall]) -> bool:
-        rule = self._find(outcome.hook).hook.spec.respond
+        mounted = self._mounted.get(outcome.hook)
+        rule = RespondRule.APPROVE if mounted is None else mounted.hook.spec.respond
         return rule is RespondRule.OWN and self._owners.owns(outcome.hook, outcome.payload)
+
+    def session(self, session_id: str, **about: Any) -> Session:
+        """A session with a user: `async with host.session("s1") as session, session.turn("hello") as turn: ...`.
+
+        Takes the settings of `Session` by name: agent_id, channel, chat_id, deliver, show.
+        """
+        from .session import Session  # noqa: PLC0415 - who asks single stages does without
+
+        return Session(self, session_id, **about)
+
+    def forget(self, session_id: str) -> None:
+        """A session is over: what hooks own in it is forgotten."""
+        self._owners.forget(session_id)
 
     # Telling.
 

@@ -51,6 +51,10 @@ class Ownership:
         for name in tool_names(after.tools) - tool_names(before.tools):
             self._session(before.meta.session_key).claims.setdefault(name, set()).add(hook.name)
 
+    def forget(self, session_key: str) -> None:
+        """The session is over."""
+        self._sessions.pop(session_key, None)
+
     def owns(self, hook: str, call: ToolCall) -> bool:
         """Whether the hook may answer this call by itself."""
         provided = self._provided.get(call.tool, set())

@@ -50,5 +50,8 @@ _CAUSES: tuple[tuple[type[Exception], str], ...] = (
 
 def describe(error: Exception) -> str:
     """The cause of a failure, fit to be shown: some of it may be a hook's own text."""
-    text = str(error) or type(error).__name__
-    return escape(cut(text.splitlines()[0] if "\n" in text else text, wire.MAX_REASON))
+    try:
+        text = str(error).strip().partition("\n")[0]
+    except Exception:  # noqa: BLE001 - an exception class of a hook's own, and no better than the hook
+        text = ""
+    return escape(cut(text or type(error).__name__, wire.MAX_REASON))

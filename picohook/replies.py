@@ -38,8 +38,9 @@ def read_decision(stage: Stage[Any], answer: Any) -> Decision:
 
 
 def _read_approval(answer: Mapping[str, Any]) -> Decision:
-    if answer.get("action") not in {None, "", wire.CONTINUE}:
-        raise ValueError(f"an approval has no action, and this one has {_shown(answer['action'])}")
+    action = answer.get("action")
+    if action not in (None, "", wire.CONTINUE):  # it may be anything, also what no set can hold
+        raise ValueError(f"an approval has no action, and this one has {_shown(action)}")
     approved = answer.get("approved")
     if approved is True:
         return APPROVE
@@ -54,7 +55,7 @@ def _read_interception(stage: Stage[Any], answer: Mapping[str, Any]) -> Decision
     action = answer.get("action")
     if action is None or action == "":
         action = wire.CONTINUE
-    if len(answer) == 1 and action == wire.CONTINUE:
+    if action == wire.CONTINUE and answer.keys() <= {"action"}:
         return CONTINUE
     if not isinstance(action, str) or action not in stage.actions:
         raise ValueError(

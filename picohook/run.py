@@ -1,11 +1,15 @@
-"""A whole tool call and a whole model call, with everything that hooks have a say in."""
+"""A tool call and a model call in their steps, with everything that hooks have a say in.
+
+`Host.run_tool` and `Host.run_llm` are these steps for one call; `turn` takes them apart for a whole batch.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import time
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from . import wire
 from .errors import AbortTurnError, HardAbortError, PausedError, RetryLimitError
@@ -18,28 +22,79 @@ if TYPE_CHECKING:
     from .decisions import Notes, Outcome
     from .host import Host
 
+    Took = Callable[[Outcome[Any]], None]
+
 DENIED_BY_HOOK = "Tool execution denied by hook: {}"
 DENIED_BY_APPROVAL = "Tool execution denied by approval hook: {}"
 
 
+def ignore(_: Outcome[Any]) -> None:
+    """Nobody wants to see the outcomes."""
+
+
+class Rounds:
+    """How often hooks may still ask to go round again."""
+
+    def __init__(self, host: Host, used: int = 0) -> None:
+        self.used = used
+        self._host = host
+
+    def spend(self, feedback: str, meta: Any) -> None:
+        """One more round. Raises `RetryLimitError` when there is none left."""
+        limit = self._host.retry_limit
+        if self.used >= limit:
+            raise RetryLimitError(f"hooks asked for another round more than {limit} times; the last one: {feedback}")
+        self.used += 1
+        told = {"Attempt": self.used, "MaxRetries": limit, "Reason": feedback, "Error": "", "Backoff": 0}
+        self._host.emit("llm_retry", told, meta=meta)
+
+
+# One tool call: decide, execute, conclude.
+
+
+@dataclass(slots=True)
+class Decided:
+    """A call that hooks have decided on: it is to run as it is, or its result stands already."""
+
+    call: ToolCall
+    result: ToolResult | None = None
+    digest: bytes = b""
+    """Of what approvers saw."""
+
+
 async def run_tool(host: Host, call: ToolCall, execute: Callable[[ToolCall], Any]) -> ToolResult:
     """before_tool, approve_tool, the tool, after_tool. What approvers saw is what runs, or it is denied."""
-    before = await host.before_tool(call)
+    decided = await approve(host, await host.before_tool(call))
+    if decided.result is not None:
+        return decided.result
+    returned = await execute_tool(host, decided, execute)
+    return returned if isinstance(returned, ToolResult) else await conclude(host, returned)
+
+
+async def approve(host: Host, before: Outcome[ToolCall], took: Took = ignore) -> Decided:
+    """Take what before_tool concluded, and ask for approval where the tool is to run."""
     call = before.payload
     if before.action == wire.RESPOND:
         _started(host, call)
-        _ended(host, call, before.result, 0)
-        return before.result  # type: ignore[no-any-return]
+        ended(host, call, before.result, 0)
+        return Decided(call, before.result)
     if before.action == wire.DENY:
         text = DENIED_BY_APPROVAL if before.approved is False else DENIED_BY_HOOK
-        return _skipped(host, call, text, before.reason)
-    _raise_if_ended(before)
-    seen = _digest(call)
+        return Decided(call, not_run(host, call, text, before.reason, before.result))
+    raise_if_ended(before)
+    digest = call_digest(call)
     approval = await host.approve_tool(call)
+    took(approval)
     if not approval.approved:
-        return _skipped(host, call, DENIED_BY_APPROVAL, approval.reason)
-    if _digest(call) != seen:
-        return _skipped(host, call, DENIED_BY_APPROVAL, "the call was changed after it was approved")
+        return Decided(call, not_run(host, call, DENIED_BY_APPROVAL, approval.reason))
+    return Decided(call, digest=digest)
+
+
+async def execute_tool(host: Host, decided: Decided, execute: Callable[[ToolCall], Any]) -> ToolReturn | ToolResult:
+    """Run the tool on exactly the call that was approved; a changed one is denied."""
+    call = decided.call
+    if call_digest(call) != decided.digest:
+        return not_run(host, call, DENIED_BY_APPROVAL, "the call was changed after it was approved")
     _started(host, call)
     begun = time.monotonic_ns()
     error: str | None = None
@@ -48,33 +103,51 @@ async def run_tool(host: Host, call: ToolCall, execute: Callable[[ToolCall], Any
     except Exception as failure:  # noqa: BLE001 - a tool that fails is a result that the model is told
         error = f"{type(failure).__name__}: {failure}"
         result = ToolResult(for_llm=error, is_error=True)
-    duration = time.monotonic_ns() - begun
-    returned = ToolReturn(**call.__dict__, result=result, duration=duration, error=error)
+    return ToolReturn(**call.__dict__, result=result, duration=time.monotonic_ns() - begun, error=error)
+
+
+async def conclude(host: Host, returned: ToolReturn, took: Took = ignore) -> ToolResult:
+    """after_tool, and the event that it is done."""
     after = await host.after_tool(returned)
-    _ended(host, call, after.payload.result, duration)
-    _raise_if_ended(after)
+    took(after)
+    ended(host, returned, after.payload.result, returned.duration)
+    raise_if_ended(after)
     return after.payload.result
 
 
-async def run_llm(host: Host, request: LLMRequest, complete: Callable[[LLMRequest], Awaitable[Any]]) -> LLMResponse:
+def not_run(host: Host, call: ToolCall, text: str, reason: str, told: ToolResult | None = None) -> ToolResult:
+    """The result of a call whose tool is not run: no call goes without one."""
+    host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": reason}, meta=call.meta)
+    return told or ToolResult(for_llm=text.format(reason), is_error=True)
+
+
+# One model call, in rounds.
+
+
+async def run_llm(
+    host: Host,
+    request: LLMRequest,
+    complete: Callable[[LLMRequest], Awaitable[Any]],
+    rounds: Rounds | None = None,
+    took: Took = ignore,
+) -> LLMResponse:
     """before_llm, the model, after_llm; and round again with a hook's feedback, as often as the retry limit allows."""
-    for attempt in range(1, host.retry_limit + 2):
-        before = await host.before_llm(request)
-        if before.action == wire.RESPOND:
-            return before.result  # type: ignore[no-any-return]
-        feedback = before.feedback
-        if before.action != wire.RETRY:
-            _raise_if_ended(before)
-            after = await _complete(host, with_notes(before.payload, before.notes), complete)
-            if after.action != wire.RETRY:
-                _raise_if_ended(after)
-                return after.payload
-            feedback = after.feedback
-        if attempt <= host.retry_limit:
-            host.emit("llm_retry", {"Attempt": attempt, "MaxRetries": host.retry_limit, "Reason": feedback,
-                                    "Error": "", "Backoff": 0}, meta=request.meta)  # fmt: skip
-        request = request.model_copy(update={"messages": [*request.messages, {"role": "user", "content": feedback}]})
-    raise RetryLimitError(f"hooks asked for another round more than {host.retry_limit} times; the last one: {feedback}")
+    rounds = rounds or Rounds(host)
+    while True:
+        outcome: Outcome[Any] = await host.before_llm(request)
+        took(outcome)
+        if outcome.action == wire.RESPOND:
+            return outcome.result  # type: ignore[no-any-return]
+        if outcome.action != wire.RETRY:
+            raise_if_ended(outcome)
+            outcome = await _complete(host, with_notes(outcome.payload, outcome.notes), complete)
+            took(outcome)
+            if outcome.action != wire.RETRY:
+                raise_if_ended(outcome)
+                return outcome.payload
+        rounds.spend(outcome.feedback, request.meta)
+        feedback = {"role": "user", "content": outcome.feedback}
+        request = request.model_copy(update={"messages": [*request.messages, feedback]})
 
 
 async def _complete(
@@ -146,32 +219,27 @@ async def _called(execute: Callable[[ToolCall], Any], call: ToolCall) -> Any:
     return await returned if hasattr(returned, "__await__") else returned
 
 
-def _digest(call: ToolCall) -> bytes:
+def call_digest(call: ToolCall) -> bytes:
+    """What approvers saw, and what runs, to compare."""
     return hashlib.sha256(encode(call.wire())).digest()
 
 
-def _raise_if_ended(outcome: Outcome[Any]) -> None:
-    if outcome.action in {wire.ABORT_TURN, wire.HARD_ABORT, wire.PAUSE}:
-        raise_ended(outcome)
-
-
-def raise_ended(outcome: Outcome[Any]) -> NoReturn:
-    """Raise what an outcome that ends a turn means."""
+def raise_if_ended(outcome: Outcome[Any]) -> None:
+    """Raise what an outcome that ends a turn, or hands it back, means."""
     if outcome.action == wire.PAUSE:
         raise PausedError(outcome)
-    raise (HardAbortError if outcome.action == wire.HARD_ABORT else AbortTurnError)(outcome)
-
-
-def _skipped(host: Host, call: ToolCall, text: str, reason: str) -> ToolResult:
-    host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": reason}, meta=call.meta)
-    return ToolResult(for_llm=text.format(reason), is_error=True)
+    if outcome.action == wire.ABORT_TURN:
+        raise AbortTurnError(outcome)
+    if outcome.action == wire.HARD_ABORT:
+        raise HardAbortError(outcome)
 
 
 def _started(host: Host, call: ToolCall) -> None:
     host.emit("tool_exec_start", {"Tool": call.tool, "Arguments": call.arguments}, meta=call.meta)
 
 
-def _ended(host: Host, call: ToolCall, result: ToolResult, duration: int) -> None:
+def ended(host: Host, call: ToolCall, result: ToolResult, duration: int) -> None:
+    """The event that a call is done."""
     payload = {
         "Tool": call.tool,
         "Duration": duration,

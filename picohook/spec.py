@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -145,6 +146,11 @@ class HookSpec(Settings):
         own = self.timeouts.get(stage)  # type: ignore[call-overload]
         kind = self.approval_timeout if approves else self.timeout
         return own or kind or (defaults.approval if approves else defaults.interceptor)
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same settings, in another process too."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:32]
 
     @property
     def modes(self) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ class Stage(Generic[P]):
         edited = {**target, **given}
         if patch is not None:
             edited = merge_patch(edited, self._editable(patch))
-        if edited == target:
+        if edited == target and _alike(edited, target):
             return payload
         if self.part is not None:
             part = known_fields(ToolResult, edited) if self.part == "result" else edited
@@ -101,6 +101,15 @@ def restrict(before: P, after: P, may_edit: Sequence[str]) -> tuple[P, list[str]
 
 def _said(request: LLMRequest, *, system: bool) -> list[dict[str, Any]]:
     return [message for message in request.messages if (message.get("role") == "system") is system]
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two equal values are equal as JSON too, where true is not 1."""
+    if isinstance(one, dict):
+        return all(_alike(value, other[key]) for key, value in one.items())
+    if isinstance(one, list | tuple):
+        return all(map(_alike, one, other))
+    return isinstance(one, bool) is isinstance(other, bool)
 
 
 def known_fields(model: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 STAGES: tuple[StageName, ...] = get_args(StageName)
 KINDS = frozenset(wire.EVENT_KINDS) | frozenset(wire.RUNTIME_KINDS) | wire.EVERY_KIND
 
+NOT_KEYS = frozenset({"name", "layer", "source"})
+"""Fields of a hook that say where it comes from: a file has no say in them."""
+
 _NOTHING: tuple[Any, ...] = (None, [], "")
 
 # What makes a loader or an interpreter run code of somebody else's choice before the hook's own first line.
@@ -48,12 +51,19 @@ def check_name(name: str, problems: Problems, at: KeyPath) -> None:
         problems.add(at, f"{quoted(name)} cannot be a hook's name", "give it one that can be read and shown")
 
 
-def check_given(table: Mapping[str, Any], problems: Problems, at: KeyPath, *, stages: str = "stages") -> None:
+def check_given(
+    table: Mapping[str, Any],
+    problems: Problems,
+    at: KeyPath,
+    *,
+    stages: str = "stages",
+    known: tuple[str, ...] = STAGES,
+) -> None:
     """A hook has something to run, and something to run it for."""
     if table.get("command") in _NOTHING:
         problems.add(at, "has no command", 'such as command = ["python3", "hook.py"]')
     if table.get("observe") in _NOTHING and table.get(stages) in _NOTHING:
-        problems.add(at, f"is never asked and never told: it has neither {stages} nor observe", meant(None, STAGES))
+        problems.add(at, f"is never asked and never told: it has neither {stages} nor observe", meant(None, known))
 
 
 def check_observe(kinds: Any, problems: Problems, at: KeyPath, *, also: tuple[str, ...] = ()) -> None:

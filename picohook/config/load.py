@@ -60,7 +60,7 @@ def load(path: str | os.PathLike[str], *, found: bool = False) -> Config:
     document, repeated = syntax.parse(data, file.suffix, problems)
     section = picoclaw.section(document)
     is_picoclaw = section is not None
-    if is_picoclaw and file.suffix != ".json":
+    if section is not None and file.suffix != ".json":
         hint = "in the native format, hooks has one table for each hook, by its name"
         problems.fail(("hooks", section), "belongs to PicoClaw's format, which is JSON", hint)
     for key in repeated:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict, Field
 
 from ..spec import HookSpec, OnFailure, RespondRule, RestartPolicy, Seconds, Settings, Timeouts
-from .hooks import KINDS, Contents, check_dir, check_env, check_given, check_name, check_observe
+from .hooks import KINDS, NOT_KEYS, STAGES, Contents, check_dir, check_env, check_given, check_name, check_observe
 from .problems import quoted
 from .validate import validate
 
@@ -55,6 +55,8 @@ class Defaults(Settings):
     def fold(self, hook: HookSpec) -> dict[str, Any]:
         """What of these the hook takes."""
         taken = {name: getattr(self, name) for name in _SAME if name in self.model_fields_set - hook.model_fields_set}
+        if hook.guard:  # fails closed unless it says otherwise itself
+            taken.pop("on_failure", None)
         restart = self.restart.model_dump(exclude_unset=True) | hook.restart.model_dump(exclude_unset=True)
         return taken | {"env": self.env | hook.env, "restart": RestartPolicy(**restart)}
 
@@ -79,7 +81,9 @@ def read(document: dict[str, Any], problems: Problems, directory: Path, *, found
         return Contents((), Timeouts())
     return Contents(
         tuple(
-            _placed(hook.model_copy(update={"name": name, **file.defaults.fold(hook)}), directory)
+            _placed(
+                hook.model_copy(update={"name": name, "source": problems.file, **file.defaults.fold(hook)}), directory
+            )
             for name, hook in file.hooks.items()
             if hook.enabled
         ),
@@ -102,8 +106,8 @@ def _check(document: Mapping[str, Any], problems: Problems, *, found: bool) -> N
         check_name(name, problems, at)
         if not isinstance(table, dict):
             continue
-        if "name" in table:
-            problems.add((*at, "name"), f"the hook's name is its key, {quoted(name)}", "leave it out")
+        for key in NOT_KEYS & table.keys():
+            problems.add((*at, key), "is not for a file to say: a hook is named by its key", "leave it out")
         if table.keys() <= HookSpec.model_fields.keys():  # else a misspelt one may be what is missing
             check_given(table, problems, at)
         check_observe(table.get("observe"), problems, (*at, "observe"))
@@ -113,6 +117,8 @@ def _check(document: Mapping[str, Any], problems: Problems, *, found: bool) -> N
         for index, stage in enumerate(stages):
             if stage in stages[:index]:
                 problems.add((*at, "stages", index), f"{quoted(stage)} is named twice")
+        if table.get("guard") is True and "before_tool" not in stages and all(stage in STAGES for stage in stages):
+            problems.add((*at, "guard"), "guards nothing: its stages do not name before_tool")
 
 
 def _table(value: Any) -> dict[str, Any]:
@@ -123,7 +129,8 @@ def schema() -> dict[str, Any]:
     """The JSON Schema of this format."""
     made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **NativeFile.model_json_schema()}
     hook = made["$defs"]["HookSpec"]
-    del hook["properties"]["name"]
+    for key in NOT_KEYS:
+        del hook["properties"][key]
     hook["properties"]["observe"]["items"] = {"enum": sorted(KINDS)}
     hook["properties"]["command"]["minItems"] = 1
     hook["required"] = ["command"]

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, ValidationError
 
 from ..spec import HookSpec, ModeGrainedSpec, Settings, Timeouts
-from .hooks import KINDS, STAGES, Contents, check_dir, check_env, check_given, check_name, check_observe
+from .hooks import KINDS, Contents, check_dir, check_env, check_given, check_name, check_observe
 from .problems import meant, quoted
 from .validate import explain, validate
 
 if TYPE_CHECKING:
+    from ..spec import StageName
     from .problems import KeyPath, Problems
 
 SECTIONS = ("enabled", "defaults", "builtins", "processes")
+
+_STAGES: tuple[StageName, ...] = ("before_llm", "after_llm", "before_tool", "approve_tool", "after_tool")
 
 # Kinds of PicoClaw's runtime that an agent's turn does not have. A config may name them; they never come.
 _ELSEWHERE = ("agent.message.", "agent.thread.", "bus.", "channel.", "gateway.", "mcp.", "message_", "thread_closed")
@@ -100,12 +103,12 @@ def _check(name: str, table: dict[str, Any], problems: Problems, *, found: bool)
     intercept = table.get("intercept")
     stages = [stage for stage in intercept if stage != ""] if isinstance(intercept, list) else intercept
     if table.keys() <= _Process.model_fields.keys():
-        check_given({**table, "intercept": stages}, problems, at, stages="intercept")
+        check_given({**table, "intercept": stages}, problems, at, stages="intercept", known=_STAGES)
     if table.get("transport", "") not in {"", "stdio"}:
         problems.add((*at, "transport"), f"{quoted(table['transport'])} is not a transport", 'only "stdio" is')
     for index, stage in enumerate(intercept if isinstance(intercept, list) else ()):
-        if isinstance(stage, str) and stage not in {"", *STAGES}:
-            problems.add((*at, "intercept", index), f"{quoted(stage)} is not a stage", meant(stage, STAGES))
+        if isinstance(stage, str) and stage not in {"", *_STAGES}:
+            problems.add((*at, "intercept", index), f"{quoted(stage)} is not a stage", meant(stage, _STAGES))
     check_observe(table.get("observe"), problems, (*at, "observe"), also=_ELSEWHERE)
     check_env(table.get("env"), problems, (*at, "env"), found=found)
     check_dir(table.get("dir"), problems, (*at, "dir"))
@@ -118,8 +121,9 @@ def _spec(name: str, process: _Process, problems: Problems, *, found: bool) -> H
     try:
         return ModeGrainedSpec(
             name=name,
+            source=problems.file,
             command=(str(directory / program) if "/" in program else program, *arguments),
-            stages=tuple(stage for stage in STAGES if stage in process.intercept),
+            stages=tuple(stage for stage in _STAGES if stage in process.intercept),
             observe=process.observe,
             priority=process.priority,
             env=process.env,

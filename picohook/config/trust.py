@@ -35,6 +35,11 @@ def fingerprint(config: Config) -> str:
     return _digest(json.dumps(_digests(config), sort_keys=True).encode())
 
 
+def covered(config: Config) -> tuple[str, ...]:
+    """The files that trust in this configuration covers: itself, and the project files that its commands name."""
+    return tuple(_digests(config))
+
+
 def trust(config: Config) -> None:
     """Remember this content as trusted. A damaged store is written anew."""
     try:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from .hooks import NOT_KEYS
 from .problems import meant, quoted
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ def _sentence(detail: ErrorDetails, path: KeyPath, *, one_of_two: bool, model: t
             message, hint = "unknown key", meant(path[-1], _keys(model, path[:-1]))
         case "literal_error" | "enum":
             message, hint = _not_among(value, re.findall("'([^']*)'", detail["ctx"]["expected"]), path)
+        case "missing":
+            message = "is missing"
         case "value_error":
             message = str(detail["ctx"]["error"])
         case "json_invalid":
@@ -88,6 +92,7 @@ _EXPECTED = {
     "bool_type": "true or false",
     "string_type": "text",
     "tuple_type": "a list",
+    "list_type": "a list",
     "dict_type": "a table of keys and values",
     "model_type": "a table of keys and values",
 }
@@ -103,9 +108,9 @@ def _keys(model: type[BaseModel], path: KeyPath) -> list[str]:
     """The keys that the table at this path may have."""
     here: Any = model
     for step in path:
-        named = {field.alias or name: field for name, field in here.model_fields.items()} if _is_model(here) else None
-        here = named[str(step)].annotation if named else get_args(here)[-1]  # else: dict[str, ...]
-    return [field.alias or name for name, field in here.model_fields.items() if name != "name"]  # that is a hook's key
+        here = here.model_fields[step].annotation if _is_model(here) else get_args(here)[1]  # else: dict[str, ...]
+        here = next(filter(_is_model, get_args(here)), here) if isinstance(here, UnionType) else here
+    return [field.alias or name for name, field in here.model_fields.items() if name not in NOT_KEYS]
 
 
 def _is_model(annotation: Any) -> bool:

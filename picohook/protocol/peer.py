@@ -82,12 +82,13 @@ Event = Answer | Told | Noise | Overflow
 class _Line:
     """A whole line on its way out."""
 
-    __slots__ = ("buffers", "pending", "size")
+    __slots__ = ("buffers", "event", "pending", "size")
 
-    def __init__(self, *buffers: bytes, pending: _Pending | None = None) -> None:
+    def __init__(self, *buffers: bytes, pending: _Pending | None = None, event: bool = False) -> None:
         self.buffers = buffers
         self.size = sum(map(len, buffers))
         self.pending = pending
+        self.event = event
 
 
 class _Pending:
@@ -158,12 +159,13 @@ class Peer:
     def _ask(self, method: str, params: bytes, token: Any, *, strict: bool) -> int:
         request_id = self._next_id
         head = b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":' % (request_id, method.encode())
-        if self._queued + len(head) + len(params) > self._max_outbound:
-            raise LocalProtocolError(f"its input queue is full: {self._queued} bytes wait to be read by it")
-        self._next_id += 1
         pending = _Pending(token, strict=strict)
         buffers = (head + params + b"}\n",) if len(params) < SPLICE else (head, params, b"}\n")
-        pending.line = self._enqueue(_Line(*buffers, pending=pending))
+        line = _Line(*buffers, pending=pending)
+        if self._queued + line.size > self._max_outbound:
+            raise LocalProtocolError(f"its input queue is full: {self._queued} bytes wait to be read by it")
+        self._next_id += 1
+        pending.line = self._enqueue(line)
         self._pending[request_id] = pending
         return request_id
 
@@ -212,15 +214,15 @@ class Peer:
     @property
     def wants_to_send(self) -> bool:
         """Whether anything waits to be written."""
-        return bool(self._out or self._events)
+        return bool(self._out or (self._events and self.state is State.READY))
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
         """The buffers to write next; report with `data_sent` how much of them went out."""
-        if not self._out:
+        if not self._out and self.state is State.READY:
             while self._events and len(self._out) < GATHER:
                 event = self._events.popleft()
                 self._event_bytes -= len(event)
-                self._enqueue(_Line(event))
+                self._enqueue(_Line(event, event=True))
         if len(self._out) == 1 and not self._offset:
             return self._out[0].buffers
         skip = self._offset
@@ -246,6 +248,12 @@ class Peer:
             if line.pending is not None:
                 line.pending.line = None
         self._offset = count
+        # Events that were handed out and not begun return to their lane: a request that comes now goes before them.
+        while self._out and self._out[-1].event and (len(self._out) > 1 or not count):
+            line = self._out.pop()
+            self._queued -= line.size
+            self._event_bytes += line.size
+            self._events.appendleft(line.buffers[0])
 
     # What we receive.
 
@@ -320,13 +328,11 @@ class Peer:
 
     def _asked_by(self, message: Request, line: bytes) -> Event:
         """Requests of the other side are answered, so that none of its callers waits for ever."""
-        if type(message.id) in {int, str} and self._queued < self._max_outbound:
-            reply = {
-                "jsonrpc": "2.0",
-                "id": message.id,
-                "error": {"code": wire.METHOD_NOT_FOUND, "message": "the host offers no such method"},
-            }
-            self._enqueue(_Line(encode(reply) + b"\n"))
+        if type(message.id) in {int, float, str}:
+            error = {"code": wire.METHOD_NOT_FOUND, "message": "the host offers no such method"}
+            reply = _Line(encode({"jsonrpc": "2.0", "id": message.id, "error": error}) + b"\n")
+            if self._queued + reply.size <= self._max_outbound:
+                self._enqueue(reply)
         return Noise("a request, and the host offers none", show(line))
 
     def pending_token(self, request_id: object) -> Any:

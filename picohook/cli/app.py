@@ -1,0 +1,63 @@
+"""All commands, put together."""
+
+import typer
+
+from .. import __version__
+from ..errors import ConfigError, PicohookError
+from . import output
+from .asking import call
+from .configs import check, schema
+from .listing import list_hooks
+from .scripts import run as run_script
+from .source import Verbose, log_to_stderr
+from .trusting import trust
+
+app = typer.Typer(
+    name="picohook",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        output.verbatim(f"picohook {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _picohook(
+    verbose: Verbose = False,
+    version: bool = typer.Option(False, "--version", is_eager=True, callback=_version, help="Print the version."),
+) -> None:
+    """A host for agent hooks: it starts them, asks them in order, and shows what they conclude.
+
+    Data is printed on stdout, everything else on stderr.
+
+    Exit codes: 0 ok, 1 failed, 2 wrong usage, 130 interrupted.
+    """
+    del verbose, version
+
+
+app.command()(check)
+app.command("list")(list_hooks)
+app.command()(call)
+app.command("run")(run_script)
+app.command()(schema)
+app.command()(trust)
+
+
+def run() -> None:
+    """Run the command that the arguments ask for. Ends in `SystemExit`."""
+    log_to_stderr()
+    try:
+        app(prog_name="picohook")
+    except ConfigError as failure:
+        output.problems(failure)
+        raise SystemExit(1) from None
+    except PicohookError as failure:
+        output.error(str(failure))
+        raise SystemExit(1) from None

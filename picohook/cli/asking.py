@@ -1,0 +1,53 @@
+"""`picohook call`: one stage, asked once."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from ..errors import ConfigError
+from ..host import Host
+from ..stages import STAGES
+from . import given, outcomes, output
+from .source import Json, Named, Verbose, configured, with_hooks
+
+
+def call(
+    stage: Annotated[str, typer.Argument(metavar="STAGE", help=f"One of {', '.join(STAGES)}.", show_default=False)],
+    config: Named = None,
+    params: Annotated[
+        str,
+        typer.Option(metavar="JSON|@FILE|-", help="What the stage is about: JSON, a file of it, or standard input."),
+    ] = "{}",
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Ask one stage of the hooks, and show what they conclude.
+
+    \b
+    picohook call before_tool --params '{"tool": "bash", "arguments": {"command": "ls"}}'
+
+    Starts the hooks, asks those of STAGE in their order, and stops them. Exits with 0 whenever there is an outcome, also
+    when that is a denial.
+    """  # noqa: D301 - click wants this character, and not its name
+    del verbose
+    source, data = "--params", os.fsencode(params)
+    if params == "-" or params.startswith("@"):
+        source = params.removeprefix("@")
+        descriptor = given.open_source(source)
+        with open(descriptor, "rb", closefd=descriptor > 0) as file:
+            data = file.read()
+    try:
+        question = given.question(stage, data, source)
+    except ConfigError as error:
+        output.problems(error)
+        raise typer.Exit(2) from None
+
+    async def ask(host: Host) -> None:
+        outcome = await question.ask(host)
+        if as_json:
+            output.data(outcome.wire())
+        else:
+            outcomes.show(outcome, question.payload)
+
+    with_hooks(configured(config), ask)

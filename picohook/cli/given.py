@@ -1,0 +1,138 @@
+"""What the user gives to be asked about, read and checked before anything is started."""
+
+import errno
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import typer
+from pydantic import Field
+
+from ..config import syntax
+from ..config.problems import Problems, meant, quoted
+from ..config.validate import validate
+from ..decisions import Outcome
+from ..errors import ConfigError, EncodeError
+from ..events import known_kind
+from ..host import Host
+from ..models import NO_META, Meta, Payload
+from ..protocol.messages import encode
+from ..spec import Settings
+from ..stages import STAGES, Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A line of a script that asks a stage."""
+
+    stage: Stage[Any]
+    payload: Payload
+
+    async def ask(self, host: Host) -> Outcome[Any]:
+        """Ask the host."""
+        outcome: Outcome[Any] = await getattr(host, self.stage.name)(self.payload)
+        return outcome
+
+
+class Tell(Settings):
+    """A line of a script that tells of an event."""
+
+    event: str
+    payload: dict[str, Any] = Field(default_factory=dict)
+    meta: Meta = NO_META
+
+
+class _AskLine(Settings):
+    stage: str
+    params: dict[str, Any] = Field(default_factory=dict)
+
+
+def question(stage: str, params: bytes, source: str) -> Ask:
+    """What `picohook call` wants, or `ConfigError` with all that is wrong with it."""
+    asked = _stage_named(stage, Problems("STAGE"))
+    problems = Problems("standard input" if source == "-" else source)
+    return Ask(asked, _payload(asked, _object(params, problems), problems))
+
+
+def script_line(data: bytes, number: int) -> Ask | Tell:
+    """What a line of a script wants, or `ConfigError` with all that is wrong with it."""
+    problems = Problems(f"line {number}")
+    try:
+        document = _object(data, problems)
+    except ConfigError as error:
+        # To the parser this is line 1.
+        raise ConfigError(
+            replace(problem, where=problem.where.removeprefix("line 1, ")) for problem in error.problems
+        ) from None
+    if "event" in document and "stage" not in document:
+        return _tell(document, problems)
+    if "stage" not in document:
+        problems.fail("", 'has neither "stage" nor "event"')
+    line = validate(_AskLine, document, problems)
+    problems.check()
+    assert line is not None
+    stage = _stage_named(line.stage, problems, "stage")
+    return Ask(stage, _payload(stage, line.params, problems, ("params",)))
+
+
+def _tell(document: Mapping[str, Any], problems: Problems) -> Tell:
+    line = validate(Tell, document, problems)
+    problems.check()
+    assert line is not None
+    try:
+        known_kind(line.event)
+    except ValueError as error:
+        problems.fail("event", str(error))
+    _check_encodes(line.payload, problems, ("payload",))
+    return line
+
+
+def _stage_named(name: str, problems: Problems, at: str = "") -> Stage[Any]:
+    if name not in STAGES:
+        problems.fail(at, f"{quoted(name)} is not a stage", meant(name, STAGES))
+    return STAGES[name]
+
+
+def _payload(stage: Stage[Any], given: Any, problems: Problems, at: tuple[str, ...] = ()) -> Payload:
+    payload: Payload | None = validate(stage.payload, given, problems, at)
+    problems.check()
+    assert payload is not None
+    _check_encodes(payload.wire(), problems, at)
+    return payload
+
+
+def _check_encodes(value: Any, problems: Problems, at: tuple[str, ...]) -> None:
+    try:
+        encode(value)
+    except EncodeError as error:
+        problems.fail(at, str(error))
+
+
+def _object(data: bytes, problems: Problems) -> dict[str, Any]:
+    if not data.strip():
+        problems.fail("", "is empty", "{} is the least there can be")
+    document, repeated = syntax.parse(data, ".json", problems)
+    for key in repeated:
+        problems.add(key, "is given twice")
+    problems.check()
+    return document
+
+
+def complaint(error: ConfigError) -> str:
+    """All that is wrong, without the place that the caller knows."""
+    return "; ".join(str(problem).removeprefix(f"{problem.file}: ") for problem in error.problems)
+
+
+def open_source(name: str) -> int:
+    """A descriptor to read a file from, or standard input for `-`."""
+    try:
+        descriptor = 0 if name == "-" else os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise IsADirectoryError(errno.EISDIR, "it is a directory")
+        return descriptor
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "its name holds a NUL character"
+        shown = "standard input" if name == "-" else name
+        raise typer.BadParameter(f"{shown} cannot be read: {why}") from None

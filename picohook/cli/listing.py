@@ -1,0 +1,99 @@
+"""`picohook list`: who is asked where, in which order, and with which settings."""
+
+import shlex
+from typing import Any
+
+from .. import wire
+from ..chain import Seat
+from ..config import Config
+from ..hooks.base import Hook
+from ..hooks.process import ProcessHook
+from ..roster import in_order, layer, observers, seats
+from ..spec import HookSpec
+from . import output
+from .source import Json, Named, configured
+
+_IN_COLUMNS = {"name", "command", "stages", "observe", "priority", "timeout", "approval_timeout", "timeouts"}
+_NOT_FOR_A_TABLE = {"on_failure", "dir", "env", "inherit_env", "enabled"}
+
+
+def list_hooks(config: Named = None, as_json: Json = False) -> None:
+    """List the hooks in the order they are asked, stage by stage.
+
+    Starts nothing. Also says who is told of events.
+    """
+    settings = configured(config)
+    ordered = in_order(map(ProcessHook, settings.hooks))
+    asked = {stage: places for stage, places in seats(ordered, settings.timeouts).items() if places}
+    if as_json:
+        output.data(_document(settings, ordered, asked))
+        return
+    output.line(f"{settings.path} ({settings.dialect}, hooks: {len(ordered)})", style="bold")
+    for stage, places in asked.items():
+        output.line()
+        output.line(stage, style="bold cyan")
+        output.table(
+            ("  hook", "priority", "timeout", "on failure", "settings", "command"),
+            (_row(seat, approves=stage == "approve_tool") for seat in places),
+        )
+    watching = [hook for hook in ordered if hook.spec.observe]
+    if watching:
+        output.line()
+        output.line("events", style="bold cyan")
+        output.table(
+            ("  hook", "kinds", "command"),
+            ((f"  {hook.name}", _kinds(hook.spec), shlex.join(hook.spec.command)) for hook in watching),
+        )
+
+
+def _row(seat: Seat, *, approves: bool) -> tuple[str, ...]:
+    spec = seat.hook.spec
+    return (
+        f"  {spec.name}",
+        str(spec.priority),
+        f"{seat.timeout:g} s",
+        "deny" if approves else spec.on_failure.value,
+        _further(spec),
+        shlex.join(spec.command),
+    )
+
+
+def _further(spec: HookSpec) -> str:
+    """What is set and has no column."""
+    rest = spec.model_dump(mode="json", exclude_defaults=True, exclude=_IN_COLUMNS | _NOT_FOR_A_TABLE)
+    return ", ".join(f"{name} {_brief(value)}" if value is not True else name for name, value in rest.items())
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    if isinstance(value, dict):
+        return " ".join(f"{key}={_brief(inner)}" for key, inner in value.items() if inner not in (None, {}))
+    return str(value)
+
+
+def _kinds(spec: HookSpec) -> str:
+    return (
+        "all" if len(spec.kinds) == len(wire.EVENT_KINDS) else " ".join(k for k in wire.EVENT_KINDS if k in spec.kinds)
+    )
+
+
+def _document(config: Config, ordered: list[Hook], asked: dict[str, tuple[Seat, ...]]) -> dict[str, Any]:
+    return {
+        "config": str(config.path),
+        "dialect": config.dialect,
+        "stages": {
+            stage: [{"hook": seat.hook.name, "timeout": seat.timeout} for seat in places]
+            for stage, places in asked.items()
+        },
+        "events": {kind: [hook.name for hook in hooks] for kind, hooks in observers(ordered).items() if hooks},
+        "hooks": [
+            {
+                **hook.spec.model_dump(mode="json", exclude={"enabled"}),
+                "env": sorted(hook.spec.env),  # the names: the values may be secrets
+                "layer": layer(hook),
+                "source": hook.spec.source or str(config.path),
+            }
+            for hook in ordered
+        ],
+    }

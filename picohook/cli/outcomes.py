@@ -1,0 +1,84 @@
+"""An outcome for people: what was decided, what that changed, and who did what."""
+
+import json
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Any
+
+from .. import wire
+from ..config.problems import KeyPath, dotted
+from ..decisions import Outcome, TrailEntry
+from ..models import Payload
+from ..text import cut
+from . import output
+
+_SHOWN = 400
+"""Bytes of a value that are shown; JSON output has all of it."""
+
+_NONE = object()
+
+_STYLES = {wire.CONTINUE: "bold green", wire.MODIFY: "bold green", wire.RESPOND: "bold cyan"}
+
+
+def show(outcome: Outcome[Any], before: Payload, *, title: str = "") -> None:
+    """Print it."""
+    output.line(f"{title}{outcome.stage}: {_verdict(outcome)}", style=_STYLES.get(outcome.action, "bold red"))
+    output.pairs(_facts(outcome, before))
+    if outcome.trail:
+        output.table(("  hook", "action", "time", "error"), (_row(entry) for entry in outcome.trail))
+
+
+def _verdict(outcome: Outcome[Any]) -> str:
+    if outcome.approved is None:
+        return outcome.action
+    return "approved" if outcome.approved else "denied"
+
+
+def _facts(outcome: Outcome[Any], before: Payload) -> Iterator[tuple[str, str]]:
+    if outcome.reason:
+        yield "reason", outcome.reason
+    if outcome.feedback:
+        yield "feedback", outcome.feedback
+    if outcome.result is not None:
+        yield "result", shown(outcome.result.wire())
+    for change in changes(before.wire(), outcome.payload.wire()):
+        yield "changed", change
+    for entry in outcome.trail:
+        for name, said in entry.notes.wire().items() if entry.notes is not None else ():
+            yield name, f"{said if isinstance(said, str) else shown(said)} ({entry.hook})"
+
+
+def _row(entry: TrailEntry) -> tuple[str, str, str, str]:
+    action = "not asked: its filter" if entry.skipped else entry.action
+    error = entry.error or ""
+    if entry.retries:
+        error = f"{error} (asked again {entry.retries} times)".strip()
+    return f"  {entry.hook}", action, "" if entry.skipped else f"{entry.duration * 1000:.1f} ms", error
+
+
+def changes(before: Any, after: Any, at: KeyPath = ()) -> Iterator[str]:
+    """How one JSON value became another, leaf by leaf."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in before | after:
+            yield from _change(before.get(key, _NONE), after.get(key, _NONE), (*at, key))
+    elif isinstance(before, list) and isinstance(after, list):
+        for index, (old, new) in enumerate(zip_longest(before, after, fillvalue=_NONE)):
+            yield from _change(old, new, (*at, index))
+    elif before != after:
+        yield f"{dotted(at)}: {shown(before)} → {shown(after)}"
+
+
+def _change(before: Any, after: Any, at: KeyPath) -> Iterator[str]:
+    if before is _NONE:
+        yield f"{dotted(at)}: added {shown(after)}"
+    elif after is _NONE:
+        yield f"{dotted(at)}: removed {shown(before)}"
+    else:
+        yield from changes(before, after, at)
+
+
+def shown(value: Any) -> str:
+    """A value as JSON, cut to what a person reads."""
+    text = json.dumps(value, ensure_ascii=False)
+    short = cut(text, _SHOWN)
+    return short if short == text else short + "…"

@@ -1,0 +1,108 @@
+"""What the commands print, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ..text import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import Console
+
+    from ..errors import ConfigError
+
+
+def data(value: Any) -> None:
+    """One JSON value on one line of stdout, at once. ASCII only: no byte of it can act on a terminal."""
+    print(json.dumps(value), flush=True)
+
+
+def verbatim(text: str) -> None:
+    """Text of our own making, as it is."""
+    print(text, flush=True)
+
+
+def line(text: str = "", *, style: str = "") -> None:
+    """One line of stdout for people."""
+    from rich.text import Text  # noqa: PLC0415 - not where the output is JSON
+
+    _show(Text(escape(text), style=style))
+
+
+def pairs(rows: Iterable[tuple[str, str]]) -> None:
+    """Names and what they stand for, below each other."""
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    grid = Table.grid(padding=(0, 2))
+    for name, value in rows:
+        grid.add_row(Text(f"  {escape(name)}", style="dim"), Text(escape(value), overflow="fold"))
+    if grid.rows:
+        _show(grid)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table for people: as wide as it needs to be where no terminal limits it."""
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    made = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    for row in rows:
+        made.add_row(*(Text(escape(cell)) for cell in row))
+    _show(made)
+
+
+def _show(what: Any) -> None:
+    console = _console()
+    with console.capture() as captured:
+        console.print(what)
+    text = captured.get()
+    if console.color_system is None:
+        text = "\n".join(row.rstrip() for row in text.split("\n"))
+    print(text, end="", flush=True)
+
+
+@cache
+def _console() -> Console:
+    from rich.console import Console  # noqa: PLC0415
+
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in {"dumb", "unknown"}
+    # Told explicitly, because rich by itself would colour a pipe under FORCE_COLOR, and write bold under NO_COLOR.
+    return Console(
+        force_terminal=terminal,
+        color_system="auto" if colour else None,
+        width=None if terminal else 1_000_000,
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+
+
+def warn(text: str) -> None:
+    """One line on stderr that does not change how the command ends."""
+    _complain("Warning", text)
+
+
+def error(text: str) -> None:
+    """One line on stderr, for what went wrong."""
+    _complain("Error", text)
+
+
+def problems(failure: ConfigError) -> None:
+    """Each mistake on a line of its own."""
+    for problem in failure.problems:
+        error(str(problem))
+
+
+def _complain(kind: str, text: str) -> None:
+    if sys.stderr is not None:  # or print would take stdout
+        print(f"{kind}: {escape(text)}", file=sys.stderr, flush=True)

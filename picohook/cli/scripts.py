@@ -1,0 +1,96 @@
+"""`picohook run`: a script of stages and events, a line each."""
+
+import os
+import stat
+import sys
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Annotated
+
+import anyio
+import typer
+
+from ..errors import ConfigError
+from ..host import Host
+from ..protocol.lines import LineBuffer
+from . import given, outcomes, output
+from .source import Json, Named, Verbose, configured, with_hooks
+
+_READ = 1 << 16
+
+
+def run(
+    script: Annotated[
+        str, typer.Argument(metavar="SCRIPT", help="A file of JSON lines, or - for standard input.", show_default=False)
+    ],
+    config: Named = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run a script of stages and events, outcome by outcome.
+
+    A line of the script is one of these; blank lines are skipped:
+
+    \b
+    {"stage": "before_tool", "params": {"tool": "bash", "arguments": {"command": "ls"}}}
+    {"event": "tool_exec_start", "payload": {"Tool": "bash"}, "meta": {"TurnID": "t1"}}
+
+    A bad line is named with its number, the rest still runs, and the exit code is 1.
+    """  # noqa: D301 - click wants this character, and not its name
+    del verbose
+    descriptor = given.open_source(script)
+    if not with_hooks(configured(config), partial(_run, descriptor, script, as_json)):
+        raise typer.Exit(1)
+
+
+async def _run(descriptor: int, name: str, as_json: bool, host: Host) -> bool:
+    """Do what the lines say; whether all of them were good."""
+    number, good = 0, True
+    async for line in _lines(descriptor):
+        number += 1
+        if not line.strip():
+            continue
+        try:
+            wanted = given.script_line(line, number)
+        except ConfigError as error:
+            good = False
+            for problem in error.problems:
+                output.error(f"{name}: {problem}")
+            if as_json:
+                output.data({"line": number, "error": given.complaint(error)})
+        else:
+            await _do(host, wanted, number, as_json)
+    for hook in host.status().hooks:
+        if hook.dropped_events:
+            output.warn(f"{hook.name}: {hook.dropped_events} events did not reach it")
+    return good
+
+
+async def _do(host: Host, wanted: given.Ask | given.Tell, number: int, as_json: bool) -> None:
+    if isinstance(wanted, given.Tell):
+        await host.emit_and_wait(wanted.event, wanted.payload, meta=wanted.meta)
+        if as_json:
+            output.data({"line": number, "event": wanted.event})
+        else:
+            output.line(f"line {number}: {wanted.event}")
+        return
+    outcome = await wanted.ask(host)
+    if as_json:
+        output.data({"line": number, **outcome.wire()})
+    else:
+        outcomes.show(outcome, wanted.payload, title=f"line {number}: ")
+
+
+async def _lines(descriptor: int) -> AsyncIterator[bytes]:
+    """The lines of a file, a pipe or a terminal, each as soon as it is there; the last one may lack its end."""
+    mode = os.fstat(descriptor).st_mode
+    may_wait = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
+    buffer = LineBuffer(sys.maxsize)
+    while True:
+        if may_wait:
+            await anyio.wait_readable(descriptor)
+        data = os.read(descriptor, _READ)
+        if not data and not buffer.pending:
+            return
+        for line in buffer.feed(data or b"\n"):
+            yield line

@@ -1,0 +1,104 @@
+"""What commands have in common: which configuration, and a host that runs its hooks until the work is done."""
+
+import asyncio
+import functools
+import logging
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import anyio
+import typer
+
+from .. import config as configs
+from ..config import Config, trust
+from ..host import Host
+from . import output
+
+T = TypeVar("T")
+
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def _verbose(wanted: bool) -> bool:
+    if wanted:
+        logging.getLogger("picohook").setLevel(logging.INFO)
+    return wanted
+
+
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", "-v", callback=_verbose, help="Show the host's log on stderr, with what hooks say on theirs."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one value a line.")]
+Named = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="The configuration. Without it: picohook.toml, .yaml or .json in this directory, if you trust it.",
+        show_default=False,
+    ),
+]
+Positional = Annotated[
+    Path | None,
+    typer.Argument(metavar="[CONFIG]", help="Without it: the one in this directory.", show_default=False),
+]
+
+
+def log_to_stderr() -> None:
+    """Show what the host warns of."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    logger = logging.getLogger("picohook")
+    logger.addHandler(handler)
+    logger.setLevel(logging.WARNING)
+    logger.propagate = False
+
+
+def locate(named: Path | None, way_out: str) -> tuple[Path, bool]:
+    """The configuration's path, and whether it was only found."""
+    if named is not None:
+        if not named.is_symlink() and not named.exists():
+            raise typer.BadParameter(f"there is no file {named}")
+        return named, False
+    path = configs.find(".")
+    if path is None:
+        raise typer.BadParameter(f"there is no picohook.toml, picohook.yaml or picohook.json here: {way_out}")
+    return path, True
+
+
+def configured(named: Path | None) -> Config:
+    """The configuration that a command works with: named by the user, or found and trusted."""
+    path, found = locate(named, "name one with --config FILE")
+    config = configs.load(path, found=found)
+    trust.require_trust(config)
+    for warning in config.warnings:
+        output.warn(f"{config.path}: {warning}")
+    return config
+
+
+def with_hooks(config: Config, work: Callable[[Host], Awaitable[T]]) -> T:
+    """What `work` returns, with the hooks running. A signal that ends this program stops them first."""
+    return anyio.run(_serve, config, work)
+
+
+async def _serve(config: Config, work: Callable[[Host], Awaitable[T]]) -> T:
+    received: list[int] = []
+    with anyio.CancelScope() as scope:
+
+        def end(number: int) -> None:
+            received.append(number)
+            scope.cancel()
+
+        for number in _ENDINGS:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # under nohup, or in a script's background
+                asyncio.get_running_loop().add_signal_handler(number, end, number)
+        verify = functools.partial(trust.still_trusted, config)
+        async with Host(config.hooks, timeouts=config.timeouts, verify=verify) as host:
+            return await work(host)
+    raise typer.Exit(128 + received[0])

@@ -1,0 +1,54 @@
+"""Messages in the chat-completions shape: what a model said, the calls in it, and what it is told of them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from .models import ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .models import ToolResult
+
+UNREADABLE = "picohook.unreadable_arguments"
+"""The argument under which a call carries what the model wrote, where that is no JSON object."""
+
+
+def assistant_message(response: Mapping[str, Any]) -> dict[str, Any]:
+    """A response, as the message that it is in the conversation."""
+    return {"role": "assistant", **response}
+
+
+def calls_of(response: Mapping[str, Any]) -> list[ToolCall]:
+    """The tool calls in a response."""
+    return [_call(call) for call in response.get("tool_calls") or ()]
+
+
+def _call(call: Mapping[str, Any]) -> ToolCall:
+    function = call.get("function") or call
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments or "{}")
+        except ValueError:
+            arguments = {UNREADABLE: arguments}
+    if not isinstance(arguments, dict):
+        arguments = {UNREADABLE: arguments} if arguments is not None else {}
+    return ToolCall(tool=str(function.get("name", "")), arguments=arguments, tool_call_id=call.get("id"))
+
+
+def tool_message(call: ToolCall, result: ToolResult) -> dict[str, Any]:
+    """What the model is told of a call."""
+    return {"role": "tool", "tool_call_id": call.tool_call_id or "", "name": call.tool, "content": result.for_llm}
+
+
+def text_of(response: Mapping[str, Any]) -> str:
+    """The text of a response."""
+    content = response.get("content")
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return ""

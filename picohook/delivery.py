@@ -1,0 +1,18 @@
+"""What of a tool's result goes to the user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Something of a tool's result that goes to the user."""
+
+    text: str
+    media: tuple[Any, ...]
+    tool: str
+    channel: str
+    chat_id: str
+    is_tool_call: bool = True

@@ -1,0 +1,86 @@
+"""A session with a user: what its turns have in common."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from .models import Meta
+from .turn import Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Self
+
+    from .decisions import Decision
+    from .delivery import Delivery
+    from .host import Host
+    from .paused import PausedTurn
+
+
+class Session:
+    """Made by `Host.session`. Its block begins with session_start and ends with session_end, which observers may act on."""
+
+    def __init__(
+        self,
+        host: Host,
+        session_id: str,
+        *,
+        agent_id: str = "",
+        channel: str = "",
+        chat_id: str = "",
+        deliver: Callable[[Delivery], Any] | None = None,
+        show: Callable[[str], Any] | None = None,
+    ) -> None:
+        self.host = host
+        self.id = session_id
+        self.agent_id = agent_id
+        self.channel = channel
+        self.chat_id = chat_id
+        self.deliver = deliver
+        """Brings a result's media and text to the user; what it raises is told to the model."""
+        self.show = show
+        """Shows the user a hook's `system_message`."""
+
+    @property
+    def meta(self) -> Meta:
+        """Of what belongs to the session, and to no turn."""
+        return Meta(agent_id=self.agent_id, session_key=self.id, source="session")
+
+    async def __aenter__(self) -> Self:
+        self.host.emit("session_start", {"SessionKey": self.id}, meta=self.meta)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with anyio.CancelScope(shield=True):
+            await self.host.emit_and_wait("session_end", {"SessionKey": self.id}, meta=self.meta)
+        self.host.forget(self.id)
+
+    def turn(
+        self,
+        user_message: str = "",
+        *,
+        parent: Turn | None = None,
+        agent_id: str | None = None,
+        label: str = "",
+        media_count: int = 0,
+        turn_id: str | None = None,
+    ) -> Turn:
+        """A new turn; with `parent`, a sub-turn, whose result goes to its parent."""
+        meta = Meta(
+            agent_id=self.agent_id if agent_id is None else agent_id,
+            turn_id=turn_id or uuid.uuid4().hex,
+            parent_turn_id=parent.meta.turn_id if parent else "",
+            session_key=self.id,
+            source="turn",
+        )
+        return Turn(self, meta, user_message, parent=parent, label=label, media_count=media_count)
+
+    def resume(self, paused: PausedTurn, decision: Decision) -> Turn:
+        """A paused turn, going on: the decision answers for the hook that paused it."""
+        return Turn(self, paused.meta, paused.user_message, paused=paused, decision=decision)
