@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -11,7 +12,10 @@ def main() -> None:
         # Asked often, and by scripts: what all other commands need is not imported for it.
         from . import __version__  # noqa: PLC0415
 
-        sys.stdout.write(f"picohook {__version__}\n")
+        try:
+            os.write(1, f"picohook {__version__}\n".encode())
+        except OSError:
+            sys.exit(1)
         return
     try:
         from .cli.app import run  # noqa: PLC0415

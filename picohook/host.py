@@ -13,6 +13,7 @@ from . import run, wire
 from .chain import Seat, run_chain
 from .errors import HookCrashedError, PicohookError
 from .events import Event, known_kind
+from .hooks import make_hook
 from .hooks.base import Encoded, Hook, HookStatus, Site
 from .hooks.process import ProcessHook
 from .hooks.said import Said
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
     from .blocking import BlockingHost
     from .decisions import Decision, Outcome
+    from .hooks.base import Complete
     from .log import Logger
     from .session import Session
     from .stages import Stage
@@ -112,11 +114,13 @@ class Host:
         logger: Logger | None = None,
         retry_limit: int = 3,
         verify: Callable[[HookSpec], None] | None = None,
+        complete: Complete | None = None,
     ) -> None:
         self.timeouts = timeouts or Timeouts()
         self.retry_limit = retry_limit
         self._log = Log(logger)
         self._verify = verify
+        self._complete = complete
         self._waiting = [_as_hook(hook) for hook in hooks]
         self._mounted: dict[str, _Mounted] = {}
         self._seats: dict[str, tuple[Seat, ...]] = dict.fromkeys(STAGES, ())
@@ -128,7 +132,14 @@ class Host:
         self._closed = False
 
     @classmethod
-    def from_config(cls, path: str | os.PathLike[str], *, logger: Logger | None = None, retry_limit: int = 3) -> Self:
+    def from_config(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        logger: Logger | None = None,
+        retry_limit: int = 3,
+        complete: Complete | None = None,
+    ) -> Self:
         """A host with the hooks of a configuration file. Raises `ConfigError`; nothing is started yet.
 
         Naming the file is consent to run what it says.
@@ -136,7 +147,7 @@ class Host:
         from .config import load  # noqa: PLC0415 - hosts built in code do without parsers
 
         config = load(path)
-        return cls(config.hooks, timeouts=config.timeouts, logger=logger, retry_limit=retry_limit)
+        return cls(config.hooks, timeouts=config.timeouts, logger=logger, retry_limit=retry_limit, complete=complete)
 
     @classmethod
     def blocking(cls, source: str | os.PathLike[str] | Iterable[Hook | HookSpec], **settings: Any) -> BlockingHost:
@@ -159,22 +170,23 @@ class Host:
             for hook in hooks:
                 await self._started(hook)
         except BaseException:
-            await self._end()
-            self._tasks.cancel_scope.cancel()
-            await self._tasks.__aexit__(None, None, None)
+            await self._leave()
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        await self._end()
-        self._tasks.cancel_scope.cancel()
-        if not isinstance(error, Exception):
-            return await self._tasks.__aexit__(kind, error, trace)
-        # Its own tasks raise nothing: what the block raised goes on as it is, and not wrapped in a group.
-        await self._tasks.__aexit__(None, None, None)
-        return None
+    ) -> None:
+        await self._leave()
+
+    async def _leave(self) -> None:
+        """End everything. What the block raised goes on as it is, in no group: the host's own tasks raise nothing."""
+        try:
+            await self._end()
+        finally:
+            # Also when a cancellation of asyncio's own came through the shield: the processes are still taken down.
+            self._tasks.cancel_scope.cancel()
+            await self._tasks.__aexit__(None, None, None)
 
     async def aclose(self) -> None:
         """Stop all hooks. Leaving the host's block does the same; closing twice is fine."""
@@ -194,7 +206,8 @@ class Host:
         try:
             await self._started(made)
         except BaseException:
-            await self.unmount(made.name)
+            if made in self.hooks:
+                await self.unmount(made.name)
             raise
 
     async def unmount(self, name: str) -> None:
@@ -245,14 +258,14 @@ class Host:
         in_order([*self.hooks, *hooks])
         for hook in hooks:
             log = self._log.bind(hook=hook.name)
-            hook.open(Site(self._reactor, log, self.timeouts, self._verify))
+            hook.open(Site(self._reactor, log, self.timeouts, self._verify, self._complete))
             self._mounted[hook.name] = mounted = _Mounted(hook, anyio.Event())
             self._tasks.start_soon(_run_hook, mounted, log, name=f"picohook {hook.name}")
         self._arrange()
 
     async def _started(self, hook: Hook) -> None:
         await hook.started()
-        if hook.spec.required and isinstance(hook, ProcessHook) and hook.error is not None:
+        if hook.spec.required and hook.error is not None:
             raise HookCrashedError(f"hook {hook.name} is required, and did not start: {hook.error}", hook=hook.name)
 
     def _arrange(self) -> None:
@@ -418,6 +431,7 @@ class Host:
         if not observers:
             return
         event = Event(kind, payload or {}, meta or NO_META)
+        observers = tuple(hook for hook in observers if _wants(hook, event))
         for dialect in {hook.spec.events for hook in observers if not hook.in_process}:
             event.line(dialect)
         if not self._events:
@@ -440,7 +454,10 @@ class Host:
     def _hand_on_events(self) -> None:
         events, self._events = self._events, []
         for hook, event in events:
-            hook.notify(event)
+            try:
+                hook.notify(event)
+            except Exception as error:  # noqa: BLE001 - an observer hurts nobody, least of all the event loop
+                self._log.warning("an observer failed", hook=hook.name, kind=event.kind, why=repr(error))
 
 
 async def _run_hook(mounted: _Mounted, log: Log) -> None:
@@ -453,7 +470,11 @@ async def _run_hook(mounted: _Mounted, log: Log) -> None:
 
 
 def _as_hook(given: Hook | HookSpec) -> Hook:
-    return ProcessHook(given) if isinstance(given, HookSpec) else given
+    return make_hook(given) if isinstance(given, HookSpec) else given
+
+
+def _wants(hook: Hook, event: Event) -> bool:
+    return hook.spec.filter is None or hook.spec.filter.matches_event(event)
 
 
 def _as_payload(stage: Stage[P], given: P | Mapping[str, Any]) -> P:

@@ -26,6 +26,25 @@ class Logger(Protocol):
     def error(self, event: str, **fields: Any) -> Any: ...
 
 
+class Allowance:
+    """So many of something in a window of time. The next one after its end opens a new window."""
+
+    __slots__ = ("_count", "_ends", "_left", "_window")
+
+    def __init__(self, count: int, window: float) -> None:
+        self._count = count
+        self._window = window
+        self._left = 0
+        self._ends = float("-inf")
+
+    def take(self, now: float) -> bool:
+        """Whether one more is within it."""
+        if now >= self._ends:
+            self._ends, self._left = now + self._window, self._count
+        self._left -= 1
+        return self._left >= 0
+
+
 class Log:
     """A logger that cannot hurt."""
 

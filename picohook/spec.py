@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -25,6 +26,11 @@ StageName = Literal[
 ]
 
 Layer = Literal["builtin", "user", "project", "session"]
+
+KINDS_OF_HOOK = ("command", "run", "python", "prompt")
+"""A hook that is configured has one of these."""
+PROMPT_TIMEOUT = 30.0
+"""Of a hook that asks a model and sets none: models take longer than programs."""
 
 _MODES: dict[str, tuple[StageName, ...]] = {
     "llm": ("before_llm", "after_llm"),
@@ -83,7 +89,11 @@ class HookSpec(Settings):
     name: str = Field(default="", description="Unique; set by the key in a configuration file.")
     layer: Layer | None = Field(default=None, exclude=True, description="Set by where it comes from.")
     source: str = Field(default="", exclude=True, description="The file it comes from.")
-    command: tuple[str, ...] = Field(default=(), description="The program and its arguments.")
+    command: tuple[str, ...] = Field(default=(), description="The program and its arguments, kept running.")
+    run: str | None = Field(default=None, description="A shell command, run anew for each question.")
+    python: str | None = Field(default=None, description='A function of the host\'s own process: "module:function".')
+    prompt: str | None = Field(default=None, description="A model is asked: a text with {{tool_name}} and the like.")
+    model: str | None = Field(default=None, description="With prompt: which model; none: the embedder's choice.")
     stages: tuple[StageName, ...] = Field(default=(), description="The stages it is asked at.")
     observe: tuple[str, ...] = Field(default=(), description='The event kinds it is told of; "*" for all.')
     events: Literal["legacy", "runtime"] = Field(default="legacy", description="hook.event or hook.runtime_event.")
@@ -129,6 +139,38 @@ class HookSpec(Settings):
             raise ValueError("an argument holds a NUL character")
         return value
 
+    @field_validator("run", "prompt")
+    @classmethod
+    def _says_something(cls, value: str | None) -> str | None:
+        if value is not None and not value.strip():
+            raise ValueError("is empty")
+        if value is not None and "\0" in value:
+            raise ValueError("holds a NUL character")
+        return value
+
+    @field_validator("python")
+    @classmethod
+    def _names_a_function(cls, value: str | None) -> str | None:
+        module, colon, function = (value or "a:b").partition(":")
+        if not colon or not all(part.isidentifier() for part in f"{module}.{function}".split(".")):
+            raise ValueError('must be "module:function"')
+        return value
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> HookSpec:
+        given = [kind for kind in KINDS_OF_HOOK if getattr(self, kind)]
+        if len(given) > 1:
+            raise ValueError(f"has {' and '.join(given)}: a hook is one of {', '.join(KINDS_OF_HOOK)}")
+        if self.model is not None and self.prompt is None:
+            raise ValueError("has a model, and no prompt to ask it")
+        return self
+
+    @model_validator(mode="after")
+    def _models_take_their_time(self) -> HookSpec:
+        if self.prompt is not None and "timeout" not in self.model_fields_set:
+            object.__setattr__(self, "timeout", PROMPT_TIMEOUT)
+        return self
+
     @model_validator(mode="after")
     def _guards_deny(self) -> HookSpec:
         if self.guard and "on_failure" not in self.model_fields_set:
@@ -146,6 +188,11 @@ class HookSpec(Settings):
         own = self.timeouts.get(stage)  # type: ignore[call-overload]
         kind = self.approval_timeout if approves else self.timeout
         return own or kind or (defaults.approval if approves else defaults.interceptor)
+
+    @property
+    def runs(self) -> str:
+        """What it runs, for people."""
+        return shlex.join(self.command) or self.run or self.python or self.prompt or ""
 
     @property
     def fingerprint(self) -> str:

@@ -118,8 +118,8 @@ class RecordingHost(Host):
         super().emit(kind, payload, meta=meta)
         self.events.append(Event(known_kind(kind), payload or {}, meta or NO_META))
 
-    async def _run(self, *arguments: Any) -> Outcome[Any]:
-        outcome = await super()._run(*arguments)
+    async def _run(self, *arguments: Any, **settings: Any) -> Outcome[Any]:
+        outcome = await super()._run(*arguments, **settings)
         self.outcomes.append(outcome)
         return outcome
 

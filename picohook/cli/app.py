@@ -1,5 +1,9 @@
 """All commands, put together."""
 
+import io
+import os
+import sys
+
 import typer
 
 from .. import __version__
@@ -52,6 +56,12 @@ app.command()(trust)
 
 def run() -> None:
     """Run the command that the arguments ask for. Ends in `SystemExit`."""
+    # Streams that were closed by whoever started this are none, and print would take the other one for them.
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open until the end
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # what its encoding lacks is no reason to fail
     log_to_stderr()
     try:
         app(prog_name="picohook")

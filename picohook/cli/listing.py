@@ -1,5 +1,6 @@
 """`picohook list`: who is asked where, in which order, and with which settings."""
 
+import os
 import shlex
 from typing import Any
 
@@ -92,7 +93,7 @@ def _document(config: Config, ordered: list[Hook], asked: dict[str, tuple[Seat, 
                 **hook.spec.model_dump(mode="json", exclude={"enabled"}),
                 "env": sorted(hook.spec.env),  # the names: the values may be secrets
                 "layer": layer(hook),
-                "source": hook.spec.source or str(config.path),
+                "source": os.path.abspath(hook.spec.source or config.path),
             }
             for hook in ordered
         ],

@@ -25,6 +25,7 @@ def show(outcome: Outcome[Any], before: Payload, *, title: str = "") -> None:
     output.line(f"{title}{outcome.stage}: {_verdict(outcome)}", style=_STYLES.get(outcome.action, "bold red"))
     output.pairs(_facts(outcome, before))
     if outcome.trail:
+        output.line()
         output.table(("  hook", "action", "time", "error"), (_row(entry) for entry in outcome.trail))
 
 

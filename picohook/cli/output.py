@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ..errors import PicohookError
 from ..text import escape
 
 if TYPE_CHECKING:
@@ -20,12 +22,12 @@ if TYPE_CHECKING:
 
 def data(value: Any) -> None:
     """One JSON value on one line of stdout, at once. ASCII only: no byte of it can act on a terminal."""
-    print(json.dumps(value), flush=True)
+    _write(json.dumps(value) + "\n")
 
 
 def verbatim(text: str) -> None:
     """Text of our own making, as it is."""
-    print(text, flush=True)
+    _write(text + "\n")
 
 
 def line(text: str = "", *, style: str = "") -> None:
@@ -62,19 +64,31 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def _show(what: Any) -> None:
     console = _console()
-    with console.capture() as captured:
-        console.print(what)
-    text = captured.get()
+    console.file = rendered = io.StringIO()
+    console.print(what)
+    text = rendered.getvalue()
     if console.color_system is None:
         text = "\n".join(row.rstrip() for row in text.split("\n"))
-    print(text, end="", flush=True)
+    _write(text)
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as failure:
+        # What is still buffered goes nowhere, instead of failing once more when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(failure, BrokenPipeError):
+            raise  # typer ends quietly on this one
+        raise PicohookError(f"standard output cannot be written: {failure.strerror}") from None
 
 
 @cache
 def _console() -> Console:
     from rich.console import Console  # noqa: PLC0415
 
-    terminal = sys.stdout is not None and sys.stdout.isatty()
+    terminal = sys.stdout.isatty()
     colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in {"dumb", "unknown"}
     # Told explicitly, because rich by itself would colour a pipe under FORCE_COLOR, and write bold under NO_COLOR.
     return Console(
@@ -104,5 +118,4 @@ def problems(failure: ConfigError) -> None:
 
 
 def _complain(kind: str, text: str) -> None:
-    if sys.stderr is not None:  # or print would take stdout
-        print(f"{kind}: {escape(text)}", file=sys.stderr, flush=True)
+    print(f"{kind}: {escape(text)}", file=sys.stderr, flush=True)

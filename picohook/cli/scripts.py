@@ -79,6 +79,7 @@ async def _do(host: Host, wanted: given.Ask | given.Tell, number: int, as_json: 
         output.data({"line": number, **outcome.wire()})
     else:
         outcomes.show(outcome, wanted.payload, title=f"line {number}: ")
+        output.line()
 
 
 async def _lines(descriptor: int) -> AsyncIterator[bytes]:

@@ -110,7 +110,8 @@ def _keys(model: type[BaseModel], path: KeyPath) -> list[str]:
     for step in path:
         here = here.model_fields[step].annotation if _is_model(here) else get_args(here)[1]  # else: dict[str, ...]
         here = next(filter(_is_model, get_args(here)), here) if isinstance(here, UnionType) else here
-    return [field.alias or name for name, field in here.model_fields.items() if name not in NOT_KEYS]
+    names = [field.alias or field.serialization_alias or name for name, field in here.model_fields.items()]
+    return [name for name in names if name not in NOT_KEYS]
 
 
 def _is_model(annotation: Any) -> bool:

@@ -10,14 +10,19 @@ from ..observe.metrics import HookMetrics
 from ..protocol.messages import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
+    from typing import TypeAlias
 
     from ..decisions import Decision
+    from ..errors import HookError
     from ..events import Event
     from ..log import Log
     from ..spec import HookSpec, Timeouts
     from ..stages import Stage
     from ..transport.reactor import Reactor
+
+    Complete: TypeAlias = Callable[[str, str | None], str | Awaitable[str]]
+    """What a host asks a model with: a prompt and a model's name, or None for its own choice, and back comes a text."""
 
 P = TypeVar("P", bound=Payload)
 
@@ -65,6 +70,8 @@ class Site:
     timeouts: Timeouts
     verify: Callable[[HookSpec], None] | None = None
     """Called before every start of a process; raises when it must not run (any more)."""
+    complete: Complete | None = None
+    """Asks a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +125,11 @@ class Hook:
 
     async def started(self) -> None:
         """Wait until the hook can serve, or its first attempt at it failed."""
+
+    @property
+    def error(self) -> HookError | None:
+        """Why it does not serve, while it does not."""
+        return None
 
     def stop(self) -> None:
         """End `run`."""

@@ -53,7 +53,6 @@ class ProcessHook(Hook):
 
     @property
     def error(self) -> HookError | None:
-        """Why it does not serve, while it does not."""
         return None if self._supervisor.state is HookState.READY else self._supervisor.last_error
 
     async def handle(self, question: Question[Any]) -> Decision:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
 import subprocess
 import threading
+import weakref
 from typing import TYPE_CHECKING
 
 import anyio
 
 from ..errors import HookCrashedError
+from ..log import Allowance
 from ..text import escape
 
 if TYPE_CHECKING:
@@ -50,8 +53,8 @@ class Child:
         self._log = log
         self._on_exit = on_exit
         self._tail = b""
-        self._window_ends = 0.0
-        self._lines_left = STDERR_LINES
+        self._line = b""
+        self._shown = Allowance(STDERR_LINES, STDERR_WINDOW)
         self._suppressed = 0
         self.exited = anyio.Event()
         pipes: list[int] = []
@@ -85,6 +88,7 @@ class Child:
             if isinstance(error, OSError) and error.errno in TRANSIENT:
                 raise SpawnDelayedError(str(error)) from None
             raise HookCrashedError(f"cannot be started: {_why(error)}", hook=name) from None
+        self._abandoned = weakref.finalize(self, _kill_abandoned, self._process, os.getpid())
         reactor.on_readable(self._stderr, self._stderr_readable)
         reactor.on_readable(self._exit_fd, self._exit_seen)
 
@@ -142,6 +146,7 @@ class Child:
         os.close(self._exit_fd)
         _signal_group(self.pid, signal.SIGKILL)
         self._process.wait()
+        self._abandoned.detach()
         for _ in range(STDERR_LAST_READS):
             if not self._read_stderr():
                 break
@@ -165,7 +170,11 @@ class Child:
             self._close_stderr()
             return False
         self._tail = (self._tail + data)[-STDERR_TAIL:]
-        for line in data.decode("utf-8", "replace").splitlines():
+        *lines, self._line = (self._line + data).split(b"\n")
+        if len(self._line) > STDERR_TAIL:
+            lines.append(self._line)
+            self._line = b""
+        for line in lines:
             self._log_stderr(line)
         return True
 
@@ -174,18 +183,21 @@ class Child:
             self._reactor.release(self._stderr)
             os.close(self._stderr)
             self._stderr = -1
+            if self._line:
+                self._log_stderr(self._line)
+            self._log_suppressed()
 
-    def _log_stderr(self, line: str) -> None:
-        now = self._reactor.now()
-        if now >= self._window_ends:
-            if self._suppressed:
-                self._log.info("stderr, not shown", lines=self._suppressed)
-            self._window_ends, self._lines_left, self._suppressed = now + STDERR_WINDOW, STDERR_LINES, 0
-        if self._lines_left:
-            self._lines_left -= 1
-            self._log.info("stderr", line=line)
+    def _log_stderr(self, line: bytes) -> None:
+        if self._shown.take(self._reactor.now()):
+            self._log_suppressed()
+            self._log.info("stderr", line=line.decode("utf-8", "replace").rstrip("\r"))
         else:
             self._suppressed += 1
+
+    def _log_suppressed(self) -> None:
+        if self._suppressed:
+            self._log.info("stderr, not shown", lines=self._suppressed)
+            self._suppressed = 0
 
 
 def _signal_group(group: int, number: int) -> None:
@@ -194,6 +206,15 @@ def _signal_group(group: int, number: int) -> None:
     except (ProcessLookupError, PermissionError):
         # Nobody is left; or, on macOS, only zombies are.
         pass
+
+
+def _kill_abandoned(process: subprocess.Popen[bytes], owner: int) -> None:
+    """Its event loop was closed over it, or the interpreter ends: nobody is left to take it down in steps."""
+    if os.getpid() != owner or process.returncode is not None:
+        return
+    _signal_group(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(KILL_WAIT)
 
 
 def _exit_handle(process: subprocess.Popen[bytes]) -> int:
@@ -207,14 +228,24 @@ def _exit_handle(process: subprocess.Popen[bytes]) -> int:
     readable, writable = os.pipe()
 
     def wait() -> None:
-        process.wait()
+        if hasattr(os, "waitid"):
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        else:
+            process.wait()
         os.close(writable)
 
-    threading.Thread(target=wait, name=f"picohook wait {process.pid}", daemon=True).start()
+    try:
+        threading.Thread(target=wait, name=f"picohook wait {process.pid}", daemon=True).start()
+    except RuntimeError as error:
+        os.close(readable)
+        os.close(writable)
+        raise OSError(errno.EAGAIN, str(error)) from None
     return readable
 
 
 def _why(error: OSError | ValueError) -> str:
     if isinstance(error, OSError) and error.errno == errno.E2BIG:
         return "its arguments and environment are too long for the system"
+    if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
+        return "it is no program for this machine, and has no #! line that names an interpreter"
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)

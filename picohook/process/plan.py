@@ -38,12 +38,15 @@ def plan(spec: HookSpec, environ: Mapping[str, str]) -> Plan:
     The program is looked up once, here, with the host's PATH: what the hook's own `env` or a later change of directory say
     does not change which file runs.
     """
-    program, *arguments = spec.command
+    command = ("sh", "-c", spec.run) if spec.run is not None else spec.command
+    if not command:
+        raise _cannot(spec, "it has no command")
+    program, *arguments = command
     cwd = os.path.abspath(spec.dir) if spec.dir is not None else None
     if cwd is not None and not os.path.isdir(cwd):
         raise _cannot(spec, f"its directory {cwd} does not exist")
     if os.sep in program:
-        found = os.path.join(cwd or os.getcwd(), program)
+        found = os.path.join(cwd or _here(spec, program), program)
         if not os.path.exists(found):
             raise _cannot(spec, f"{found} does not exist")
     else:
@@ -53,6 +56,16 @@ def plan(spec: HookSpec, environ: Mapping[str, str]) -> Plan:
         found = os.path.abspath(on_path)
     _check_runnable(spec, found)
     return Plan((found, *arguments), _environment(spec, environ), cwd)
+
+
+def _here(spec: HookSpec, program: str) -> str:
+    """What a relative program is looked up from."""
+    if os.path.isabs(program):
+        return ""
+    try:
+        return os.getcwd()
+    except OSError:
+        raise _cannot(spec, "the host's working directory is gone, and its command is relative to it") from None
 
 
 def _check_runnable(spec: HookSpec, path: str) -> None:

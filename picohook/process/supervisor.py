@@ -2,10 +2,10 @@
 
 ::
 
-    STOPPED -> STARTING -> READY -> BACKOFF -> STARTING ...      a process ended, the next one is due
-                  |                    |
-                  +-------> FAILED <---+                         permanent cause, or too many starts; `reset` leaves it
-    any -> STOPPING -> STOPPED                                   the host closes, or the hook is unmounted
+    STARTING -> READY -> BACKOFF -> STARTING ...      a process ended, the next one is due
+        |                   |
+        +------> FAILED <---+                         permanent cause, or too many starts; `reset` leaves it
+    any -> STOPPING -> STOPPED                        the host closes, or the hook is unmounted
 
 One task a hook walks this circle. Calls do not pass through it: they take `channel` while it is there, and otherwise wait in
 `ready` for the state to change, within their own deadline.
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ..errors import HookCrashedError, HookError, HookTimeoutError, PicohookError
-from ..transport.channel import Channel, Counters
+from ..transport.channel import PIPE_ENDS, Channel, Counters
 from .child import Child, SpawnDelayedError
 from .plan import plan
 
@@ -82,7 +82,7 @@ class Supervisor:
         verify: Callable[[HookSpec], None] | None = None,
     ) -> None:
         self.spec = spec
-        self.state = HookState.STOPPED
+        self.state = HookState.STARTING
         self.channel: Channel | None = None
         self.counters = Counters()
         self.starts = 0
@@ -133,8 +133,9 @@ class Supervisor:
 
     def restart(self) -> None:
         """End the process that runs; the next one follows. Calls in flight fail."""
-        if self._life is not None:
-            self._over(self._life, "it was restarted")
+        if self._life is not None and not self._life.over:
+            self._life.error = HookCrashedError("it was restarted", hook=self.spec.name)
+            self._over(self._life, "")
         self.reset()
 
     def stop(self) -> None:
@@ -149,11 +150,12 @@ class Supervisor:
                 if self._permanent or not self._may_start():
                     self._give_up()
                     await self._sleep(None)
-                else:
+                    continue
+                try:
                     await self._serve_once()
-        except Exception as error:  # noqa: BLE001 - whatever breaks here must not reach the embedder's task group
-            self.last_error = HookCrashedError(f"its supervisor broke: {error!r}", hook=self.spec.name)
-            self._give_up()
+                except Exception as error:  # noqa: BLE001 - whatever breaks here must not reach the embedder's task group
+                    self.last_error = HookCrashedError(f"its supervisor broke: {error!r}", hook=self.spec.name)
+                    self._permanent = True
         finally:
             if self.state is not HookState.FAILED or self._stopping:
                 self._enter(HookState.STOPPED)
@@ -169,6 +171,7 @@ class Supervisor:
         if self._permanent or not self._may_start():
             return
         self._enter(HookState.BACKOFF)
+        self._wake = anyio.Event()  # what ended the process may have set it, and is no reason to hurry now
         delay = min(BACKOFF_FIRST * 2 ** max(self._failures - 1, 0), BACKOFF_MOST)
         await self._sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - spreads restarts, guards nothing
 
@@ -179,6 +182,7 @@ class Supervisor:
         return len(self._recent) < policy.max_starts
 
     def _give_up(self) -> None:
+        self._permanent = True
         if self.state is not HookState.FAILED:
             self._enter(HookState.FAILED)
             self._log.error("failed: it is not started again until it is reset", why=str(self.last_error))
@@ -203,6 +207,9 @@ class Supervisor:
         except PicohookError as error:
             self._permanent = True
             return error if isinstance(error, HookError) else HookCrashedError(str(error), hook=self.spec.name)
+        except Exception as error:  # noqa: BLE001 - a check of the embedder's, or the system, in ways nobody foresaw
+            self._permanent = True
+            return HookCrashedError(f"cannot be started: {error!r}", hook=self.spec.name)
         try:
             with life.greeting:
                 try:
@@ -237,6 +244,7 @@ class Supervisor:
             counters=self.counters,
             on_fault=lambda fault: self._over(life, fault),
             max_line=self.spec.max_line_bytes,
+            max_in_flight=self.spec.max_in_flight,
         )
         self._life, self._child = life, child
         self._recent.append(self._reactor.now())
@@ -260,7 +268,7 @@ class Supervisor:
         if polite:
             self._enter(HookState.STOPPING)
             await channel.flushed(self._reactor.now() + grace)
-        elif not child.exited.is_set():
+        elif life.fault in PIPE_ENDS and not child.exited.is_set():
             with anyio.move_on_after(LAST_WORDS):
                 await child.exited.wait()
         error = life.error or self._why(life, child)
@@ -276,10 +284,14 @@ class Supervisor:
     def _why(self, life: _Life, child: Child) -> HookError:
         if not life.over:
             return HookCrashedError("it is being stopped", hook=self.spec.name)
-        tail = child.stderr_tail
-        said = f"; it said: {tail[-SHOWN_TAIL:]}" if tail else ""
-        ended = f"it {child.describe_exit()}" if child.exited.is_set() else f"{life.fault}, and was killed"
-        return HookCrashedError(ended + said, hook=self.spec.name, exit_code=child.exit_code, stderr_tail=tail)
+        by_itself = child.exited.is_set() and (not life.fault or life.fault in PIPE_ENDS)
+        ended = f"it {child.describe_exit()}" if by_itself else f"{life.fault}, and was killed"
+        said = _last_lines(child.stderr_tail, SHOWN_TAIL)
+        if said:
+            ended += f"; it said: {said}"
+        return HookCrashedError(
+            ended, hook=self.spec.name, exit_code=child.exit_code, stderr_tail=child.stderr_tail
+        )
 
     def _unavailable(self) -> HookError:
         return HookCrashedError(f"it is {self.state.value}{self._last_words()}", hook=self.spec.name)
@@ -289,7 +301,16 @@ class Supervisor:
 
     def _enter(self, state: HookState) -> None:
         self.state = state
-        if state not in {HookState.STARTING, HookState.STOPPED}:
+        if state is not HookState.STARTING:
             self.first_attempt.set()
         for waiter in self._waiting:
             waiter.settle(None)
+
+
+def _last_lines(tail: str, limit: int) -> str:
+    """The last whole lines that fit, on one line; of a longer last line its end."""
+    said = " | ".join(line for line in tail.splitlines() if line.strip())
+    if len(said) > limit:
+        said = said[-limit:]
+        said = said.partition(" | ")[2] or said
+    return said

@@ -97,6 +97,14 @@ def decode(line: bytes) -> Message:
     return _classify(value, doubled)
 
 
+def decode_value(data: bytes) -> Any:
+    """Any one JSON value, with no key twice in any object of it. Raises `ValueError`."""
+    value = jiter.from_json(data, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="keys")
+    if _may_overflow(data):
+        value, _ = _decode_slowly(data)
+    return value
+
+
 def _classify(value: dict[str, Any], doubled: Doubled) -> Message:
     method = value.get("method", ABSENT)
     if method is ABSENT:

@@ -11,7 +11,7 @@ only when no request waits; once the first byte of a line is out, the rest of th
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,12 @@ GATHER = 64
 """Buffers handed out at once: enough to make a write worth its call, few enough for any system's limit."""
 SPLICE = 32 * 1024
 """From this size on, parameters go out as their own buffer instead of being copied behind their envelope."""
+
+
+ABANDONED = 4096
+"""Requests that were sent and given up, and may still be answered, that are remembered."""
+BLANK = 100
+"""So many blank lines count as one that was dropped."""
 
 
 class State(Enum):
@@ -67,6 +73,8 @@ class Noise:
 
     reason: str
     excerpt: str = ""
+    late: bool = field(default=False, compare=False)
+    """A first answer to a request that nobody waits for any more: not the other side's fault."""
 
 
 @dataclass(slots=True)
@@ -122,6 +130,8 @@ class Peer:
         self._max_event_bytes = max_event_bytes
         self._next_id = 1
         self._pending: dict[int, _Pending] = {}
+        self._abandoned: dict[int, None] = {}
+        self._blank = 0
         self._out: deque[_Line] = deque()
         self._offset = 0
         self._queued = 0
@@ -190,7 +200,11 @@ class Peer:
         if line is not None and not (line is self._out[0] and self._offset):
             self._out.remove(line)
             self._queued -= line.size
-        elif "cancel" in self.capabilities:
+            return
+        self._abandoned[request_id] = None
+        if len(self._abandoned) > ABANDONED:
+            del self._abandoned[next(iter(self._abandoned))]
+        if "cancel" in self.capabilities:
             params = {"id": request_id, "reason": cut(reason, wire.MAX_REASON)}
             self._enqueue(_Line(notification(wire.CANCEL, encode(params))))
 
@@ -260,11 +274,13 @@ class Peer:
     def receive_data(self, data: bytes) -> Iterator[Event]:
         """What these bytes say, one event at a time: stop taking events, and the rest is never looked at."""
         self.received_bytes += len(data)
+        if self.state is State.CLOSED:
+            return
         for line in self._lines.feed(data):
             event = self._take(line)
             if event is not None:
                 yield event
-        if self._lines.overflowed and self.state is not State.CLOSED:
+        if self._lines.overflowed:
             self.state = State.CLOSED
             yield Overflow(self._lines.limit)
 
@@ -281,7 +297,8 @@ class Peer:
 
     def _take(self, line: bytes) -> Event | None:
         if not line or line.isspace():
-            return None
+            self._blank += 1
+            return None if self._blank % BLANK else Noise(f"{BLANK} blank lines")
         message = decode(line)
         if isinstance(message, Response):
             return self._answered(message, line)
@@ -295,7 +312,8 @@ class Peer:
         request_id = response.id
         pending = self._pending.get(request_id) if type(request_id) is int else None
         if pending is None:
-            return Noise("a reply that no request waits for", show(line))
+            late = type(request_id) is int and self._abandoned.pop(request_id, self) is None
+            return Noise("a reply that no request waits for", show(line), late)
         if pending.line is not None:
             return Noise("a reply to a request that was not sent yet", show(line))
         del self._pending[request_id]  # type: ignore[arg-type]

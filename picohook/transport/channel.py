@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from ..errors import (
     HookTimeoutError,
     LocalProtocolError,
 )
+from ..log import Allowance
 from ..protocol.peer import Answer, Event, Noise, Overflow, Peer, Told
 from ..text import cut
 from .pipe import LinePipe
@@ -28,8 +30,16 @@ if TYPE_CHECKING:
 NOISE_QUOTA = 100
 """Dropped lines that are forgiven in one window."""
 NOISE_WINDOW = 10.0
+TOLD_QUOTA = 10_000
+"""Notifications that a hook may send in the same window, where it may send any."""
+LOGGED_LINES = 50
+"""Lines of `host.log` that are logged in a second; the rest is left out."""
 STRIKES = 3
 """Time-outs of the oldest pending call, in a row, after which a process counts as hung."""
+CLOSED_OUTPUT = "it closed its output"
+CLOSED_INPUT = "it closed its input"
+PIPE_ENDS = frozenset({CLOSED_OUTPUT, CLOSED_INPUT})
+"""Faults that are most often the first that is seen of a process's end. What it wrote before is still good."""
 WRITES_A_TURN = 32
 """So many writes at most before the event loop gets its turn."""
 
@@ -62,6 +72,42 @@ class _Call:
         self.waiter.extend(self.deadline)
 
 
+class Slots:
+    """How many requests a hook is given at once; the rest waits here, in order, each within its own deadline."""
+
+    __slots__ = ("_queue", "_reactor", "free")
+
+    def __init__(self, reactor: Reactor, count: int) -> None:
+        self.free = count
+        self._reactor = reactor
+        self._queue: deque[Waiter] = deque()
+
+    async def take(self, deadline: float, name: str) -> None:
+        """A slot, or `HookTimeoutError`."""
+        if self.free:
+            self.free -= 1
+            return
+        waiter = self._reactor.waiter()
+        self._queue.append(waiter)
+        try:
+            await waiter.wait(deadline)
+        except BaseException as error:
+            if waiter in self._queue:
+                self._queue.remove(waiter)
+            else:
+                self.give_back()
+            if isinstance(error, TimeoutError):
+                raise HookTimeoutError("its turn did not come in time: others were before it", hook=name) from None
+            raise
+
+    def give_back(self) -> None:
+        """The slot goes to who waits longest."""
+        if self._queue:
+            self._queue.popleft().settle(None)
+        else:
+            self.free += 1
+
+
 class Channel:
     """One incarnation of one hook, as something to call.
 
@@ -80,6 +126,7 @@ class Channel:
         counters: Counters,
         on_fault: Callable[[str], None],
         max_line: int = wire.MAX_LINE,
+        max_in_flight: int | None = None,
     ) -> None:
         self.name = name
         self.faulted = False
@@ -89,11 +136,16 @@ class Channel:
         self._on_fault = on_fault
         self._peer = Peer(max_line=max_line)
         self._max_line = max_line
+        self._slots = None if max_in_flight is None else Slots(reactor, max_in_flight)
         self._blocked = False
         self._scheduled = False
         self._strikes = 0
-        self._noise_left = NOISE_QUOTA
-        self._noise_until = 0.0
+        self._struck = 0
+        self._latest = 0
+        self._deaf = False
+        self._noise_left = Allowance(NOISE_QUOTA, NOISE_WINDOW)
+        self._told_left = Allowance(TOLD_QUOTA, NOISE_WINDOW)
+        self._logged_left = Allowance(LOGGED_LINES, 1.0)
         self._error: HookError | None = None
         self._flush_waiters: list[Waiter] = []
         self._pipe = LinePipe(reactor, stdout, stdin, on_data=self._received, on_end=self._ended)
@@ -115,6 +167,9 @@ class Channel:
         refusal = self._peer.greeted(answer.result)
         if refusal is not None:
             raise HandshakeError(f"hook.hello was refused: {refusal}", hook=self.name)
+        offered = answer.result.get("max_in_flight") if isinstance(answer.result, dict) else None
+        if type(offered) is int and offered > 0 and (self._slots is None or offered < self._slots.free):
+            self._slots = Slots(self._reactor, offered)
 
     async def call(self, method: str, params: bytes, deadline: float, *, limit: float, strict: bool = False) -> Any:
         """Ask, and give the result; or raise the `HookError` that says why there is none.
@@ -123,7 +178,18 @@ class Channel:
         other. `strict` takes no sloppy answer.
         """
         if self._error is not None:
-            raise self._error
+            raise self._error.with_traceback(None)
+        if self._slots is None:
+            return await self._call(method, params, deadline, limit, strict=strict)
+        await self._slots.take(deadline, self.name)
+        try:
+            return await self._call(method, params, deadline, limit, strict=strict)
+        finally:
+            self._slots.give_back()
+
+    async def _call(self, method: str, params: bytes, deadline: float, limit: float, *, strict: bool) -> Any:
+        if self._error is not None:
+            raise self._error.with_traceback(None)
         peer = self._peer
         call = _Call(self._reactor.waiter(), self._reactor.now(), deadline, limit)
         try:
@@ -149,6 +215,7 @@ class Channel:
         raise HookRefusedError(f"error {answer.code}: {answer.error}", code=answer.code, hook=self.name)
 
     async def _wait(self, call: _Call, request: int, deadline: float, *, flush: bool) -> Answer:
+        self._latest = request
         if flush and not self._blocked:
             self._flush()
         else:
@@ -165,7 +232,7 @@ class Channel:
                 self._peer.abandon(request, "the host stopped waiting")
                 self._flush_soon()
         if isinstance(answer, HookError):
-            raise answer
+            raise answer.with_traceback(None)  # one error for all who wait: it must not gather their frames
         return answer  # type: ignore[no-any-return]
 
     def notify(self, line: bytes) -> None:
@@ -177,7 +244,7 @@ class Channel:
 
     async def flushed(self, deadline: float) -> bool:
         """Whether all that was queued is written, waiting for it until the deadline."""
-        if not self.faulted and self._peer.wants_to_send:
+        if not self.faulted and self._error is None and self._peer.wants_to_send:
             self._flush_soon()
             waiter = self._reactor.waiter()
             self._flush_waiters.append(waiter)
@@ -187,7 +254,7 @@ class Channel:
                 return False
             finally:
                 self._flush_waiters.remove(waiter)
-        return not self.faulted
+        return not self.faulted and self._error is None
 
     # Ending.
 
@@ -196,6 +263,8 @@ class Channel:
         if self._error is not None:
             return
         self._error = error
+        for waiter in self._flush_waiters:
+            waiter.settle(None)
         before = self._peer.dropped_events
         for call in self._peer.receive_eof():
             call.waiter.settle(error)
@@ -215,6 +284,7 @@ class Channel:
         self._pipe.close_read()
 
     def _fault(self, reason: str) -> None:
+        self._deaf = self._deaf or reason not in PIPE_ENDS
         if not self.faulted:
             self.faulted = True
             for waiter in self._flush_waiters:
@@ -222,8 +292,12 @@ class Channel:
             self._on_fault(reason)
 
     def _strike(self, request: int) -> None:
-        """A call timed out. Only the oldest one counts: those behind it may just be waiting their turn."""
-        if self._peer.oldest == request:
+        """A call timed out. Only the oldest one counts: those behind it may just be waiting their turn.
+
+        So do those that were asked before the last one that counted, when it makes them the oldest.
+        """
+        if self._peer.oldest == request and request > self._struck:
+            self._struck = self._latest
             self._strikes += 1
             if self._strikes >= STRIKES:
                 self._fault(f"it left {STRIKES} requests in a row without an answer")
@@ -231,14 +305,14 @@ class Channel:
     # The pipe's callbacks.
 
     def _received(self, data: bytes) -> None:
-        if self.faulted or self._error is not None:
+        if self._deaf or self._error is not None:
             return
         for event in self._peer.receive_data(data):
             if type(event) is Answer:
                 event.token.waiter.settle(event)
             else:
                 self._other(event)
-                if self.faulted:
+                if self._deaf:
                     return
         if self._peer.wants_to_send and not self._blocked:
             self._flush_soon()
@@ -252,18 +326,21 @@ class Channel:
             self._told(event.method, event.params)
 
     def _noise(self, event: Noise) -> None:
-        now = self._reactor.now()
-        if now >= self._noise_until:
-            self._noise_until, self._noise_left = now + NOISE_WINDOW, NOISE_QUOTA
         self._counters.noise += 1
-        self._noise_left -= 1
-        if self._noise_left >= 0:
+        if event.late:
+            self._log.debug("dropped a late answer", line=event.excerpt)
+        elif self._noise_left.take(self._reactor.now()):
             self._log.warning("dropped a line", why=event.reason, line=event.excerpt)
         else:
             self._fault(f"it wrote more than {NOISE_QUOTA} lines in {NOISE_WINDOW:.0f} s that are no answers")
 
     def _told(self, method: str, params: Mapping[str, Any]) -> None:
-        if method == wire.LOG:
+        now = self._reactor.now()
+        if not self._told_left.take(now):
+            self._fault(f"it sent more than {TOLD_QUOTA} notifications in {NOISE_WINDOW:.0f} s")
+        elif method == wire.LOG:
+            if not self._logged_left.take(now):
+                return
             message, level = params.get("message"), params.get("level")
             say = {"debug": self._log.debug, "warning": self._log.warning, "error": self._log.error}
             say.get(level if isinstance(level, str) else "", self._log.info)(
@@ -274,11 +351,11 @@ class Channel:
         else:
             call = self._peer.pending_token(params.get("id"))
             if isinstance(call, _Call):
-                call.progress(self._reactor.now())
+                call.progress(now)
 
     def _ended(self) -> None:
         if self._error is None:
-            self._fault("it closed its output")
+            self._fault(CLOSED_OUTPUT)
 
     # Writing.
 
@@ -307,7 +384,7 @@ class Channel:
             try:
                 written = self._pipe.write(buffers)
             except OSError:
-                self._fault("it closed its input")
+                self._fault(CLOSED_INPUT)
                 return
             peer.data_sent(written)
             if written < sum(map(len, buffers)):

@@ -1,0 +1,54 @@
+# make demo    a scripted agent's turn through the example hooks
+# make test    the tests
+# make check   everything that has to hold: lint, format, types, tests, coverage
+# make clean   remove what these made
+#
+# Another Python than python3: make demo PYTHON=python3.12
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CHECK := import sys; print("Python %d.%d" % sys.version_info[:2]); sys.exit(sys.version_info < (3, 11))
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
+
+# What has to be covered to the last branch.
+CORE := picohook/protocol/*,picohook/chain.py,picohook/policy.py
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check clean
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile
+
+demo: $(VENV)/.installed
+	@$(BIN)/python hooks_examples/demo.py
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
+
+clean:
+	rm -rf $(VENV) .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# The environment is made anew whenever pyproject.toml is newer; one that was left half made is never taken for whole.
+$(VENV)/.installed: pyproject.toml
+	@version=$$($(PYTHON) -c '$(CHECK)' 2>/dev/null) || { \
+		echo "picohook needs Python 3.11 or newer, and $(PYTHON) is $${version:-not there}." >&2; \
+		echo "Name another one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
+	@echo "Making $(VENV) with $$($(PYTHON) -V) ..."
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@$(PIP) --editable '.[dev]'
+	@touch $@

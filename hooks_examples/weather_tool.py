@@ -1,0 +1,64 @@
+"""Gives the model a tool that the agent does not have.
+
+Run it with: python3 weather_tool.py
+
+In before_llm it adds get_weather to the tools that the model is offered; when the model calls it, before_tool answers with
+`respond`, and the agent never has to know that there is such a tool.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Today's weather in a city.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
+
+FORECASTS = {"berlin": "12 °C, rain", "lisbon": "24 °C, clear", "tokyo": "18 °C, windy"}
+
+
+def before_llm(request: dict[str, Any]) -> dict[str, Any]:
+    tools = request.get("tools") or []
+    if TOOL in tools:
+        return {"action": "continue"}
+    # PicoClaw takes what comes back as the whole request, so all the rest of it goes back as it came.
+    return {"action": "modify", "request": {**request, "tools": [*tools, TOOL]}}
+
+
+def before_tool(call: dict[str, Any]) -> dict[str, Any]:
+    if call["tool"] != "get_weather":
+        return {"action": "continue"}
+    city = str((call.get("arguments") or {}).get("city", ""))
+    forecast = FORECASTS.get(city.lower())
+    text = f"{city}: {forecast}" if forecast else f"There is no forecast for {city!r}."
+    return {"action": "respond", "result": {"for_llm": text, "silent": False, "is_error": forecast is None}}
+
+
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    match method:
+        case "hook.hello":
+            return {"ok": True, "name": "weather_tool"}
+        case "hook.before_llm":
+            return before_llm(params)
+        case "hook.before_tool":
+            return before_tool(params)
+    return {"action": "continue"}
+
+
+def main() -> None:
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        if request.get("id"):  # 0 or none: an event, and nobody waits for an answer
+            result = answer(request["method"], request.get("params") or {})
+            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

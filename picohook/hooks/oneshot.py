@@ -1,0 +1,70 @@
+"""Hooks that are asked anew each time, in j-cli's words."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ..errors import HookTimeoutError
+from . import jcli
+from .mailbox import MailboxHook
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..decisions import Decision
+    from ..events import Event
+    from .base import Question, Site
+
+UNLIMITED = 1 << 30
+
+
+class OneShotHook(MailboxHook):
+    """A kind of hook says in `answer` how a context becomes a result."""
+
+    in_process = False
+
+    def open(self, site: Site) -> None:
+        super().open(site)
+        self._turns = anyio.Semaphore(self.spec.max_in_flight or UNLIMITED)
+
+    async def answer(self, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
+        """The result that a context leads to."""
+        raise NotImplementedError
+
+    @property
+    def cwd(self) -> str:
+        """The directory that it is told of."""
+        return os.path.abspath(self.spec.dir or "")
+
+    async def handle(self, question: Question[Any]) -> Decision:
+        stage, payload = question.stage, question.payload
+        context = jcli.context(stage, payload, self.cwd)
+        result = await self._in_turn(context, question.deadline)
+        if stage.approves and self._site.reactor.now() > question.deadline:
+            raise HookTimeoutError("no answer in time", hook=self.name)
+        self._warn_of_ignored(context["event"], result)
+        return jcli.decide(stage, payload, result)
+
+    async def take(self, event: Event) -> None:
+        context = jcli.event_context(event, self.cwd)
+        patience = self.spec.timeout or self._site.timeouts.interceptor
+        result = await self._in_turn(context, self._site.reactor.now() + patience)
+        self._warn_of_ignored(context["event"], result)
+
+    async def _in_turn(self, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
+        with anyio.CancelScope(deadline=deadline) as scope:
+            await self._turns.acquire()
+        if scope.cancelled_caught:
+            raise HookTimeoutError("its turn did not come in time", hook=self.name)
+        try:
+            return await self.answer(context, deadline)
+        finally:
+            self._turns.release()
+
+    def _warn_of_ignored(self, event: str, result: Mapping[str, Any]) -> None:
+        fields = jcli.ignored(event, result)
+        if fields:
+            self._site.log.warning("some of its answer means nothing there", at=event, fields=", ".join(fields))

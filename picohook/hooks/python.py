@@ -1,0 +1,120 @@
+"""A hook that is a Python function, found by its name."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from .. import policy
+from ..errors import HookCrashedError, HookError, HookTimeoutError
+from .function import FunctionHook, call
+from .mailbox import MailboxHook
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from ..decisions import Decision
+    from ..spec import HookSpec
+    from .base import HookStatus, Question, Site
+
+
+_SLOW = "its import has not come to an end"
+
+
+def source_file(spec: HookSpec) -> Path | None:
+    """The file of its own directory that `python` names; None for an installed module."""
+    if spec.python is None or spec.dir is None:
+        return None
+    path = Path(spec.dir, *spec.python.partition(":")[0].split("."))
+    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
+
+
+class PythonHook(FunctionHook):
+    """`python = "module:function"`: a file beside the configuration, else an installed module.
+
+    The file is read anew at each mount, under a name of its own: it hides no module, and no module hides it. What is named
+    is called with the payload of each stage, and with events; or it is an object, or a class of one, with methods that are
+    named like the stages, and `on_event`. One that cannot be imported is a hook that fails.
+    """
+
+    def __init__(self, spec: HookSpec) -> None:
+        placed = spec if spec.layer else spec.model_copy(update={"layer": "user"})
+        MailboxHook.__init__(self, placed)
+        self._handlers = {}
+        self._on_event = None
+        self._error: HookError | None = None
+
+    def open(self, site: Site) -> None:
+        super().open(site)
+        self._loaded = anyio.Event()
+
+    async def run(self) -> None:
+        try:
+            target = await call(self._load)
+            self._handlers = {stage: _handler(target, stage) for stage in self.spec.stages}
+            self._on_event = _handler(target, "on_event") if self.spec.observe else None
+        except Exception as error:  # noqa: BLE001 - code of the user's own can fail in any way
+            why = f"{type(error).__name__}: {policy.describe(error)}"
+            self._error = HookCrashedError(f"{self.spec.python} cannot be used: {why}", hook=self.name)
+            self._site.log.error("cannot be used", why=why)
+        self._loaded.set()
+        await super().run()
+
+    async def started(self) -> None:
+        with anyio.move_on_after(self.spec.hello_timeout or self._site.timeouts.hello):
+            await self._loaded.wait()
+
+    @property
+    def error(self) -> HookError | None:
+        return self._error if self._loaded.is_set() else HookTimeoutError(_SLOW, hook=self.name)
+
+    async def handle(self, question: Question[Any]) -> Decision:
+        with anyio.CancelScope(deadline=question.deadline):
+            await self._loaded.wait()
+        if not self._loaded.is_set():
+            raise HookTimeoutError(_SLOW, hook=self.name)
+        if self._error is not None:
+            raise self._error
+        return await super().handle(question)
+
+    def status(self) -> HookStatus:
+        status, error = super().status(), self.error
+        return status if error is None else replace(status, state="failed", last_error=str(error))
+
+    def _load(self) -> Any:
+        assert self.spec.python is not None
+        if self._site.verify is not None:
+            self._site.verify(self.spec)
+        name, _, path = self.spec.python.partition(":")
+        file = source_file(self.spec)
+        found: Any = importlib.import_module(name) if file is None else _import_file(file)
+        for step in path.split("."):
+            found = getattr(found, step)
+        return found() if inspect.isclass(found) else found
+
+
+def _import_file(file: Path) -> ModuleType:
+    name = f"picohook_hook_{hashlib.sha256(str(file).encode()).hexdigest()[:16]}"
+    package = [str(file.parent)] if file.name == "__init__.py" else None
+    found = importlib.util.spec_from_file_location(name, file, submodule_search_locations=package)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module  # dataclasses and pickle look their module up
+    found.loader.exec_module(module)
+    return module
+
+
+def _handler(target: Any, name: str) -> Any:
+    handler = getattr(target, name, target)
+    if not callable(handler):
+        raise TypeError(f"it has no {name}, and cannot be called")
+    return handler

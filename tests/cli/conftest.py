@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 30
+"""Seconds after which a test fails instead of waiting on."""
+
+LOOP = """
+for line in sys.stdin:
+    request = json.loads(line)
+    method, params = request["method"].removeprefix("hook."), request["params"]
+    handle = globals().get(method)
+    if "id" not in request:
+        event(params)
+        continue
+    result = handle(params) if handle else {"ok": True} if method == "hello" else {}
+    if result is not None:
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+"""
+
+
+@dataclass
+class Result:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Project:
+    """A directory with a configuration and its hooks, and `picohook` run in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "picohook.toml"
+        self.home = path.parent / "home"
+        self.home.mkdir()
+        # TYPER and PYTEST settings of whoever runs the tests are not the program's.
+        self.env = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("XDG_", "PYTEST"))
+            and name not in {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "PYTHONUNBUFFERED"}
+        } | {"HOME": str(self.home), "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"}
+
+    def hook(self, name: str, source: str, *, stages: str | list[str] = "before_tool", **settings: Any) -> Path:
+        """Write a hook, and add it to the configuration. Functions in its source answer the stages they are named for."""
+        script = self.path / f"{name}.py"
+        script.write_text("import json, os, sys\n" + textwrap.dedent(source) + LOOP)
+        script.chmod(0o644)
+        stages = [stages] if isinstance(stages, str) else stages
+        self.table(name, command=[sys.executable, f"{name}.py"], stages=stages, **settings)
+        return script
+
+    def table(self, name: str, **settings: Any) -> None:
+        """Add a hook to the configuration."""
+        # JSON's strings, numbers, booleans and lists are TOML's.
+        lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+        with self.config.open("a") as file:
+            file.write(f"[hooks.{name}]\n{lines}\n")
+        self.config.chmod(0o644)
+
+    def start(self, *arguments: str, env: dict[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
+        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        command = [sys.executable, "-m", "picohook", *arguments]
+        return subprocess.Popen(command, cwd=self.path, env=self.env | (env or {}), text=True, **options)
+
+    def __call__(self, *arguments: str, stdin: str | None = None, env: dict[str, str] | None = None) -> Result:
+        with self.start(*arguments, env=env, stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE) as process:
+            out, err = process.communicate(stdin, timeout=PATIENCE)
+        assert "Traceback" not in err, err
+        return Result(process.returncode, out, err)
+
+    def shell(self, script: str) -> Result:
+        """Run a bash script in which `picohook` is the program."""
+        function = f'picohook() {{ "{sys.executable}" -m picohook "$@"; }}\n'
+        done = subprocess.run(
+            ["bash", "-c", function + script],
+            cwd=self.path,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def fifo(self, name: str) -> Path:
+        """A named pipe: who reads it to its end knows that whoever wrote to it is gone."""
+        path = self.path / name
+        os.mkfifo(path)
+        return path
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    path = tmp_path / "project"
+    path.mkdir()
+    return Project(path)
+
+
+def read_line(file: Any) -> str:
+    """The next line, or a failed test instead of waiting for ever."""
+    assert select.select([file], [], [], PATIENCE)[0], "nothing came"
+    return file.readline()

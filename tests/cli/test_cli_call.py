@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+CALL = '{"tool": "bash", "arguments": {"command": "ls"}}'
+
+RENAME = """
+def before_tool(params):
+    return {"action": "modify", "call": {"arguments": {"command": "ls -la"}}}
+"""
+DENY = """
+def before_tool(params):
+    return {"action": "deny_tool", "reason": "not " + params["arguments"]["command"]}
+"""
+
+
+def call(project, *arguments, **options):
+    return project("call", *arguments, "--config", "picohook.toml", **options)
+
+
+def test_the_outcome_in_json_is_what_the_chain_concluded(project):
+    project.hook("rename", RENAME, priority=1)
+    project.hook("gate", DENY, priority=2)
+
+    done = call(project, "before_tool", "--params", CALL, "--json")
+
+    assert done.code == 0
+    outcome = done.json
+    assert list(outcome) == ["stage", "action", "payload", "reason", "trail"]
+    assert outcome["stage"] == "before_tool"
+    assert outcome["action"] == "deny_tool"
+    assert outcome["reason"] == "not ls -la"
+    assert outcome["payload"]["arguments"] == {"command": "ls -la"}
+    assert [(entry["hook"], entry["action"], entry["error"]) for entry in outcome["trail"]] == [
+        ("rename", "modify", None),
+        ("gate", "deny_tool", None),
+    ]
+    assert all(set(entry) == {"hook", "action", "duration_ms", "error"} for entry in outcome["trail"])
+    assert all(0 < entry["duration_ms"] < 5000 for entry in outcome["trail"])
+
+
+def test_an_approval_says_whether_it_is_one_and_a_denial_is_an_outcome(project):
+    project.hook("no", "def approve_tool(params): return {'approved': False, 'reason': 'no'}", stages="approve_tool")
+
+    done = call(project, "approve_tool", "--params", CALL, "--json")
+
+    assert (done.code, done.json["approved"], done.json["reason"]) == (0, False, "no")
+
+
+def test_people_see_the_action_the_reason_the_changes_and_the_trail(project):
+    project.hook("rename", RENAME, priority=1)
+    project.hook("gate", DENY, priority=2)
+
+    done = call(project, "before_tool", "--params", CALL)
+
+    assert done.code == 0
+    title, reason, changed, blank, header, *rows = done.out.splitlines()
+    assert title == "before_tool: deny_tool"
+    assert reason == "  reason   not ls -la"
+    assert changed == '  changed  arguments.command: "ls" → "ls -la"'
+    assert blank == ""
+    assert header.split() == ["hook", "action", "time", "error"]
+    assert [row.split()[:2] for row in rows] == [["rename", "modify"], ["gate", "deny_tool"]]
+    assert all(row.endswith(" ms") for row in rows)
+
+
+def test_people_see_what_was_added_and_removed_and_what_hooks_noted(project):
+    project.hook(
+        "edit",
+        """
+        def before_llm(params):
+            return {"action": "modify", "request": {"tools": [{"name": "b"}, {"name": "c"}], "options": {"a": 1}},
+                    "patch": {"options": {"old": None}}, "system_message": "tools were added"}
+        """,
+        stages="before_llm",
+    )
+
+    done = call(project, "before_llm", "--params", '{"tools": [{"name": "a"}], "options": {"a": 1, "old": 2}}')
+
+    assert '  changed         tools[0].name: "a" → "b"\n' in done.out
+    assert '  changed         tools[1]: added {"name": "c"}\n' in done.out
+    assert "  changed         options.old: removed 2\n" in done.out
+    assert "  system_message  tools were added (edit)\n" in done.out
+
+
+def test_what_a_hook_noted_is_in_the_trail_of_the_json(project):
+    project.hook("note", "def before_tool(params): return {'additional_context': 'it is late'}")
+
+    trail = call(project, "before_tool", "--params", CALL, "--json").json["trail"]
+
+    assert trail[0]["notes"] == {"additional_context": "it is late"}
+
+
+def test_a_failed_hook_shows_in_the_trail_and_is_an_outcome(project):
+    project.hook("broken", "def before_tool(params): sys.exit(3)", on_failure="deny")
+
+    done = call(project, "before_tool", "--params", CALL, "--json")
+
+    assert (done.code, done.json["action"]) == (0, "deny_tool")
+    assert "exited with code 3" in done.json["trail"][0]["error"]
+
+
+@pytest.mark.parametrize("source", ["@params.json", "-"])
+def test_params_come_from_a_file_or_from_standard_input(project, source):
+    project.hook("gate", DENY)
+    (project.path / "params.json").write_text(CALL)
+
+    done = call(project, "before_tool", "--params", source, "--json", stdin=CALL if source == "-" else None)
+
+    assert done.json["reason"] == "not ls"
+
+
+def test_without_an_outcome_it_fails(project):
+    project.hook("needed", "sys.exit(7)", required=True)
+
+    done = call(project, "before_tool", "--params", CALL, "--json")
+
+    assert (done.code, done.out) == (1, "")
+    assert "Error: hook needed is required, and did not start: it exited with code 7" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaints"),
+    [
+        (["before_tol"], ['Error: STAGE: "before_tol" is not a stage (did you mean "before_tool"?)']),
+        (["before_tool", "--params", '{"tool":\n "x",,}'], ["Error: --params: line 2, column 6: is not JSON:"]),
+        (["before_tool", "--params", "[1]"], ["Error: --params: must be a table of keys and values, not a list"]),
+        (["before_tool", "--params", '{"tool": "a", "tool": "b"}'], ["Error: --params: tool: is given twice"]),
+        (
+            ["before_tool", "--params", '{"arguments": [], "tol": "x", "meta": {"Turn": "1"}, "tool_kind": "red"}'],
+            [
+                "Error: --params: tool: is missing",
+                "Error: --params: arguments: must be a table of keys and values, not a list",
+                'Error: --params: tol: unknown key (did you mean "tool"?)',
+                'Error: --params: meta.Turn: unknown key (did you mean "TurnID"?)',
+                'Error: --params: tool_kind: "red" is not one of readonly, write, execute',
+            ],
+        ),
+        (["before_llm", "--params", '{"tools": 1}'], ["Error: --params: tools: must be a list, not 1"]),
+        (["before_tool", "--params", '{"tool": "a", "arguments": {"x": NaN}}'], ["Error: --params: the payload cannot"]),
+        (["before_tool", "--params", "@missing.json"], ["Error: Invalid value: missing.json cannot be read: No such file"]),
+        (["before_tool", "--params", CALL, "--config", "nope.toml"], ["Error: Invalid value: there is no file nope.toml"]),
+        ([], ["Error: Missing argument"]),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_named_and_nothing_is_started(project, arguments, complaints):
+    project.hook("marker", "open('started', 'w')")
+
+    done = project("call", "--config", "picohook.toml", *arguments)
+
+    assert (done.code, done.out) == (2, "")
+    for complaint in complaints:
+        assert complaint in done.err
+    assert not (project.path / "started").exists()
+
+
+def test_a_wrong_configuration_fails_with_every_mistake_and_nothing_is_started(project):
+    project.hook("marker", "open('started', 'w')")
+    project.table("a", command=["x"], stages=["before_tol"])
+    project.table("b", command=["x"], stages=["before_tool"], priorty=1)
+
+    done = call(project, "before_tool", "--params", CALL)
+
+    assert (done.code, done.out) == (1, "")
+    assert done.err.splitlines() == [
+        'Error: picohook.toml: hooks.a.stages[0]: "before_tol" is not a stage (did you mean "before_tool"?)',
+        'Error: picohook.toml: hooks.b.priorty: unknown key (did you mean "priority"?)',
+    ]
+    assert not (project.path / "started").exists()
+
+
+def test_the_log_of_the_host_is_shown_when_it_is_asked_for(project):
+    project.hook("talker", "print('I am here', file=sys.stderr)")
+
+    quiet = call(project, "before_tool", "--params", CALL, "--json")
+    verbose = call(project, "before_tool", "--params", CALL, "--json", "-v")
+
+    assert quiet.err == ""
+    assert "INFO: stderr hook='talker' line='I am here'\n" in verbose.err
+    assert json.loads(verbose.out)["action"] == "continue"
+
+
+def test_what_the_host_warns_of_is_on_stderr(project):
+    project.hook("noisy", "print('no JSON', flush=True)")
+
+    done = call(project, "before_tool", "--params", CALL, "--json")
+
+    assert done.json["action"] == "continue"
+    assert "WARNING: dropped a line hook='noisy'" in done.err
+
+
+def test_no_control_character_of_a_hook_reaches_the_terminal(project):
+    hostile = "\\x1b[2J\\x9b31m\\r\\n\\u202eevil"
+    project.hook(
+        "editor",
+        f"""
+        print("err{hostile}", file=sys.stderr, flush=True)
+        def before_tool(params):
+            return {{"call": {{"arguments": {{"key{hostile}": "{hostile}"}}}}, "system_message": "sys{hostile}"}}
+        """,
+        priority=1,
+    )
+    project.hook(
+        "refuser", f"def before_tool(params): return {{'action': 'deny_tool', 'reason': 'red{hostile}'}}", priority=2
+    )
+    project.hook("failer", f"def approve_tool(params): return {{'action': '{hostile}'}}", stages="approve_tool")
+
+    tool = call(project, "before_tool", "--params", CALL, "-v")
+    approval = call(project, "approve_tool", "--params", CALL)
+    as_json = call(project, "before_tool", "--params", CALL, "--json")
+
+    assert all(f"{word}\\x1b[2J\\x9b31m\\r\\n\\u202eevil" in tool.out for word in ("red", "sys"))
+    assert r"err\\x1b[2J" in tool.err
+    assert "\\x9b31m" in approval.out
+    assert as_json.json["reason"] == "red\x1b[2J\x9b31m\r\n\u202eevil"
+    for done in (tool, approval, as_json):
+        assert not {"\x1b", "\x9b", "\r", "\u202e"} & set(done.out + done.err)

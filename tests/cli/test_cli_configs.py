@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import shutil
+import sys
+
+import pytest
+
+MARKER = "open('started', 'w')"
+
+
+def started(project):
+    return (project.path / "started").exists()
+
+
+# check
+
+
+def test_check_shows_the_program_of_each_hook_and_starts_nothing(project):
+    project.hook("gate", MARKER)
+    project.table("other", command=["sh", "-c", "exit 1"], stages=["after_tool"])
+
+    done = project("check", "picohook.toml")
+
+    assert (done.code, done.err) == (0, "")
+    assert [line.split() for line in done.out.splitlines()] == [
+        ["hook", "program", "command"],
+        ["gate", sys.executable, sys.executable, "gate.py"],
+        ["other", shutil.which("sh"), "sh", "-c", "'exit", "1'"],
+        [f"{project.config}:", "ok"],
+    ]
+    assert not started(project)
+
+
+def test_check_tells_a_program_the_same(project):
+    project.hook("gate", MARKER)
+
+    done = project("check", "picohook.toml", "--json")
+
+    assert done.code == 0
+    assert done.json == {
+        "config": str(project.config),
+        "ok": True,
+        "dialect": "native",
+        "hooks": [
+            {
+                "name": "gate",
+                "command": [sys.executable, "gate.py"],
+                "program": sys.executable,
+                "dir": str(project.path),
+            }
+        ],
+        "problems": [],
+        "warnings": [],
+    }
+
+
+def test_check_names_every_hook_that_cannot_be_run(project):
+    project.hook("good", MARKER)
+    project.table("gone", command=["./gone"], stages=["before_tool"])
+    project.table("unknown", command=["no-such-program"], stages=["before_tool"])
+    project.table("nowhere", command=["sh"], stages=["before_tool"], dir="nowhere")
+    project.table("circle", command=["sh"], stages=["before_tool"], after=["circle"])
+
+    people = project("check", "picohook.toml")
+    programs = project("check", "picohook.toml", "--json")
+
+    assert people.code == programs.code == 1
+    for hook, why in {
+        "gone": f"cannot be started: {project.path}/gone does not exist",
+        "unknown": "cannot be started: the command 'no-such-program' is not on the PATH",
+        "nowhere": f"cannot be started: its directory {project.path}/nowhere does not exist",
+    }.items():
+        assert f"Error: {project.config}: hooks.{hook}: {why}\n" in people.err
+        problem = {"file": str(project.config), "where": f"hooks.{hook}", "message": why, "hint": ""}
+        assert problem in programs.json["problems"]
+    assert "hooks.circle.after: waits for itself" in people.err
+    assert ": ok" not in people.out
+    assert programs.json["ok"] is False
+    assert [hook["name"] for hook in programs.json["hooks"] if hook["program"]] == ["good", "circle"]
+    assert not started(project)
+
+
+def test_check_names_every_mistake_in_the_file(project):
+    project.table("a", command=["sh"], stages=["before_tol"])
+    project.table("b", stages=["before_tool"])
+
+    people = project("check", "picohook.toml")
+    programs = project("check", "picohook.toml", "--json")
+
+    assert people.code == programs.code == 1
+    assert [line.partition(":")[0] for line in people.err.splitlines()] == ["Error", "Error"]
+    assert [problem["where"] for problem in programs.json["problems"]] == ["hooks.a.stages[0]", "hooks.b"]
+    assert programs.json["problems"][0]["hint"] == 'did you mean "before_tool"?'
+
+
+def test_check_warns_of_a_script_that_is_not_there(project):
+    project.table("gate", command=[sys.executable, "gate.py"], stages=["before_tool"])
+
+    done = project("check", "picohook.toml")
+
+    assert done.code == 0
+    assert done.err == f"Warning: {project.config}: hooks.gate: there is no {project.path}/gate.py\n"
+
+
+def test_check_without_a_name_takes_the_one_in_the_directory_and_says_that_it_is_not_trusted(project):
+    project.hook("gate", MARKER)
+
+    done = project("check")
+
+    assert done.code == 0
+    assert "not trusted yet: picohook trust" in done.err
+    assert done.out.endswith(f"{project.config}: ok\n")
+
+
+# list
+
+
+def test_list_has_the_hooks_of_each_stage_in_order_with_their_settings(project):
+    project.hook("late", MARKER, stages=["before_tool", "approve_tool"], priority=9, timeout=0.5, provides=["a", "b"])
+    project.hook("early", MARKER, priority=1, on_failure="abort", required=True, observe=["turn_end", "turn_start"])
+
+    done = project("list", "--config", "picohook.toml")
+
+    assert (done.code, done.err) == (0, "")
+    python = sys.executable
+    assert [line.split() for line in done.out.splitlines()] == [
+        [str(project.config), "(native,", "hooks:", "2)"],
+        [],
+        ["before_tool"],
+        ["hook", "priority", "timeout", "on", "failure", "settings", "command"],
+        ["early", "1", "5", "s", "abort", "required", python, "early.py"],
+        ["late", "9", "0.5", "s", "continue", "provides", "a", "b", python, "late.py"],
+        [],
+        ["approve_tool"],
+        ["hook", "priority", "timeout", "on", "failure", "settings", "command"],
+        ["late", "9", "60", "s", "deny", "provides", "a", "b", python, "late.py"],
+        [],
+        ["events"],
+        ["hook", "kinds", "command"],
+        ["early", "turn_start", "turn_end", python, "early.py"],
+    ]
+    assert not started(project)
+
+
+def test_list_tells_a_program_the_same_and_no_secret(project):
+    project.hook("late", MARKER, priority=1, after=["early"], on_failure="deny")
+    project.hook("early", MARKER, priority=2, observe=["turn_end"], timeouts={})
+    project.config.write_text(project.config.read_text().replace("timeouts = {}", 'env = { TOKEN = "s3cret" }'))
+
+    done = project("list", "--config", "picohook.toml", "--json")
+
+    assert "s3cret" not in done.out
+    listed = done.json
+    assert listed["config"] == str(project.config)
+    assert listed["stages"] == {
+        "before_tool": [{"hook": "early", "timeout": 5.0}, {"hook": "late", "timeout": 5.0}],
+    }
+    assert listed["events"] == {"turn_end": ["early"]}
+    early, late = listed["hooks"]
+    assert (early["name"], early["source"], early["layer"]) == ("early", str(project.config), "user")
+    assert (early["env"], early["priority"]) == (["TOKEN"], 2)
+    assert (late["name"], late["on_failure"], late["after"]) == ("late", "deny", ["early"])
+
+
+# schema
+
+
+def test_the_schema_of_the_configuration_is_json_on_stdout(project):
+    pretty = project("schema", "config")
+    compact = project("schema", "config", "--json")
+
+    assert pretty.json == compact.json
+    assert "before_tool" in str(compact.json["$defs"]["HookSpec"]["properties"]["stages"])
+    assert compact.out.count("\n") == 1
+
+
+def test_there_is_no_other_schema(project):
+    assert project("schema", "confg").code == 2
+
+
+# trust
+
+
+def test_a_configuration_that_was_only_found_runs_once_it_is_trusted_and_as_long_as_it_stays_the_same(project):
+    script = project.hook("gate", "def before_tool(params): return {'action': 'deny_tool', 'reason': 'gate'}")
+    ask = ("call", "before_tool", "--params", '{"tool": "x"}', "--json")
+
+    refused = project(*ask)
+    assert (refused.code, refused.out) == (1, "")
+    assert f"Error: {project.config}: was found here and is not trusted yet" in refused.err
+    assert "picohook trust" in refused.err
+    assert project("list").code == 1
+
+    shown = project("trust")
+    assert shown.code == 0
+    assert f"{sys.executable} gate.py" in shown.out
+    assert {f"  {project.config}", f"  {script}"} <= set(shown.out.splitlines())
+    assert shown.out.endswith(f"{project.config} is trusted\n")
+
+    assert project(*ask).json["reason"] == "gate"
+
+    script.write_text(script.read_text() + "# changed\n")
+    changed = project(*ask)
+    assert changed.code == 1
+    assert f"Error: {script}: changed since it was trusted" in changed.err
+
+
+def test_a_hook_that_changed_while_the_program_runs_is_not_started_again(project):
+    project.hook(
+        "gate",
+        """
+        def before_tool(params):
+            with open("gate.py", "a") as file:
+                file.write("# changed")
+            sys.exit(3)
+        """,
+    )
+    (project.path / "script.jsonl").write_text('{"stage": "before_tool", "params": {"tool": "x"}}\n' * 2)
+    assert project("trust").code == 0
+
+    done = project("run", "script.jsonl", "--json")
+
+    first, second = (line["trail"][0]["error"] for line in done.lines)
+    assert "exited with code 3" in first
+    assert "changed since it was trusted" in second
+
+
+def test_trust_tells_a_program_what_it_covers_and_can_be_taken_back(project):
+    script = project.hook("gate", "")
+
+    assert project("trust", "--json").json == {
+        "config": str(project.config),
+        "trusted": True,
+        "hooks": [{"name": "gate", "command": [sys.executable, "gate.py"]}],
+        "files": [str(project.config), str(script)],
+    }
+    assert project("list").code == 0
+    removed = {"config": str(project.config), "trusted": False}
+    assert project("trust", "--remove", "--json").json == {**removed, "was_trusted": True}
+    assert project("list").code == 1
+    assert project("trust", "--remove", "--json").json == {**removed, "was_trusted": False}
+
+
+def test_a_configuration_that_is_named_needs_no_trust(project):
+    project.hook("gate", "")
+
+    assert project("list", "--config", "picohook.toml").code == 0
+
+
+@pytest.mark.parametrize("command", [["list"], ["check"], ["call", "before_llm"]])
+def test_without_a_configuration_it_is_wrong_usage_with_a_way_out(project, command):
+    done = project(*command)
+
+    assert (done.code, done.out) == (2, "")
+    assert "there is no picohook.toml, picohook.yaml or picohook.json here: " in done.err
+
+
+def test_two_configurations_in_a_directory_are_a_failure(project):
+    project.hook("gate", "")
+    (project.path / "picohook.json").write_text("{}")
+
+    done = project("list")
+
+    assert done.code == 1
+    assert "Error: .: has picohook.toml and picohook.json (keep one of them)" in done.err

@@ -1,0 +1,167 @@
+"""How the program ends, and what it writes to what: signals, closed pipes, terminals."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import read_line
+
+ASK = ("call", "before_tool", "--config", "picohook.toml", "--params", '{"tool": "x"}')
+
+# Says what happens to it in a pipe whose end proves its own.
+SILENT = """
+pipe = open("pipe", "w", buffering=1)
+def before_tool(params):
+    print("asked", file=pipe)
+import atexit
+atexit.register(lambda: print("end of input", file=pipe))
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+    ids=str,
+)
+def test_a_signal_stops_the_hooks_and_then_the_program(project, number, code):
+    project.hook("silent", SILENT)
+    fifo = project.fifo("pipe")
+
+    with project.start(*ASK) as process, open(fifo) as pipe:
+        assert read_line(pipe) == "asked\n"
+        process.send_signal(number)
+        assert read_line(pipe) == "end of input\n"
+        assert read_line(pipe) == ""
+        assert process.communicate(timeout=30) == ("", "")
+        assert process.returncode == code
+
+
+def test_a_script_that_waits_for_its_next_line_can_be_interrupted(project):
+    project.hook("silent", SILENT)
+    fifo = project.fifo("pipe")
+
+    with project.start("run", "-", "--config", "picohook.toml", stdin=subprocess.PIPE) as process, open(fifo) as pipe:
+        process.stdin.write('{"event": "turn_start"}\n')
+        process.stdin.flush()
+        assert read_line(process.stdout) == "line 1: turn_start\n"
+        process.send_signal(signal.SIGINT)
+        assert read_line(pipe) == "end of input\n"
+        assert process.wait(timeout=30) == 130
+        assert process.stderr.read() == ""
+
+
+def test_an_ignored_signal_stays_ignored(project):
+    project.hook("slow", SILENT.replace("pipe)", "pipe)\n    os.kill(os.getppid(), 1)\n    return {}", 1))
+    fifo = project.fifo("pipe")
+
+    with project.start(*ASK, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as process:
+        with open(fifo) as pipe:
+            assert read_line(pipe) == "asked\n"
+        assert process.wait(timeout=30) == 0
+
+
+def test_a_reader_that_goes_away_ends_it_quietly_and_its_hooks(project):
+    project.hook("silent", SILENT)
+    fifo = project.fifo("pipe")
+    (project.path / "script.jsonl").write_text('{"event": "turn_start"}\n' * 4000)  # says more than a pipe holds
+
+    done = project.shell(f"""
+        picohook run script.jsonl --config picohook.toml --json | head -n 1 &
+        cat {fifo}
+        wait
+    """)
+
+    assert (done.out, done.err) == ('{"line": 1, "event": "turn_start"}\nend of input\n', "")
+
+
+def test_a_closed_or_full_stdout_is_no_traceback(project):
+    project.hook("gate", "")
+
+    done = project.shell("""
+        picohook list --config picohook.toml >&-; echo $?
+        picohook list --config picohook.toml > /dev/full; echo $?
+        picohook --version >&-; echo $?
+        picohook call 2>&-; echo $?
+    """)
+
+    assert done.out.split() == ["0", "1", "1", "2"]
+    assert done.err == "Error: standard output cannot be written: No space left on device\n"
+
+
+def test_the_version_is_printed_without_importing_what_commands_need(project):
+    command = [sys.executable, "-X", "importtime", "-m", "picohook", "--version"]
+    done = subprocess.run(command, env=project.env, capture_output=True, text=True, check=True)
+
+    assert re.fullmatch(r"picohook \d+\.\d+\.\d+\n", done.stdout)
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert "picohook" in imported
+    assert not imported & {"typer", "rich", "pydantic", "anyio", "asyncio"}
+
+
+def test_help_names_every_command_and_none_is_wrong_usage(project):
+    helped, bare, unknown = project("--help"), project(), project("chek")
+
+    assert (helped.code, helped.err) == (0, "")
+    for command in ("check", "list", "call", "run", "schema", "trust"):
+        assert f"\n  {command} " in helped.out
+    assert bare.code == 2
+    assert unknown.code == 2
+    assert "Did you mean 'check'" in unknown.err
+
+
+def in_terminal(project, *arguments, **env):
+    """What the program writes to a terminal."""
+    ours, theirs = pty.openpty()
+    with project.start(*arguments, env=env, stdout=theirs) as process:
+        os.close(theirs)
+        written = b""
+        while True:
+            try:
+                data = os.read(ours, 65536)
+            except OSError:  # how Linux says that nobody holds the other side any more
+                break
+            if not data:
+                break
+            written += data
+        os.close(ours)
+        assert process.wait(timeout=30) == 0
+    return written.decode()
+
+
+def test_a_terminal_gets_colour_unless_it_is_not_wanted(project):
+    project.hook("gate", "")
+    listing = ("list", "--config", "picohook.toml")
+
+    coloured = in_terminal(project, *listing)
+    assert "\x1b[1;36mbefore_tool" in coloured
+    for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        plain = in_terminal(project, *listing, **env)
+        assert "before_tool" in plain
+        assert "\x1b" not in plain
+    assert "\x1b" not in in_terminal(project, *listing, "--json")
+
+
+def test_what_is_no_terminal_gets_no_colour_and_is_as_wide_as_it_needs_to_be(project):
+    project.hook("gate", "", provides=["a-tool-with-a-long-name"] * 20)
+
+    done = project("list", "--config", "picohook.toml", env={"FORCE_COLOR": "1", "COLUMNS": "40"})
+
+    assert "\x1b" not in done.out
+    assert "a-tool-with-a-long-name " * 19 in done.out
+    assert not any(line.endswith(" ") for line in done.out.splitlines())
+
+
+def test_a_character_that_the_encoding_lacks_is_written_out(project):
+    project.hook("gate", "def before_tool(params): return {'call': {'arguments': {'a': 'ö'}}}")
+
+    done = project(*ASK, env={"PYTHONIOENCODING": "ascii"})
+
+    assert done.code == 0
+    assert 'arguments.a: added "\\xf6"' in done.out

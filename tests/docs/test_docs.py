@@ -1,0 +1,262 @@
+"""What the README and docs/ show is run here, as they show it.
+
+Each page is one working directory, in which its snippets are taken in order, as a reader would:
+
+- ```` ```LANGUAGE title="NAME" ```` is a file of that name, for what follows on the page.
+- `python` without a title is run. `toml`, `yaml` and `json` are configurations, and are loaded; with `wrong` they must not load.
+- `console` is run line by line (`$ COMMAND`, continued by `> `), and the output that it shows is compared: `...` stands for
+  anything, and times, directories, runs of spaces and blank lines are not compared. A command may fail only where `$ echo $?` follows.
+- `jsonl` is a conversation on the wire: each request is held against its stage, each answer against its request.
+- `text` is a drawing.
+
+A snippet that cannot be run says so, with the reason, in a comment on the line above: `<!-- not run: REASON -->`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from picohook import ConfigError, wire
+from picohook.config import load
+from picohook.protocol.messages import Junk, decode
+from picohook.replies import read_decision
+from picohook.stages import STAGES
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BIN = os.path.dirname(sys.executable)
+
+LANGUAGES = {"python", "console", "toml", "yaml", "json", "jsonl", "text"}
+NOT_RUN_AT_MOST = 2
+
+_FENCE = re.compile(r"^```(\w*)(.*)$")
+_NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
+
+
+@dataclass
+class Snippet:
+    """A fenced block."""
+
+    page: str
+    line: int
+    language: str
+    title: str
+    wrong: bool
+    not_run: str
+    text: str
+
+    def __str__(self):
+        return f"{self.page}:{self.line}"
+
+
+def snippets(page):
+    found = []
+    lines = page.read_text(encoding="utf-8").splitlines()
+    place = 0
+    while place < len(lines):
+        fence = _FENCE.match(lines[place])
+        place += 1
+        if fence:
+            start = place
+            while lines[place] != "```":
+                place += 1
+            title = re.search(r'title="([^"]+)"', fence[2])
+            marker = _NOT_RUN.match(lines[start - 2])
+            found.append(
+                Snippet(
+                    str(page.relative_to(ROOT)),
+                    start,
+                    fence[1],
+                    title[1] if title else "",
+                    "wrong" in fence[2].split(),
+                    marker[1] if marker else "",
+                    "\n".join(lines[start:place]) + "\n",
+                )
+            )
+            place += 1
+    return found
+
+
+ALL = [snippet for page in PAGES for snippet in snippets(page)]
+
+
+@pytest.fixture
+def directory(tmp_path, monkeypatch):
+    """Where the reader of a page is: in a directory of their own, with the examples at hand."""
+    here = tmp_path / "agent"
+    here.mkdir()
+    (here / "hooks_examples").symlink_to(ROOT / "hooks_examples")
+    monkeypatch.chdir(here)
+    for name, value in {
+        "PATH": BIN + os.pathsep + os.environ["PATH"],
+        "HOME": str(tmp_path / "home"),
+        "XDG_CONFIG_HOME": str(tmp_path / "home" / "config"),
+        "NO_COLOR": "1",
+        "COLUMNS": "120",
+    }.items():
+        monkeypatch.setenv(name, value)
+    return here
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_a_page_shows_what_happens(page, directory):
+    for snippet in snippets(page):
+        assert snippet.language in LANGUAGES, f"{snippet}: say which language it is"
+        if snippet.not_run:
+            continue
+        if snippet.title:
+            file = directory / snippet.title
+            file.write_text(snippet.text, encoding="utf-8")
+        else:
+            file = directory / f"snippet-{snippet.line}.{snippet.language}"
+        taken = globals()[f"take_{snippet.language}"]
+        taken(snippet, file)
+
+
+def take_python(snippet, file):
+    if snippet.title:
+        compile(snippet.text, snippet.title, "exec")
+        later = [other.text for other in ALL if other.page == snippet.page and other.line > snippet.line]
+        assert any(snippet.title in text for text in later), f"{snippet}: nothing on the page uses {snippet.title}"
+        return
+    file.write_text(snippet.text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(file)], capture_output=True, check=False, text=True, timeout=60
+    )
+    assert done.returncode == 0, f"{snippet}:\n{done.stdout}{done.stderr}"
+
+
+def take_config(snippet, file):
+    file.write_text(snippet.text, encoding="utf-8")
+    if snippet.wrong:
+        with pytest.raises(ConfigError):
+            load(file)
+        return
+    try:
+        config = load(file)
+    except ConfigError as error:
+        pytest.fail(f"{snippet}: {error}")
+    assert config.hooks, f"{snippet}: it has no hooks"
+
+
+take_toml = take_yaml = take_json = take_config
+
+
+def take_text(snippet, file):
+    del file
+    assert not re.search(r"^(\$ |import |from .* import )", snippet.text, re.MULTILINE), f"{snippet}: this can be run"
+
+
+def take_jsonl(snippet, file):
+    del file
+    asked = {}
+    for line in snippet.text.splitlines():
+        message = decode(line.encode())
+        assert not isinstance(message, Junk), f"{snippet}: {message}: {line}"
+        value = json.loads(line)
+        assert value["jsonrpc"] == "2.0"
+        name = value.get("method", "").removeprefix("hook.")
+        if "method" not in value:
+            take_answer(snippet, asked.pop(value["id"]), value)
+        elif "id" in value:
+            assert name in {*STAGES, "hello"}, f"{snippet}: there is no method {value['method']}"
+            asked[value["id"]] = name
+            if name in STAGES:
+                STAGES[name].payload.model_validate(value["params"])
+        else:
+            assert value["method"] in {wire.EVENT, wire.RUNTIME_EVENT, wire.CANCEL, wire.LOG, wire.PROGRESS}
+    assert not asked, f"{snippet}: no answer to {asked}"
+
+
+def take_answer(snippet, name, answer):
+    if "error" in answer:
+        assert {"code", "message"} <= answer["error"].keys(), str(snippet)
+    elif name in STAGES:
+        read_decision(STAGES[name], answer["result"])
+    else:
+        assert isinstance(answer["result"], dict), str(snippet)
+
+
+def take_console(snippet, file):
+    commands = console_commands(snippet)
+    mark = "--- the next command ---"
+    script = "".join(f"{command}\n_status=$?; printf '%s %s\\n' '{mark}' $_status; (exit $_status)\n" for command, _ in commands)
+    done = subprocess.run(
+        ["bash"],
+        input=script,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+    )
+    parts = re.split(rf"{mark} (\d+)\n", done.stdout)
+    shown, statuses = parts[0:-1:2], parts[1::2]
+    assert len(shown) == len(commands), f"{snippet}:\n{done.stdout}"
+    for place, (command, expected) in enumerate(commands):
+        may_fail = [other for other, _ in commands[place + 1 : place + 2]] == ["echo $?"]
+        assert statuses[place] == "0" or may_fail, f"{snippet}: $ {command}\n{shown[place]}"
+        if expected:
+            actual = comparable(shown[place], file.parent)
+            pattern = as_pattern(comparable(expected, file.parent))
+            assert re.fullmatch(pattern, actual), f"{snippet}: $ {command}\nshows\n{actual}\nand the page\n{expected}"
+
+
+def console_commands(snippet):
+    """The commands, and the output that is shown for each."""
+    commands = []
+    for line in snippet.text.splitlines():
+        if line.startswith("$ "):
+            commands.append([line[2:], ""])
+        elif line.startswith("> ") and not commands[-1][1]:
+            commands[-1][0] += f"\n{line[2:]}"
+        else:
+            commands[-1][1] += f"{line}\n"
+    assert commands, f"{snippet}: no line begins with '$ '"
+    return [(command, shown) for command, shown in commands]
+
+
+def comparable(text, directory):
+    """The text without what differs from one run, machine or width of a column to the next."""
+    for found, named in ((str(directory), "/home/you/agent"), (str(ROOT), "/home/you/picohook"), (BIN, "/usr/bin")):
+        text = text.replace(found, named)
+    text = re.sub(r"\d+\.\d+ ms", "0.1 ms", text)
+    text = re.sub(r'"duration_ms": [0-9.]+', '"duration_ms": 0.1', text)
+    lines = [re.sub(r" +", " ", line).rstrip() for line in text.splitlines()]
+    return "\n".join(line for line in lines if line)
+
+
+def as_pattern(text):
+    lines = [r"(?:.*\n)*?.*" if line.strip() == "..." else re.escape(line).replace(r"\.\.\.", ".*") for line in text.split("\n")]
+    return "\n".join(lines)
+
+
+def test_few_snippets_are_not_run_and_each_says_why():
+    assert len([snippet for snippet in ALL if snippet.not_run]) <= NOT_RUN_AT_MOST
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_a_page_links_to_what_there_is(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("https://"):
+            continue
+        name, _, anchor = target.partition("#")
+        linked = (page.parent / name).resolve() if name else page
+        assert linked.exists(), f"there is no {target}"
+        if anchor:
+            assert anchor in anchors(linked), f"there is no {target}"
+
+
+def anchors(page):
+    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}

@@ -1,0 +1,216 @@
+"""A hook that does what it is told, and mostly that is wrong.
+
+Its one argument is a JSON list of steps, done in order; each is a name and its arguments, and a method below. It is started as
+`python -I -S badhook.py STEPS` and imports little, so that it is there within 20 ms.
+"""
+
+import json
+import os
+import signal
+import sys
+
+CHUNK = 65536
+
+
+class Hook:
+    def __init__(self):
+        self.buffered = b""
+        self.request = {}
+        self.replied = False
+        self.line = None  # to the test
+        self.record_fd = -1
+
+    def run(self, steps):
+        for name, *arguments in steps:
+            getattr(self, f"do_{name}")(*arguments)
+
+    # To the test, over a loopback socket that ends with this process.
+
+    def do_call(self, port, name):
+        import socket  # noqa: PLC0415 - only hooks that call in pay for it
+
+        self.line = socket.create_connection(("127.0.0.1", port))
+        self.line.sendall(f"{name} {os.getpid()}\n".encode())
+
+    def do_tell(self, text):
+        self.line.sendall(f"{text}\n".encode())
+
+    def do_wait(self):
+        """Until the test says go on."""
+        while self.line.recv(1) not in {b"\n", b""}:
+            pass
+
+    def do_tell_descriptors(self):
+        used = {fd for fd in map(int, os.listdir("/proc/self/fd")) if fd != self.line.fileno()}
+        self.do_tell(json.dumps(sorted(fd for fd in used if _is_open(fd))))
+
+    def do_tell_environment(self):
+        self.do_tell(json.dumps(dict(os.environ)))
+
+    def do_tell_session(self):
+        self.do_tell(json.dumps([os.getpid(), os.getsid(0), os.getpgid(0), os.getcwd()]))
+
+    # Speaking the protocol.
+
+    def do_hello(self, result=None):
+        self.do_read()
+        self.do_reply({"ok": True, **(result or {})})
+
+    def do_read(self):
+        while b"\n" not in self.buffered:
+            data = os.read(0, CHUNK)
+            if not data:
+                os._exit(0)
+            self.buffered += data
+        line, self.buffered = self.buffered.split(b"\n", 1)
+        self.record("in", line)
+        self.request = json.loads(line)
+        self.replied = False
+
+    def do_reply(self, result):
+        self.send({"jsonrpc": "2.0", "id": self.request["id"], "result": result})
+
+    def do_error(self, code, message):
+        self.send({"jsonrpc": "2.0", "id": self.request["id"], "error": {"code": code, "message": message}})
+
+    def do_notify(self, method, params):
+        self.send({"jsonrpc": "2.0", "method": method, "params": params})
+        self.replied = False
+
+    def do_ask(self, method, request_id):
+        self.send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": {}})
+        self.replied = False
+
+    def do_serve(self, answers=None):
+        """Answer everything, until the end of stdin.
+
+        A result of `answers`, by method; or what is usual. A request whose arguments have a list `do` does those steps first.
+        """
+        while True:
+            self.do_read()
+            method, params = self.request["method"], self.request.get("params", {})
+            if "id" not in self.request:
+                if self.line is not None:
+                    self.do_tell(json.dumps(self.request))
+                continue
+            request = self.request
+            self.run((params.get("arguments") or {}).get("do", ()))
+            if not self.replied:
+                self.request = request
+                self.do_reply((answers or {}).get(method) or usual(method, params))
+
+    def do_silent(self):
+        """Leave this request without an answer."""
+        self.replied = True
+
+    def do_record(self, path):
+        """Write every line that comes in and goes out to a file, from now on."""
+        self.record_fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def do_last(self, count):
+        """Answer the last of so many requests, and only that; then go on."""
+        for _ in range(count):
+            self.do_read()
+
+    def send(self, message):
+        line = json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode()
+        self.record("out", line)
+        write(1, line + b"\n")
+        self.replied = True
+
+    def record(self, way, line):
+        if self.record_fd >= 0:
+            write(self.record_fd, b'{"way":"%s","line":%s}\n' % (way.encode(), line))
+
+    # Not speaking it.
+
+    def do_write(self, text):
+        """Raw text to stdout; {id} is the request's."""
+        write(1, text.replace("{id}", str(self.request.get("id"))).encode())
+
+    def do_write_hex(self, data):
+        write(1, bytes.fromhex(data))
+
+    def do_dribble(self, text, pause):
+        """A byte at a time, for ever."""
+        import time  # noqa: PLC0415
+
+        while True:
+            for character in text:
+                write(1, character.encode())
+                time.sleep(pause)
+
+    def do_flood(self, fd, text, count=None):
+        """The same text again and again; without a count for ever."""
+        data = text.encode()
+        data *= max(1, CHUNK // len(data)) if count is None else count
+        write(fd, data)
+        while count is None:
+            write(fd, data)
+
+    def do_say(self, text):
+        write(2, f"{text}\n".encode())
+
+    def do_close(self, fd):
+        os.close(fd)
+
+    def do_ignore(self, name):
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+
+    def do_raise(self, name):
+        os.kill(os.getpid(), getattr(signal, name))
+
+    def do_exit(self, code):
+        os._exit(code)
+
+    def do_exec(self, *argv):
+        os.execv(argv[0], argv)
+
+    def do_hang(self):
+        while True:
+            signal.pause()
+
+    def do_setsid(self):
+        os.setsid()
+
+    def do_fork(self, steps):
+        """A child that does these steps and ends. It keeps stdin, stdout and stderr, and not the line to the test."""
+        if os.fork():
+            return
+        if self.line is not None:
+            self.line.close()
+        try:
+            self.run(steps)
+        finally:
+            os._exit(0)
+
+
+def usual(method, params):
+    if method == "hook.hello":
+        return {"ok": True, "name": params["name"]}
+    if method == "hook.approve_tool":
+        return {"approved": True}
+    nonce = (params.get("arguments") or {}).get("nonce")
+    if nonce is not None and method == "hook.before_tool":
+        return {"action": "modify", "call": {"arguments": {"echo": nonce}}}
+    return {"action": "continue"}
+
+
+def write(fd, data):
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def _is_open(fd):
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    try:
+        Hook().run(json.loads(sys.argv[1]))
+    except (BrokenPipeError, ConnectionError):
+        os._exit(13)

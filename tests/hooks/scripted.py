@@ -1,0 +1,237 @@
+"""What tests of real processes need: hooks by script, a line to each of them, and a log that can be waited for.
+
+Nothing here sleeps. A test waits for what a hook says over its line or on its stderr; that a process is dead is proven by
+the kernel, which closes its end of the line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from picohook import HookSpec
+
+BADHOOK = str(Path(__file__).with_name("badhook.py"))
+PATIENCE = 30.0
+"""Nothing waits longer. What gets so far has failed: no test passes by waiting."""
+
+HELLO = ["hello"]
+SERVE = ["serve"]
+HANG = ["hang"]
+
+Steps = list[list[Any]]
+
+
+def command(*steps: list[Any]) -> tuple[str, ...]:
+    """The command of a hook that does these steps."""
+    return (sys.executable, "-I", "-S", BADHOOK, json.dumps(steps))
+
+
+def scripted(name: str, *steps: list[Any], **settings: Any) -> HookSpec:
+    """A hook that does these steps; without any it serves. It is asked at before_tool, if nothing else is said."""
+    if not {"stages", "observe"} & settings.keys():
+        settings["stages"] = ("before_tool",)
+    return HookSpec(name=name, command=command(*(steps or (SERVE,))), **settings)
+
+
+class Line:
+    """A line to one process."""
+
+    def __init__(self, connection: socket.socket, pid: int, rest: bytes) -> None:
+        self.pid = pid
+        self._connection = connection
+        self._buffered = rest
+
+    def go_on(self) -> None:
+        """Let the process go on: it does the step `wait`."""
+        self._connection.sendall(b"\n")
+
+    async def said(self) -> str:
+        """The next thing that it tells."""
+        with anyio.fail_after(PATIENCE):
+            while b"\n" not in self._buffered:
+                data = await self._read()
+                assert data, "the process ended"
+                self._buffered += data
+        return self._next()
+
+    def said_now(self) -> str:
+        """The same, with the event loop held up until then."""
+        self._connection.settimeout(PATIENCE)
+        while b"\n" not in self._buffered:
+            data = self._connection.recv(65536)
+            assert data, "the process ended"
+            self._buffered += data
+        self._connection.setblocking(False)
+        return self._next()
+
+    async def dead(self) -> None:
+        """Until the process is dead."""
+        with anyio.fail_after(PATIENCE):
+            while await self._read():
+                pass
+
+    def dead_now(self) -> None:
+        """The same, with the event loop held up until then."""
+        self._connection.settimeout(PATIENCE)
+        try:
+            while self._connection.recv(65536):
+                pass
+        except ConnectionError:
+            pass
+        self._connection.setblocking(False)
+
+    @property
+    def alive(self) -> bool:
+        """Whether its end has not been seen: false is certain, true is of this moment."""
+        try:
+            while data := self._connection.recv(65536):
+                self._buffered += data
+        except BlockingIOError:
+            return True
+        except ConnectionError:
+            pass
+        return False
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _next(self) -> str:
+        line, self._buffered = self._buffered.split(b"\n", 1)
+        return line.decode()
+
+    async def _read(self) -> bytes:
+        while True:
+            try:
+                return self._connection.recv(65536)
+            except BlockingIOError:
+                await anyio.wait_readable(self._connection)
+            except ConnectionError:
+                return b""
+
+
+class Switchboard:
+    """Where processes call in."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._listener.setblocking(False)
+        self._waiting: list[tuple[str, Line]] = []
+        self._lines: list[Line] = []
+
+    def call(self, name: str) -> list[Any]:
+        """The step with which a process calls in."""
+        return ["call", self._listener.getsockname()[1], name]
+
+    async def line(self, name: str) -> Line:
+        """The line to the next process that calls in under this name."""
+        with anyio.fail_after(PATIENCE):
+            while True:
+                for waiting in self._waiting:
+                    if waiting[0] == name:
+                        self._waiting.remove(waiting)
+                        return waiting[1]
+                try:
+                    connection, _ = self._listener.accept()
+                except BlockingIOError:
+                    await anyio.wait_readable(self._listener)
+                else:
+                    self._take(connection)
+
+    def line_now(self, name: str) -> Line:
+        """The same, with the event loop held up until then."""
+        self._listener.settimeout(PATIENCE)
+        while True:
+            for waiting in self._waiting:
+                if waiting[0] == name:
+                    self._waiting.remove(waiting)
+                    self._listener.setblocking(False)
+                    return waiting[1]
+            connection, _ = self._listener.accept()
+            self._take(connection)
+
+    def nobody_called(self) -> bool:
+        """Whether nobody has called in that was not answered."""
+        try:
+            connection, _ = self._listener.accept()
+        except BlockingIOError:
+            return not self._waiting
+        self._take(connection)
+        return False
+
+    def close(self) -> None:
+        for line in self._lines:
+            line.close()
+        self._listener.close()
+
+    def _take(self, connection: socket.socket) -> None:
+        connection.settimeout(PATIENCE)
+        data = b""
+        while b"\n" not in data:
+            data += connection.recv(256)
+        connection.setblocking(False)
+        said, rest = data.split(b"\n", 1)
+        name, pid = said.decode().rsplit(" ", 1)
+        line = Line(connection, int(pid), rest)
+        self._lines.append(line)
+        self._waiting.append((name, line))
+
+
+class Journal:
+    """A logger that keeps what it is told, and can be waited for."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+        self._changed = anyio.Event()
+
+    def __getattr__(self, level: str) -> Any:
+        if level not in {"debug", "info", "warning", "error"}:
+            raise AttributeError(level)
+
+        def say(event: str, **fields: Any) -> None:
+            self.records.append({"level": level, "event": event, **fields})
+            changed, self._changed = self._changed, anyio.Event()
+            changed.set()
+
+        return say
+
+    def all(self, event: str, **fields: Any) -> list[dict[str, Any]]:
+        """The records of this event that have these fields."""
+        wanted = {"event": event, **fields}
+        return [record for record in self.records if record.items() >= wanted.items()]
+
+    async def seen(self, event: str, *, times: int = 1, **fields: Any) -> dict[str, Any]:
+        """Until the event was logged so often; the last of them."""
+        with anyio.fail_after(PATIENCE):
+            while len(found := self.all(event, **fields)) < times:
+                await self._changed.wait()
+        return found[times - 1]
+
+    def position(self, event: str, **fields: Any) -> int:
+        """Where in the log the event stands first."""
+        return self.records.index(self.all(event, **fields)[0])
+
+
+def descriptors() -> int:
+    """How many descriptors this process has open."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+def children() -> dict[int, str]:
+    """The processes that this process has started and not yet reaped, with their state as in ps."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                state, parent = Path(f"/proc/{entry}/stat").read_text().rsplit(") ", 1)[1].split()[:2]
+            except (OSError, IndexError):
+                continue
+            if int(parent) == os.getpid():
+                found[int(entry)] = state
+    return found
