@@ -145,7 +145,8 @@ def brief(stage: str, payload: dict[str, Any]) -> str:
     """A payload, as short as it can be told."""
     match stage:
         case "before_llm":
-            return f"{len(payload['messages'])} message(s), {len(payload['tools'])} tools"
+            said = len(payload["messages"])
+            return f"{said} message{'s' if said > 1 else ''}, {len(payload['tools'])} tools"
         case "after_llm":
             return str(payload["response"]["content"])
         case "after_tool":
@@ -204,9 +205,10 @@ class Screen:
     def table(self, rows: list[tuple[Text, ...]], *, header: bool = False) -> None:
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=header, header_style="dim")
         table.add_column("", width=1)
-        for name, width in (("stage", 12), ("hook", 10), ("saw", 32)):
+        room = min(self.console.width, 100) - 43
+        for name, width in (("stage", 12), ("hook", 10), ("saw", room * 4 // 7)):
             table.add_column(name, width=width, no_wrap=True, overflow="ellipsis")
-        table.add_column("decided", width=24)
+        table.add_column("decided", width=room - room * 4 // 7)
         table.add_column("took", width=8, justify="right", no_wrap=True)
         for row in rows:
             table.add_row("", *row)

@@ -5,8 +5,9 @@ The public names are imported when they are first used, so that a program pays f
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # type checkers know better; at run time it spares hooks the import of typing
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 
@@ -15,6 +16,7 @@ _HOME = {
     "AbortTurnError": "errors",
     "Approve": "decisions",
     "BlockingHost": "blocking",
+    "CommandHook": "hooks.command",
     "ConfigError": "errors",
     "Continue": "decisions",
     "Decision": "decisions",
@@ -48,7 +50,9 @@ _HOME = {
     "PicohookError": "errors",
     "Problem": "errors",
     "ProcessHook": "hooks.process",
+    "PromptHook": "hooks.prompt",
     "ProtocolError": "errors",
+    "PythonHook": "hooks.python",
     "Question": "hooks.base",
     "RemoteProtocolError": "errors",
     "Respond": "decisions",
@@ -56,6 +60,7 @@ _HOME = {
     "RestartPolicy": "spec",
     "Retry": "decisions",
     "RetryLimitError": "errors",
+    "Skip": "decisions",
     "Stage": "stages",
     "Timeouts": "spec",
     "ToolCall": "models",
@@ -63,12 +68,16 @@ _HOME = {
     "ToolReturn": "models",
     "TrailEntry": "decisions",
     "TrustError": "errors",
+    "blade_hooks": "hooks.blade",
+    "openai_chat": "complete",
+    "worker_hooks": "hooks.worker",
 }
 
 __all__ = sorted(_HOME)  # noqa: PLE0605 - one table says where each name lives; a test holds it to the imports below
 
 if TYPE_CHECKING:
     from .blocking import BlockingHost as BlockingHost
+    from .complete import openai_chat as openai_chat
     from .decisions import (
         AbortTurn as AbortTurn,
         Approve as Approve,
@@ -82,6 +91,7 @@ if TYPE_CHECKING:
         Pause as Pause,
         Respond as Respond,
         Retry as Retry,
+        Skip as Skip,
         TrailEntry as TrailEntry,
     )
     from .errors import (
@@ -106,8 +116,13 @@ if TYPE_CHECKING:
     )
     from .events import Event as Event
     from .hooks.base import Hook as Hook, HookStatus as HookStatus, Question as Question
+    from .hooks.blade import blade_hooks as blade_hooks
+    from .hooks.command import CommandHook as CommandHook
     from .hooks.function import FunctionHook as FunctionHook
     from .hooks.process import ProcessHook as ProcessHook
+    from .hooks.prompt import PromptHook as PromptHook
+    from .hooks.python import PythonHook as PythonHook
+    from .hooks.worker import worker_hooks as worker_hooks
     from .host import Host as Host, HostStatus as HostStatus
     from .models import (
         LLMRequest as LLMRequest,
@@ -130,6 +145,10 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - a hook on `picohook.sdk` never needs it
+
+    from importlib import import_module  # noqa: PLC0415 - nor this one, for `picohook.sdk`
+
     value = getattr(import_module(f".{_HOME[name]}", __name__), name)
     globals()[name] = value
     return value

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .hooks.base import Hook
     from .host import Host, HostStatus
     from .models import LLMRequest, LLMResponse, Meta, ToolCall, ToolResult, ToolReturn
+    from .reload import Reloaded
     from .spec import HookSpec
 
 
@@ -39,6 +40,7 @@ class BlockingHost:
             self._host = kind(source, **settings)
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
+        self._closed = False
 
     def __enter__(self) -> Self:
         if self._portal is not None:
@@ -52,11 +54,16 @@ class BlockingHost:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.__exit__(kind, error, trace)
+        try:
+            self._stack.__exit__(kind, error, trace)
+        finally:
+            self._closed = True
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         if self._portal is None:
             raise PicohookError("the host is not running: use it inside `with`")
+        if self._closed:
+            raise PicohookError("the host is closed")
         return self._portal.call(function, *arguments)
 
     def before_llm(self, request: LLMRequest | Mapping[str, Any]) -> Outcome[LLMRequest]:
@@ -107,6 +114,10 @@ class BlockingHost:
         """See `Host.restart`."""
         self._call(self._host.restart, name)
 
+    def reload(self) -> Reloaded:
+        """See `Host.reload`."""
+        return self._call(self._host.reload)  # type: ignore[no-any-return]
+
     def status(self) -> HostStatus:
         """See `Host.status`."""
         return self._call(self._host.status)  # type: ignore[no-any-return]
@@ -116,6 +127,7 @@ def _in_thread(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     from anyio.to_thread import run_sync  # noqa: PLC0415 - only where a function is given
 
     async def call(argument: Any) -> Any:
-        return await run_sync(function, argument)
+        # Cancelled only when the program is interrupted and leaves: it does not wait for a tool that blocks.
+        return await run_sync(function, argument, abandon_on_cancel=True)
 
     return call

@@ -36,6 +36,7 @@ P = TypeVar("P", bound=Payload)
 PROGRESS_FACTOR = 10
 PROGRESS_MOST = 600.0
 """A hook that shows progress may take ten times its timeout, and so many seconds at most."""
+NEVER = float("inf")
 
 
 class Seat(NamedTuple):
@@ -73,9 +74,9 @@ async def run_chain(
     """Ask the hooks of a stage, and conclude.
 
     Interceptors are asked one after another, each about what the one before it left, until one ends the chain or the
-    budget (in seconds) is used up; `edited` is told which hook changed what. Guards are asked once more about what came
-    out, if it is not what they saw. Approvers are asked all at once, have no budget but their own timeouts, and must all
-    say yes.
+    budget (in seconds, which do not run while a person is waited for) is used up; `edited` is told which hook changed
+    what. Guards are asked once more about what came out, if it is not what they saw. Approvers are asked all at once, have
+    no budget but their own timeouts, and must all say yes.
     """
     if stage.approves:
         return await _run_approval(stage, seats, encoded, clock)
@@ -85,7 +86,9 @@ async def run_chain(
     guards: list[tuple[Seat, P | None]] = []
     for seat in seats:
         if seat.wants(encoded.payload):
-            asked = await ask(stage, seat, encoded, clock, end)
+            asked = await ask(stage, seat, encoded, clock, NEVER if seat.hook.patient else end)
+            if seat.hook.patient:
+                end += asked.entry.duration
             trail.append(asked.entry)
             if asked.encoded is not encoded and edited is not None:
                 edited(seat.hook, encoded.payload, asked.encoded.payload)
@@ -167,7 +170,7 @@ async def ask(
     seat: Seat,
     encoded: Encoded[P],
     clock: Callable[[], float],
-    end: float = float("inf"),
+    end: float = NEVER,
     *,
     final: bool = False,
 ) -> Asked[P]:
@@ -176,15 +179,18 @@ async def ask(
     Only the caller's own mistake is raised, before the hook is asked: `EncodeError`, for a payload that is no JSON. `final`:
     the hook may say what it thinks of the payload, and not change it.
     """
-    hook, timeout, _ = seat
+    hook, timeout = seat.hook, seat.timeout
     encoded.params  # noqa: B018 - made here at the latest, so that what a hook raises is the hook's failure
     started = clock()
     left = encoded
     retries = 0
     while True:
         begun = clock()
-        deadline = min(begun + timeout, end)
-        limit = max(deadline, min(begun + min(timeout * PROGRESS_FACTOR, PROGRESS_MOST), end))
+        deadline = begun + timeout
+        limit = begun + max(timeout, min(timeout * PROGRESS_FACTOR, PROGRESS_MOST))
+        if limit > end:
+            limit = end
+            deadline = min(deadline, end)
         error = result = cause = None
         try:
             if begun >= end:
@@ -214,9 +220,11 @@ def _apply(
         raise HookReplyError(f"{type(decision).__name__} is no answer at {stage.name}")
     if isinstance(decision, Respond) and hook.spec.respond is RespondRule.FORBID:
         raise HookReplyError("it answered by itself, and its `respond` is forbid")
+    payload = encoded.payload
+    if isinstance(decision, Deny) and decision.result is not None and stage.result is not None:
+        return encoded, stage.result(payload, decision.result), None
     if not isinstance(decision, Modify | Respond | Retry):
         return encoded, None, None
-    payload = encoded.payload
     patch = decision.patch if isinstance(decision, Modify) else None
     edited, refused = restrict(payload, stage.edit(payload, decision.changes, patch), hook.spec.may_edit)
     if edited is not payload:
@@ -225,6 +233,8 @@ def _apply(
         encoded = Encoded(edited)
         if hook.in_process:
             encoded.params  # noqa: B018 - a process cannot say what is no JSON; a function can, and it is its failure
+    if isinstance(decision, Retry) and not decision.feedback and edited is payload:
+        raise HookReplyError("it asked for another round, and said nothing that would make it another one")
     result = None
     if isinstance(decision, Respond):
         if isinstance(payload, ToolCall) and isinstance(edited, ToolCall) and edited.tool != payload.tool:

@@ -74,6 +74,8 @@ class Respond(_Decided):
 class Deny(_Decided):
     """The tool is not run. From an approver: not approved."""
 
+    result: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    """What the model is told in place of the denial. From code only: what comes over a wire has no say in it."""
     action = wire.DENY
 
 
@@ -127,7 +129,7 @@ CONTINUE = Continue()
 APPROVE = Approve()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TrailEntry:
     """What one hook did in one stage."""
 
@@ -163,7 +165,7 @@ class TrailEntry:
 Trail = tuple[TrailEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome(Generic[P_co]):
     """What a stage's chain concluded."""
 

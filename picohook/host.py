@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,6 +33,7 @@ from .models import (
     ToolReturn,
 )
 from .ownership import Ownership
+from .reload import Ground, Reloader, Source, keep_watching, require_watchfiles
 from .roster import in_order, observers, seats
 from .spec import HookSpec, RespondRule, Timeouts
 from .stages import (
@@ -47,6 +49,7 @@ from .stages import (
     STAGES,
 )
 from .transport.reactor import current_reactor
+from .underway import Chains, Mounted, Service, longest
 
 if TYPE_CHECKING:
     import os
@@ -58,13 +61,15 @@ if TYPE_CHECKING:
 
     from .blocking import BlockingHost
     from .decisions import Decision, Outcome
-    from .hooks.base import Complete
+    from .hooks.base import Complete, StateChange
     from .log import Logger
+    from .reload import Reloaded
     from .session import Session
     from .stages import Stage
     from .transport.reactor import Reactor
 
 P = TypeVar("P", bound=Payload)
+T = TypeVar("T")
 
 EVENTS_A_TURN = 256
 """Events that may wait for the event loop's next round before they are handed on at once."""
@@ -84,12 +89,6 @@ class HostStatus:
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
         return asdict(self)
-
-
-@dataclass(slots=True)
-class _Mounted:
-    hook: Hook
-    ended: anyio.Event
 
 
 class Host:
@@ -115,15 +114,31 @@ class Host:
         retry_limit: int = 3,
         verify: Callable[[HookSpec], None] | None = None,
         complete: Complete | None = None,
+        source: Source | None = None,
+        watch: bool = False,
+        control: str | os.PathLike[str] | None = None,
     ) -> None:
+        if watch:
+            require_watchfiles()
+            if source is None:
+                raise PicohookError("only a host that is made by `Host.from_config` can watch its configuration")
         self.timeouts = timeouts or Timeouts()
         self.retry_limit = retry_limit
         self._log = Log(logger)
         self._verify = verify
         self._complete = complete
         self._waiting = [_as_hook(hook) for hook in hooks]
-        self._mounted: dict[str, _Mounted] = {}
+        self._mounted: dict[str, Mounted] = {}
+        self._alive: dict[Mounted, Site] = {}
+        self._services: set[Service[Any]] = set()
+        self._source = source
+        self._reloader: Reloader | None = None
+        self._watch = watch
+        self._control = control
+        self.watchers: set[Callable[[StateChange | Outcome[Any] | Reloaded], None]] = set()
+        """Called with whatever becomes of a hook and whatever a chain concludes, at once: they must not block."""
         self._seats: dict[str, tuple[Seat, ...]] = dict.fromkeys(STAGES, ())
+        self._chains = dict.fromkeys(STAGES, Chains())
         self._observers: dict[str, tuple[Hook, ...]] = {}
         self._owners = Ownership()
         self._events: list[tuple[Hook, Event]] = []
@@ -139,15 +154,28 @@ class Host:
         logger: Logger | None = None,
         retry_limit: int = 3,
         complete: Complete | None = None,
+        watch: bool = False,
+        control: str | os.PathLike[str] | None = None,
     ) -> Self:
         """A host with the hooks of a configuration file. Raises `ConfigError`; nothing is started yet.
 
-        Naming the file is consent to run what it says.
+        Naming the file is consent to run what it says. `watch` reloads it whenever it changes. `control` is the path of a
+        Unix socket through which the running host can be looked at and acted on.
         """
         from .config import load  # noqa: PLC0415 - hosts built in code do without parsers
 
-        config = load(path)
-        return cls(config.hooks, timeouts=config.timeouts, logger=logger, retry_limit=retry_limit, complete=complete)
+        source = Source(functools.partial(load, path), path)
+        config = source.read()
+        return cls(
+            config.hooks,
+            timeouts=config.timeouts,
+            logger=logger,
+            retry_limit=retry_limit,
+            complete=complete,
+            source=source,
+            watch=watch,
+            control=control,
+        )
 
     @classmethod
     def blocking(cls, source: str | os.PathLike[str] | Iterable[Hook | HookSpec], **settings: Any) -> BlockingHost:
@@ -166,9 +194,20 @@ class Host:
         await self._tasks.__aenter__()
         try:
             hooks, self._waiting = self._waiting, []
+            if self._source is not None:
+                ground = Ground(
+                    self._log, lambda: self._mounted, self._open, self._seat, self._retire, self._alive_as, self._begin
+                )
+                self._reloader = Reloader(self._source, hooks, ground)
+            if self._control is not None:
+                from .serve.control import Control  # noqa: PLC0415 - for hosts that have one
+
+                self._begin((await Control.open(self, self._control, self._log)).serve)
             self._mount(*hooks)
             for hook in hooks:
                 await self._started(hook)
+            if self._watch:
+                self._begin(functools.partial(keep_watching, self, self._log))
         except BaseException:
             await self._leave()
             raise
@@ -195,8 +234,13 @@ class Host:
     async def _end(self) -> None:
         self._closed = True
         with anyio.CancelScope(shield=True):
+            services = list(self._services)
+            for service in services:
+                service.cancel()
             self._hand_on_events()
-            await self._stop(*self._mounted.values())
+            await self._stop(*{*self._mounted.values(), *self._alive})
+            for service in services:
+                await service.ended()
 
     async def mount(self, hook: Hook | HookSpec) -> None:
         """Add a hook, and wait until it can serve or its first start has failed."""
@@ -213,12 +257,51 @@ class Host:
     async def unmount(self, name: str) -> None:
         """Take a hook out of every chain at once, then stop it. Calls it is busy with fail."""
         mounted = self._find(name)
+        in_order(hook for hook in self.hooks if hook.name != name)  # raises where another's `after` names it
         del self._mounted[name]
         self._arrange()
         with anyio.CancelScope(shield=True):
             await self._stop(mounted)
 
-    async def _stop(self, *mounted: _Mounted) -> None:
+    async def reload(self) -> Reloaded:
+        """Take over what the configuration says by now, without losing a call.
+
+        Returns when it is in force; what it replaced may still answer chains that began before. What it cannot take over
+        raises (`ConfigError`, or `HookCrashedError` for a new hook that is `required` and does not start), is logged as an
+        error, and changes nothing. Cancelling it does not stop it half-way.
+        """
+        self._require_open()
+        done = await self._begin(self.reloader.reload).result()
+        self._tell(done)
+        return done
+
+    @property
+    def reloader(self) -> Reloader:
+        """What reads the configuration again, for a host that has one."""
+        if self._reloader is None:
+            raise PicohookError("only a running host that was made by `Host.from_config` can be reloaded")
+        return self._reloader
+
+    def _begin(self, work: Callable[[], Awaitable[T]]) -> Service[T]:
+        """Do something in a task of the host's own, until the host ends."""
+        service = Service(work, self._services)
+        self._tasks.start_soon(service.run)
+        return service
+
+    def _retire(self, mounted: Mounted) -> Service[None]:
+        chains = [self._chains[stage] for stage in mounted.hook.spec.asked_at]
+
+        async def drain_and_stop() -> None:
+            for one in chains:
+                await one.drained()
+            await self._stop(mounted)
+
+        return self._begin(drain_and_stop)
+
+    def _alive_as(self, name: str) -> list[Mounted]:
+        return [one for one in self._alive if one.hook.name == name]
+
+    async def _stop(self, *mounted: Mounted) -> None:
         for one in mounted:
             one.hook.stop()
         for one in mounted:
@@ -257,25 +340,44 @@ class Host:
                 raise PicohookError(f"a hook named {hook.name!r} is mounted already")
         in_order([*self.hooks, *hooks])
         for hook in hooks:
-            log = self._log.bind(hook=hook.name)
-            hook.open(Site(self._reactor, log, self.timeouts, self._verify, self._complete))
-            self._mounted[hook.name] = mounted = _Mounted(hook, anyio.Event())
-            self._tasks.start_soon(_run_hook, mounted, log, name=f"picohook {hook.name}")
+            self._mounted[hook.name] = self._open(hook)
+        self._arrange()
+
+    def _open(self, hook: Hook) -> Mounted:
+        """Start a hook that nobody asks yet."""
+        log = self._log.bind(hook=hook.name)
+        site = Site(self._require_open(), log, self.timeouts, self._verify, self._complete, self._tell)
+        hook.open(site)
+        mounted = Mounted(hook, anyio.Event())
+        self._alive[mounted] = site
+        self._tasks.start_soon(_run_hook, mounted, log, self._alive, name=f"picohook {hook.name}")
+        return mounted
+
+    def _seat(self, mounted: dict[str, Mounted], timeouts: Timeouts | None) -> None:
+        """Have these asked, and no others, from now on."""
+        self._require_open()
+        self._hand_on_events()
+        self._mounted = mounted
+        self.timeouts = timeouts or self.timeouts
+        for site in self._alive.values():
+            site.timeouts = self.timeouts
         self._arrange()
 
     async def _started(self, hook: Hook) -> None:
         await hook.started()
-        if hook.spec.required and hook.error is not None:
+        if hook.spec.required and hook.error is not None and hook in self.hooks:
             raise HookCrashedError(f"hook {hook.name} is required, and did not start: {hook.error}", hook=hook.name)
 
     def _arrange(self) -> None:
         """Lay out who is asked where. The tuples are replaced, not changed: a chain under way keeps the one it has."""
         ordered = in_order(self.hooks)
         self._seats = seats(ordered, self.timeouts)
+        for name, stage in STAGES.items():
+            self._chains[name] = self._chains[name].followed(longest(stage, self._seats[name], self.timeouts))
         self._observers = observers(ordered)
         self._owners.provide({hook.name: hook.spec.provides for hook in ordered})
 
-    def _find(self, name: str) -> _Mounted:
+    def _find(self, name: str) -> Mounted:
         if name in self._mounted:
             return self._mounted[name]
         near = difflib.get_close_matches(name, self._mounted, 1)
@@ -377,7 +479,23 @@ class Host:
         seats = self._seats[stage.name]
         if said is not None or without:
             seats = self._seats_left(stage, said, without)
-        return await run_chain(stage, seats, Encoded(payload), clock=clock, budget=self.timeouts.chain, edited=edited)
+        chains = self._chains[stage.name]
+        chains.under_way += 1
+        try:
+            outcome = await run_chain(
+                stage, seats, Encoded(payload), clock=clock, budget=self.timeouts.chain, edited=edited
+            )
+        finally:
+            chains.leave()
+        self._tell(outcome)
+        return outcome
+
+    def _tell(self, what: StateChange | Outcome[Any] | Reloaded) -> None:
+        for watcher in tuple(self.watchers):
+            try:
+                watcher(what)
+            except Exception as error:  # noqa: BLE001 - it hurts nobody
+                self._log.warning("a watcher failed", why=repr(error))
 
     def _seats_left(
         self, stage: Stage[Any], said: tuple[str, Decision] | None, without: Collection[str]
@@ -460,12 +578,13 @@ class Host:
                 self._log.warning("an observer failed", hook=hook.name, kind=event.kind, why=repr(error))
 
 
-async def _run_hook(mounted: _Mounted, log: Log) -> None:
+async def _run_hook(mounted: Mounted, log: Log, alive: dict[Mounted, Site]) -> None:
     try:
         await mounted.hook.run()
     except Exception as error:  # noqa: BLE001 - a hook's own task must not end the embedder's
         log.error("its task broke", why=repr(error))
     finally:
+        del alive[mounted]
         mounted.ended.set()
 
 

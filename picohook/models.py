@@ -18,23 +18,7 @@ class Model(BaseModel):
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form, without what was not given."""
-        return {
-            _WIRE_NAMES.get(name, name): value.wire() if isinstance(value, Model) else value
-            for name, value in self.__dict__.items()
-            if value is not None
-        }
-
-
-_WIRE_NAMES = {
-    "agent_id": "AgentID",
-    "turn_id": "TurnID",
-    "parent_turn_id": "ParentTurnID",
-    "session_key": "SessionKey",
-    "iteration": "Iteration",
-    "trace_path": "TracePath",
-    "source": "Source",
-    "async_": "async",
-}
+        return {name: value for name, value in self.__dict__.items() if value is not None}
 
 
 class Meta(Model):
@@ -48,6 +32,18 @@ class Meta(Model):
     trace_path: str = Field(default="", validation_alias="TracePath", serialization_alias="TracePath")
     source: str = Field(default="", validation_alias="Source", serialization_alias="Source")
 
+    def wire(self) -> dict[str, Any]:
+        # Written out: it is made for every question and every event.
+        return {
+            "AgentID": self.agent_id,
+            "TurnID": self.turn_id,
+            "ParentTurnID": self.parent_turn_id,
+            "SessionKey": self.session_key,
+            "Iteration": self.iteration,
+            "TracePath": self.trace_path,
+            "Source": self.source,
+        }
+
 
 NO_META = Meta()
 
@@ -59,6 +55,9 @@ class Payload(Model):
     context: dict[str, Any] | None = None
     channel: str = ""
     chat_id: str = ""
+
+    def wire(self) -> dict[str, Any]:
+        return {**super().wire(), "meta": self.meta.wire()}
 
 
 class ToolCall(Payload):
@@ -83,6 +82,9 @@ class ToolResult(Model):
     artifact_tags: list[str] = Field(default_factory=list)
     response_handled: bool = False
 
+    def wire(self) -> dict[str, Any]:
+        return {("async" if name == "async_" else name): value for name, value in self.__dict__.items()}
+
 
 class ToolReturn(ToolCall):
     """A call together with what came of it: the payload of after_tool."""
@@ -91,6 +93,9 @@ class ToolReturn(ToolCall):
     duration: int = 0
     """How long the tool ran, in nanoseconds."""
     error: str | None = None
+
+    def wire(self) -> dict[str, Any]:
+        return {**super().wire(), "result": self.result.wire()}
 
 
 class Prompt(Payload):

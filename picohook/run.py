@@ -93,13 +93,15 @@ async def approve(host: Host, before: Outcome[ToolCall], took: Took = ignore) ->
 async def execute_tool(host: Host, decided: Decided, execute: Callable[[ToolCall], Any]) -> ToolReturn | ToolResult:
     """Run the tool on exactly the call that was approved; a changed one is denied."""
     call = decided.call
-    if call_digest(call) != decided.digest:
+    # A copy that nobody else has: no hook that outlived its deadline can reach it, nor can the tool change what hooks see.
+    own = call.model_copy(deep=True)
+    if call_digest(own) != decided.digest:
         return not_run(host, call, DENIED_BY_APPROVAL, "the call was changed after it was approved")
     _started(host, call)
     begun = time.monotonic_ns()
     error: str | None = None
     try:
-        result = as_tool_result(await _called(execute, call))
+        result = as_tool_result(await _called(execute, own))
     except Exception as failure:  # noqa: BLE001 - a tool that fails is a result that the model is told
         error = f"{type(failure).__name__}: {failure}"
         result = ToolResult(for_llm=error, is_error=True)
@@ -174,6 +176,7 @@ async def _complete(
             chat_id=request.chat_id,
             model=request.model,
             response=said,
+            messages=request.messages,
         )
     after = await host.after_llm(said)
     response = after.payload.response

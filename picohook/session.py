@@ -44,6 +44,8 @@ class Session:
         """Brings a result's media and text to the user; what it raises is told to the model."""
         self.show = show
         """Shows the user a hook's `system_message`."""
+        self.messages: list[dict[str, Any]] = []
+        """The conversation, as the last turn left it."""
 
     @property
     def meta(self) -> Meta:
@@ -51,15 +53,19 @@ class Session:
         return Meta(agent_id=self.agent_id, session_key=self.id, source="session")
 
     async def __aenter__(self) -> Self:
-        self.host.emit("session_start", {"SessionKey": self.id}, meta=self.meta)
+        self.host.emit("session_start", self._told, meta=self.meta)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with anyio.CancelScope(shield=True):
-            await self.host.emit_and_wait("session_end", {"SessionKey": self.id}, meta=self.meta)
+            await self.host.emit_and_wait("session_end", self._told, meta=self.meta)
         self.host.forget(self.id)
+
+    @property
+    def _told(self) -> dict[str, Any]:
+        return {"SessionKey": self.id, "Messages": [*self.messages]}
 
     def turn(
         self,

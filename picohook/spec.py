@@ -5,14 +5,44 @@ from __future__ import annotations
 import hashlib
 import shlex
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from . import wire
 from .filters import Filter  # noqa: TC001 - pydantic reads it at run time
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+def _bytes(value: Any) -> Any:
+    """A size as a number of bytes, or as text with a unit: "512M"."""
+    if not isinstance(value, str):
+        return value
+    unit = _UNITS.get(value[-1:].upper(), 0)
+    if not unit or not value[:-1].isdecimal():
+        raise ValueError('must be a number of bytes, or such as "512M", with K, M, G or T')
+    return int(value[:-1]) * unit
+
+
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+Size = Annotated[
+    int,
+    Field(ge=1, le=1 << 62),
+    BeforeValidator(_bytes),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": "^[0-9]+[KMGTkmgt]$"}]}),
+]
+Contain = Literal["best", "required", "sweep", "group"]
 StageName = Literal[
     "before_prompt",
     "before_llm",
@@ -73,6 +103,24 @@ class RestartPolicy(Settings):
     window: Seconds = Field(default=60.0, description="Seconds over which starts are counted.")
 
 
+class Limits(Settings):
+    """What a hook's processes may use. What the machine cannot limit keeps the hook from starting."""
+
+    memory: Size | None = Field(default=None, description="Address space of each of its processes.")
+    cpu_seconds: Count | None = Field(default=None, description="Processor time of each of its processes.")
+    open_files: Count | None = Field(default=None, description="Descriptors of each of its processes.")
+    file_size: Size | None = Field(default=None, description="The largest file that it may write.")
+    processes: Count | None = Field(default=None, description="Its processes and threads, all together.")
+
+
+class Sandbox(Settings):
+    """What a hook may read, write and reach. Where nothing can keep it to that, it is not started."""
+
+    read_only: tuple[str, ...] = Field(default=("/",), description="What it may read and run. Relative to its dir.")
+    writable: tuple[str, ...] = Field(default=(), description="What it may write too.")
+    network: bool = Field(default=False, description="Whether it has one.")
+
+
 class Timeouts(Settings):
     """Seconds. What one hook does not set, the defaults of its configuration do."""
 
@@ -118,6 +166,7 @@ class HookSpec(Settings):
     guard: bool = Field(default=False, description="before_tool: asked again about the final call if that changed.")
     max_in_flight: int | None = Field(default=None, ge=1, description="Requests it is given at once; the rest waits.")
     retry: int = Field(default=0, ge=0, le=100, description="How often a failed interceptor is asked again.")
+    overlap: bool = Field(default=True, description="false: when it changes, the old one ends before the new one starts.")
     enabled: bool = Field(default=True, description="false: as if it were not there.")
     max_line_bytes: int = Field(default=wire.MAX_LINE, ge=1, description="The longest line it may write.")
     grace: Seconds = Field(default=2.0, description="From the end of its stdin to TERM, and from TERM to KILL.")
@@ -216,6 +265,14 @@ class HookSpec(Settings):
         if any(kind in wire.EVERY_KIND for kind in self.observe):
             return frozenset(wire.EVENT_KINDS)
         return frozenset(wire.RUNTIME_KINDS.get(kind, kind) for kind in self.observe)
+
+
+def python_file(spec: HookSpec) -> Path | None:
+    """The file that `python` names, if it is one of the hook's own directory; else it is an installed module."""
+    if spec.python is None or spec.dir is None:
+        return None
+    module = Path(spec.dir, *spec.python.partition(":")[0].split("."))
+    return next((file for file in (module.with_suffix(".py"), module / "__init__.py") if file.is_file()), None)
 
 
 class ModeGrainedSpec(HookSpec):

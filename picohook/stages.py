@@ -16,6 +16,8 @@ P = TypeVar("P", bound=Payload)
 FIXED = frozenset({"meta", "context", "tool_call_id"})
 """What of a payload no hook can change: where the call comes from, and which call it is."""
 
+_RESULT_FIELDS = frozenset(field.serialization_alias or name for name, field in ToolResult.model_fields.items())
+
 _EVERYWHERE = frozenset({wire.CONTINUE, wire.MODIFY, wire.ABORT_TURN, wire.HARD_ABORT})
 
 
@@ -60,8 +62,7 @@ class Stage(Generic[P]):
         if edited == target and _alike(edited, target):
             return payload
         if self.part is not None:
-            part = known_fields(ToolResult, edited) if self.part == "result" else edited
-            return self.payload.model_validate({**payload.__dict__, self.part: part})
+            return self.payload.model_validate({**payload.__dict__, self.part: edited})
         kept = {key: value for key, value in payload.__dict__.items() if key not in self._editables}
         return self.payload.model_validate({**kept, **edited})
 
@@ -74,7 +75,8 @@ class Stage(Generic[P]):
         if self.part is None:
             return {key: value for key, value in given.items() if key in self._editables}
         nested = given.get(self.part)
-        return nested if isinstance(nested, dict) else given
+        part = nested if isinstance(nested, dict) else given
+        return {key: value for key, value in part.items() if key in _RESULT_FIELDS} if self.part == "result" else part
 
 
 def restrict(before: P, after: P, may_edit: Sequence[str]) -> tuple[P, list[str]]:
@@ -112,12 +114,6 @@ def _alike(one: Any, other: Any) -> bool:
     return isinstance(one, bool) is isinstance(other, bool)
 
 
-def known_fields(model: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the given fields the model knows and has a value for."""
-    names = {field.serialization_alias or name for name, field in model.model_fields.items()}
-    return {key: value for key, value in given.items() if key in names and value is not None}
-
-
 def merge_patch(target: Any, patch: Any) -> Any:
     """RFC 7396, without changing the target."""
     if not isinstance(patch, dict):
@@ -132,7 +128,9 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def _tool_result(_: ToolCall, given: Mapping[str, Any]) -> ToolResult:
-    return ToolResult.model_validate(known_fields(ToolResult, given))
+    return ToolResult.model_validate(
+        {key: value for key, value in given.items() if key in _RESULT_FIELDS and value is not None}
+    )
 
 
 def _llm_response(request: LLMRequest, given: Mapping[str, Any]) -> LLMResponse:

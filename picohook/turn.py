@@ -96,6 +96,8 @@ class Turn:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._open = False
+        if self._parent is None:
+            self.session.messages = self.messages
         if isinstance(error, PausedError):
             return
         if error is None:
@@ -184,7 +186,7 @@ class Turn:
             self._rounds.spend(outcome.feedback, self.meta)
             said = outcome.feedback or outcome.payload.prompt
         self.user_message = outcome.payload.prompt
-        self.emit("prompt_sent", {"UserMessage": self.user_message})
+        self.emit("prompt_sent", {"UserMessage": self.user_message, "Messages": [*self.messages]})
         return self.user_message
 
     async def llm(self, request: LLMRequest, complete: Callable[[LLMRequest], Awaitable[Any]]) -> LLMResponse:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+TYPE_CHECKING = False  # type checkers know better; at run time it spares hooks the import of typing
+if TYPE_CHECKING:
+    TYPE_CHECKING = False  # type checkers know better; at run time it spares hooks the import of typing
+if TYPE_CHECKING:
+    from typing import Final
 
 VERSION: Final = 1
 
@@ -11,6 +15,7 @@ HELLO: Final = "hook.hello"
 EVENT: Final = "hook.event"
 RUNTIME_EVENT: Final = "hook.runtime_event"
 CANCEL: Final = "hook.cancel"
+PING: Final = "hook.ping"
 LOG: Final = "host.log"
 PROGRESS: Final = "host.progress"
 

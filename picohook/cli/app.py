@@ -11,6 +11,7 @@ from ..errors import ConfigError, PicohookError
 from . import output
 from .asking import call
 from .configs import check, schema
+from .control import app as control
 from .listing import list_hooks
 from .scripts import run as run_script
 from .source import Verbose, log_to_stderr
@@ -52,6 +53,7 @@ app.command()(call)
 app.command("run")(run_script)
 app.command()(schema)
 app.command()(trust)
+app.add_typer(control, name="control")
 
 
 def run() -> None:

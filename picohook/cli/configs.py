@@ -2,9 +2,9 @@
 
 import json
 import os
-import shlex
 from dataclasses import asdict
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,13 +14,15 @@ from .. import config as configs
 from ..config import Config, trust
 from ..config.problems import dotted
 from ..errors import ConfigError, HookCrashedError, Problem, TrustError
-from ..hooks.process import ProcessHook
+from ..hooks import make_hook
 from ..process.plan import plan
 from ..roster import in_order
-from ..spec import HookSpec
+from ..spec import HookSpec, python_file
 from . import output
 from .source import Json, Positional, locate
 
+_TABLES: dict[str, tuple[str, ...]] = {"native": ("hooks",), "picoclaw": ("hooks", "processes"), "jcli": ()}
+"""Where a dialect has its hooks."""
 _SCRIPTS = (".py", ".sh", ".js", ".mjs", ".rb", ".pl")
 
 
@@ -58,7 +60,7 @@ class _Report:
         if not config.hooks:
             self.warnings.append("it has no hooks" if config.enabled else "hooks.enabled is false: no hook will run")
         try:
-            in_order(map(ProcessHook, config.hooks))
+            in_order(map(make_hook, config.hooks))
         except ConfigError as error:
             self.problems += error.problems
         for spec in config.hooks:
@@ -69,17 +71,16 @@ class _Report:
             self.warnings += [f"{problem.message}: picohook trust" for problem in error.problems]
 
     def _resolve(self, config: Config, spec: HookSpec) -> None:
-        table = ("hooks", spec.name) if config.dialect == "native" else ("hooks", "processes", spec.name)
+        where = dotted((*_TABLES[config.dialect], spec.name))
         program = None
         try:
-            planned = plan(spec, os.environ)
-            program = planned.argv[0]
-            missing = _missing_script(spec, planned.cwd)
+            program = _program(spec)
+            missing = _missing_script(spec)
             if missing:
-                self.warnings.append(f"{dotted(table)}: there is no {missing}")
+                self.warnings.append(f"{where}: there is no {missing}")
         except HookCrashedError as error:
-            self.problems.append(Problem(self.path, dotted(table), str(error)))
-        self.hooks.append({"name": spec.name, "command": spec.command, "program": program, "dir": spec.dir})
+            self.problems.append(Problem(self.path, where, str(error)))
+        self.hooks.append({"name": spec.name, "runs": spec.runs, "program": program, "dir": spec.dir})
 
     def show(self, *, as_json: bool) -> None:
         """Print it."""
@@ -96,8 +97,8 @@ class _Report:
             )
             return
         if self.hooks:
-            rows = ((hook["name"], hook["program"] or "-", shlex.join(hook["command"])) for hook in self.hooks)
-            output.table(("hook", "program", "command"), rows)
+            rows = ((hook["name"], hook["program"] or "-", hook["runs"]) for hook in self.hooks)
+            output.table(("hook", "program", "runs"), rows)
         for warning in self.warnings:
             output.warn(f"{self.path}: {warning}")
         for problem in self.problems:
@@ -106,10 +107,23 @@ class _Report:
             output.line(f"{self.path}: ok", style="bold green")
 
 
-def _missing_script(spec: HookSpec, directory: str | None) -> str | None:
+def _program(spec: HookSpec) -> str | None:
+    """The file that a hook comes to; None for one that asks a model. Raises `HookCrashedError`."""
+    if spec.prompt is not None:
+        return None
+    if spec.python is None:
+        return plan(spec, os.environ).argv[0]
+    module = spec.python.partition(":")[0]
+    file = python_file(spec)
+    if file is None and find_spec(module.partition(".")[0]) is None:
+        raise HookCrashedError(f"there is no module {module}, neither in {spec.dir} nor installed", hook=spec.name)
+    return module if file is None else str(file)
+
+
+def _missing_script(spec: HookSpec) -> str | None:
     """The script that an interpreter is told to run, where there is none: it would start, and end at once."""
     script = spec.command[1] if len(spec.command) > 1 else ""
-    path = os.path.join(directory or "", script)
+    path = os.path.join(spec.dir or "", script)
     return path if script.endswith(_SCRIPTS) and not script.startswith("-") and not os.path.exists(path) else None
 
 

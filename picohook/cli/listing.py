@@ -1,20 +1,19 @@
 """`picohook list`: who is asked where, in which order, and with which settings."""
 
 import os
-import shlex
 from typing import Any
 
 from .. import wire
 from ..chain import Seat
 from ..config import Config
+from ..hooks import make_hook
 from ..hooks.base import Hook
-from ..hooks.process import ProcessHook
 from ..roster import in_order, layer, observers, seats
-from ..spec import HookSpec
+from ..spec import KINDS_OF_HOOK, HookSpec
 from . import output
 from .source import Json, Named, configured
 
-_IN_COLUMNS = {"name", "command", "stages", "observe", "priority", "timeout", "approval_timeout", "timeouts"}
+_IN_COLUMNS = {"name", *KINDS_OF_HOOK, "stages", "observe", "priority", "timeout", "approval_timeout", "timeouts"}
 _NOT_FOR_A_TABLE = {"on_failure", "dir", "env", "inherit_env", "enabled"}
 
 
@@ -24,7 +23,7 @@ def list_hooks(config: Named = None, as_json: Json = False) -> None:
     Starts nothing. Also says who is told of events.
     """
     settings = configured(config)
-    ordered = in_order(map(ProcessHook, settings.hooks))
+    ordered = in_order(map(make_hook, settings.hooks))
     asked = {stage: places for stage, places in seats(ordered, settings.timeouts).items() if places}
     if as_json:
         output.data(_document(settings, ordered, asked))
@@ -34,7 +33,7 @@ def list_hooks(config: Named = None, as_json: Json = False) -> None:
         output.line()
         output.line(stage, style="bold cyan")
         output.table(
-            ("  hook", "priority", "timeout", "on failure", "settings", "command"),
+            ("  hook", "priority", "timeout", "on failure", "settings", "runs"),
             (_row(seat, approves=stage == "approve_tool") for seat in places),
         )
     watching = [hook for hook in ordered if hook.spec.observe]
@@ -42,8 +41,8 @@ def list_hooks(config: Named = None, as_json: Json = False) -> None:
         output.line()
         output.line("events", style="bold cyan")
         output.table(
-            ("  hook", "kinds", "command"),
-            ((f"  {hook.name}", _kinds(hook.spec), shlex.join(hook.spec.command)) for hook in watching),
+            ("  hook", "kinds", "runs"),
+            ((f"  {hook.name}", _kinds(hook.spec), hook.spec.runs) for hook in watching),
         )
 
 
@@ -55,7 +54,7 @@ def _row(seat: Seat, *, approves: bool) -> tuple[str, ...]:
         f"{seat.timeout:g} s",
         "deny" if approves else spec.on_failure.value,
         _further(spec),
-        shlex.join(spec.command),
+        spec.runs,
     )
 
 

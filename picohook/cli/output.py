@@ -73,12 +73,15 @@ def _show(what: Any) -> None:
 
 
 def _write(text: str) -> None:
+    stream = sys.__stdout__  # sys.stdout is elsewhere while hooks run
+    if stream is None:
+        return
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        stream.write(text)
+        stream.flush()
     except OSError as failure:
         # What is still buffered goes nowhere, instead of failing once more when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         if isinstance(failure, BrokenPipeError):
             raise  # typer ends quietly on this one
         raise PicohookError(f"standard output cannot be written: {failure.strerror}") from None
@@ -90,9 +93,8 @@ def _console() -> Console:
 
     terminal = sys.stdout.isatty()
     colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in {"dumb", "unknown"}
-    # Told explicitly, because rich by itself would colour a pipe under FORCE_COLOR, and write bold under NO_COLOR.
+    # Told, because rich by itself would colour a pipe under FORCE_COLOR, and write bold under NO_COLOR.
     return Console(
-        force_terminal=terminal,
         color_system="auto" if colour else None,
         width=None if terminal else 1_000_000,
         markup=False,

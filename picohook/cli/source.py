@@ -1,6 +1,7 @@
 """What commands have in common: which configuration, and a host that runs its hooks until the work is done."""
 
 import asyncio
+import contextlib
 import functools
 import logging
 import signal
@@ -84,7 +85,8 @@ def configured(named: Path | None) -> Config:
 
 def with_hooks(config: Config, work: Callable[[Host], Awaitable[T]]) -> T:
     """What `work` returns, with the hooks running. A signal that ends this program stops them first."""
-    return anyio.run(_serve, config, work)
+    with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
+        return anyio.run(_serve, config, work)
 
 
 async def _serve(config: Config, work: Callable[[Host], Awaitable[T]]) -> T:

@@ -1,6 +1,5 @@
 """`picohook trust`: consent to what a configuration that is found in a directory would run."""
 
-import shlex
 from typing import Annotated
 
 import typer
@@ -31,7 +30,7 @@ def trust(
     files = trusted.covered(settings)
     if not as_json:
         output.line("These hooks may run when picohook is used in this directory:")
-        output.table(("  hook", "command"), ((f"  {one.name}", shlex.join(one.command)) for one in settings.hooks))
+        output.table(("  hook", "runs"), ((f"  {one.name}", one.runs) for one in settings.hooks))
         output.line("as long as these files stay as they are:")
         for file in files:
             output.line(f"  {file}")
@@ -39,7 +38,7 @@ def trust(
     if path.name not in NAMES:
         output.warn(f"only {', '.join(NAMES)} are looked for: name this one with --config, which needs no trust")
     if as_json:
-        hooks = [{"name": one.name, "command": one.command} for one in settings.hooks]
+        hooks = [{"name": one.name, "runs": one.runs} for one in settings.hooks]
         output.data({"config": str(settings.path), "trusted": True, "hooks": hooks, "files": files})
     else:
         output.line(f"{settings.path} is trusted", style="bold green")

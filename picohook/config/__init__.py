@@ -1,7 +1,7 @@
 """Configuration: which hooks there are, and whether they may run.
 
-The native format in TOML, YAML or JSON, and PicoClaw's own JSON as it is. Whatever is wrong with a file is said at
-once, in one `ConfigError`. A file that was only found, not named, runs nothing before it is trusted: see `trust`.
+The native format in TOML, YAML or JSON, and PicoClaw's JSON and j-cli's YAML as they are. Whatever is wrong with a file is
+said at once, in one `ConfigError`. A file that was only found, not named, runs nothing before it is trusted: see `trust`.
 """
 
 from __future__ import annotations

@@ -58,10 +58,12 @@ def check_given(
     *,
     stages: str = "stages",
     known: tuple[str, ...] = STAGES,
+    kinds: tuple[str, ...] = ("command",),
 ) -> None:
     """A hook has something to run, and something to run it for."""
-    if table.get("command") in _NOTHING:
-        problems.add(at, "has no command", 'such as command = ["python3", "hook.py"]')
+    if table.get("command") in _NOTHING and all(table.get(kind) is None for kind in kinds[1:]):
+        lacks = "no command" if kinds == ("command",) else f"none of {', '.join(kinds)}"
+        problems.add(at, f"has {lacks}", 'such as command = ["python3", "hook.py"]')
     if table.get("observe") in _NOTHING and table.get(stages) in _NOTHING:
         problems.add(at, f"is never asked and never told: it has neither {stages} nor observe", meant(None, known))
 

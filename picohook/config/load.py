@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ..spec import HookSpec, Timeouts
 
 NAMES = ("picohook.toml", "picohook.yaml", "picohook.json")
+DIRECTORIES = (".picohook", ".jcli")
+"""What a project may keep its configuration in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Config:
 
     path: Path
     """The file, absolute, in its real directory."""
-    dialect: Literal["native", "picoclaw"]
+    dialect: Literal["native", "picoclaw", "jcli"]
     hooks: tuple[HookSpec, ...]
     """The enabled ones, in the order of the file, with `defaults` folded in and an absolute `dir`."""
     timeouts: Timeouts
@@ -36,6 +38,12 @@ class Config:
     enabled: bool = True
     """False where PicoClaw's `hooks.enabled` is: then there are no hooks."""
     warnings: tuple[str, ...] = ()
+
+    @property
+    def project(self) -> Path:
+        """The directory whose configuration this is."""
+        here = self.path.parent
+        return here.parent if here.name in DIRECTORIES else here
 
 
 def find(directory: str | os.PathLike[str]) -> Path | None:
@@ -52,7 +60,7 @@ def load(path: str | os.PathLike[str], *, found: bool = False) -> Config:
 
     `found` says that nobody named the file: then less is allowed in it, and its hooks need `require_trust` first.
     """
-    from . import files, native, picoclaw, syntax  # noqa: PLC0415 - pydantic; importing this package costs nothing
+    from . import files, jcli, native, picoclaw, syntax  # noqa: PLC0415 - pydantic; importing this package costs nothing
 
     problems = Problems(str(path))
     file = Path(path)
@@ -68,15 +76,17 @@ def load(path: str | os.PathLike[str], *, found: bool = False) -> Config:
             problems.add(key, "is given twice")
     # The directory's real path, and the file's own name in it: a link to a shared file still means the hooks beside it.
     directory = Path(os.path.realpath(file.parent))
-    contents = (
-        picoclaw.read(document, problems, found=found)
-        if is_picoclaw
-        else native.read(document, problems, directory, found=found)
-    )
+    dialect: Literal["native", "picoclaw", "jcli"]
+    if is_picoclaw:
+        dialect, contents = "picoclaw", picoclaw.read(document, problems, found=found)
+    elif jcli.is_meant(document):
+        dialect, contents = "jcli", jcli.read(document, problems, found=found)
+    else:
+        dialect, contents = "native", native.read(document, problems, directory, found=found)
     problems.check()
     return Config(
         path=directory / file.name,
-        dialect="picoclaw" if is_picoclaw else "native",
+        dialect=dialect,
         hooks=contents.hooks,
         timeouts=contents.timeouts,
         digest=hashlib.sha256(data).hexdigest(),

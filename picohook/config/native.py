@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, Field
 
-from ..spec import HookSpec, OnFailure, RespondRule, RestartPolicy, Seconds, Settings, Timeouts
+from ..spec import KINDS_OF_HOOK, HookSpec, OnFailure, RespondRule, RestartPolicy, Seconds, Settings, Timeouts
 from .hooks import KINDS, NOT_KEYS, STAGES, Contents, check_dir, check_env, check_given, check_name, check_observe
 from .problems import quoted
 from .validate import validate
@@ -93,7 +93,7 @@ def read(document: dict[str, Any], problems: Problems, directory: Path, *, found
 
 def _placed(hook: HookSpec, directory: Path) -> HookSpec:
     command = hook.command
-    if "/" in command[0]:
+    if command and "/" in command[0]:
         command = (str(directory / command[0]), *command[1:])
     return hook.model_copy(update={"command": command, "dir": str(directory / (hook.dir or ""))})
 
@@ -109,7 +109,7 @@ def _check(document: Mapping[str, Any], problems: Problems, *, found: bool) -> N
         for key in NOT_KEYS & table.keys():
             problems.add((*at, key), "is not for a file to say: a hook is named by its key", "leave it out")
         if table.keys() <= HookSpec.model_fields.keys():  # else a misspelt one may be what is missing
-            check_given(table, problems, at)
+            check_given(table, problems, at, kinds=KINDS_OF_HOOK)
         check_observe(table.get("observe"), problems, (*at, "observe"))
         check_env(table.get("env"), problems, (*at, "env"), found=found)
         check_dir(table.get("dir"), problems, (*at, "dir"))
@@ -133,7 +133,7 @@ def schema() -> dict[str, Any]:
         del hook["properties"][key]
     hook["properties"]["observe"]["items"] = {"enum": sorted(KINDS)}
     hook["properties"]["command"]["minItems"] = 1
-    hook["required"] = ["command"]
+    hook["oneOf"] = [{"required": [kind]} for kind in KINDS_OF_HOOK]
     hook["anyOf"] = [{"required": [key], "properties": {key: {"minItems": 1}}} for key in ("stages", "observe")]
     made["required"] = ["hooks"]
     return made

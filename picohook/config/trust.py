@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, Problem, TrustError
+from ..spec import python_file
 from ..text import escape
 from . import files
 from .problems import Problems
@@ -105,20 +107,38 @@ def _digests(config: Config) -> Digests:
     return digests
 
 
-def _script_digests(config: Config, spec: HookSpec) -> Digests:
-    project = config.path.parent
-    digests = {}
+def scripts(config: Config, spec: HookSpec) -> tuple[str, ...]:
+    """The project files that a hook's command names."""
+    found = []
     for name in _arguments(spec):
         real = os.path.realpath(name)
-        inside = any(Path(path).is_relative_to(project) for path in (os.path.normpath(name), real))
+        inside = any(Path(path).is_relative_to(config.project) for path in (os.path.normpath(name), real))
         if inside and os.path.isfile(real):
-            digests[name] = _digest_file(real)
-    return digests
+            found.append(name)
+    return tuple(found)
+
+
+def _script_digests(config: Config, spec: HookSpec) -> Digests:
+    return {name: _digest_file(os.path.realpath(name)) for name in scripts(config, spec)}
 
 
 def _arguments(spec: HookSpec) -> list[str]:
-    """Each element of the command as the path that it would be."""
-    return [str(Path(spec.dir or "") / argument) for argument in spec.command]
+    """Each element of the command, or word of the shell's, as the path that it would be; or the file of a function."""
+    words = list(spec.command)
+    if spec.run is not None:
+        words = _words(spec.run)
+    elif (file := python_file(spec)) is not None:
+        words = [str(file)]
+    return [str(Path(spec.dir or "") / word) for word in words]
+
+
+def _words(shell: str) -> list[str]:
+    lexer = shlex.shlex(shell, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        return list(lexer)
+    except ValueError:  # a quote that is not closed: the shell will say so
+        return shell.split()
 
 
 def _digest(data: bytes) -> str:

@@ -62,16 +62,28 @@ class Question(Generic[P]):
 
 
 @dataclass(frozen=True, slots=True)
+class StateChange:
+    """What became of a hook."""
+
+    hook: str
+    state: str
+    pid: int | None = None
+
+
+@dataclass(slots=True)
 class Site:
     """What a hook gets of the host it is mounted on."""
 
     reactor: Reactor
     log: Log
     timeouts: Timeouts
+    """The host's defaults. A reload may replace them."""
     verify: Callable[[HookSpec], None] | None = None
     """Called before every start of a process; raises when it must not run (any more)."""
     complete: Complete | None = None
     """Asks a model."""
+    notice: Callable[[StateChange], None] | None = None
+    """Told of what becomes of the hook."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +112,8 @@ class Hook:
 
     in_process = True
     """In-process hooks are asked before those that are processes."""
+    patient = False
+    """Whether it may have to wait for a person: then its own timeout bounds it, and not the chain's budget."""
 
     def __init__(self, spec: HookSpec) -> None:
         self.spec = spec

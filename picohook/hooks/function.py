@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..events import Event
-    from .base import Question
+    from .base import Question, Site
 
 _DECISIONS = get_args(Decision)
+THREADS = 16
+"""Plain functions of one hook that run at once. Its own: one that hangs takes no thread from anybody else."""
 
 
 class FunctionHook(MailboxHook):
@@ -45,10 +47,14 @@ class FunctionHook(MailboxHook):
             settings.setdefault("observe", ("*",))
         super().__init__(HookSpec.model_validate({"name": name, "stages": tuple(self._handlers), **settings}))
 
+    def open(self, site: Site) -> None:
+        super().open(site)
+        self._threads = anyio.CapacityLimiter(THREADS)
+
     async def handle(self, question: Question[Any]) -> Decision:
         stage = question.stage
         with anyio.CancelScope(deadline=question.deadline) as scope:
-            said = await call(self._handlers[stage.name], question.payload)
+            said = await self._call(self._handlers[stage.name], question.payload)
         if scope.cancelled_caught or (stage.approves and self._site.reactor.now() > question.deadline):
             raise HookTimeoutError("no answer in time", hook=self.name)
         if isinstance(said, _DECISIONS):
@@ -60,21 +66,20 @@ class FunctionHook(MailboxHook):
             return APPROVE if said else Deny()
         return read_decision(stage, said)
 
-    def notify(self, event: Event) -> None:
-        if self._on_event is not None:
-            super().notify(event)
-
     async def take(self, event: Event) -> None:
         if self._on_event is not None:
-            await call(self._on_event, event)
+            await self._call(self._on_event, event)
+
+    async def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return await call(function, *arguments, threads=self._threads)
 
 
-async def call(function: Callable[..., Any], *arguments: Any) -> Any:
+async def call(function: Callable[..., Any], *arguments: Any, threads: anyio.CapacityLimiter | None = None) -> Any:
     """What a callable returns: an async one, or one that is not, in a thread, where it blocks nobody."""
     try:
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
             return await function(*arguments)
-        said = await anyio.to_thread.run_sync(function, *arguments, abandon_on_cancel=True)
+        said = await anyio.to_thread.run_sync(function, *arguments, abandon_on_cancel=True, limiter=threads)
         return await said if inspect.isawaitable(said) else said
     except SystemExit as error:
         raise RuntimeError(f"it called exit({error.code!r})") from None

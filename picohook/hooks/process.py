@@ -9,7 +9,7 @@ from ..decisions import CONTINUE
 from ..errors import HookRefusedError
 from ..process.supervisor import HookState, Supervisor
 from ..replies import read_decision
-from .base import Hook, HookStatus
+from .base import Hook, HookStatus, StateChange
 
 if TYPE_CHECKING:
     from ..decisions import Decision
@@ -30,9 +30,14 @@ class ProcessHook(Hook):
             self.spec,
             site.reactor,
             log=site.log,
-            hello_timeout=self.spec.hello_timeout or site.timeouts.hello,
+            hello_timeout=lambda: self.spec.hello_timeout or site.timeouts.hello,
             verify=site.verify,
+            on_state=self._on_state,
         )
+
+    def _on_state(self, state: HookState) -> None:
+        if self._site.notice is not None:
+            self._site.notice(StateChange(self.name, state.value, self._supervisor.pid))
 
     async def run(self) -> None:
         await self._supervisor.run()

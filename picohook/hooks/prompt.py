@@ -10,11 +10,13 @@ import anyio
 from ..errors import HookError, HookReplyError, HookTimeoutError
 from ..text import show
 from . import jcli
-from .function import call
+from .function import THREADS, call
 from .oneshot import OneShotHook
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from .base import Site
 
 VARIABLES = (
     "event",
@@ -84,12 +86,17 @@ def extract(text: str) -> dict[str, Any]:
     """The result in a model's answer: from its first `{` to its last `}`. Raises `ValueError`."""
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start:
-        raise ValueError(f"there is no JSON object in the model's answer: {show(text.encode('utf-8', 'replace'), 80)}")
+        said = show(text.encode("utf-8", "replace"), 80) or "it is empty"
+        raise ValueError(f"there is no JSON object in the model's answer: {said}")
     return jcli.read_result(text[start : end + 1].encode())
 
 
 class PromptHook(OneShotHook):
     """Its prompt, with what is asked about filled in, goes to the host's `complete`; what comes back is the result."""
+
+    def open(self, site: Site) -> None:
+        super().open(site)
+        self._threads = anyio.CapacityLimiter(THREADS)
 
     async def answer(self, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
         complete = self._site.complete
@@ -97,7 +104,7 @@ class PromptHook(OneShotHook):
             raise HookError("there is no model to ask: give the host one, Host(..., complete=...)", hook=self.name)
         prompt = render(self.spec.prompt or "", context) + instruction(context["event"])
         with anyio.CancelScope(deadline=deadline) as scope:
-            said = await call(complete, prompt, self.spec.model)
+            said = await call(complete, prompt, self.spec.model, threads=self._threads)
         if scope.cancelled_caught:
             raise HookTimeoutError("no answer in time", hook=self.name)
         if not isinstance(said, str):

@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import importlib.util
 import inspect
+import os
 import sys
 from dataclasses import replace
-from pathlib import Path
+from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from .. import policy
 from ..errors import HookCrashedError, HookError, HookTimeoutError
+from ..spec import python_file
 from .function import FunctionHook, call
 from .mailbox import MailboxHook
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    from pathlib import Path
+    from types import CodeType, ModuleType
 
     from ..decisions import Decision
     from ..spec import HookSpec
     from .base import HookStatus, Question, Site
 
-
 _SLOW = "its import has not come to an end"
-
-
-def source_file(spec: HookSpec) -> Path | None:
-    """The file of its own directory that `python` names; None for an installed module."""
-    if spec.python is None or spec.dir is None:
-        return None
-    path = Path(spec.dir, *spec.python.partition(":")[0].split("."))
-    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
 
 
 class PythonHook(FunctionHook):
@@ -55,8 +48,19 @@ class PythonHook(FunctionHook):
     def open(self, site: Site) -> None:
         super().open(site)
         self._loaded = anyio.Event()
+        self._importing = anyio.CancelScope()
 
     async def run(self) -> None:
+        with self._importing:
+            await self._find()
+        self._loaded.set()
+        await super().run()
+
+    def stop(self) -> None:
+        super().stop()
+        self._importing.cancel()
+
+    async def _find(self) -> None:
         try:
             target = await call(self._load)
             self._handlers = {stage: _handler(target, stage) for stage in self.spec.stages}
@@ -65,8 +69,6 @@ class PythonHook(FunctionHook):
             why = f"{type(error).__name__}: {policy.describe(error)}"
             self._error = HookCrashedError(f"{self.spec.python} cannot be used: {why}", hook=self.name)
             self._site.log.error("cannot be used", why=why)
-        self._loaded.set()
-        await super().run()
 
     async def started(self) -> None:
         with anyio.move_on_after(self.spec.hello_timeout or self._site.timeouts.hello):
@@ -82,7 +84,7 @@ class PythonHook(FunctionHook):
         if not self._loaded.is_set():
             raise HookTimeoutError(_SLOW, hook=self.name)
         if self._error is not None:
-            raise self._error
+            raise self._error.with_traceback(None)
         return await super().handle(question)
 
     def status(self) -> HookStatus:
@@ -94,22 +96,31 @@ class PythonHook(FunctionHook):
         if self._site.verify is not None:
             self._site.verify(self.spec)
         name, _, path = self.spec.python.partition(":")
-        file = source_file(self.spec)
+        file = python_file(self.spec)
         found: Any = importlib.import_module(name) if file is None else _import_file(file)
         for step in path.split("."):
             found = getattr(found, step)
         return found() if inspect.isclass(found) else found
 
 
+class _Loader(SourceFileLoader):
+    """Never from a cache: what runs is the source, which is what was trusted."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
+        return code
+
+
 def _import_file(file: Path) -> ModuleType:
-    name = f"picohook_hook_{hashlib.sha256(str(file).encode()).hexdigest()[:16]}"
+    name = f"picohook_hook_{hashlib.sha256(os.fsencode(file)).hexdigest()[:16]}"
     package = [str(file.parent)] if file.name == "__init__.py" else None
-    found = importlib.util.spec_from_file_location(name, file, submodule_search_locations=package)
+    loader = _Loader(name, str(file))
+    found = importlib.util.spec_from_file_location(name, file, loader=loader, submodule_search_locations=package)
     assert found is not None
-    assert found.loader is not None
     module = importlib.util.module_from_spec(found)
     sys.modules[name] = module  # dataclasses and pickle look their module up
-    found.loader.exec_module(module)
+    loader.exec_module(module)
     return module
 
 

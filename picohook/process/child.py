@@ -88,9 +88,14 @@ class Child:
             if isinstance(error, OSError) and error.errno in TRANSIENT:
                 raise SpawnDelayedError(str(error)) from None
             raise HookCrashedError(f"cannot be started: {_why(error)}", hook=name) from None
-        self._abandoned = weakref.finalize(self, _kill_abandoned, self._process, os.getpid())
         reactor.on_readable(self._stderr, self._stderr_readable)
-        reactor.on_readable(self._exit_fd, self._exit_seen)
+
+        def exit_seen() -> None:
+            self._exit_seen()
+
+        # Only the event loop holds this function: if it is gone before the process is, the loop was closed over it.
+        self._abandoned = weakref.finalize(exit_seen, _kill_abandoned, self._process, os.getpid())
+        reactor.on_readable(self._exit_fd, exit_seen)
 
     @property
     def pid(self) -> int:

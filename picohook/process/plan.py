@@ -13,7 +13,7 @@ from ..errors import HookCrashedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..spec import HookSpec
+    from ..spec import Contain, HookSpec, Limits, Sandbox
 
 PASSED_ON = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TERM", "TMPDIR", "SHELL", "TZ", "XDG_RUNTIME_DIR"}
@@ -30,6 +30,9 @@ class Plan:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str | None
+    contain: Contain = "best"
+    limits: Limits | None = None
+    sandbox: Sandbox | None = None
 
 
 def plan(spec: HookSpec, environ: Mapping[str, str]) -> Plan:

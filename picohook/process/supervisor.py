@@ -78,8 +78,9 @@ class Supervisor:
         reactor: Reactor,
         *,
         log: Log,
-        hello_timeout: float,
+        hello_timeout: Callable[[], float],
         verify: Callable[[HookSpec], None] | None = None,
+        on_state: Callable[[HookState], None] | None = None,
     ) -> None:
         self.spec = spec
         self.state = HookState.STARTING
@@ -93,6 +94,7 @@ class Supervisor:
         self._log = log
         self._hello_timeout = hello_timeout
         self._verify = verify
+        self._on_state = on_state
         self._life: _Life | None = None
         self._child: Child | None = None
         self._recent: deque[float] = deque()
@@ -130,6 +132,8 @@ class Supervisor:
         self._failures = 0
         self._permanent = False
         self._wake.set()
+        if self.state is HookState.FAILED and not self._stopping:
+            self._enter(HookState.BACKOFF)  # from this moment on, a call waits for it
 
     def restart(self) -> None:
         """End the process that runs; the next one follows. Calls in flight fail."""
@@ -141,6 +145,8 @@ class Supervisor:
     def stop(self) -> None:
         """Ask the run to end: no further start, and the process goes down the ladder."""
         self._stopping = True
+        if self._life is not None:
+            self._life.greeting.cancel()
         self._wake.set()
 
     async def run(self) -> None:
@@ -213,12 +219,12 @@ class Supervisor:
         try:
             with life.greeting:
                 try:
-                    await channel.hello(self.spec.modes, self._reactor.now() + self._hello_timeout)
+                    await channel.hello(self.spec.modes, self._reactor.now() + self._hello_timeout())
                     self.channel = channel
                 except HookError as error:
                     life.error = error
                     life.over = True
-            if not life.over:
+            if not (life.over or self._stopping):
                 self._enter(HookState.READY)
                 self._log.info("ready", pid=child.pid)
             while not life.over and not self._stopping:
@@ -305,6 +311,8 @@ class Supervisor:
             self.first_attempt.set()
         for waiter in self._waiting:
             waiter.settle(None)
+        if self._on_state is not None:
+            self._on_state(state)
 
 
 def _last_lines(tail: str, limit: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
 
 class LineBuffer:
@@ -22,27 +22,31 @@ class LineBuffer:
         self.overflowed = False
         self._tail = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
+    def feed(self, data: bytes) -> Sequence[bytes]:
         """The lines that these bytes complete, without their ends."""
-        start = 0
-        while not self.overflowed:
-            end = data.find(b"\n", start)
-            length = len(self._tail) + (end if end >= 0 else len(data)) - start
-            if length > self.limit:
-                self.overflowed = True
-                self._tail = bytearray()
-            elif end < 0:
-                self._tail += memoryview(data)[start:] if start else data
-                return
-            elif self._tail:
-                self._tail += memoryview(data)[start:end]
-                line, self._tail = bytes(self._tail), bytearray()
-                start = end + 1
-                yield line
-            else:
-                line = data[start:end]
-                start = end + 1
-                yield line
+        if self.overflowed:
+            return ()
+        lines = data.split(b"\n")
+        if self._tail:
+            self._tail += lines[0]
+            if len(lines) == 1:
+                self._check(len(self._tail))
+                return ()
+            lines[0] = bytes(self._tail)
+            self._tail = bytearray()
+        rest = lines.pop()
+        for place, line in enumerate(lines):
+            if not self._check(len(line)):
+                return lines[:place]
+        if rest and self._check(len(rest)):
+            self._tail = bytearray(rest)
+        return lines
+
+    def _check(self, length: int) -> bool:
+        if length > self.limit:
+            self.overflowed = True
+            self._tail = bytearray()
+        return not self.overflowed
 
     @property
     def pending(self) -> int:

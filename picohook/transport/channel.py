@@ -22,7 +22,7 @@ from ..text import cut
 from .pipe import LinePipe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from ..log import Log
     from .reactor import Reactor, Waiter
@@ -171,21 +171,28 @@ class Channel:
         if type(offered) is int and offered > 0 and (self._slots is None or offered < self._slots.free):
             self._slots = Slots(self._reactor, offered)
 
-    async def call(self, method: str, params: bytes, deadline: float, *, limit: float, strict: bool = False) -> Any:
+    def call(
+        self, method: str, params: bytes, deadline: float, *, limit: float, strict: bool = False
+    ) -> Coroutine[Any, Any, Any]:
         """Ask, and give the result; or raise the `HookError` that says why there is none.
 
         `deadline` and `limit` are on the reactor's clock: the hook may move the one by showing progress, and never past the
         other. `strict` takes no sloppy answer.
         """
+        if self._slots is None:
+            return self._call(method, params, deadline, limit, strict=strict)
+        return self._call_in_turn(self._slots, method, params, deadline, limit, strict=strict)
+
+    async def _call_in_turn(
+        self, slots: Slots, method: str, params: bytes, deadline: float, limit: float, *, strict: bool
+    ) -> Any:
         if self._error is not None:
             raise self._error.with_traceback(None)
-        if self._slots is None:
-            return await self._call(method, params, deadline, limit, strict=strict)
-        await self._slots.take(deadline, self.name)
+        await slots.take(deadline, self.name)
         try:
             return await self._call(method, params, deadline, limit, strict=strict)
         finally:
-            self._slots.give_back()
+            slots.give_back()
 
     async def _call(self, method: str, params: bytes, deadline: float, limit: float, *, strict: bool) -> Any:
         if self._error is not None:

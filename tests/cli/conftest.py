@@ -3,14 +3,19 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30
@@ -78,10 +83,19 @@ class Project:
             file.write(f"[hooks.{name}]\n{lines}\n")
         self.config.chmod(0o644)
 
-    def start(self, *arguments: str, env: dict[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
-        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    @contextmanager
+    def start(
+        self, *arguments: str, env: dict[str, str] | None = None, **options: Any
+    ) -> Iterator[subprocess.Popen[str]]:
+        """The program while it runs. A test that fails leaves none behind, and waits for none."""
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        options = {**pipes, "preexec_fn": restore_signals, **options}
         command = [sys.executable, "-m", "picohook", *arguments]
-        return subprocess.Popen(command, cwd=self.path, env=self.env | (env or {}), text=True, **options)
+        with subprocess.Popen(command, cwd=self.path, env=self.env | (env or {}), text=True, **options) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def __call__(self, *arguments: str, stdin: str | None = None, env: dict[str, str] | None = None) -> Result:
         with self.start(*arguments, env=env, stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE) as process:
@@ -109,6 +123,21 @@ class Project:
         path = self.path / name
         os.mkfifo(path)
         return path
+
+
+def restore_signals() -> None:
+    """Undo what a shell does to what it runs in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@contextmanager
+def reading(fifo: Path) -> Iterator[TextIO]:
+    """A named pipe, opened without waiting for whoever is to write to it."""
+    descriptor = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(descriptor, True)
+    with open(descriptor) as file:
+        yield file
 
 
 @pytest.fixture

@@ -182,6 +182,16 @@ def test_the_log_of_the_host_is_shown_when_it_is_asked_for(project):
     assert json.loads(verbose.out)["action"] == "continue"
 
 
+def test_what_a_hook_in_this_process_prints_is_no_data(project):
+    (project.path / "beside.py").write_text("def decide(payload):\n    print('from the hook')\n")
+    project.table("function", python="beside:decide", stages=["before_tool"])
+
+    done = call(project, "before_tool", "--params", CALL, "--json")
+
+    assert done.json["trail"][0]["action"] == "continue"
+    assert done.err == "from the hook\n"
+
+
 def test_what_the_host_warns_of_is_on_stderr(project):
     project.hook("noisy", "print('no JSON', flush=True)")
 

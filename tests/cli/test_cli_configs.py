@@ -23,7 +23,7 @@ def test_check_shows_the_program_of_each_hook_and_starts_nothing(project):
 
     assert (done.code, done.err) == (0, "")
     assert [line.split() for line in done.out.splitlines()] == [
-        ["hook", "program", "command"],
+        ["hook", "program", "runs"],
         ["gate", sys.executable, sys.executable, "gate.py"],
         ["other", shutil.which("sh"), "sh", "-c", "'exit", "1'"],
         [f"{project.config}:", "ok"],
@@ -44,7 +44,7 @@ def test_check_tells_a_program_the_same(project):
         "hooks": [
             {
                 "name": "gate",
-                "command": [sys.executable, "gate.py"],
+                "runs": f"{sys.executable} gate.py",
                 "program": sys.executable,
                 "dir": str(project.path),
             }
@@ -77,6 +77,27 @@ def test_check_names_every_hook_that_cannot_be_run(project):
     assert ": ok" not in people.out
     assert programs.json["ok"] is False
     assert [hook["name"] for hook in programs.json["hooks"] if hook["program"]] == ["good", "circle"]
+    assert not started(project)
+
+
+def test_check_finds_what_hooks_that_are_no_processes_run(project):
+    (project.path / "beside.py").write_text(MARKER)
+    project.table("shell", run="exit 1", stages=["before_tool"])
+    project.table("function", python="beside:function", stages=["before_tool"])
+    project.table("installed", python="json.tool:main", stages=["before_tool"])
+    project.table("missing", python="no_such_module:main", stages=["before_tool"])
+    project.table("model", prompt="Is {{tool_name}} harmless?", stages=["before_tool"])
+
+    done = project("check", "picohook.toml", "--json")
+
+    assert {hook["name"]: (hook["runs"], hook["program"]) for hook in done.json["hooks"]} == {
+        "shell": ("exit 1", shutil.which("sh")),
+        "function": ("beside:function", str(project.path / "beside.py")),
+        "installed": ("json.tool:main", "json.tool"),
+        "missing": ("no_such_module:main", None),
+        "model": ("Is {{tool_name}} harmless?", None),
+    }
+    assert [problem["where"] for problem in done.json["problems"]] == ["hooks.missing"]
     assert not started(project)
 
 
@@ -127,16 +148,16 @@ def test_list_has_the_hooks_of_each_stage_in_order_with_their_settings(project):
         [str(project.config), "(native,", "hooks:", "2)"],
         [],
         ["before_tool"],
-        ["hook", "priority", "timeout", "on", "failure", "settings", "command"],
+        ["hook", "priority", "timeout", "on", "failure", "settings", "runs"],
         ["early", "1", "5", "s", "abort", "required", python, "early.py"],
         ["late", "9", "0.5", "s", "continue", "provides", "a", "b", python, "late.py"],
         [],
         ["approve_tool"],
-        ["hook", "priority", "timeout", "on", "failure", "settings", "command"],
+        ["hook", "priority", "timeout", "on", "failure", "settings", "runs"],
         ["late", "9", "60", "s", "deny", "provides", "a", "b", python, "late.py"],
         [],
         ["events"],
-        ["hook", "kinds", "command"],
+        ["hook", "kinds", "runs"],
         ["early", "turn_start", "turn_end", python, "early.py"],
     ]
     assert not started(project)
@@ -160,6 +181,21 @@ def test_list_tells_a_program_the_same_and_no_secret(project):
     assert (early["name"], early["source"], early["layer"]) == ("early", str(project.config), "user")
     assert (early["env"], early["priority"]) == (["TOKEN"], 2)
     assert (late["name"], late["on_failure"], late["after"]) == ("late", "deny", ["early"])
+
+
+def test_nothing_that_a_configuration_says_acts_on_a_terminal(project):
+    odd = project.path / "odd\x1b[2J"
+    odd.mkdir()
+    project.table("gate", command=["sh", "-c", "\x9b31m", "\x1b[2J"], stages=["before_tool"])
+    project.table("wrong", command=["\x1b[2J"], stages=["before_tool"])
+    project.config.rename(odd / "picohook.toml")
+    name = "odd\x1b[2J/picohook.toml"
+
+    for command in (["list", "--config", name], ["check", name], ["trust", name]):
+        done = project(*command)
+        assert "odd\\x1b[2J/picohook.toml" in done.out + done.err
+        assert "\\x9b31m" in done.out
+        assert not {"\x1b", "\x9b"} & set(done.out + done.err)
 
 
 # schema
@@ -231,7 +267,7 @@ def test_trust_tells_a_program_what_it_covers_and_can_be_taken_back(project):
     assert project("trust", "--json").json == {
         "config": str(project.config),
         "trusted": True,
-        "hooks": [{"name": "gate", "command": [sys.executable, "gate.py"]}],
+        "hooks": [{"name": "gate", "runs": f"{sys.executable} gate.py"}],
         "files": [str(project.config), str(script)],
     }
     assert project("list").code == 0

@@ -3,9 +3,11 @@
 Each page is one working directory, in which its snippets are taken in order, as a reader would:
 
 - ```` ```LANGUAGE title="NAME" ```` is a file of that name, for what follows on the page.
-- `python` without a title is run. `toml`, `yaml` and `json` are configurations, and are loaded; with `wrong` they must not load.
+- `python` without a title is run.
+- `toml`, `yaml` and `json` are configurations, and are loaded; with `wrong` they must not load.
 - `console` is run line by line (`$ COMMAND`, continued by `> `), and the output that it shows is compared: `...` stands for
-  anything, and times, directories, runs of spaces and blank lines are not compared. A command may fail only where `$ echo $?` follows.
+  anything, and times, directories, runs of spaces and blank lines are not compared. A command may fail only where
+  `$ echo $?` follows.
 - `jsonl` is a conversation on the wire: each request is held against its stage, each answer against its request.
 - `text` is a drawing.
 
@@ -23,8 +25,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import typer
 
-from picohook import ConfigError, wire
+import picohook.config
+import picohook.testing
+from picohook import ConfigError, HookSpec, Timeouts, wire
+from picohook.cli.app import app
 from picohook.config import load
 from picohook.protocol.messages import Junk, decode
 from picohook.replies import read_decision
@@ -188,7 +194,9 @@ def take_answer(snippet, name, answer):
 def take_console(snippet, file):
     commands = console_commands(snippet)
     mark = "--- the next command ---"
-    script = "".join(f"{command}\n_status=$?; printf '%s %s\\n' '{mark}' $_status; (exit $_status)\n" for command, _ in commands)
+    script = "".join(
+        f"{command}\n_status=$?; printf '%s %s\\n' '{mark}' $_status; (exit $_status)\n" for command, _ in commands
+    )
     done = subprocess.run(
         ["bash"],
         input=script,
@@ -227,7 +235,7 @@ def console_commands(snippet):
 
 def comparable(text, directory):
     """The text without what differs from one run, machine or width of a column to the next."""
-    for found, named in ((str(directory), "/home/you/agent"), (str(ROOT), "/home/you/picohook"), (BIN, "/usr/bin")):
+    for found, named in ((str(directory), "/home/you/agent"), (BIN, "/usr/bin"), (str(ROOT), "/home/you/picohook")):
         text = text.replace(found, named)
     text = re.sub(r"\d+\.\d+ ms", "0.1 ms", text)
     text = re.sub(r'"duration_ms": [0-9.]+', '"duration_ms": 0.1', text)
@@ -236,7 +244,10 @@ def comparable(text, directory):
 
 
 def as_pattern(text):
-    lines = [r"(?:.*\n)*?.*" if line.strip() == "..." else re.escape(line).replace(r"\.\.\.", ".*") for line in text.split("\n")]
+    lines = [
+        r"(?:.*\n)*?.*" if line.strip() == "..." else re.escape(line).replace(r"\.\.\.", ".*")
+        for line in text.split("\n")
+    ]
     return "\n".join(lines)
 
 
@@ -246,8 +257,7 @@ def test_few_snippets_are_not_run_and_each_says_why():
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_a_page_links_to_what_there_is(page):
-    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
         if target.startswith("https://"):
             continue
         name, _, anchor = target.partition("#")
@@ -260,3 +270,54 @@ def test_a_page_links_to_what_there_is(page):
 def anchors(page):
     titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+# The reference is complete.
+
+
+def prose(page):
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def mentioned(page):
+    """The words in code type."""
+    return set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", prose(ROOT / page)))))
+
+
+def test_the_api_page_has_every_public_name():
+    assert {*picohook.__all__, *picohook.testing.__all__} - mentioned("docs/reference/api.md") == set()
+
+
+def test_the_configuration_page_has_every_key():
+    schema = picohook.config.schema()
+    keys = {name for part in schema["$defs"].values() for name in part.get("properties", ())}
+    assert keys - mentioned("docs/reference/config.md") == set()
+
+
+def test_the_configuration_page_shows_the_defaults_there_are():
+    rows = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", (ROOT / "docs/reference/config.md").read_text(), re.MULTILINE)
+    hook, timeouts = HookSpec().model_dump(mode="json"), Timeouts()
+    shared = {f"{name}_timeout": getattr(timeouts, name) for name in ("observer", "interceptor", "approval", "hello")}
+    expected = {**hook, **shared, "chain_budget": timeouts.chain}
+    shown = {name: value for name, value in rows if value != "defaults"}
+    assert {name: json.loads(value) for name, value in shown.items()} == {name: expected[name] for name in shown}
+    assert len(shown) > 15
+
+
+def test_the_protocol_page_has_every_stage_action_and_event():
+    words = mentioned("docs/reference/protocol.md")
+    text = (ROOT / "docs/reference/protocol.md").read_text(encoding="utf-8")
+    assert {f"hook.{stage}" for stage in STAGES} - set(re.findall(r"hook\.\w+", text)) == set()
+    assert {action for stage in STAGES.values() for action in stage.actions} - words == set()
+    assert {kind for kinds in wire.EVENT_KINDS.items() for kind in kinds if f"`{kind}`" not in text} == set()
+    assert wire.CAPABILITIES - words == set()
+
+
+def test_the_command_line_page_has_every_command_and_option():
+    command = typer.main.get_command(app)
+    options = {option for sub in command.commands.values() for parameter in sub.params for option in parameter.opts}
+    words = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
+    assert {name for name in command.commands if f"## picohook {name}\n" not in words} == set()
+    assert {option for option in options if option.startswith("--") and f"`{option}" not in words} == {
+        "--help"
+    } & options

@@ -89,7 +89,7 @@ def test_it_shows_each_step_of_the_turn_in_order(demo):
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        ("the model is asked", ["before_llm", "logger", "1 message(s), 3 tools", "continue", "ms"]),
+        ("the model is asked", ["before_llm", "logger", "1 message, 3 tools", "continue", "ms"]),
         ("the model is asked", ["weather", "the same", "modify: tools", "ms"]),
         ('get_weather(city="Berlin")', ["weather", "the same", "respond: Berlin: 12 °C,", "ms"]),
         ('read_file(path="/etc/passwd")', ["path_guard", "deny_tool: /etc/passwd", "ms"]),

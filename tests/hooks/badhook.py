@@ -14,10 +14,12 @@ CHUNK = 65536
 
 class Hook:
     def __init__(self):
+        self.name = ""
         self.buffered = b""
         self.request = {}
         self.replied = False
         self.line = None  # to the test
+        self.born = -1  # to the parent, in a forked child
         self.record_fd = -1
 
     def run(self, steps):
@@ -31,6 +33,8 @@ class Hook:
 
         self.line = socket.create_connection(("127.0.0.1", port))
         self.line.sendall(f"{name} {os.getpid()}\n".encode())
+        if self.born >= 0:
+            os.close(self.born)
 
     def do_tell(self, text):
         self.line.sendall(f"{text}\n".encode())
@@ -54,6 +58,7 @@ class Hook:
 
     def do_hello(self, result=None):
         self.do_read()
+        self.name = self.request["params"]["name"]
         self.do_reply({"ok": True, **(result or {})})
 
     def do_read(self):
@@ -66,6 +71,11 @@ class Hook:
         self.record("in", line)
         self.request = json.loads(line)
         self.replied = False
+
+    def do_end_of_stdin(self):
+        """Read on until there is no more."""
+        while os.read(0, CHUNK):
+            pass
 
     def do_reply(self, result):
         self.send({"jsonrpc": "2.0", "id": self.request["id"], "result": result})
@@ -82,9 +92,9 @@ class Hook:
         self.replied = False
 
     def do_serve(self, answers=None):
-        """Answer everything, until the end of stdin.
+        """Answer everything, until the end of stdin: with a result of `answers`, by method, or with what is usual.
 
-        A result of `answers`, by method; or what is usual. A request whose arguments have a list `do` does those steps first.
+        A request whose arguments have a list `do` does those steps first; where they say `who`, only that one does.
         """
         while True:
             self.do_read()
@@ -93,11 +103,27 @@ class Hook:
                 if self.line is not None:
                     self.do_tell(json.dumps(self.request))
                 continue
-            request = self.request
-            self.run((params.get("arguments") or {}).get("do", ()))
+            request, arguments = self.request, params.get("arguments") or {}
+            if arguments.get("who", self.name) == self.name:
+                self.run(arguments.get("do", ()))
             if not self.replied:
                 self.request = request
-                self.do_reply((answers or {}).get(method) or usual(method, params))
+                self.do_reply((answers or {}).get(method) or self.usual(method, params))
+
+    def usual(self, method, params):
+        """Yes to everything; at before_tool with an echo of the nonce, and of all whom it went by."""
+        if method == "hook.hello":
+            self.name = params["name"]
+            return {"ok": True, "name": self.name}
+        if method == "hook.approve_tool":
+            return {"approved": True}
+        arguments = params.get("arguments") or {}
+        if method == "hook.before_tool" and "nonce" in arguments:
+            echo = {"echo": arguments["nonce"]}
+            if "by" in arguments:
+                echo = {**arguments, **echo, "by": [*arguments["by"], self.name]}
+            return {"action": "modify", "call": {"arguments": echo}}
+        return {"action": "continue"}
 
     def do_silent(self):
         """Leave this request without an answer."""
@@ -106,11 +132,6 @@ class Hook:
     def do_record(self, path):
         """Write every line that comes in and goes out to a file, from now on."""
         self.record_fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-
-    def do_last(self, count):
-        """Answer the last of so many requests, and only that; then go on."""
-        for _ in range(count):
-            self.do_read()
 
     def send(self, message):
         line = json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode()
@@ -174,8 +195,16 @@ class Hook:
         os.setsid()
 
     def do_fork(self, steps):
-        """A child that does these steps and ends. It keeps stdin, stdout and stderr, and not the line to the test."""
+        """A child that does these steps and ends. It keeps stdin, stdout and stderr, and not the line to the test.
+
+        The parent goes on when the child has called in, or ended.
+        """
+        parent, self.born = os.pipe()
         if os.fork():
+            os.close(self.born)
+            self.born = -1
+            os.read(parent, 1)
+            os.close(parent)
             return
         if self.line is not None:
             self.line.close()
@@ -183,17 +212,6 @@ class Hook:
             self.run(steps)
         finally:
             os._exit(0)
-
-
-def usual(method, params):
-    if method == "hook.hello":
-        return {"ok": True, "name": params["name"]}
-    if method == "hook.approve_tool":
-        return {"approved": True}
-    nonce = (params.get("arguments") or {}).get("nonce")
-    if nonce is not None and method == "hook.before_tool":
-        return {"action": "modify", "call": {"arguments": {"echo": nonce}}}
-    return {"action": "continue"}
 
 
 def write(fd, data):

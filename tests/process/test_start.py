@@ -165,7 +165,9 @@ async def test_S5_a_hello_that_is_not_answered_ends_in_a_kill_and_asks_about_flu
 
 
 async def test_S5_a_hook_that_wrote_something_else_is_not_asked_about_flushing(journal):
-    spec = scripted("rambler", ["write", "good morning\n"], HANG, hello_timeout=0.2, restart=RestartPolicy(max_starts=1))
+    spec = scripted(
+        "rambler", ["write", "good morning\n"], HANG, hello_timeout=0.2, restart=RestartPolicy(max_starts=1)
+    )
     async with Host([spec], logger=journal) as host:
         assert "not answered in time; it wrote other things" in only(host).last_error
 
@@ -306,7 +308,11 @@ async def test_X7_the_program_is_found_on_the_hosts_path_and_not_on_the_hooks(tm
         script(tmp_path / place / "thehook", textwrap.dedent(text))
     monkeypatch.setenv("PATH", f"{tmp_path / 'host'}:/usr/bin:/bin")
     spec = HookSpec(
-        name="x", command=("thehook",), stages=("before_tool",), env={"PATH": str(tmp_path / "hook")}, dir=str(tmp_path / "hook")
+        name="x",
+        command=("thehook",),
+        stages=("before_tool",),
+        env={"PATH": str(tmp_path / "hook")},
+        dir=str(tmp_path / "hook"),
     )
     async with Host([spec], timeouts=FAR, logger=journal) as host:
         await journal.seen("stderr", line="host")
@@ -350,7 +356,15 @@ async def test_a_hook_sees_its_name_its_modes_and_the_version_in_hello(tmp_path)
 
 async def test_nothing_is_sent_before_hello_is_answered(board, journal, tmp_path):
     record = tmp_path / "record"
-    steps = ["record", str(record)], board.call("slow"), ["read"], ["tell", "hello"], ["wait"], ["reply", {"ok": True}], SERVE
+    steps = (
+        ["record", str(record)],
+        board.call("slow"),
+        ["read"],
+        ["tell", "hello"],
+        ["wait"],
+        ["reply", {"ok": True}],
+        SERVE,
+    )
     async with Host(timeouts=FAR, logger=journal) as host, anyio.create_task_group() as tasks:
         tasks.start_soon(host.mount, scripted("slow", *steps, observe=("*",), stages=("before_tool",)))
         line = await board.line("slow")

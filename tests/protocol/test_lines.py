@@ -18,6 +18,10 @@ class Watched(bytes):
         type(self).looked_at += (found + 1 if found >= 0 else len(self)) - start
         return found
 
+    def split(self, wanted: bytes) -> list[bytes]:
+        type(self).looked_at += len(self)
+        return super().split(wanted)
+
 
 def split(buffer: LineBuffer, *chunks: bytes) -> list[bytes]:
     return [line for chunk in chunks for line in buffer.feed(chunk)]

@@ -119,6 +119,15 @@ class TestHello:
         assert hook.peer.greeted({"ok": True, "capabilities": offered}) is None
         assert hook.peer.capabilities == taken
 
+    @pytest.mark.parametrize("answer", [b'{"id":1,"result":{}}', b'{"jsonrpc":"2.0","id":1}', b'{"id":1}'])
+    def test_r8_a_sloppy_answer_is_one(self, talk, answer):
+        hook = talk(ready=False)
+        hook.peer.hello("gate", [], "token")
+        hook.take()
+        (answered,) = hook.says(answer)
+        assert (answered.token, answered.error) == ("token", None)
+        assert answered.warning
+
     def test_r9_an_echo_ends_hello_with_an_error(self, talk):
         hook = talk(ready=False)
         hook.peer.hello("gate", [], "token")

@@ -76,6 +76,12 @@ class TestWhatAReplyEnds:
         assert why in strict.error
         assert (strict.result, strict.code, strict.warning) == (None, None, "")
 
+    def test_r8_it_is_taken_unless_strictness_is_asked_for(self, hook):
+        request = hook.peer.request("hook.before_tool", b"{}", "asked")
+        hook.take()
+        (answer,) = hook.says(b'{"id":%d,"result":5}' % request)
+        assert (answer.result, answer.error) == (5, None)
+
     def test_a_clean_answer_comes_without_a_warning(self, hook):
         assert hook.answers({"result": {}}).warning == ""
 
@@ -135,6 +141,7 @@ class TestWhatMatchesNothing:
         hook.says({"id": answered, "result": {}})
         said = [{"id": request, "result": {}} for request in (abandoned, abandoned, answered, unwritten, 99, 1.5)]
         assert [noise.late for noise in hook.says(*said)] == [True, False, False, False, False, False]
+        assert [noise.late for noise in hook.says(b"junk", {"method": "m"}, {"id": 5, "method": "m"})] == [False] * 3
 
     def test_how_many_late_answers_are_expected_is_bounded(self, hook):
         requests = [hook.ask(number) for number in range(ABANDONED + 2)]

@@ -58,6 +58,13 @@ class TestTheEnd:
         assert hook.says({"id": 2, "result": {}}, b"noise", {"id": 1, "method": "host.run"}, b"x" * 1000) == []
         assert not hook.peer.wants_to_send
 
+    def test_an_event_after_the_end_is_nobodys_loss(self, hook):
+        hook.peer.receive_eof()
+        for number in range(2000):
+            hook.peer.notify(event(f"{number}"))
+        assert hook.peer.receive_eof() == []
+        assert hook.peer.dropped_events == 0
+
     def test_events_that_were_not_written_are_counted_as_dropped(self, hook):
         for number in range(3):
             hook.peer.notify(event(f"{number}"))

@@ -133,6 +133,14 @@ class TestTwoLanes:
         hook.take()
         assert [line["params"]["Kind"] for line in hook.read] == ["1", "2", "3"]
 
+    def test_the_size_is_exact(self, talk):
+        size = len(event("0"))
+        for bound, dropped in ((3 * size, 0), (3 * size - 1, 1)):
+            hook = talk(max_event_bytes=bound)
+            for number in range(3):
+                hook.peer.notify(event(f"{number}"))
+            assert hook.peer.dropped_events == dropped
+
     def test_one_that_is_bigger_than_the_bound_is_kept_alone(self, talk):
         hook = talk(max_event_bytes=10)
         hook.peer.notify(event("small"))
@@ -143,11 +151,13 @@ class TestTwoLanes:
 
     def test_room_is_made_again_by_writing(self, talk):
         hook = talk(max_events=2, max_event_bytes=2 * len(event("0")))
-        for number in range(10):
+        for number in range(8):
             hook.peer.notify(event(f"{number}"))
-            hook.take()
+            if number % 2:
+                hook.take(1)
+                hook.take()
         assert hook.peer.dropped_events == 0
-        assert len(hook.read) == 10
+        assert len(hook.read) == 8
 
     def test_one_that_is_begun_is_written_to_its_end(self, talk):
         hook = talk(max_events=2)

@@ -1,0 +1,180 @@
+"""`picohook control`: look at a running host, and act on it, through its control socket."""
+
+import json
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Annotated, Any, cast
+
+import typer
+
+from ..errors import ConfigError, PicohookError, Problem
+from ..text import escape
+from . import output
+from .source import Json
+
+PATIENCE = 30.0
+"""Seconds in which a host that is well answers what asks for no waiting."""
+
+app = typer.Typer(no_args_is_help=True, help="Look at a running host, and act on it, through its control socket.")
+
+Socket = Annotated[
+    Path,
+    typer.Option(
+        "--control", metavar="PATH", help="The host's control socket: Host(control=PATH).", show_default=False
+    ),
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The hook.", show_default=False)]
+
+
+@app.command()
+def status(control: Socket, as_json: Json = False) -> None:
+    """Show how every hook does."""
+    answer = _ask(control, "status")
+    if as_json:
+        output.data(answer)
+        return
+    columns = ("state", "pid", "starts", "calls", "failures", "last_error")
+    output.table(
+        ("hook", "state", "pid", "starts", "calls", "failures", "last error"),
+        ([hook["name"], *(_cell(hook[column]) for column in columns)] for hook in answer["hooks"]),
+    )
+
+
+@app.command("list")
+def list_hooks(control: Socket, as_json: Json = False) -> None:
+    """List the hooks in the order they are asked, stage by stage, and who is told of events."""
+    answer = _ask(control, "list")
+    if as_json:
+        output.data(answer)
+        return
+    for stage, hooks in answer["stages"].items():
+        rows = [(f"  {hook['hook']}", hook["layer"], f"{hook['timeout']:g} s") for hook in hooks]
+        _section(stage, ("  hook", "layer", "timeout"), rows)
+    if answer["events"]:
+        rows = [(f"  {hook['hook']}", hook["layer"], " ".join(hook["observe"])) for hook in answer["events"]]
+        _section("events", ("  hook", "layer", "kinds"), rows)
+
+
+@app.command()
+def metrics(control: Socket, as_json: Json = False) -> None:
+    """Print counts and times, in Prometheus' text format."""
+    answer = _ask(control, "metrics")
+    if as_json:
+        output.data(answer)
+    else:
+        output.verbatim("\n".join(map(escape, answer.rstrip("\n").split("\n"))))
+
+
+@app.command()
+def reload(control: Socket, as_json: Json = False) -> None:
+    """Have the host read its configuration again, and take it over.
+
+    Fails when the configuration is wrong, and nothing is changed then; or when a hook does not start.
+    """
+    answer = _ask(control, "reload", patience=None)
+    if as_json:
+        output.data(answer)
+    else:
+        output.pairs((kind, ", ".join(names)) for kind, names in answer.items() if kind != "failed" and names)
+        for name, why in answer["failed"].items():
+            output.error(f"{name} does not start: {why}")
+    if answer["failed"]:
+        raise typer.Exit(1)
+
+
+@app.command()
+def reset(name: Name, control: Socket, as_json: Json = False) -> None:
+    """Start a hook again that was given up (FAILED)."""
+    _act(control, "reset", name, as_json=as_json)
+
+
+@app.command()
+def restart(name: Name, control: Socket, as_json: Json = False) -> None:
+    """End a hook's process and start a new one. Calls in flight fail."""
+    _act(control, "restart", name, as_json=as_json)
+
+
+@app.command()
+def watch(control: Socket, as_json: Json = False) -> None:
+    """Show what becomes of the hooks and what chains conclude, as it happens, until interrupted."""
+    with _connected(control, None) as connection:
+        _answer(connection, "watch")
+        for line in connection:
+            told = json.loads(line)
+            if as_json:
+                output.data({"kind": told["method"], **told["params"]})
+            else:
+                output.line(f"{told['method']:<8}  {_SHOWN[told['method']](told['params'])}")
+    raise PicohookError(f"the host at {control} has hung up: it ended, or this did not keep up with it")
+
+
+def _of_state(told: Mapping[str, Any]) -> str:
+    return f"{told['hook']} is {told['state']}" + (f" (pid {told['pid']})" if told["pid"] else "")
+
+
+def _of_outcome(told: Mapping[str, Any]) -> str:
+    verdict = {None: told["action"], True: "approved", False: "denied"}[told.get("approved")]
+    by = f" by {told['hook']}" if told["hook"] else ""
+    return f"{told['stage']}: {verdict}{by}" + (f": {told['reason']}" if told["reason"] else "")
+
+
+def _of_reload(told: Mapping[str, Any]) -> str:
+    return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in told.items() if names) or "nothing changed"
+
+
+_SHOWN = {"state": _of_state, "outcome": _of_outcome, "reloaded": _of_reload}
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _section(title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+    output.line(title, style="bold cyan")
+    output.table(columns, rows)
+    output.line()
+
+
+def _act(control: Path, method: str, name: str, *, as_json: bool) -> None:
+    answer = _ask(control, method, {"hook": name})
+    if as_json:
+        output.data(answer)
+
+
+def _ask(control: Path, method: str, params: Any = None, *, patience: float | None = PATIENCE) -> Any:
+    with _connected(control, patience) as connection:
+        return _answer(connection, method, params)
+
+
+@contextmanager
+def _connected(control: Path, patience: float | None) -> Iterator[IO[bytes]]:
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(patience)
+            connection.connect(str(control))
+            with connection.makefile("rwb") as file:
+                yield cast(IO[bytes], file)
+    except TimeoutError:
+        raise PicohookError(f"the host at {control} does not answer") from None
+    except (FileNotFoundError, ConnectionRefusedError):
+        raise PicohookError(f"no host has its control socket at {control}") from None
+    except OSError as error:
+        raise PicohookError(f"the control socket {control} cannot be used: {error.strerror or error}") from None
+
+
+def _answer(connection: IO[bytes], method: str, params: Any = None) -> Any:
+    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
+    connection.write(json.dumps(request).encode() + b"\n")
+    connection.flush()
+    line = connection.readline()
+    if not line:
+        raise PicohookError("the host hung up without an answer")
+    answer = json.loads(line)
+    error = answer.get("error")
+    if error and "data" in error:
+        raise ConfigError(Problem(**problem) for problem in error["data"]["problems"])
+    if error:
+        raise PicohookError(error["message"])
+    return answer["result"]

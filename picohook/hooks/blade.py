@@ -1,0 +1,265 @@
+"""Callbacks as the Blade Agent SDK has them, mounted as hooks.
+
+::
+
+    hooks = blade_hooks({HookEvent.PreToolUse: [audit, guard]}, can_use_tool=ask_the_user)
+    async with Host(hooks) as host: ...
+
+Callbacks take a dict with Blade's own keys (event, sessionId, toolName, ...) and return one (action, modifiedInput, ...). They
+may be async; those that are not run in a thread.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from .. import wire
+from ..decisions import APPROVE, CONTINUE, AbortTurn, Decision, Deny, HardAbort, Modify
+from ..errors import HookReplyError
+from ..filters import Filter
+from ..policy import describe
+from ..protocol.messages import encode
+from ..spec import OnFailure
+from ..text import cut
+from .function import FunctionHook
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ..events import Event
+    from ..models import Payload, ToolCall
+    from .base import Hook, Question
+
+    Callback = Callable[[dict[str, Any]], Any]
+
+LAST: Final = 2**31
+"""The priority of `canUseTool`: after every other hook, so that approvers see its `updatedInput`."""
+PATIENCE: Final = 60.0
+"""Seconds that `canUseTool` may wait for a person."""
+
+
+class HookEvent(StrEnum):
+    """Blade's names of its events."""
+
+    SessionStart = "SessionStart"
+    UserPromptSubmit = "UserPromptSubmit"
+    PreToolUse = "PreToolUse"
+    PostToolUse = "PostToolUse"
+    PostToolUseFailure = "PostToolUseFailure"
+    PermissionRequest = "PermissionRequest"
+    TaskCompleted = "TaskCompleted"
+    SessionEnd = "SessionEnd"
+
+
+STAGES: Final[dict[str, str]] = {
+    HookEvent.UserPromptSubmit: "before_prompt",
+    HookEvent.PreToolUse: "before_tool",
+    HookEvent.PostToolUse: "after_tool",
+    HookEvent.PostToolUseFailure: "after_tool",
+    HookEvent.PermissionRequest: "approve_tool",
+}
+TOLD: Final[dict[str, str]] = {
+    HookEvent.SessionStart: "session_start",
+    HookEvent.TaskCompleted: "task_completed",
+    HookEvent.SessionEnd: "session_end",
+}
+_FILTERS: Final = {
+    HookEvent.PostToolUse: Filter(when={"is_error": False}),
+    HookEvent.PostToolUseFailure: Filter(when={"is_error": True}),
+}
+
+
+def blade_hooks(
+    callbacks: Mapping[str, Iterable[Callback]] | None = None,
+    *,
+    can_use_tool: Callable[[str, dict[str, Any], dict[str, Any]], Any] | None = None,
+    ask: Callable[[ToolCall], Any] | None = None,
+    timeout: float = PATIENCE,
+    name: str = "blade",
+) -> list[Hook]:
+    """The hooks to mount for Blade's `hooks` and `canUseTool`: one for each callback, asked in the order given.
+
+    `ask(call)` is the permission system to which `canUseTool` can leave a call: only True is a yes, and without it the call
+    is denied. `timeout` is what `canUseTool` and `ask` have together.
+    """
+    hooks: list[Hook] = []
+    for given, listed in (callbacks or {}).items():
+        event = _known(given)
+        each = list(listed)
+        width = len(str(len(each)))  # so that the order of names is the order given
+        hooks += [_Callback(f"{name}.{event}-{n:0{width}}", event, callback) for n, callback in enumerate(each, 1)]
+    if can_use_tool is not None:
+        hooks.append(_CanUseTool(f"{name}.canUseTool", can_use_tool, ask, timeout))
+    return hooks
+
+
+def _known(event: str) -> HookEvent:
+    try:
+        return HookEvent(event)
+    except ValueError:
+        near = difflib.get_close_matches(event, list(HookEvent), 1)
+        hint = f": did you mean {near[0]!s}?" if near else ""
+        raise ValueError(f"there is no event {event!r}{hint}") from None
+
+
+class _Callback(FunctionHook):
+    """One callback. One that fails is logged, and stops nothing; but what fails to give permission gives none."""
+
+    def __init__(self, name: str, event: HookEvent, callback: Callback) -> None:
+        self._event = event
+        self._callback = callback
+        if event in TOLD:
+            super().__init__(name, on_event=self._tell, observe=(TOLD[event],), layer="session")
+        else:
+            super().__init__(name, {STAGES[event]: self._decide}, layer="session", filter=_FILTERS.get(event))
+
+    async def handle(self, question: Question[Any]) -> Decision:
+        try:
+            return await super().handle(question)
+        except Exception as error:
+            self._site.log.warning("a callback failed", at=str(self._event), why=describe(error))
+            raise
+
+    async def _decide(self, payload: Payload) -> Decision:
+        return _decision(self._event, await self._call(self._callback, _input(self._event, payload)))
+
+    async def _tell(self, event: Event) -> None:
+        await self._call(self._callback, {"event": str(self._event), "sessionId": event.meta.session_key})
+
+
+def _input(event: HookEvent, payload: Payload) -> dict[str, Any]:
+    """What a callback gets: its own copy, for it may write into it."""
+    given = payload.__dict__
+    made: dict[str, Any] = {"event": str(event), "sessionId": payload.meta.session_key}
+    if event is HookEvent.UserPromptSubmit:
+        return made | {"message": given["prompt"]}
+    made |= {"toolName": given["tool"], "toolInput": copy.deepcopy(given["arguments"])}
+    if event is HookEvent.PostToolUse:
+        made["toolOutput"] = _output(given["result"].for_llm)
+    elif event is HookEvent.PostToolUseFailure:
+        made["error"] = {"message": given["result"].for_llm or given["error"] or ""}
+    return made
+
+
+def _output(text: str) -> Any:
+    """A tool's output as the object that it is the JSON of, or else as the text."""
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            pass
+    return text
+
+
+def _decision(event: HookEvent, output: Any) -> Decision:
+    """What a callback's output decides. One that returns nothing goes on; but that is no permission."""
+    given = _object({} if output is None else output, "the output")
+    action, reason = given.get("action"), _text(given, "reason")
+    if event is HookEvent.PermissionRequest:
+        if action not in ("continue", "skip", "abort"):
+            raise HookReplyError('only the action "continue" gives permission')
+        return APPROVE if action == "continue" else Deny(reason=reason)
+    match action:
+        case None | "continue":
+            changes = _changes(event, given)
+            return Modify(changes, reason=reason) if changes else CONTINUE
+        case "abort":
+            return HardAbort(reason=reason)
+        case "skip" if event is HookEvent.PreToolUse:
+            return Deny(reason=reason, result={"for_llm": reason or "The tool call was skipped."})
+        case "skip":
+            raise HookReplyError(f'"skip" skips a tool, and this is {event}')
+    raise HookReplyError("the action is none of continue, skip, abort")
+
+
+def _changes(event: HookEvent, given: Mapping[str, Any]) -> dict[str, Any]:
+    new_input, new_output = given.get("modifiedInput"), given.get("modifiedOutput")
+    if event is HookEvent.PreToolUse and new_input is not None:
+        return {"arguments": _object(new_input, "modifiedInput")}
+    if event is HookEvent.UserPromptSubmit and new_input is not None:
+        if not isinstance(new_input, str):
+            raise HookReplyError("`modifiedInput` is not a string, which a user's message is")
+        return {"prompt": new_input}
+    if STAGES[event] == "after_tool" and new_output is not None:
+        return {"for_llm": new_output if isinstance(new_output, str) else encode(new_output).decode()}
+    return {}
+
+
+class _CanUseTool(FunctionHook):
+    """`canUseTool`, asked last of all before a tool is approved. What it fails to allow is denied."""
+
+    patient = True
+
+    def __init__(
+        self,
+        name: str,
+        can_use_tool: Callable[[str, dict[str, Any], dict[str, Any]], Any],
+        ask: Callable[[ToolCall], Any] | None,
+        timeout: float,
+    ) -> None:
+        self._can_use_tool = can_use_tool
+        self._ask = ask
+        super().__init__(
+            name,
+            {"before_tool": self._decide},
+            layer="session",
+            priority=LAST,
+            timeout=timeout,
+            on_failure=OnFailure.DENY,
+        )
+
+    async def _decide(self, payload: ToolCall) -> Decision:
+        signal = Signal()
+        options = {
+            "signal": signal,
+            "toolKind": payload.tool_kind or "execute",
+            "affectedPaths": list(payload.affected_paths or ()),
+        }
+        try:
+            said = await self._call(self._can_use_tool, payload.tool, copy.deepcopy(payload.arguments), options)
+        except BaseException:
+            signal.aborted = True
+            raise
+        given = _object(said, "the result")
+        match given.get("behavior"):
+            case "allow":
+                updated = given.get("updatedInput")
+                return CONTINUE if updated is None else Modify({"arguments": _object(updated, "updatedInput")})
+            case "deny":
+                message = _text(given, "message")
+                return AbortTurn(reason=message) if given.get("interrupt") is True else Deny(reason=message)
+            case "ask":
+                return await self._asked(payload)
+        raise HookReplyError("the behavior is none of allow, deny, ask")
+
+    async def _asked(self, payload: ToolCall) -> Decision:
+        if self._ask is None:
+            return Deny(reason="permission was to be asked for, and there is nobody to ask")
+        allowed = await self._call(self._ask, payload) is True
+        return CONTINUE if allowed else Deny(reason="permission was asked for, and not given")
+
+
+class Signal:
+    """Says, to a callback that runs on in its thread, that nobody waits for it any more."""
+
+    def __init__(self) -> None:
+        self.aborted = False
+
+
+def _object(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise HookReplyError(f"`{name}` is {type(value).__name__}, and no dict")
+    return value
+
+
+def _text(given: Mapping[str, Any], name: str) -> str:
+    value = given.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise HookReplyError(f"`{name}` is not a string")
+    return cut(value, wire.MAX_REASON)

@@ -1,0 +1,386 @@
+"""The launcher: one small process beside a host that starts its hooks, is their parent, and takes them along when it ends.
+
+`containment.py` runs this file as `python -I -S launcher.py HOST_PID TIER`, with one end of a SEQPACKET socket as
+descriptor 3. The hooks' pipes run directly between them and the host: nothing of a call passes through here.
+
+From the host: `spawn ID`, with four descriptors: a file with the order (marshal), and the hook's stdin, stdout and stderr;
+`signal ID NUMBER`, to the hook's process group. To the host: `ready NOTE` or `unable WHY`, once; `started ID PID` with a
+pidfd, or `failed ID ERRNO STEP`; and `ended ID CODE LEFT`, when nothing is left of a hook, or LEFT processes that do not
+die. When the host closes the socket, or ends in any way, every descendant is killed.
+
+Who belongs to a hook is told by a mark: a random number in RLIMIT_LOCKS, which Linux has not looked at since 2.4. Unlike a
+variable in the environment it stays when a daemon changes its session, its environment or its title, and no hook sees it
+there. A process that sets out to lose it can, and ends with the host at the latest.
+
+Tiers. `sweep`: orphans become children of this process (PR_SET_CHILD_SUBREAPER), so that it finds them all; but a hook can
+kill it first. `namespace`: hooks live in a PID namespace, and from in there this process is out of reach. The kernel kills
+them all together with the namespace's first process, which only waits for that; and it is killed when this process ends.
+
+One thread, nothing that blocks while it serves, the standard library only.
+"""
+
+from __future__ import annotations
+
+# The C halves of socket and signal. The Python halves import enum and selectors, a third of the time that a start takes.
+import _signal  # type: ignore[import-not-found]
+import _socket
+import ctypes
+import errno
+import marshal
+import os
+import resource
+import select
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+CONTROL = 3
+RLIMIT_LOCKS = 10
+ROUNDS, PAUSE, PAUSE_MOST = 60, 0.001, 0.05
+"""How often those that are to be gone are looked for and killed, and the pauses between: about two seconds."""
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000
+MS_NOSUID_NODEV_NOEXEC, MS_REC_SLAVE = 2 | 4 | 8, 1 << 14 | 1 << 19
+
+
+def carriers(mark: int, proc: int | str = "/proc") -> Iterator[tuple[int, int]]:
+    """The living processes with this mark: pid, and a pidfd that is good until the next one is asked for."""
+    for pid in (int(name) for name in os.listdir(proc) if name.isdigit()):
+        with suppress(OSError):  # it ended, or is another user's
+            if mark not in resource.prlimit(pid, RLIMIT_LOCKS):
+                continue
+            pidfd = os.pidfd_open(pid)
+            try:
+                # Again, with the pidfd open: if the number is another process by now, that one gets no signal.
+                poll = select.poll()
+                poll.register(pidfd, select.POLLIN)  # readable: a zombie
+                if mark in resource.prlimit(pid, RLIMIT_LOCKS) and not poll.poll(0):
+                    yield pid, pidfd
+            finally:
+                os.close(pidfd)
+
+
+def slay(mark: int, proc: int | str = "/proc") -> int:
+    """Kill those with this mark, and say how many were found. The host calls this too, when its launcher was killed.
+
+    All are stopped before the first is killed. What is stopped forks no more, and keeps the place that it has in a limit
+    on processes: so a fork bomb comes to its end here.
+    """
+    seen: set[int] = set()
+    before = -1
+    while before < len(seen):
+        before = len(seen)
+        for pid, pidfd in carriers(mark, proc):
+            if pid not in seen:
+                seen.add(pid)
+                with suppress(OSError):
+                    _signal.pidfd_send_signal(pidfd, _signal.SIGSTOP)
+    if seen:
+        for _, pidfd in carriers(mark, proc):
+            with suppress(OSError):
+                _signal.pidfd_send_signal(pidfd, _signal.SIGKILL)
+    return len(seen)
+
+
+def libc(name: str, *arguments: Any) -> None:
+    """Call a function of the C library, and raise the error that it gives."""
+    if getattr(LIBC, name)(*arguments):
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def enter_user_namespace(more: int = 0) -> None:
+    """A user namespace in which everybody is who they are; all rights in it end with the next exec, but for root's."""
+    user, group = os.geteuid(), os.getegid()
+    libc("unshare", CLONE_NEWUSER | more)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+
+
+def enter_pid_namespace() -> tuple[int, str]:
+    """Have every later child start in a new PID namespace. Gives the pid of its first process, and a note."""
+    try:
+        libc("unshare", CLONE_NEWPID | CLONE_NEWNS)
+    except PermissionError:
+        enter_user_namespace(CLONE_NEWPID | CLONE_NEWNS)
+    libc("mount", None, b"/", None, MS_REC_SLAVE, None)
+    readable, writable = os.pipe()
+    first = os.fork()
+    if not first:
+        be_first(writable)
+    os.close(writable)
+    note = os.read(readable, 4096).decode()
+    os.close(readable)
+    if not note:
+        raise OSError(errno.ECHILD, "the first process of the namespace ended")
+    return first, note
+
+
+def be_first(report: int) -> NoReturn:
+    """PID 1. Orphans fall to it, and the kernel reaps them, since it ignores SIGCHLD."""
+    try:
+        note = " "
+        try:
+            libc("mount", b"proc", b"/proc", b"proc", MS_NOSUID_NODEV_NOEXEC, None)
+        except OSError as error:  # some containers forbid it, and only /proc/$$ is then not right
+            note = f"hooks see the /proc of the processes outside ({error.strerror})"
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # no effect on a PID 1; Python's own handler would have one
+        os.setsid()
+        # Late: a change of credentials would clear it. Too late even: then nobody is there to read the report.
+        libc("prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
+        os.write(report, note.encode())
+        close_from(0)  # or the host would take this process for the launcher
+        while True:
+            _signal.pause()
+    finally:
+        os._exit(1)
+
+
+def close_from(least: int) -> None:
+    """Close all descriptors from this one on."""
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        if fd >= least:
+            with suppress(OSError):  # it was the listing's own
+                os.close(fd)
+
+
+class Hook:
+    """One of them, from its order until nothing is left of it."""
+
+    def __init__(self, number: int, pid: int, report: int, order: dict[str, Any]) -> None:
+        self.number, self.pid, self.report = number, pid, report
+        self.mark, self.cgroup = order["mark"], order["cgroup"]
+        self.why_not = ""
+        self.code: int | None = None
+        self.rounds = 0
+
+
+class Launcher:
+    """The hooks, and the socket to the host."""
+
+    def __init__(self, host: int, tier: str) -> None:
+        self.control = _socket.socket(fileno=CONTROL)
+        self.proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)  # before one is mounted over it, and good after
+        self.host = os.pidfd_open(host)  # as well as the socket, which a child that the host forked may keep open
+        if os.getppid() != host:
+            raise OSError(errno.ESRCH, "the host is gone")
+        self.hooks: dict[int, Hook] = {}
+        self.reports: dict[int, Hook] = {}
+        self.first, note = enter_pid_namespace() if tier == "namespace" else (0, "")
+        libc("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self.woken, waker = os.pipe()
+        os.set_blocking(waker, False)
+        _signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        _signal.signal(_signal.SIGCHLD, lambda *_: None)
+        self.poll = select.poll()
+        for fd in (CONTROL, self.host, self.woken):
+            self.poll.register(fd, select.POLLIN)
+        self.tell(f"ready {note}")
+
+    def tell(self, text: str, fd: int | None = None) -> None:
+        """A message to the host, with a descriptor or none."""
+        rights = [] if fd is None else [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, fd.to_bytes(4, sys.byteorder))]
+        self.control.sendmsg([text.encode()], rights)
+
+    def serve(self) -> None:
+        """Until the host is gone."""
+        while True:
+            rounds = [hook.rounds for hook in self.hooks.values() if hook.code is not None]
+            for fd, _ in self.poll.poll(min(PAUSE * 2 ** min(rounds), PAUSE_MOST) * 1000 if rounds else None):
+                if fd == self.host or (fd == CONTROL and not self.obey()):
+                    return
+                if fd == self.woken:
+                    os.read(fd, 4096)
+                elif fd in self.reports:
+                    self.started(self.reports[fd])
+            self.reap()
+            for hook in [hook for hook in self.hooks.values() if hook.code is not None]:
+                self.finish(hook)
+
+    def obey(self) -> bool:
+        """Do what the next message says; false when there will be no more."""
+        data, rights, _, _ = self.control.recvmsg(256, _socket.CMSG_SPACE(4 * 4), _socket.MSG_CMSG_CLOEXEC)
+        received = b"".join(part for _, _, part in rights)
+        fds = [int.from_bytes(received[at : at + 4], sys.byteorder) for at in range(0, len(received), 4)]
+        verb, *numbers = data.decode().split() or [""]
+        try:
+            if verb == "signal":
+                self.signal(*map(int, numbers))
+            elif verb == "spawn":
+                self.spawn(int(numbers[0]), fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
+        return bool(data)
+
+    def spawn(self, number: int, fds: list[int]) -> None:
+        """Start a hook."""
+        try:
+            if len(fds) < 4:  # noqa: PLR2004
+                raise OSError(errno.EMFILE, "")  # noqa: TRY301 - the kernel gives as many as there is room for
+            with open(fds[0], "rb", closefd=False) as file:
+                order = marshal.load(file)  # noqa: S302 - from the host
+            readable, writable = os.pipe()  # exec closes it, which is the news that there was one
+            try:
+                pid = os.fork()
+                if not pid:
+                    become(order, fds[1:], writable)
+            except OSError:
+                os.close(readable)
+                raise
+            finally:
+                os.close(writable)
+        except OSError as error:
+            self.tell(f"failed {number} {error.errno} spawn")
+            return
+        self.hooks[number] = self.reports[readable] = Hook(number, pid, readable, order)
+        self.poll.register(readable, select.POLLIN)
+
+    def started(self, hook: Hook) -> None:
+        """A hook is, or has told why it is not."""
+        hook.why_not = os.read(hook.report, 256).decode()
+        self.poll.unregister(hook.report)
+        os.close(hook.report)
+        del self.reports[hook.report]
+        if not hook.why_not:
+            pidfd = os.pidfd_open(hook.pid)
+            self.tell(f"started {hook.number} {hook.pid}", pidfd)
+            os.close(pidfd)
+
+    def signal(self, number: int, signal: int) -> None:
+        """Signal a hook's process group, as long as its number is its own: until its leader was reaped."""
+        hook = self.hooks.get(number)
+        if hook is not None and hook.code is None:
+            try:
+                os.killpg(hook.pid, signal)
+            except ProcessLookupError:  # it was forked, and leads no group yet
+                os.kill(hook.pid, signal)
+
+    def reap(self) -> None:
+        """Take note of what ended: hooks, and orphans."""
+        with suppress(ChildProcessError):
+            while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                hook = next((hook for hook in self.hooks.values() if hook.pid == ended.si_pid), None)
+                if hook is not None:
+                    if hook.report in self.reports:
+                        self.started(hook)
+                    with suppress(ProcessLookupError):
+                        os.killpg(hook.pid, _signal.SIGKILL)  # before it is reaped, as long as the number is its own
+                code = os.waitstatus_to_exitcode(os.waitpid(ended.si_pid, 0)[1])
+                if hook is not None:
+                    hook.code = code
+                if ended.si_pid == self.first:
+                    sys.exit("the first process of the namespace was killed")
+
+    def finish(self, hook: Hook) -> None:
+        """Kill what an ended hook has left behind; tell the host when that is done."""
+        left = slay(hook.mark, self.proc)
+        hook.rounds += 1
+        if not left or hook.rounds >= ROUNDS:
+            remove(hook.cgroup)
+            del self.hooks[hook.number]
+            ended = (
+                f"failed {hook.number} {hook.why_not}" if hook.why_not else f"ended {hook.number} {hook.code} {left}"
+            )
+            self.tell(ended)
+
+    def end(self) -> None:
+        """Kill and reap every descendant, those that lost their mark too."""
+        if self.first:
+            os.kill(self.first, _signal.SIGKILL)
+        for hook in self.hooks.values():
+            slay(hook.mark, self.proc)
+        for _ in range(ROUNDS):
+            for pid in self.children():
+                with suppress(OSError):
+                    os.kill(pid, _signal.SIGKILL)
+            try:
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            except ChildProcessError:  # a subreaper without children is one without descendants
+                break
+            time.sleep(PAUSE)
+        for hook in self.hooks.values():
+            remove(hook.cgroup)
+
+    def children(self) -> Iterator[int]:
+        """This process's children. Nobody else reaps them, so their numbers are theirs."""
+        for name in os.listdir(self.proc):
+            with suppress(OSError, ValueError):
+                fd = os.open(f"{int(name)}/stat", os.O_RDONLY, dir_fd=self.proc)
+                with open(fd, "rb") as file:
+                    parent = int(file.read().rpartition(b")")[2].split()[1])
+                if parent == os.getpid():
+                    yield int(name)
+
+
+def become(order: dict[str, Any], streams: Iterable[int], report: int) -> NoReturn:
+    """In the child: be the hook, or report why not."""
+    step = "exec"
+    try:
+        os.setsid()
+        for number, fd in enumerate(streams):
+            os.dup2(fd, number)
+        for signal in (_signal.SIGPIPE, _signal.SIGXFSZ):  # which Python ignores, and programs expect to die of
+            _signal.signal(signal, _signal.SIG_DFL)
+        _, most = resource.getrlimit(RLIMIT_LOCKS)
+        # Within a hook that is a host itself, the hard limit stays that hook's mark: the process belongs to both.
+        resource.setrlimit(RLIMIT_LOCKS, (order["mark"], order["mark"] if most == resource.RLIM_INFINITY else most))
+        step = "processes"
+        if order["cgroup"]:
+            with open(f"{order['cgroup']}/cgroup.procs", "w") as file:
+                file.write("0")
+        if order["own_users"]:
+            enter_user_namespace()
+        step = "dir"
+        if order["cwd"]:
+            os.chdir(order["cwd"])
+        for step, number, soft, hard in order["limits"]:  # noqa: B007 - the report names it
+            _, most = resource.getrlimit(number)
+            # What was inherited may be less; it then stays so.
+            both = (soft, hard) if most == resource.RLIM_INFINITY else (min(soft, most), min(hard, most))
+            resource.setrlimit(number, both)
+        step = "exec"
+        os.execve(order["argv"][0], order["argv"], order["env"])  # noqa: S606 - no shell is wanted
+    except Exception as error:  # noqa: BLE001 - whatever it is, the host shall know
+        number = errno.ENOMEM if isinstance(error, MemoryError) else getattr(error, "errno", None) or errno.EINVAL
+        os.write(report, f"{number} {step}".encode())
+    finally:
+        os._exit(127)
+
+
+def remove(cgroup: str) -> None:
+    """The control group that the host made for a hook."""
+    if cgroup:
+        with suppress(OSError):
+            os.rmdir(cgroup)
+
+
+def main() -> None:
+    """Serve a host to its end."""
+    os.set_inheritable(CONTROL, False)
+    close_from(CONTROL + 1)
+    try:
+        launcher = Launcher(int(sys.argv[1]), sys.argv[2])
+    except OSError as error:
+        os.write(CONTROL, f"unable {error.strerror or error}".encode())
+        return
+    try:
+        launcher.serve()
+    except BrokenPipeError:  # the host is gone
+        pass
+    finally:
+        launcher.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,266 @@
+"""What a hook is asked, one class a stage: the payload as attributes, and the decisions that the stage allows as methods.
+
+A decision counts from the moment it is made, so that a forgotten `return` is no way around a guard: `call.deny(...)` denies,
+and nothing that is decided after a denial takes it back. A yes is the exception: an approver has to return it.
+"""
+
+from __future__ import annotations
+
+from .. import wire
+from .base import Call, Decision, Interception, text
+from .views import ToolResult
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Literal
+
+
+class BeforePrompt(Interception):
+    """The user said something."""
+
+    __slots__ = ()
+    stage, mode = "before_prompt", "prompt"
+
+    prompt: str
+    messages: list[dict[str, Any]]
+
+    def modify(
+        self, *, prompt: str | None = None, messages: list[dict[str, Any]] | None = None, reason: str = ""
+    ) -> Decision:
+        """Go on with these fields, and with what was changed in place in them."""
+        return self._modify(reason, {"prompt": prompt, "messages": messages})
+
+    def retry(self, feedback: str = "", *, reason: str = "") -> Decision:
+        """Go round again, with the feedback as a user message, and with what was modified."""
+        return self._decide(wire.RETRY, reason, feedback=feedback)
+
+
+class BeforeLLM(Interception):
+    """A request is about to go to the model."""
+
+    __slots__ = ()
+    stage, mode, carries = "before_llm", "llm", "request"
+
+    model: str
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+    options: dict[str, Any]
+    system_prompt: str | None
+    graceful_terminal: bool
+
+    def modify(
+        self,
+        *,
+        model: str | None = None,
+        messages: list[dict[str, Any]] | None = None,
+        tools: list[dict[str, Any]] | None = None,
+        options: dict[str, Any] | None = None,
+        system_prompt: str | None = None,
+        reason: str = "",
+    ) -> Decision:
+        """Go on with these fields, and with what was changed in place in any of them."""
+        fields = {"model": model, "messages": messages, "tools": tools, "options": options}
+        return self._modify(reason, {**fields, "system_prompt": system_prompt})
+
+    def add_tool(self, name: str, description: str = "", parameters: dict[str, Any] | None = None) -> Decision:
+        """Offer the model one more tool, unless it is offered one of that name already."""
+        offered = [tool.get("function") or tool for tool in self.tools]
+        if all(tool.get("name") != name for tool in offered):
+            schema = parameters or {"type": "object", "properties": {}}
+            function = {"name": name, "description": description, "parameters": schema}
+            return self._modify("", {"tools": [*self.tools, {"type": "function", "function": function}]})
+        return Decision(action=wire.CONTINUE)
+
+    def respond(self, response: str | Mapping[str, Any], *, reason: str = "") -> Decision:
+        """This is the model's response, a message or its text: the model is not called."""
+        message = {"role": "assistant", "content": response} if isinstance(response, str) else dict(response)
+        return self._decide(wire.RESPOND, reason, result=message)
+
+    def retry(self, feedback: str, *, reason: str = "") -> Decision:
+        """Go round again, with the feedback as a user message."""
+        return self._decide(wire.RETRY, reason, feedback=feedback)
+
+
+class AfterLLM(Interception):
+    """The model has answered."""
+
+    __slots__ = ()
+    stage, mode, carries, part = "after_llm", "llm", "response", "response"
+
+    model: str
+    response: dict[str, Any]
+    messages: list[dict[str, Any]] | None
+
+    def modify(self, *, response: dict[str, Any] | None = None, reason: str = "") -> Decision:
+        """Go on with this response; without one, with what was changed in place in it."""
+        if response is not None:
+            self.params["response"] = response
+        return self._modify(reason, {})
+
+    def retry(self, feedback: str, *, reason: str = "") -> Decision:
+        """Go round again, with the feedback as a user message."""
+        return self._decide(wire.RETRY, reason, feedback=feedback)
+
+
+class OfTool(Call):
+    """A question about a tool call."""
+
+    __slots__ = ()
+
+    tool: str
+    arguments: dict[str, Any]
+    tool_call_id: str | None
+    tool_kind: Literal["readonly", "write", "execute"] | None
+    affected_paths: list[str] | None
+
+
+class BeforeTool(OfTool, Interception):
+    """A tool is about to be called."""
+
+    __slots__ = ()
+    stage, mode, carries = "before_tool", "tool", "call"
+
+    def modify(
+        self, *, tool: str | None = None, arguments: dict[str, Any] | None = None, reason: str = ""
+    ) -> Decision:
+        """Go on with these fields, and with what was changed in place in them."""
+        return self._modify(reason, {"tool": tool, "arguments": arguments})
+
+    def deny(self, reason: str = "") -> Decision:
+        """The tool is not run, and the model is told why."""
+        return self._decide(wire.DENY, reason)
+
+    def respond(
+        self,
+        for_llm: str,
+        *,
+        for_user: str = "",
+        is_error: bool = False,
+        silent: bool = False,
+        media: list[Any] | None = None,
+        reason: str = "",
+    ) -> Decision:
+        """This is the tool's result: the tool is not run."""
+        more = {"for_user": for_user, "is_error": is_error, "silent": silent, "media": media}
+        result = {"for_llm": for_llm, **{name: value for name, value in more.items() if value}}
+        return self._decide(wire.RESPOND, reason, result=result)
+
+    def pause(self, reason: str = "") -> Decision:
+        """Hand control back to the program that runs the agent."""
+        return self._decide(wire.PAUSE, reason)
+
+
+class AfterTool(OfTool, Interception):
+    """A tool has returned."""
+
+    __slots__ = ()
+    stage, mode, carries, part = "after_tool", "tool", "result", "result"
+
+    duration: int
+    """How long it ran, in nanoseconds."""
+    error: str | None
+
+    @property
+    def result(self) -> ToolResult:
+        """What it returned."""
+        return ToolResult(self.params.setdefault("result", {}))
+
+    def modify(
+        self,
+        *,
+        for_llm: str | None = None,
+        for_user: str | None = None,
+        silent: bool | None = None,
+        is_error: bool | None = None,
+        media: list[Any] | None = None,
+        artifact_tags: list[str] | None = None,
+        reason: str = "",
+    ) -> Decision:
+        """Go on with these fields of the result, and with what was changed in place in it."""
+        fields = {"for_llm": for_llm, "for_user": for_user, "silent": silent, "is_error": is_error}
+        return self._modify(reason, {**fields, "media": media, "artifact_tags": artifact_tags})
+
+
+class ApproveTool(OfTool):
+    """A tool call needs a yes. Whatever is no yes is a denial: None, an exception, no answer in time."""
+
+    __slots__ = ()
+    stage, mode = "approve_tool", "approve"
+
+    def approve(self) -> Decision:
+        """Yes, if it is returned."""
+        return Decision(approved=True)
+
+    def deny(self, reason: str = "") -> Decision:
+        """No, and why."""
+        decision = Decision(approved=False, reason=text(reason)) if reason else Decision(approved=False)
+        self.decision = decision
+        return decision
+
+    def take(self, answer: object) -> None:
+        if self.decision is not None:
+            return
+        if isinstance(answer, bool):
+            answer = Decision(approved=answer)
+        elif answer is None:
+            answer = Decision(approved=False)
+        elif not isinstance(answer, dict):
+            raise TypeError(f"an approver returns a decision, True, False or None, and not {type(answer).__name__}")
+        if answer.get("approved") is not True:
+            self.decision = answer
+
+    def reply(self) -> dict[str, Any]:
+        return {"approved": True} if self.decision is None else self.decision
+
+
+class BeforeFinish(Interception):
+    """The turn is about to end with this response."""
+
+    __slots__ = ()
+    stage, mode = "before_finish", "turn"
+
+    prompt: str
+    messages: list[dict[str, Any]]
+    response: dict[str, Any]
+    system_prompt: str | None
+    model: str | None
+
+    def modify(self, *, messages: list[dict[str, Any]] | None = None, reason: str = "") -> Decision:
+        """Go on with these messages, or with what was changed in place in them."""
+        return self._modify(reason, {"messages": messages})
+
+    def retry(self, feedback: str = "", *, reason: str = "") -> Decision:
+        """Go round again, with the feedback as a user message, and with what was modified."""
+        return self._decide(wire.RETRY, reason, feedback=feedback)
+
+    def pause(self, reason: str = "") -> Decision:
+        """Hand control back to the program that runs the agent."""
+        return self._decide(wire.PAUSE, reason)
+
+
+class AfterCompact(Interception):
+    """Messages were made fewer."""
+
+    __slots__ = ()
+    stage, mode = "after_compact", "compact"
+
+    scope: Literal["micro", "auto"]
+    messages: list[dict[str, Any]]
+    system_prompt: str | None
+    model: str | None
+
+    def modify(self, *, messages: list[dict[str, Any]] | None = None, reason: str = "") -> Decision:
+        """Go on with these messages, or with what was changed in place in them."""
+        return self._modify(reason, {"messages": messages})
+
+
+class BeforeCompact(AfterCompact):
+    """Messages are about to be made fewer."""
+
+    __slots__ = ()
+    stage = "before_compact"
+
+    def skip(self, reason: str = "") -> Decision:
+        """Do not make them fewer."""
+        return self._decide(wire.SKIP, reason)

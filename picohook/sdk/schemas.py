@@ -1,0 +1,171 @@
+"""The JSON schema of a function's parameters, from its annotations; and what about some arguments does not keep to it.
+
+Functions are read by their `__code__`: that is all that is needed of `inspect`. `typing` is imported where an annotation is
+more than a plain type.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+_PLAIN: dict[object, dict[str, Any]] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    list: {"type": "array"},
+    dict: {"type": "object"},
+}
+_NAMED: dict[object, type] = {kind.__name__: kind for kind in _PLAIN if isinstance(kind, type)}
+_STARS = 0x04 | 0x08  # inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
+
+
+def schema_of_parameters(function: Callable[..., Any]) -> tuple[dict[str, Any], str]:
+    """The schema, and the name of the parameter that is annotated `BeforeTool`, which gets the call itself."""
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_flags & _STARS or code.co_posonlyargcount:
+        raise TypeError(f"the parameters of {function} cannot be told: say `parameters=`")
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    if hasattr(function, "__self__"):
+        names = names[1:]
+    annotations = _annotations(function)
+    defaults = function.__defaults__ or ()  # type: ignore[attr-defined]
+    positional = names[: len(names) - code.co_kwonlyargcount]
+    optional = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
+    optional.update(function.__kwdefaults__ or {})  # type: ignore[attr-defined]
+
+    properties: dict[str, Any] = {}
+    takes_call = ""
+    for name in names:
+        if getattr(annotations.get(name), "stage", None) == "before_tool":
+            takes_call = name
+            continue
+        try:
+            properties[name] = dict(schema_of(annotations[name])) if name in annotations else {}
+        except TypeError as error:
+            raise TypeError(f"{function.__name__}: of its parameter {name}, {error}: say `parameters=`") from None
+        if _is_json(optional.get(name)):
+            properties[name]["default"] = optional[name]
+    required = [name for name in properties if name not in optional]
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    return {**schema, "additionalProperties": False}, takes_call
+
+
+def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
+    given = function.__annotations__
+    plain = {name: _NAMED.get(kind, kind) if isinstance(kind, str) else kind for name, kind in given.items()}
+    if not any(isinstance(kind, str) for name, kind in plain.items() if name != "return"):
+        return plain
+    from typing import get_type_hints  # noqa: PLC0415 - for annotations that are text
+
+    return get_type_hints(function, include_extras=True)
+
+
+def schema_of(annotation: Any) -> dict[str, Any]:
+    """The JSON schema of a type. Raises `TypeError` if it has none."""
+    if annotation in _PLAIN:
+        return _PLAIN[annotation]
+    if annotation is None or annotation is type(None):
+        return {"type": "null"}
+    import types  # noqa: PLC0415 - for annotations that are more than a plain type
+    import typing  # noqa: PLC0415
+
+    if annotation is typing.Any:
+        return {}
+    origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is list:
+        return {"type": "array", "items": schema_of(inside[0])}
+    if origin is dict and inside[0] is str:
+        return {"type": "object", "additionalProperties": schema_of(inside[1])}
+    if origin is typing.Literal:
+        return {"enum": list(inside)}
+    if origin is typing.Annotated:
+        described = next((text for text in inside[1:] if isinstance(text, str)), "")
+        return {**schema_of(inside[0]), **({"description": described} if described else {})}
+    if origin in {typing.Union, types.UnionType}:
+        return {"anyOf": [schema_of(one) for one in inside]}
+    if typing.is_typeddict(annotation):
+        fields = {name: schema_of(kind) for name, kind in typing.get_type_hints(annotation).items()}
+        required = sorted(annotation.__required_keys__)
+        return {"type": "object", "properties": fields, "required": required, "additionalProperties": False}
+    raise TypeError(f"the type {annotation!r} has no JSON schema here")
+
+
+def problems(value: Any, schema: dict[str, Any], where: str = "") -> list[str]:
+    """What is wrong with a value, in words that a model can act on."""
+    return list(_problems(value, schema, where))
+
+
+def _problems(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
+    shown = where or "the arguments"
+    wanted = schema.get("type")
+    if isinstance(wanted, str) and not _is_a(value, wanted):
+        yield f"{shown} must be {_ARTICLES[wanted]}, and not {_shown(value)}"
+        return
+    if "enum" in schema and not any(value == one and type(value) is type(one) for one in schema["enum"]):
+        yield f"{shown} must be one of {', '.join(map(_shown, schema['enum']))}, and not {_shown(value)}"
+    choices = schema.get("anyOf")
+    if choices:
+        tried = [problems(value, choice, where) for choice in choices]
+        if all(tried):
+            yield " or ".join(one[0] for one in tried)
+    if isinstance(value, list) and isinstance(schema.get("items"), dict):
+        for place, item in enumerate(value):
+            yield from _problems(item, schema["items"], f"{where}[{place}]")
+    if isinstance(value, dict):
+        yield from _problems_of_fields(value, schema, where)
+
+
+def _problems_of_fields(value: dict[str, Any], schema: dict[str, Any], where: str) -> Iterator[str]:
+    properties, more = schema.get("properties", {}), schema.get("additionalProperties")
+    prefix = f"{where}." if where else ""
+    for name in schema.get("required", ()):
+        if name not in value:
+            yield f"{prefix}{name} is missing"
+    for name, inside in value.items():
+        if name in properties:
+            yield from _problems(inside, properties[name], f"{prefix}{name}")
+        elif more is False:
+            yield f"there is no {prefix}{name}" + (f", only {', '.join(properties)}" if properties else "")
+        elif isinstance(more, dict):
+            yield from _problems(inside, more, f"{prefix}{name}")
+
+
+_ARTICLES = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+
+
+def _is_a(value: Any, kind: str) -> bool:
+    return type(value) in _TYPES.get(kind, (type(value),))
+
+
+def _shown(value: Any) -> str:
+    from .serving import dump  # noqa: PLC0415 - for what is wrong only
+
+    text = dump(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"  # noqa: PLR2004
+
+
+def _is_json(value: object) -> bool:
+    return type(value) in {str, int, float, bool}

@@ -1,0 +1,65 @@
+"""What type checkers read about registering handlers. Never imported at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeAlias, TypeVar, overload
+
+from .base import Decision
+from .views import Event
+
+Handler: TypeAlias = Callable[[Any], Any]
+
+Answer: TypeAlias = Decision | dict[str, Any] | bool | None
+"""What a handler returns. True and False are for approvers."""
+
+C = TypeVar("C")
+R = TypeVar("R", bound=Answer | Awaitable[Answer])
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class OnStage(Protocol[C]):
+    """Registers a handler: `@app.before_llm`, or with settings."""
+
+    @overload
+    def __call__(self, handler: Callable[[C], R], /) -> Callable[[C], R]: ...
+    @overload
+    def __call__(self, *, thread: bool = False) -> Callable[[Callable[[C], R]], Callable[[C], R]]: ...
+
+
+class OnTool(Protocol[C]):
+    """Registers a handler: `@app.before_tool`, or with settings."""
+
+    @overload
+    def __call__(self, handler: Callable[[C], R], /) -> Callable[[C], R]: ...
+    @overload
+    def __call__(
+        self, *, tool: str | None = None, thread: bool = False
+    ) -> Callable[[Callable[[C], R]], Callable[[C], R]]: ...
+
+
+class OnEvent(Protocol):
+    """Registers an observer: `@app.on_event` for all events, or with the kinds that it wants."""
+
+    @overload
+    def __call__(self, handler: Callable[[Event], R], /) -> Callable[[Event], R]: ...
+    @overload
+    def __call__(
+        self, *kinds: str, thread: bool = False
+    ) -> Callable[[Callable[[Event], R]], Callable[[Event], R]]: ...
+
+
+class AddTool(Protocol):
+    """Registers a tool: `@app.tool`, or with settings."""
+
+    @overload
+    def __call__(self, function: F, /) -> F: ...
+    @overload
+    def __call__(
+        self,
+        *,
+        name: str = "",
+        description: str = "",
+        parameters: dict[str, Any] | None = None,
+        thread: bool = False,
+    ) -> Callable[[F], F]: ...

@@ -1,0 +1,1 @@
+"""What a running host offers to other programs."""

@@ -1,0 +1,115 @@
+"""What a host has under way: hooks that run, work of its own, and chains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import anyio
+
+from .chain import PROGRESS_FACTOR, PROGRESS_MOST
+from .errors import PicohookError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from .chain import Seat
+    from .hooks.base import Hook
+    from .spec import Timeouts
+    from .stages import Stage
+
+T = TypeVar("T")
+
+
+@dataclass(eq=False, slots=True)
+class Mounted:
+    """A hook, and the end of its task."""
+
+    hook: Hook
+    ended: anyio.Event
+
+
+class Service(Generic[T]):
+    """Something that a host does in a task of its own, until it is done or the host ends; whoever waits for it or not."""
+
+    def __init__(self, work: Callable[[], Awaitable[T]], services: set[Service[Any]]) -> None:
+        self._work = work
+        self._services = services
+        services.add(self)
+        self._scope = anyio.CancelScope()
+        self._ended = anyio.Event()
+        self._results: list[T] = []
+        self._error: Exception | None = None
+
+    async def run(self) -> None:
+        """Do it. Raises nothing."""
+        try:
+            with self._scope:
+                self._results.append(await self._work())
+        except Exception as error:  # noqa: BLE001 - it is for who asks for the result
+            self._error = error
+        finally:
+            self._services.discard(self)
+            self._ended.set()
+
+    def cancel(self) -> None:
+        """The host ends."""
+        self._scope.cancel()
+
+    async def ended(self) -> None:
+        """Until it is over, in whatever way."""
+        await self._ended.wait()
+
+    async def result(self) -> T:
+        """What came of it."""
+        await self._ended.wait()
+        if self._error is not None:
+            raise self._error
+        if not self._results:
+            raise PicohookError("the host was closed")
+        return self._results[0]
+
+
+class Chains:
+    """The chains of one stage that began under one arrangement of the hooks, counted."""
+
+    __slots__ = ("_earlier", "_longest", "_over", "under_way")
+
+    def __init__(self, longest: float = 0.0, earlier: Iterable[Chains] = ()) -> None:
+        self.under_way = 0
+        self._longest = longest
+        self._earlier = tuple(earlier)
+        self._over: anyio.Event | None = None
+
+    def leave(self) -> None:
+        """One of them is over."""
+        self.under_way -= 1
+        if self._over is not None and not self.under_way:
+            self._over.set()
+
+    def followed(self, longest: float) -> Chains:
+        """Those that begin from now on, under another arrangement. `longest`: seconds that one of them can take."""
+        return Chains(longest, [chains for chains in (*self._earlier, self) if chains.under_way])
+
+    async def drained(self) -> None:
+        """Until all that began before these are over, or have had the time that the longest can take."""
+        for chains in self._earlier:
+            await chains.over()
+        self._earlier = ()
+
+    async def over(self) -> None:
+        """Until these are, when no more can begin."""
+        self._over = self._over or anyio.Event()
+        if self.under_way:
+            with anyio.move_on_after(self._longest):
+                await self._over.wait()
+
+
+def longest(stage: Stage[Any], seats: Iterable[Seat], timeouts: Timeouts) -> float:
+    """Seconds that a chain can take at most."""
+    unbudgeted = [
+        max(seat.timeout, min(seat.timeout * PROGRESS_FACTOR, PROGRESS_MOST)) * (1 + seat.hook.spec.retry)
+        for seat in seats
+        if stage.approves or seat.hook.patient
+    ]
+    return max(unbudgeted, default=0.0) if stage.approves else timeouts.chain + sum(unbudgeted)

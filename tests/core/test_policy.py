@@ -1,0 +1,78 @@
+"""What a failure counts as, and how it is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from picohook.decisions import CONTINUE, AbortTurn, Deny
+from picohook.errors import HandshakeError, HookCrashedError, HookRefusedError, HookReplyError, HookTimeoutError
+from picohook.policy import cause, describe, on_failure
+from picohook.spec import OnFailure
+from picohook.stages import STAGES
+
+REASON = "hook gate failed: it broke"
+CAN_DENY = {"before_tool"}
+
+
+@pytest.mark.parametrize("stage", sorted(STAGES))
+@pytest.mark.parametrize("rule", list(OnFailure))
+def test_what_a_failure_counts_as(stage, rule):
+    if stage == "approve_tool":
+        expected = Deny(reason=REASON)
+    elif rule is OnFailure.CONTINUE:
+        expected = CONTINUE
+    elif rule is OnFailure.DENY and stage in CAN_DENY:
+        expected = Deny(reason=REASON)
+    else:
+        expected = AbortTurn(reason=REASON)
+    assert on_failure(STAGES[stage], "gate", rule, "it broke") == expected
+
+
+@pytest.mark.parametrize("stage", sorted(STAGES))
+@pytest.mark.parametrize("rule", list(OnFailure))
+def test_what_it_counts_as_is_allowed_in_the_stage(stage, rule):
+    decision = on_failure(STAGES[stage], "gate", rule, "it broke")
+    assert STAGES[stage].approves or decision.action in STAGES[stage].actions
+
+
+class UnspeakableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("and this too")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (HookReplyError("plain"), "plain"),
+        (ValueError("first line\nsecond line: a payload"), "first line"),
+        (ValueError("\n\n  first line that says something\nsecond"), "first line that says something"),
+        (ValueError(), "ValueError"),
+        (ValueError("\n \n"), "ValueError"),
+        (UnspeakableError(), "UnspeakableError"),
+        (ValueError("\x1b[2J\rlevel=error\u202e"), r"\x1b[2J\rlevel=error\u202e"),
+        (ValueError("x" * 5000), "x" * 1024),
+        (ValueError("€" * 5000), "€" * 341),
+        (ValueError("\ud800"), r"\ud800"),
+        (ExceptionGroup("two", [ValueError("a"), ValueError("b")]), "two (2 sub-exceptions)"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
+)
+def test_a_failure_is_told_in_one_line_escaped_and_cut(error, said):
+    assert describe(error) == said
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (HookTimeoutError("x"), "timeout"),
+        (HookCrashedError("x"), "crashed"),
+        (HookRefusedError("x", code=1), "refused"),
+        (HookReplyError("x"), "reply"),
+        (HandshakeError("x"), "handshake"),
+        (ValueError("x"), "reply"),
+        (KeyError("x"), "error"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
+)
+def test_metrics_count_a_failure_by_its_kind(error, kind):
+    assert cause(error) == kind

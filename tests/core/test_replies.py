@@ -1,0 +1,323 @@
+"""From what a hook answered to a decision: which action is allowed where, and what a reply may carry."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from picohook.decisions import (
+    APPROVE,
+    CONTINUE,
+    AbortTurn,
+    Continue,
+    Deny,
+    HardAbort,
+    Modify,
+    Notes,
+    Pause,
+    Respond,
+    Retry,
+    Skip,
+)
+from picohook.replies import read_decision
+from picohook.stages import (
+    AFTER_COMPACT,
+    AFTER_LLM,
+    AFTER_TOOL,
+    APPROVE_TOOL,
+    BEFORE_COMPACT,
+    BEFORE_FINISH,
+    BEFORE_LLM,
+    BEFORE_PROMPT,
+    BEFORE_TOOL,
+    STAGES,
+)
+
+INTERCEPTS = sorted(set(STAGES) - {"approve_tool"})
+EVERYWHERE = ["continue", "modify", "abort_turn", "hard_abort"]
+ALLOWED = {
+    "before_prompt": [*EVERYWHERE, "retry"],
+    "before_llm": [*EVERYWHERE, "respond", "retry"],
+    "after_llm": [*EVERYWHERE, "retry"],
+    "before_tool": [*EVERYWHERE, "respond", "deny_tool", "pause"],
+    "after_tool": EVERYWHERE,
+    "before_finish": [*EVERYWHERE, "retry", "pause"],
+    "before_compact": [*EVERYWHERE, "skip"],
+    "after_compact": EVERYWHERE,
+}
+"""protocol.md, "Actions"."""
+DECIDES = {
+    "continue": Continue, "modify": Modify, "respond": Respond, "deny_tool": Deny, "skip": Skip, "retry": Retry,
+    "pause": Pause, "abort_turn": AbortTurn, "hard_abort": HardAbort,
+}  # fmt: skip
+CARRIED = {"modify": {"patch": {"a": 1}}, "respond": {"result": {}}, "retry": {"feedback": "again"}}
+
+
+@pytest.mark.parametrize("action", DECIDES)
+@pytest.mark.parametrize("stage", INTERCEPTS)
+def test_an_action_is_taken_where_it_is_allowed_and_a_failure_elsewhere(stage, action):
+    answer = {"action": action, "reason": "because", **CARRIED.get(action, {})}
+    if action in ALLOWED[stage]:
+        decision = read_decision(STAGES[stage], answer)
+        assert type(decision) is DECIDES[action]
+        assert decision.action == action
+        assert decision.reason == "because"
+    else:
+        with pytest.raises(ValueError, match=f"'{action}' is not one of {stage}'s"):
+            read_decision(STAGES[stage], answer)
+
+
+@pytest.mark.parametrize(
+    "action",
+    ["allow", "deny", "Continue", "CONTINUE", " continue", "continue\n", "modify ", "approve", "deny_tool;", "null", "0",
+     1, 0, True, False, 1.5, [], {}, ["continue"], {"action": "continue"}],
+    ids=repr,
+)  # fmt: skip
+@pytest.mark.parametrize("stage", sorted(STAGES))
+def test_a7_an_unknown_action_is_a_failure_and_never_a_continue(stage, action):
+    with pytest.raises(ValueError, match="action"):
+        read_decision(STAGES[stage], {"action": action, "approved": True})
+
+
+@pytest.mark.parametrize("answer", [None, {}, {"action": "continue"}, {"action": ""}, {"action": None}, {"unknown": 1}])
+@pytest.mark.parametrize("stage", INTERCEPTS)
+def test_an_empty_or_absent_answer_goes_on(stage, answer):
+    assert read_decision(STAGES[stage], answer) == CONTINUE
+
+
+@pytest.mark.parametrize("answer", [[], "continue", "", 0, 1, True, False, 1.5, [{"action": "continue"}]], ids=repr)
+@pytest.mark.parametrize("stage", sorted(STAGES))
+def test_an_answer_that_is_no_object_is_a_failure(stage, answer):
+    with pytest.raises(ValueError, match="not an object"):
+        read_decision(STAGES[stage], answer)
+
+
+class TestPayloads:
+    """A payload that comes with `continue`, `modify` or no action at all is applied."""
+
+    @pytest.mark.parametrize(
+        "action", [{}, {"action": "continue"}, {"action": "modify"}, {"action": ""}, {"action": None}]
+    )
+    @pytest.mark.parametrize(
+        ("stage", "carried", "changes"),
+        [
+            (BEFORE_LLM, {"request": {"model": "n"}}, {"model": "n"}),
+            (AFTER_LLM, {"response": {"content": "x"}}, {"content": "x"}),
+            (BEFORE_TOOL, {"call": {"tool": "x"}}, {"tool": "x"}),
+            (AFTER_TOOL, {"result": {"for_llm": "x"}}, {"for_llm": "x"}),
+            (BEFORE_PROMPT, {"prompt": "x"}, {"prompt": "x"}),
+            (BEFORE_PROMPT, {"messages": []}, {"messages": []}),
+            (BEFORE_FINISH, {"messages": [{}]}, {"messages": [{}]}),
+            (BEFORE_COMPACT, {"messages": [{}]}, {"messages": [{}]}),
+            (AFTER_COMPACT, {"messages": [{}]}, {"messages": [{}]}),
+        ],
+        ids=lambda value: getattr(value, "name", None),
+    )
+    def test_it_is_a_modify(self, stage, carried, changes, action):
+        assert read_decision(stage, {**action, **carried}) == Modify(changes)
+
+    @pytest.mark.parametrize("action", [{}, {"action": "continue"}, {"action": "modify"}])
+    @pytest.mark.parametrize("stage", INTERCEPTS)
+    def test_so_is_a_patch(self, stage, action):
+        assert read_decision(STAGES[stage], {**action, "patch": {"a": None}}) == Modify({}, patch={"a": None})
+        assert read_decision(STAGES[stage], {**action, "patch": {}}) == Modify({}, patch={})
+
+    @pytest.mark.parametrize("stage", INTERCEPTS)
+    def test_a_modify_with_nothing_goes_on(self, stage):
+        carries = STAGES[stage].carries or "messages"
+        assert read_decision(STAGES[stage], {"action": "modify"}) == CONTINUE
+        assert read_decision(STAGES[stage], {"action": "modify", carries: None, "patch": None}) == CONTINUE
+
+    def test_the_payload_of_another_stage_is_not_looked_at(self):
+        assert read_decision(BEFORE_TOOL, {"action": "modify", "request": {"model": "n"}}) == CONTINUE
+        assert read_decision(AFTER_TOOL, {"action": "modify", "call": {"tool": "x"}}) == CONTINUE
+        assert read_decision(BEFORE_FINISH, {"action": "modify", "prompt": "x"}) == CONTINUE
+
+    @pytest.mark.parametrize(
+        ("stage", "field"),
+        [(BEFORE_LLM, "request"), (AFTER_LLM, "response"), (BEFORE_TOOL, "call"), (AFTER_TOOL, "result")]
+        + [(STAGES[name], "patch") for name in INTERCEPTS],
+        ids=lambda value: getattr(value, "name", value),
+    )
+    @pytest.mark.parametrize("value", [[], "x", 5, True], ids=repr)
+    @pytest.mark.parametrize("action", ["modify", "continue", "abort_turn"])
+    def test_one_that_is_no_object_is_a_failure(self, stage, field, value, action):
+        with pytest.raises(ValueError, match=f"`{field}` is .* not an object"):
+            read_decision(stage, {"action": action, field: value})
+
+
+class TestWhatAnActionNeeds:
+    def test_respond_to_a_tool_carries_the_result_and_maybe_an_edited_call(self):
+        assert read_decision(BEFORE_TOOL, {"action": "respond", "result": {"for_llm": "x"}}) == Respond(
+            {"for_llm": "x"}
+        )
+        answer = {"action": "respond", "result": {}, "call": {"arguments": {}}}
+        assert read_decision(BEFORE_TOOL, answer) == Respond({}, changes={"arguments": {}})
+
+    def test_respond_to_a_request_carries_the_response(self):
+        assert read_decision(BEFORE_LLM, {"action": "respond", "result": {"content": "x"}}) == Respond({"content": "x"})
+
+    @pytest.mark.parametrize("stage", [BEFORE_TOOL, BEFORE_LLM], ids=lambda stage: stage.name)
+    @pytest.mark.parametrize(
+        "carried", [{}, {"result": None}, {"result": "x"}, {"result": []}, {"response": {}}], ids=repr
+    )
+    def test_respond_without_a_result_is_a_failure(self, stage, carried):
+        with pytest.raises(ValueError, match="result"):
+            read_decision(stage, {"action": "respond", **carried})
+
+    @pytest.mark.parametrize(
+        "stage", [BEFORE_PROMPT, BEFORE_LLM, AFTER_LLM, BEFORE_FINISH], ids=lambda stage: stage.name
+    )
+    @pytest.mark.parametrize(
+        "carried", [{}, {"feedback": ""}, {"feedback": None}, {"feedback": 5}, {"reason": "x"}], ids=repr
+    )
+    def test_retry_without_feedback_is_a_failure(self, stage, carried):
+        with pytest.raises(ValueError, match="feedback"):
+            read_decision(stage, {"action": "retry", **carried})
+
+    def test_retry_may_carry_the_fields_of_a_stage_instead(self):
+        assert read_decision(BEFORE_PROMPT, {"action": "retry", "prompt": "x"}) == Retry("", changes={"prompt": "x"})
+        answer = {"action": "retry", "messages": [{}], "feedback": "again"}
+        assert read_decision(BEFORE_FINISH, answer) == Retry("again", changes={"messages": [{}]})
+        assert read_decision(BEFORE_LLM, {"action": "retry", "feedback": "again", "request": {"a": 1}}) == Retry(
+            "again"
+        )
+
+    def test_feedback_goes_to_the_model_and_is_cut_at_64_kib(self):
+        decision = read_decision(BEFORE_LLM, {"action": "retry", "feedback": "x" * 100_000})
+        assert decision.feedback == "x" * 65536
+
+
+class TestTexts:
+    @pytest.mark.parametrize("action", ["continue", "modify", "abort_turn", "hard_abort"])
+    def test_a10_a_reason_is_cut_at_1_kib_and_not_inside_a_character(self, action):
+        assert read_decision(AFTER_TOOL, {"action": action, "reason": "x" * 5000}).reason == "x" * 1024
+        assert read_decision(AFTER_TOOL, {"action": action, "reason": "€" * 5000}).reason == "€" * 341
+        assert read_decision(AFTER_TOOL, {"action": action, "reason": "x" * 1024}).reason == "x" * 1024
+
+    @pytest.mark.parametrize("key", ["reason", "system_message", "additional_context"])
+    @pytest.mark.parametrize("value", [5, [], {}, True, 1.5, ["x"]], ids=repr)
+    def test_one_that_is_no_text_is_a_failure(self, key, value):
+        with pytest.raises(ValueError, match=f"`{key}` is .* not a string"):
+            read_decision(BEFORE_TOOL, {"action": "continue", key: value})
+
+    @pytest.mark.parametrize("key", ["reason", "system_message", "additional_context", "inject_messages"])
+    def test_null_is_none(self, key):
+        assert read_decision(BEFORE_TOOL, {"action": "continue", key: None}) == CONTINUE
+
+
+ANSWER = {
+    "system_message": "for the user",
+    "additional_context": "for the prompt",
+    "inject_messages": [{"role": "user", "content": "x"}],
+}
+NOTES = Notes("for the user", "for the prompt", ({"role": "user", "content": "x"},))
+
+
+class TestNotes:
+    @pytest.mark.parametrize("action", DECIDES)
+    @pytest.mark.parametrize("stage", INTERCEPTS)
+    def test_they_come_with_every_action(self, stage, action):
+        if action in ALLOWED[stage]:
+            answer = {"action": action, **CARRIED.get(action, {}), **ANSWER}
+            assert read_decision(STAGES[stage], answer).notes == NOTES
+
+    @pytest.mark.parametrize("key", ["system_message", "additional_context", "inject_messages"])
+    def test_each_comes_alone_and_without_an_action(self, key):
+        decision = read_decision(BEFORE_TOOL, {key: ANSWER[key]})
+        assert type(decision) is Continue
+        assert decision.notes is not None
+        assert decision.notes.wire() == {key: ANSWER[key]}
+
+    def test_so_does_a_reason(self):
+        assert read_decision(BEFORE_TOOL, {"reason": "x"}) == Continue(reason="x")
+
+    def test_empty_ones_are_none(self):
+        answer = {"action": "continue", "system_message": "", "additional_context": "", "inject_messages": []}
+        assert read_decision(BEFORE_TOOL, answer) == CONTINUE
+
+    def test_they_are_cut(self):
+        answer = {"system_message": "x" * 100_000, "additional_context": "y" * 100_000}
+        notes = read_decision(BEFORE_TOOL, answer).notes
+        assert notes == Notes("x" * 1024, "y" * 65536)
+
+    @pytest.mark.parametrize("value", ["x", {}, 5, True, [1], [None], ["x"], [{}, "x"], {"role": "user"}], ids=repr)
+    def test_messages_that_are_no_list_of_objects_are_a_failure(self, value):
+        with pytest.raises(ValueError, match="`inject_messages` is not a list of objects"):
+            read_decision(BEFORE_LLM, {"inject_messages": value})
+
+
+class TestApproval:
+    @pytest.mark.parametrize(
+        "answer",
+        [{"approved": True}, {"approved": True, "reason": "fine"}, {"approved": True, "action": "continue"},
+         {"approved": True, "action": ""}, {"approved": True, "action": None}, {"approved": True, "more": [1]}],
+    )  # fmt: skip
+    def test_true_is_a_yes(self, answer):
+        assert read_decision(APPROVE_TOOL, answer) is APPROVE
+
+    def test_false_is_a_no_with_its_reason(self):
+        assert read_decision(APPROVE_TOOL, {"approved": False}) == Deny()
+        assert read_decision(APPROVE_TOOL, {"approved": False, "reason": "x" * 5000}) == Deny(reason="x" * 1024)
+
+    def test_a_no_with_a_broken_reason_is_still_no_yes(self):
+        with pytest.raises(ValueError, match="`reason` is a number, not a string"):
+            read_decision(APPROVE_TOOL, {"approved": False, "reason": 5})
+
+    @pytest.mark.parametrize(
+        "approved",
+        ["yes", "true", "True", "on", "1", "", 1, 1.0, 0, -1, 2**70, 10**4299, None, [], [True], {}, {"approved": True}],
+        ids=lambda value: repr(value) if value != 10**4299 else "an integer of 4300 digits",
+    )  # fmt: skip
+    def test_j6_whatever_else_it_is_is_a_failure(self, approved):
+        with pytest.raises(ValueError, match="only true is a yes"):
+            read_decision(APPROVE_TOOL, {"approved": approved})
+
+    @pytest.mark.parametrize(
+        "answer",
+        [None, {}, {"Approved": True}, {"APPROVED": True}, {"approve": True}, {"approved ": True}, {"ok": True},
+         {"action": "continue"}, {"result": {"approved": True}}, {"call": {}, "reason": "sure"}],
+        ids=repr,
+    )  # fmt: skip
+    def test_j7_a2_no_approved_is_a_failure(self, answer):
+        with pytest.raises(ValueError, match="has no `approved`"):
+            read_decision(APPROVE_TOOL, answer)
+
+    @pytest.mark.parametrize("action", sorted({*DECIDES, "approve", "allow"} - {"continue"}))
+    def test_a7_an_action_of_another_stage_is_a_failure_even_with_a_yes(self, action):
+        with pytest.raises(ValueError, match=f"an approval has no action, and this one has '{action}'"):
+            read_decision(APPROVE_TOOL, {"approved": True, "action": action})
+
+    def test_what_is_shown_of_an_answer_is_cut(self):
+        with pytest.raises(ValueError, match="yes") as caught:
+            read_decision(APPROVE_TOOL, {"approved": "yes" * 1000})
+        assert len(str(caught.value)) < 150
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+answers = st.dictionaries(
+    st.sampled_from(
+        ["action", "approved", "reason", "call", "request", "result", "response", "patch", "feedback", "messages", "prompt",
+         "system_message", "additional_context", "inject_messages", "Approved"]
+    ),
+    st.sampled_from([*DECIDES, True, False, {}, {"a": 1}, "text", [{}]]) | json_values,
+    max_size=6,
+)  # fmt: skip
+
+
+@given(answers | json_values, st.sampled_from(sorted(STAGES)))
+def test_any_answer_is_an_allowed_decision_or_a_value_error(answer, stage):
+    try:
+        decision = read_decision(STAGES[stage], answer)
+    except ValueError:
+        return
+    if stage == "approve_tool":
+        assert decision is APPROVE or type(decision) is Deny
+        assert (decision is APPROVE) is (answer["approved"] is True)
+    else:
+        assert decision.action in ALLOWED[stage]
+    assert len(decision.reason.encode("utf-8", "surrogatepass")) <= 1024

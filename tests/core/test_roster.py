@@ -1,0 +1,111 @@
+"""Who is asked where, and in which order."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, strategies as st
+
+from picohook import wire
+from picohook.errors import ConfigError
+from picohook.hooks.base import Hook
+from picohook.roster import LAYERS, in_order, observers, seats
+from picohook.spec import HookSpec, Timeouts
+
+
+def hook(name: str, *, in_process: bool = False, **settings) -> Hook:
+    made = Hook(HookSpec(name=name, **settings))
+    made.in_process = in_process
+    return made
+
+
+def order(*hooks: Hook) -> str:
+    return "".join(one.name for one in in_order(hooks))
+
+
+def test_by_layer_then_priority_then_name():
+    hooks = [
+        hook("a", layer="session", priority=1), hook("b", layer="project", priority=2), hook("c", layer="user", priority=3),
+        hook("d", layer="builtin", priority=4), hook("e", layer="user", priority=2), hook("f", layer="user", priority=3),
+    ]  # fmt: skip
+    for some in itertools.permutations(hooks):
+        assert order(*some) == "decfba"
+
+
+def test_without_a_layer_code_is_builtin_and_a_process_the_users():
+    assert order(hook("a"), hook("b", in_process=True), hook("c", layer="builtin", priority=500)) == "bca"
+
+
+def test_after_comes_before_priority():
+    hooks = [hook("a", priority=1, after=("c",)), hook("b", priority=2), hook("c", priority=3)]
+    assert order(*hooks) == "bca"
+
+
+def test_after_one_of_an_earlier_layer_holds_anyway():
+    assert order(hook("a", layer="user", after=("b",)), hook("b", layer="builtin")) == "ba"
+
+
+CIRCLE = "waits for itself: (b after c after b|c after b after c)"
+
+
+@pytest.mark.parametrize(
+    ("hooks", "said"),
+    [
+        (
+            [hook("gate", after=("gaet",)), hook("gates")],
+            r"hooks.gate.after: there is no hook 'gaet' \(did you mean \"gate",
+        ),
+        ([hook("a", after=("nothing like it",))], "there is no hook 'nothing like it'$"),
+        ([hook("a", layer="user", after=("b",)), hook("b", layer="session")], "'b' is of the later layer session"),
+        ([hook("a", after=("a",))], "waits for itself: a after a"),
+        ([hook("a", after=("b",)), hook("b", after=("c",)), hook("c", after=("b",))], CIRCLE),
+    ],
+)
+def test_what_cannot_be_is_a_config_error_that_names_it(hooks, said):
+    with pytest.raises(ConfigError, match=said):
+        in_order(hooks)
+
+
+def test_every_mistake_is_named_at_once():
+    with pytest.raises(ConfigError) as caught:
+        in_order([hook("a", after=("x", "y")), hook("b", after=("z",))])
+    assert len(caught.value.problems) == 3
+
+
+@given(st.lists(st.tuples(st.sampled_from(LAYERS), st.integers(0, 2), st.sets(st.integers(0, 7))), max_size=8))
+def test_whatever_they_are_all_are_there_once_and_every_wish_holds(wishes):
+    hooks = [
+        hook(
+            f"h{number}", layer=layer, priority=priority, after=tuple(f"h{other}" for other in after if other < number)
+        )
+        for number, (layer, priority, after) in enumerate(wishes)
+    ]
+    layers = {one.name: LAYERS.index(one.spec.layer) for one in hooks}
+    if any(layers[other] > layers[one.name] for one in hooks for other in one.spec.after):
+        with pytest.raises(ConfigError, match="later layer"):
+            in_order(hooks)
+        return
+    ordered = in_order(hooks)
+    places = {one.name: place for place, one in enumerate(ordered)}
+    assert len(ordered) == len(places) == len(hooks)
+    for one in hooks:
+        assert all(places[other] < places[one.name] for other in one.spec.after)
+    assert [LAYERS.index(one.spec.layer) for one in ordered] == sorted(LAYERS.index(one.spec.layer) for one in hooks)
+
+
+def test_a_seat_has_its_timeout_and_its_filter():
+    gate = hook("gate", stages=("before_tool", "approve_tool"), timeout=1, filter={"tool": "bash"})
+    laid = seats([gate], Timeouts())
+    (before,), (approve,) = laid["before_tool"], laid["approve_tool"]
+    assert (before.hook, before.timeout, before.filter) == (gate, 1, gate.spec.filter)
+    assert (approve.hook, approve.timeout) == (gate, 60)
+    assert not any(laid[stage] for stage in laid.keys() - {"before_tool", "approve_tool"})
+
+
+def test_observers_are_told_of_the_kinds_they_name():
+    a, b = hook("a", observe=("error",)), hook("b", observe=("*",))
+    told = observers([a, b])
+    assert told.keys() == wire.EVENT_KINDS.keys()
+    assert told["error"] == (a, b)
+    assert all(told[kind] == (b,) for kind in told.keys() - {"error"})

@@ -1,0 +1,324 @@
+"""`run` hooks: real shells, and everything that can be wrong with them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+
+import anyio
+import pytest
+from kinds_support import FAR
+from scripted import HANG, command
+
+from picohook import CommandHook, HookCrashedError, Host, Meta, ToolCall, TrustError
+from picohook.errors import Problem
+
+pytestmark = pytest.mark.anyio
+
+CALL = ToolCall(tool="Bash", arguments={"command": "ls"}, meta=Meta(session_key="s1"))
+
+
+async def asked(spec, call=CALL, **settings):
+    async with Host([spec], timeouts=FAR, **settings) as host:
+        return await host.before_tool(call)
+
+
+def edits(shell):
+    """A command that replaces the arguments with what this shell prints."""
+    code = "import json, sys; print(json.dumps({'tool_arguments': json.dumps({'said': sys.stdin.read()})}))"
+    return f"{{ {shell}; }} | {sys.executable} -I -S -c {shlex.quote(code)}"
+
+
+async def said(run, shell, **settings):
+    outcome = await asked(run(edits(shell), **settings))
+    assert outcome.trail[0].error is None
+    return outcome.payload.arguments["said"]
+
+
+# The contract.
+
+
+async def test_the_context_is_on_stdin(run, tmp_path):
+    assert json.loads(await said(run, "cat", dir=str(tmp_path))) == {
+        "event": "pre_tool_execution",
+        "tool_name": "Bash",
+        "tool_arguments": '{"command":"ls"}',
+        "session_id": "s1",
+        "cwd": str(tmp_path),
+    }
+
+
+async def test_the_event_and_the_directory_are_in_the_environment(run, tmp_path):
+    shell = 'echo "$JCLI_HOOK_EVENT $JCLI_CWD $(pwd)"'
+    assert await said(run, shell, dir=str(tmp_path)) == f"pre_tool_execution {tmp_path} {tmp_path}\n"
+
+
+async def test_without_a_directory_it_is_the_hosts(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert await said(run, 'echo "$JCLI_CWD $(pwd)"') == f"{tmp_path} {tmp_path}\n"
+
+
+async def test_nothing_in_its_environment_can_take_the_place_of_the_event(run):
+    assert await said(run, "echo $JCLI_HOOK_EVENT", env={"JCLI_HOOK_EVENT": "mine"}) == "pre_tool_execution\n"
+
+
+async def test_it_sees_of_the_environment_what_its_settings_say(run, monkeypatch):
+    monkeypatch.setenv("SECRET_TOKEN", "abc")
+    shell = 'echo "[$SECRET_TOKEN]"'
+    assert await said(run, shell) == "[]\n"
+    assert await said(run, shell, inherit_env=["SECRET_TOKEN"]) == "[abc]\n"
+    assert await said(run, shell, inherit_env=True) == "[abc]\n"
+    assert await said(run, shell, env={"SECRET_TOKEN": "own"}) == "[own]\n"
+
+
+@pytest.mark.parametrize("shell", ["true", "echo", "echo '{}'", "cat > /dev/null"])
+async def test_no_output_changes_nothing(run, shell):
+    outcome = await asked(run(shell))
+    assert (outcome.action, outcome.trail[0].error) == ("continue", None)
+
+
+async def test_a_pipeline_a_variable_and_a_substitution_are_the_shells(run):
+    outcome = await asked(run("""x=skip; echo '{"action": "'$(printf $x)'"}' | cat"""))
+    assert (outcome.action, outcome.reason) == ("deny_tool", "the tool was skipped")
+
+
+# Failures.
+
+
+@pytest.mark.parametrize(
+    ("shell", "error"),
+    [
+        ("exit 3", "it exited with code 3"),
+        ("echo oh no >&2; exit 1", "it exited with code 1; it said: oh no"),
+        ("""echo '{"action": "skip"}'; exit 1""", "it exited with code 1"),
+        ("kill -9 $$", "it was ended by signal 9"),
+        ("no-such-program-of-picohook", "it exited with code 127; it said: "),
+        ("echo hello", "its output is not JSON: "),
+        ("echo '[]'", "its output is no JSON object: []"),
+        ("""echo '{"action": "skip", "action": "stop"}'""", "its output is not JSON: Detected duplicate key"),
+        ("""echo '{"tool_arguments": {"a": NaN}}'""", "its output is not JSON: "),
+        ("""echo '{"action": "deny"}'""", 'the action \'deny\' is neither "stop" nor "skip"'),
+    ],
+)
+async def test_what_goes_wrong_is_a_failure_that_says_so(run, shell, error):
+    outcome = await asked(run(shell))
+    assert outcome.action == "continue"
+    assert outcome.payload == CALL
+    assert outcome.trail[0].error.startswith(error)
+
+
+async def test_a_directory_that_is_not_there_is_named(run):
+    outcome = await asked(run("true", dir="/no/such/place"))
+    assert outcome.trail[0].error == "cannot be started: its directory /no/such/place does not exist"
+
+
+async def test_the_exit_code_and_stderr_are_on_the_error(run):
+    class Watched(CommandHook):
+        async def handle(self, question):
+            try:
+                return await super().handle(question)
+            except HookCrashedError as error:
+                self.caught = error
+                raise
+
+    hook = Watched(run("echo one >&2; echo two >&2; exit 7"))
+    await asked(hook)
+    assert (hook.caught.exit_code, hook.caught.stderr_tail) == (7, "one\ntwo")
+
+
+async def test_a_failure_counts_as_its_on_failure_says(run):
+    assert (await asked(run("exit 1", on_failure="deny"))).action == "deny_tool"
+    assert (await asked(run("exit 1", on_failure="abort"))).action == "abort_turn"
+
+
+async def test_a_failure_is_retried_and_then_it_is_one(run, tmp_path):
+    count = tmp_path / "count"
+    outcome = await asked(run(f"echo x >> {count}; exit 1", retry=2, on_failure="deny"))
+    assert count.read_text() == "x\n" * 3
+    assert (outcome.action, outcome.trail[0].retries) == ("deny_tool", 2)
+
+
+async def test_a_retry_that_succeeds_is_a_success(run, tmp_path):
+    flag = tmp_path / "flag"
+    shell = f"""if [ -e {flag} ]; then echo '{{"action": "skip"}}'; else touch {flag}; exit 1; fi"""
+    outcome = await asked(run(shell, retry=1))
+    assert (outcome.action, outcome.trail[0].error, outcome.trail[0].retries) == ("deny_tool", None, 1)
+
+
+async def test_what_means_nothing_there_is_logged(run, journal):
+    await asked(run("""echo '{"tool_result": "x", "tool_argments": "{}"}'"""), logger=journal)
+    (record,) = journal.all("some of its answer means nothing there")
+    assert (record["at"], record["fields"]) == ("pre_tool_execution", "tool_result, tool_argments")
+
+
+# Children that do not behave.
+
+
+async def test_when_nobody_waits_for_it_any_more_it_is_killed_with_all_that_it_started(run, board):
+    hanging = shlex.join(command(board.call("child"), HANG))
+    grandchild = shlex.join(command(board.call("grandchild"), HANG))
+    async with Host([run(f"{grandchild} & {hanging}", timeout=600)], timeouts=FAR) as host:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.before_tool, CALL)
+            lines = [await board.line("child"), await board.line("grandchild")]
+            assert all(line.alive for line in lines)
+            tasks.cancel_scope.cancel()
+        for line in lines:
+            await line.dead()
+
+
+async def test_at_its_timeout_it_fails_and_all_that_it_started_is_killed(run, board):
+    hanging = shlex.join(command(board.call("child"), HANG))
+    grandchild = shlex.join(command(board.call("grandchild"), HANG))
+    outcome = await asked(run(f"{grandchild} & {hanging}", timeout=0.2, on_failure="deny"))
+    assert outcome.trail[0].error == "it did not end in time, and was killed"
+    assert outcome.action == "deny_tool"
+    while not board.nobody_called():  # as far as it came before its time was over
+        name = "child" if any(waiting == "child" for waiting, _ in board._waiting) else "grandchild"
+        await (await board.line(name)).dead()
+
+
+LARGE = ToolCall(tool="Bash", arguments={"text": "x" * 1_000_000})
+
+
+@pytest.mark.parametrize("shell", ["echo '{}'", "exec 0<&-; echo '{}'", "head -c 10 >/dev/null; echo '{}'"])
+async def test_one_that_leaves_its_stdin_unread_hangs_nobody(run, shell):
+    outcome = await asked(run(shell), LARGE)
+    assert (outcome.action, outcome.trail[0].error) == ("continue", None)
+
+
+async def test_one_that_reads_it_gets_all_of_it(run):
+    outcome = await asked(run("""[ $(wc -c) -gt 1000000 ] && echo '{"action": "skip"}'"""), LARGE)
+    assert outcome.action == "deny_tool"
+
+
+async def test_one_that_leaves_its_pipes_to_a_child_hangs_nobody_and_the_child_ends(run, board):
+    child = shlex.join(command(board.call("child"), ["wait"], ["write", "{}"]))
+    grandchild = shlex.join(command(board.call("grandchild"), HANG))
+    outcomes = []
+    async with Host([run(f"{grandchild} & exec {child}", timeout=600)], timeouts=FAR) as host:
+        async with anyio.create_task_group() as tasks:
+
+            async def ask():
+                outcomes.append(await host.before_tool(CALL))
+
+            tasks.start_soon(ask)
+            left_behind = await board.line("grandchild")
+            (await board.line("child")).go_on()
+        await left_behind.dead()
+    assert (outcomes[0].action, outcomes[0].trail[0].error) == ("continue", None)
+
+
+async def test_one_that_writes_without_end_is_stopped_at_the_limit(run):
+    outcome = await asked(run("exec yes", max_line_bytes=100_000))
+    assert outcome.trail[0].error == "it wrote more than 100000 bytes, and was killed"
+
+
+async def test_a_flood_on_stderr_is_not_in_the_way(run):
+    outcome = await asked(run("head -c 1000000 /dev/zero >&2; echo '{}'"))
+    assert outcome.trail[0].error is None
+
+
+async def test_an_escape_on_stderr_is_written_out(run):
+    outcome = await asked(run(r"printf '\033[2Jx' >&2; exit 1"))
+    assert outcome.trail[0].error == r"it exited with code 1; it said: \x1b[2Jx"
+
+
+# Around it.
+
+
+async def test_it_is_verified_before_each_run(run):
+    allowed = [True]
+    seen = []
+
+    def verify(spec):
+        seen.append(spec.name)
+        if not allowed[0]:
+            raise TrustError([Problem("hooks.yaml", "", "changed since it was trusted")])
+
+    async with Host([run("echo '{}'", on_failure="deny")], timeouts=FAR, verify=verify) as host:
+        assert (await host.before_tool(CALL)).action == "continue"
+        allowed[0] = False
+        outcome = await host.before_tool(CALL)
+    assert (outcome.action, outcome.trail[0].error) == ("deny_tool", "hooks.yaml: changed since it was trusted")
+    assert seen == ["run", "run"]
+
+
+async def test_many_are_asked_at_the_same_time_and_no_more_than_may_be(run, board):
+    shell = f"exec {shlex.join(command(board.call('child'), ['wait'], ['write', '{}']))}"
+    async with (
+        Host([run(shell, max_in_flight=2, timeout=60)], timeouts=FAR) as host,
+        anyio.create_task_group() as tasks,
+    ):
+        for _ in range(3):
+            tasks.start_soon(host.before_tool, CALL)
+        first, second = await board.line("child"), await board.line("child")
+        await anyio.wait_all_tasks_blocked()
+        assert board.nobody_called()
+        first.go_on()
+        third = await board.line("child")
+        second.go_on()
+        third.go_on()
+
+
+async def test_waiting_for_its_turn_counts_toward_its_timeout(run, board):
+    shell = f"exec {shlex.join(command(board.call('child'), HANG))}"
+    hook = run(
+        shell,
+        max_in_flight=1,
+        timeouts={"before_tool": 600, "approve_tool": 0.1},
+        stages=["before_tool", "approve_tool"],
+    )
+    async with Host([hook], timeouts=FAR) as host, anyio.create_task_group() as tasks:
+        tasks.start_soon(host.before_tool, CALL)
+        await board.line("child")
+        outcome = await host.approve_tool(CALL)
+        tasks.cancel_scope.cancel()
+    assert (outcome.approved, outcome.trail[0].error) == (False, "its turn did not come in time")
+
+
+async def test_an_approver_says_a_plain_yes(run):
+    for shell, approved in [
+        ("""echo '{"approved": true}'""", True),
+        ("""echo '{"approved": false, "reason": "no"}'""", False),
+        ("echo '{}'", False),
+        ("true", False),
+        ("""echo '{"approved": "yes"}'""", False),
+        ("""echo '{"approved": true}'; exit 1""", False),
+        ("""echo '{"approved": false, "approved": true}'""", False),
+    ]:
+        async with Host([run(shell, stages=["approve_tool"])], timeouts=FAR) as host:
+            assert (await host.approve_tool(CALL)).approved is approved, shell
+
+
+async def test_events_are_told_one_after_another_and_what_is_returned_is_ignored(run, tmp_path, journal):
+    told = tmp_path / "told"
+    hook = run(
+        f"""cat >> {told}; echo '{{"user_input": "x"}}'""",
+        observe=["session_start", "prompt_sent", "session_end"],
+        dir=str(tmp_path),
+    )
+    async with Host([hook], timeouts=FAR, logger=journal) as host:
+        host.emit("session_start", {"SessionKey": "s1"}, meta=Meta(session_key="s1"))
+        host.emit("prompt_sent", {"UserMessage": "hello"}, meta=Meta(session_key="s1"))
+        await host.emit_and_wait("turn_start")
+        host.emit("session_end", {"SessionKey": "s1"}, meta=Meta(session_key="s1"))
+    here = {"session_id": "s1", "cwd": str(tmp_path)}
+    assert [json.loads(line) for line in told.read_text().splitlines()] == [
+        {"event": "session_start", **here},
+        {"event": "post_send_message", "user_input": "hello", **here},
+        {"event": "session_end", **here},
+    ]
+    assert len(journal.all("some of its answer means nothing there", fields="user_input")) == 3
+
+
+async def test_what_it_did_is_counted(run):
+    async with Host([run("[ -z $FAIL ] && cat >/dev/null || exit 1", filter={"tool": "Bash"})], timeouts=FAR) as host:
+        await host.before_tool(CALL)
+        await host.before_tool(ToolCall(tool="Read"))
+        (status,) = host.status().hooks
+    counts = status.stages["before_tool"]
+    assert (status.state, status.calls) == ("ready", 1)
+    assert (counts["executions"], counts["successes"], counts["failures"], counts["skipped"]) == (1, 1, {}, 1)
+    assert counts["total_ms"] > 0

@@ -1,0 +1,117 @@
+"""The ready `complete`, against a server of our own."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from kinds_support import FAR
+
+from picohook import HookSpec, Host, PicohookError, ToolCall, openai_chat
+
+pytestmark = pytest.mark.anyio
+
+
+class Endpoint(ThreadingHTTPServer):
+    """Answers each request with the next of its answers, and keeps what it was asked."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answers = []
+        self.asked = []
+        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+
+    def says(self, content):
+        self.answers.append((200, json.dumps({"choices": [{"message": {"role": "assistant", "content": content}}]})))
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.asked.append((self.path, dict(self.headers), json.loads(body)))
+        status, text = self.server.answers.pop(0)
+        self.send_response(status)
+        if status == 307:
+            self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def endpoint(monkeypatch):
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    server = Endpoint()
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+async def test_a_prompt_is_one_user_message_and_the_text_comes_back(endpoint):
+    endpoint.says("你好")
+    complete = openai_chat(endpoint.url, "key-1", model="gpt-4o", temperature=0)
+    assert await complete("hello", None) == "你好"
+    path, headers, body = endpoint.asked[0]
+    assert path == "/v1/chat/completions"
+    assert headers["Authorization"] == "Bearer key-1"
+    assert body == {"model": "gpt-4o", "messages": [{"role": "user", "content": "hello"}], "temperature": 0}
+
+
+async def test_a_hook_can_name_another_model_and_a_key_is_not_needed(endpoint):
+    endpoint.says("hi")
+    await openai_chat(endpoint.url + "/", model="gpt-4o")("hello", "gpt-4o-mini")
+    path, headers, body = endpoint.asked[0]
+    assert (path, body["model"]) == ("/v1/chat/completions", "gpt-4o-mini")
+    assert "Authorization" not in headers
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "complaint"),
+    [
+        (401, '{"error": "no such key"}', 'answered 401: {"error": "no such key"}'),
+        (500, "\x1b[2J" + "x" * 1000, r"answered 500: \\x1b\[2Jx{196}$"),
+        (307, "", "answered 307"),
+        (200, "hello", "answered with no text where a chat completion has it"),
+        (200, "{}", "answered with no text"),
+        (200, '{"choices": []}', "answered with no text"),
+        (200, '{"choices": [{"message": {"content": null}}]}', "answered with no text"),
+        (200, "[" * 100_000, "answered with no text"),
+    ],
+)
+async def test_what_goes_wrong_is_said_without_the_key(endpoint, status, text, complaint):
+    endpoint.answers.append((status, text))
+    with pytest.raises(PicohookError, match=complaint) as caught:
+        await openai_chat(endpoint.url, "key-1", model="gpt-4o")("hello", None)
+    assert "key-1" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/v1", "nonsense", "http://[::1/v1"])
+async def test_an_endpoint_that_is_not_there_is_named(url):
+    with pytest.raises(PicohookError, match="cannot be asked: "):
+        await openai_chat(url, model="gpt-4o")("hello", None)
+
+
+async def test_without_the_extra_it_says_which(monkeypatch):
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(PicohookError, match=r"pip install 'picohook\[openai\]'"):
+        openai_chat("http://127.0.0.1:1/v1", model="gpt-4o")
+
+
+async def test_a_hook_is_asked_through_it(endpoint):
+    endpoint.says('Let me see. {"action": "skip", "retry_feedback": "it deletes everything"}')
+    hook = HookSpec(name="careful", prompt="Is {{tool_arguments}} safe?", model="judge", stages=("before_tool",))
+    async with Host([hook], timeouts=FAR, complete=openai_chat(endpoint.url, model="gpt-4o")) as host:
+        outcome = await host.before_tool(ToolCall(tool="Bash", arguments={"command": "rm -rf /"}))
+    assert (outcome.action, outcome.reason) == ("deny_tool", "it deletes everything")
+    body = endpoint.asked[0][2]
+    assert body["model"] == "judge"
+    assert body["messages"][0]["content"].startswith('Is {"command":"rm -rf /"} safe?\n')

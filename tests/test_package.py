@@ -1,0 +1,282 @@
+"""The package as a whole: its public names, which room may import which, and what a program pays for importing it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import picohook
+
+PACKAGE = Path(picohook.__file__).parent
+
+LAYERS = [
+    {"errors", "wire", "text", "filters"},
+    {"models", "decisions", "spec"},
+    {"stages", "replies", "conversation", "paused"},
+    {"protocol"},
+    {"log", "observe"},
+    {"transport"},
+    {"process"},
+    {"events", "policy"},
+    {"hooks", "complete"},
+    {"chain", "ownership"},
+    {"roster"},
+    {"run", "delivery"},
+    {"batch"},
+    {"turn"},
+    {"session"},
+    {"config"},
+    {"underway"},
+    {"reload", "blocking", "serve"},
+    {"host"},
+    {"testing"},
+    {"cli"},
+    {"__main__"},
+]
+"""A room may import rooms of earlier layers, and itself. A new room gets a place here first."""
+
+APART = {"sdk": {"wire"}}
+"""Rooms that stand on their own, and what they may import."""
+
+AT_HOME = {
+    "typer": {"cli"},
+    "rich": {"cli"},
+    "yaml": {"config"},
+    "platformdirs": {"config"},
+    "structlog": {"log"},
+    "trio": {"transport"},
+    "uvloop": {"transport"},
+    "asyncio": {"transport", "cli", "sdk"},
+    "jiter": {"protocol"},
+    "orjson": {"protocol"},
+}
+"""Libraries that only these rooms may import, at run time at least."""
+
+
+class Import(NamedTuple):
+    """One import, as far as it happens at run time."""
+
+    by: str
+    of: str
+    lazy: bool
+    """Whether it happens when a function is called."""
+
+    @property
+    def room(self) -> str:
+        return room(self.by)
+
+
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else module
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+SOURCES = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def runs(node: ast.AST, *, lazy: bool = False):
+    """The nodes below that are more than hints for type checkers, and whether they are inside a function."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            continue
+        yield child, lazy
+        yield from runs(child, lazy=lazy or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def imports_of(module: str):
+    path = SOURCES[module]
+    for node, lazy in runs(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (Import(module, alias.name, lazy) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                package = module.split(".")
+                package = package[: len(package) - node.level + (path.name == "__init__.py")]
+                base = ".".join([*package, *([base] if base else [])])
+            for alias in node.names:
+                inner = f"{base}.{alias.name}"
+                yield Import(module, inner if inner in SOURCES else base, lazy)
+
+
+@cache
+def imports() -> list[Import]:
+    return [one for module in SOURCES for one in imports_of(module)]
+
+
+def own() -> list[Import]:
+    return [one for one in imports() if one.of.startswith("picohook.")]
+
+
+class TestImportsRunOneWay:
+    RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}  # noqa: RUF012 - a constant
+
+    def test_every_room_has_its_place(self):
+        rooms = {room(module) for module in SOURCES} - {"picohook"}
+        assert rooms - {"__init__"} <= self.RANK.keys() | APART.keys()
+
+    def test_a_room_imports_only_what_is_below_it(self):
+        wrong = [
+            f"{one.by} imports {one.of}"
+            for one in own()
+            if one.room in self.RANK
+            and room(one.of) != one.room
+            and self.RANK.get(room(one.of), 99) >= self.RANK[one.room]
+        ]
+        assert wrong == []
+
+    def test_rooms_apart_import_only_what_they_may(self):
+        wrong = [
+            f"{one.by} imports {one.of}"
+            for one in own()
+            if one.room in APART and room(one.of) not in {one.room, *APART[one.room]}
+        ]
+        assert wrong == []
+
+    def test_no_module_imports_itself_in_a_circle(self):
+        graph = {module: {one.of for one in own() if one.by == module and not one.lazy} for module in SOURCES}
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            pytest.fail(f"a circle of imports: {' -> '.join(error.args[1])}")
+
+    @pytest.mark.parametrize("library", AT_HOME)
+    def test_a_library_stays_in_its_room(self, library):
+        assert {one.room for one in imports() if one.of.split(".")[0] == library} <= AT_HOME[library]
+
+    @pytest.mark.parametrize("name", ["wire", "text", "sdk"])
+    def test_what_is_shared_with_hook_authors_needs_the_standard_library_only(self, name):
+        taken = {one.of.split(".")[0] for one in imports() if one.room == name}
+        assert taken <= sys.stdlib_module_names | {"picohook"}
+
+
+class TestTheProtocolDoesNoIO:
+    def test_it_imports_nothing_that_could(self):
+        taken = {one.of.split(".")[0] for one in imports() if one.room == "protocol"} - {"picohook"}
+        assert taken <= {
+            "__future__",
+            "collections",
+            "dataclasses",
+            "enum",
+            "jiter",
+            "json",
+            "orjson",
+            "typing",
+            "uuid",
+        }
+
+    def test_nothing_in_it_is_async(self):
+        for module in [name for name in SOURCES if room(name) == "protocol"]:
+            kinds = {type(node) for node in ast.walk(ast.parse(SOURCES[module].read_text()))}
+            assert not kinds & {ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith}
+
+
+class TestPublicNames:
+    def test_all_of_them_are_there_for_type_checkers_from_where_they_live(self):
+        (block,) = [
+            node
+            for node in ast.parse((PACKAGE / "__init__.py").read_text()).body
+            if isinstance(node, ast.If) and any(isinstance(one, ast.ImportFrom) and one.level for one in node.body)
+        ]
+        typed = {
+            alias.asname: (node.module, alias.name)
+            for node in block.body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        assert typed == {name: (home, name) for name, home in picohook._HOME.items()}
+
+    @pytest.mark.parametrize("name", picohook.__all__)
+    def test_each_can_be_imported(self, name):
+        home = import_module(f"picohook.{picohook._HOME[name]}")
+        assert getattr(picohook, name) is getattr(home, name)
+        assert name in dir(picohook)
+
+    def test_they_are_sorted_and_each_is_there_once(self):
+        assert picohook.__all__ == sorted(set(picohook.__all__))
+
+    def test_a_name_that_there_is_not_is_an_attribute_error(self):
+        with pytest.raises(AttributeError, match="no attribute 'Hots'"):
+            picohook.Hots  # noqa: B018
+
+    def test_a_name_is_looked_up_once(self):
+        assert picohook.Host is vars(picohook)["Host"]
+
+    def test_every_error_is_public_and_in_its_family(self):
+        errors = {
+            node.name
+            for node in ast.parse((PACKAGE / "errors.py").read_text()).body
+            if isinstance(node, ast.ClassDef) and node.name.endswith("Error")
+        }
+        assert errors <= set(picohook.__all__)
+        assert all(issubclass(getattr(picohook, name), picohook.PicohookError) for name in errors)
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The modules that a fresh interpreter has loaded after this."""
+    code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        check=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
+    )
+    assert done.stderr == ""
+    return set(json.loads(done.stdout))
+
+
+class TestWhatAProgramPaysFor:
+    def test_importing_the_package_loads_nothing_of_it(self):
+        assert {name for name in loaded_by("import picohook") if name.startswith("picohook")} == {"picohook"}
+
+    def test_a_host_needs_no_log_library_no_command_line_no_yaml_and_no_trio(self):
+        heavy = {
+            "structlog",
+            "typer",
+            "rich",
+            "yaml",
+            "trio",
+            "jsonrpcserver",
+            "httpx",
+            "picohook.config",
+            "picohook.cli",
+        }
+        assert loaded_by("from picohook import Host") & heavy == set()
+
+    def test_the_words_of_the_protocol_need_nothing_but_themselves(self):
+        loaded = loaded_by("import picohook.wire")
+        assert {name for name in loaded if name.startswith("picohook")} == {"picohook", "picohook.wire"}
+        assert loaded & {"pydantic", "anyio", "asyncio"} == set()
+
+
+class TestWhatIsShipped:
+    PROJECT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())
+
+    def test_the_marker_for_type_checkers_is(self):
+        assert (files("picohook") / "py.typed").is_file()
+        assert self.PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["picohook"]
+        assert "Typing :: Typed" in self.PROJECT["project"]["classifiers"]
+
+    def test_the_version_is_said_once(self):
+        assert self.PROJECT["project"]["dynamic"] == ["version"]
+        assert picohook.__version__.count(".") == 2
+
+    def test_the_licence_is(self):
+        assert (PACKAGE.parent / self.PROJECT["project"]["license-files"][0]).is_file()
