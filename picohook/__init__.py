@@ -54,6 +54,7 @@ _HOME = {
     "ProtocolError": "errors",
     "PythonHook": "hooks.python",
     "Question": "hooks.base",
+    "Reloaded": "reload",
     "RemoteProtocolError": "errors",
     "Respond": "decisions",
     "RespondRule": "spec",
@@ -62,6 +63,7 @@ _HOME = {
     "RetryLimitError": "errors",
     "Skip": "decisions",
     "Stage": "stages",
+    "StateChange": "hooks.base",
     "Timeouts": "spec",
     "ToolCall": "models",
     "ToolResult": "models",
@@ -115,7 +117,12 @@ if TYPE_CHECKING:
         TrustError as TrustError,
     )
     from .events import Event as Event
-    from .hooks.base import Hook as Hook, HookStatus as HookStatus, Question as Question
+    from .hooks.base import (
+        Hook as Hook,
+        HookStatus as HookStatus,
+        Question as Question,
+        StateChange as StateChange,
+    )
     from .hooks.blade import blade_hooks as blade_hooks
     from .hooks.command import CommandHook as CommandHook
     from .hooks.function import FunctionHook as FunctionHook
@@ -132,6 +139,7 @@ if TYPE_CHECKING:
         ToolResult as ToolResult,
         ToolReturn as ToolReturn,
     )
+    from .reload import Reloaded as Reloaded
     from .spec import (
         HookSpec as HookSpec,
         OnFailure as OnFailure,
@@ -146,8 +154,6 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - a hook on `picohook.sdk` never needs it
-
-    from importlib import import_module  # noqa: PLC0415 - nor this one, for `picohook.sdk`
 
     value = getattr(import_module(f".{_HOME[name]}", __name__), name)
     globals()[name] = value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -33,6 +33,7 @@ from .models import (
     ToolReturn,
 )
 from .ownership import Ownership
+from .process.containment import Containment
 from .reload import Ground, Reloader, Source, keep_watching, require_watchfiles
 from .roster import in_order, observers, seats
 from .spec import HookSpec, RespondRule, Timeouts
@@ -83,8 +84,10 @@ class HostStatus:
 
     hooks: tuple[HookStatus, ...]
     containment: str
-    """What holds a hook's descendants: "group", every process that stays in the hook's own session."""
+    """What holds the descendants of every hook that was started: "namespace", "sweep", "group", or "none" when none was."""
     log_failures: int
+    containment_lacks: dict[str, str] = field(default_factory=dict)
+    """The kinds of containment that were tried and are not to be had here, and why."""
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
@@ -143,6 +146,7 @@ class Host:
         self._owners = Ownership()
         self._events: list[tuple[Hook, Event]] = []
         self._reactor: Reactor | None = None
+        self._containment: Containment | None = None
         self._tasks: TaskGroup
         self._closed = False
 
@@ -190,6 +194,7 @@ class Host:
         if self._reactor is not None:
             raise PicohookError("a host is entered once: make another one")
         self._reactor = current_reactor()
+        self._containment = Containment(self._reactor, self._log)
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         try:
@@ -225,7 +230,11 @@ class Host:
         finally:
             # Also when a cancellation of asyncio's own came through the shield: the processes are still taken down.
             self._tasks.cancel_scope.cancel()
-            await self._tasks.__aexit__(None, None, None)
+            try:
+                await self._tasks.__aexit__(None, None, None)
+            finally:
+                if self._containment is not None:
+                    await self._containment.aclose()
 
     async def aclose(self) -> None:
         """Stop all hooks. Leaving the host's block does the same; closing twice is fine."""
@@ -241,6 +250,8 @@ class Host:
             await self._stop(*{*self._mounted.values(), *self._alive})
             for service in services:
                 await service.ended()
+            if self._containment is not None:
+                await self._containment.aclose()
 
     async def mount(self, hook: Hook | HookSpec) -> None:
         """Add a hook, and wait until it can serve or its first start has failed."""
@@ -319,7 +330,9 @@ class Host:
     def status(self) -> HostStatus:
         """How every hook does, in no particular order of stages."""
         hooks = tuple(mounted.hook.status() for mounted in self._mounted.values())
-        return HostStatus(hooks, "group", self._log.failures)
+        held = self._containment
+        tier, lacks = ("none", {}) if held is None else (held.tier or "none", dict(held.unable))
+        return HostStatus(hooks, tier, self._log.failures, lacks)
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
@@ -346,7 +359,8 @@ class Host:
     def _open(self, hook: Hook) -> Mounted:
         """Start a hook that nobody asks yet."""
         log = self._log.bind(hook=hook.name)
-        site = Site(self._require_open(), log, self.timeouts, self._verify, self._complete, self._tell)
+        reactor = self._require_open()
+        site = Site(reactor, log, self.timeouts, self._verify, self._complete, self._tell, self._containment)
         hook.open(site)
         mounted = Mounted(hook, anyio.Event())
         self._alive[mounted] = site

@@ -166,10 +166,15 @@ class HookSpec(Settings):
     guard: bool = Field(default=False, description="before_tool: asked again about the final call if that changed.")
     max_in_flight: int | None = Field(default=None, ge=1, description="Requests it is given at once; the rest waits.")
     retry: int = Field(default=0, ge=0, le=100, description="How often a failed interceptor is asked again.")
-    overlap: bool = Field(default=True, description="false: when it changes, the old one ends before the new one starts.")
+    overlap: bool = Field(default=True, description="false: when it changes, the old one ends first.")
     enabled: bool = Field(default=True, description="false: as if it were not there.")
     max_line_bytes: int = Field(default=wire.MAX_LINE, ge=1, description="The longest line it may write.")
     grace: Seconds = Field(default=2.0, description="From the end of its stdin to TERM, and from TERM to KILL.")
+    contain: Contain = Field(
+        default="best", description="What has to hold its descendants; where that is not to be had, it does not start."
+    )
+    limits: Limits | None = Field(default=None, description="What its processes may use.")
+    sandbox: Sandbox | None = Field(default=None, description="What it may read, write and reach; none: all.")
 
     @field_validator("command", mode="before")
     @classmethod

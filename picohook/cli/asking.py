@@ -1,15 +1,17 @@
 """`picohook call`: one stage, asked once."""
 
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import ConfigError
-from ..host import Host
 from ..stages import STAGES
 from . import given, outcomes, output
 from .source import Json, Named, Verbose, configured, with_hooks
+
+if TYPE_CHECKING:
+    from ..host import Host
 
 
 def call(
@@ -43,7 +45,7 @@ def call(
         output.problems(error)
         raise typer.Exit(2) from None
 
-    async def ask(host: Host) -> None:
+    async def ask(host: "Host") -> None:
         outcome = await question.ask(host)
         if as_json:
             output.data(outcome.wire())

@@ -5,7 +5,7 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from pydantic import Field
@@ -16,11 +16,13 @@ from ..config.validate import validate
 from ..decisions import Outcome
 from ..errors import ConfigError, EncodeError
 from ..events import known_kind
-from ..host import Host
 from ..models import NO_META, Meta, Payload
 from ..protocol.messages import encode
 from ..spec import Settings
 from ..stages import STAGES, Stage
+
+if TYPE_CHECKING:
+    from ..host import Host
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class Ask:
     stage: Stage[Any]
     payload: Payload
 
-    async def ask(self, host: Host) -> Outcome[Any]:
+    async def ask(self, host: "Host") -> Outcome[Any]:
         """Ask the host."""
         outcome: Outcome[Any] = await getattr(host, self.stage.name)(self.payload)
         return outcome
@@ -111,12 +113,12 @@ def _check_encodes(value: Any, problems: Problems, at: tuple[str, ...]) -> None:
 
 
 def _object(data: bytes, problems: Problems) -> dict[str, Any]:
+    """The JSON object; keys that it gives twice are noted."""
     if not data.strip():
         problems.fail("", "is empty", "{} is the least there can be")
     document, repeated = syntax.parse(data, ".json", problems)
     for key in repeated:
         problems.add(key, "is given twice")
-    problems.check()
     return document
 
 

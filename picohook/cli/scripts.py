@@ -5,16 +5,18 @@ import stat
 import sys
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import anyio
 import typer
 
 from ..errors import ConfigError
-from ..host import Host
 from ..protocol.lines import LineBuffer
 from . import given, outcomes, output
 from .source import Json, Named, Verbose, configured, with_hooks
+
+if TYPE_CHECKING:
+    from ..host import Host
 
 _READ = 1 << 16
 
@@ -43,7 +45,7 @@ def run(
         raise typer.Exit(1)
 
 
-async def _run(descriptor: int, name: str, as_json: bool, host: Host) -> bool:
+async def _run(descriptor: int, name: str, as_json: bool, host: "Host") -> bool:
     """Do what the lines say; whether all of them were good."""
     number, good = 0, True
     async for line in _lines(descriptor):
@@ -66,7 +68,7 @@ async def _run(descriptor: int, name: str, as_json: bool, host: Host) -> bool:
     return good
 
 
-async def _do(host: Host, wanted: given.Ask | given.Tell, number: int, as_json: bool) -> None:
+async def _do(host: "Host", wanted: given.Ask | given.Tell, number: int, as_json: bool) -> None:
     if isinstance(wanted, given.Tell):
         await host.emit_and_wait(wanted.event, wanted.payload, meta=wanted.meta)
         if as_json:

@@ -8,15 +8,17 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import anyio
 import typer
 
 from .. import config as configs
 from ..config import Config, trust
-from ..host import Host
 from . import output
+
+if TYPE_CHECKING:
+    from ..host import Host
 
 T = TypeVar("T")
 
@@ -83,13 +85,15 @@ def configured(named: Path | None) -> Config:
     return config
 
 
-def with_hooks(config: Config, work: Callable[[Host], Awaitable[T]]) -> T:
+def with_hooks(config: Config, work: Callable[["Host"], Awaitable[T]]) -> T:
     """What `work` returns, with the hooks running. A signal that ends this program stops them first."""
     with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
         return anyio.run(_serve, config, work)
 
 
-async def _serve(config: Config, work: Callable[[Host], Awaitable[T]]) -> T:
+async def _serve(config: Config, work: Callable[["Host"], Awaitable[T]]) -> T:
+    from ..host import Host  # noqa: PLC0415 - most commands start nothing
+
     received: list[int] = []
     with anyio.CancelScope() as scope:
 

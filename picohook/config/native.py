@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, Field
 
-from ..spec import KINDS_OF_HOOK, HookSpec, OnFailure, RespondRule, RestartPolicy, Seconds, Settings, Timeouts
+from ..spec import KINDS_OF_HOOK, Contain, HookSpec, OnFailure, RespondRule, RestartPolicy, Seconds, Settings, Timeouts
 from .hooks import KINDS, NOT_KEYS, STAGES, Contents, check_dir, check_env, check_given, check_name, check_observe
 from .problems import quoted
 from .validate import validate
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .problems import KeyPath, Problems
 
 _HOOK, _TIMEOUTS = HookSpec(), Timeouts()
-_SAME = ("on_failure", "respond", "inherit_env", "max_line_bytes", "grace")
+_SAME = ("on_failure", "respond", "inherit_env", "max_line_bytes", "grace", "contain")
 
 
 class Defaults(Settings):
@@ -40,6 +40,7 @@ class Defaults(Settings):
     restart: RestartPolicy = Field(default_factory=RestartPolicy)
     max_line_bytes: int = Field(default=_HOOK.max_line_bytes, ge=1)
     grace: Seconds = _HOOK.grace
+    contain: Contain = _HOOK.contain
 
     @property
     def timeouts(self) -> Timeouts:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..models import Payload
 from ..observe.metrics import HookMetrics
+from ..process.spawn import Direct
 from ..protocol.messages import encode
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ..errors import HookError
     from ..events import Event
     from ..log import Log
+    from ..process.spawn import Spawner
     from ..spec import HookSpec, Timeouts
     from ..stages import Stage
     from ..transport.reactor import Reactor
@@ -84,6 +86,13 @@ class Site:
     """Asks a model."""
     notice: Callable[[StateChange], None] | None = None
     """Told of what becomes of the hook."""
+    contained: Spawner | None = None
+    """How the host starts processes."""
+
+    @property
+    def spawner(self) -> Spawner:
+        """How processes are started."""
+        return self.contained or Direct(self.reactor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +109,8 @@ class HookStatus:
     dropped_lines: int = 0
     dropped_events: int = 0
     last_error: str | None = None
+    containment: str | None = None
+    """What holds the descendants of its process, while it has one."""
     stages: dict[str, Any] = field(default_factory=dict)
     """Counts and times by stage."""
 

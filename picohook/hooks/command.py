@@ -34,6 +34,7 @@ class CommandHook(OneShotHook):
         env = {**planned.env, "JCLI_HOOK_EVENT": context["event"], "JCLI_CWD": self.cwd}
         finished = await run_once(
             site.reactor,
+            site.spawner,
             replace(planned, env=env),
             encode(context) + b"\n",
             deadline=deadline,

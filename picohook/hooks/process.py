@@ -29,6 +29,7 @@ class ProcessHook(Hook):
         self._supervisor = Supervisor(
             self.spec,
             site.reactor,
+            site.spawner,
             log=site.log,
             hello_timeout=lambda: self.spec.hello_timeout or site.timeouts.hello,
             verify=site.verify,
@@ -99,5 +100,6 @@ class ProcessHook(Hook):
             dropped_lines=counters.noise,
             dropped_events=counters.dropped_events,
             last_error=None if supervisor.last_error is None else str(supervisor.last_error),
+            containment=supervisor.containment,
             stages=self.metrics.wire(),
         )

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import signal
-import subprocess
-import threading
-import weakref
 from typing import TYPE_CHECKING
 
 import anyio
@@ -16,6 +12,7 @@ import anyio
 from ..errors import HookCrashedError
 from ..log import Allowance
 from ..text import escape
+from .spawn import KILL_WAIT, TRANSIENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +20,7 @@ if TYPE_CHECKING:
     from ..log import Log
     from ..transport.reactor import Reactor
     from .plan import Plan
+    from .spawn import Process, Spawner
 
 STDERR_TAIL = 8192
 """Bytes of stderr that are kept for the message about a crash."""
@@ -31,10 +29,6 @@ STDERR_LINES = 50
 STDERR_WINDOW = 1.0
 STDERR_LAST_READS = 64
 """Reads after the end: what the process left in the pipe, and no more of what a survivor may still pour in."""
-KILL_WAIT = 2.0
-"""How long a SIGKILL may take to be seen: only a process stuck in the kernel needs longer."""
-TRANSIENT = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
-"""The machine's trouble, not the hook's."""
 
 
 class SpawnDelayedError(Exception):
@@ -48,8 +42,18 @@ class Child:
     may hold open. Until `exited` is set its pid is not reaped, so that no signal can reach a stranger with the same number.
     """
 
-    def __init__(self, reactor: Reactor, plan: Plan, *, name: str, log: Log, on_exit: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        reactor: Reactor,
+        process: Process,
+        pipes: tuple[int, int, int],
+        *,
+        log: Log,
+        on_exit: Callable[[], None],
+    ) -> None:
         self._reactor = reactor
+        self._process = process
+        self.stdin, self.stdout, self._stderr = pipes
         self._log = log
         self._on_exit = on_exit
         self._tail = b""
@@ -57,45 +61,44 @@ class Child:
         self._shown = Allowance(STDERR_LINES, STDERR_WINDOW)
         self._suppressed = 0
         self.exited = anyio.Event()
+        for fd in pipes:
+            os.set_blocking(fd, False)
+        reactor.on_readable(self._stderr, self._stderr_readable)
+        process.when_ended(self._exit_seen)
+
+    @classmethod
+    async def start(
+        cls,
+        reactor: Reactor,
+        spawner: Spawner,
+        plan: Plan,
+        *,
+        deadline: float,
+        name: str,
+        log: Log,
+        on_exit: Callable[[], None],
+    ) -> Child:
+        """Start a process. Cancelled, or at the deadline (`TimeoutError`), it leaves none.
+
+        `on_exit` is called in a later round of the event loop, when all that it wrote to stderr is read.
+        """
         pipes: list[int] = []
         try:
             for _ in range(3):
                 pipes += os.pipe()
-            stdin, self.stdin, self.stdout, stdout, self._stderr, stderr = pipes
-            self._process = subprocess.Popen(  # noqa: S603 - running the command that the config names is the point
-                plan.argv,
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                cwd=plan.cwd,
-                env=dict(plan.env),
-                start_new_session=True,
-            )
-            for fd in (stdin, stdout, stderr):
-                os.close(fd)
-                pipes.remove(fd)
+            theirs, ours = (pipes[0], pipes[3], pipes[5]), (pipes[1], pipes[2], pipes[4])
+            process = await spawner.spawn(plan, theirs, deadline)
+        except BaseException as error:
             for fd in pipes:
-                os.set_blocking(fd, False)
-            try:
-                self._exit_fd = _exit_handle(self._process)
-            except BaseException:
-                _signal_group(self.pid, signal.SIGKILL)
-                self._process.wait()
+                os.close(fd)
+            if isinstance(error, TimeoutError) or not isinstance(error, OSError | ValueError):
                 raise
-        except (OSError, ValueError) as error:
-            for fd in pipes:
-                os.close(fd)
             if isinstance(error, OSError) and error.errno in TRANSIENT:
-                raise SpawnDelayedError(str(error)) from None
+                raise SpawnDelayedError(error.strerror or str(error)) from None
             raise HookCrashedError(f"cannot be started: {_why(error)}", hook=name) from None
-        reactor.on_readable(self._stderr, self._stderr_readable)
-
-        def exit_seen() -> None:
-            self._exit_seen()
-
-        # Only the event loop holds this function: if it is gone before the process is, the loop was closed over it.
-        self._abandoned = weakref.finalize(exit_seen, _kill_abandoned, self._process, os.getpid())
-        reactor.on_readable(self._exit_fd, exit_seen)
+        for fd in theirs:
+            os.close(fd)
+        return cls(reactor, process, ours, log=log, on_exit=on_exit)
 
     @property
     def pid(self) -> int:
@@ -105,7 +108,12 @@ class Child:
     @property
     def exit_code(self) -> int | None:
         """As in `subprocess`: negative for a signal, None while it runs."""
-        return self._process.returncode
+        return self._process.exit_code
+
+    @property
+    def containment(self) -> str:
+        """The tier that holds its descendants."""
+        return self._process.tier
 
     @property
     def stderr_tail(self) -> str:
@@ -128,7 +136,7 @@ class Child:
     def signal(self, number: int) -> None:
         """Signal its whole process group."""
         if not self.exited.is_set():
-            _signal_group(self.pid, number)
+            self._process.signal(number)
 
     async def stop(self, steps: list[tuple[int | None, float]]) -> None:
         """Go down the ladder: each step sends a signal (or None: just waits) and waits so long; at its end is SIGKILL.
@@ -144,14 +152,13 @@ class Child:
                 with anyio.move_on_after(patience):
                     await self.exited.wait()
             if not self.exited.is_set():
+                self._process.insist()
+                with anyio.move_on_after(KILL_WAIT):
+                    await self.exited.wait()
+            if not self.exited.is_set():
                 self._log.error("survived SIGKILL: it is stuck in the kernel", pid=self.pid)
 
     def _exit_seen(self) -> None:
-        self._reactor.release(self._exit_fd)
-        os.close(self._exit_fd)
-        _signal_group(self.pid, signal.SIGKILL)
-        self._process.wait()
-        self._abandoned.detach()
         for _ in range(STDERR_LAST_READS):
             if not self._read_stderr():
                 break
@@ -203,49 +210,6 @@ class Child:
         if self._suppressed:
             self._log.info("stderr, not shown", lines=self._suppressed)
             self._suppressed = 0
-
-
-def _signal_group(group: int, number: int) -> None:
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        # Nobody is left; or, on macOS, only zombies are.
-        pass
-
-
-def _kill_abandoned(process: subprocess.Popen[bytes], owner: int) -> None:
-    """Its event loop was closed over it, or the interpreter ends: nobody is left to take it down in steps."""
-    if os.getpid() != owner or process.returncode is not None:
-        return
-    _signal_group(process.pid, signal.SIGKILL)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(KILL_WAIT)
-
-
-def _exit_handle(process: subprocess.Popen[bytes]) -> int:
-    """A descriptor that becomes readable when the process has ended, and leaves it to us to reap it."""
-    if hasattr(os, "pidfd_open"):
-        try:
-            return os.pidfd_open(process.pid)
-        except OSError as error:
-            if error.errno not in {errno.ENOSYS, errno.EPERM}:
-                raise
-    readable, writable = os.pipe()
-
-    def wait() -> None:
-        if hasattr(os, "waitid"):
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        else:
-            process.wait()
-        os.close(writable)
-
-    try:
-        threading.Thread(target=wait, name=f"picohook wait {process.pid}", daemon=True).start()
-    except RuntimeError as error:
-        os.close(readable)
-        os.close(writable)
-        raise OSError(errno.EAGAIN, str(error)) from None
-    return readable
 
 
 def _why(error: OSError | ValueError) -> str:

@@ -1,8 +1,11 @@
-"""Confines itself by Landlock, then becomes another program: `landlock.py [--no-network] [--read PATH]... [--write PATH]...`
-`-- PROGRAM ARGUMENT...`; without a program it only tries.
+"""Confines itself by Landlock, then becomes another program; without one it only tries.
 
-Run by `sandbox.py` where bubblewrap is missing, as `python -I -S` on this file: the standard library only. What Landlock does
-not cover, and bubblewrap does: changing the mode, the times or the owner of one's own files that may only be read.
+::
+
+    python -I -S landlock.py [--no-network] [--read PATH]... [--write PATH]... -- PROGRAM ARGUMENT...
+
+Run by `sandbox.py` where bubblewrap is missing: the standard library only. What Landlock does not cover, and bubblewrap does:
+changing the mode, the times or the owner of one's own files that may only be read.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ One thread, nothing that blocks while it serves, the standard library only.
 
 from __future__ import annotations
 
-# The C halves of socket and signal. The Python halves import enum and selectors, a third of the time that a start takes.
+# Only what starts fast: the C halves of socket and signal, whose Python halves import enum; and neither typing nor contextlib.
+# That is the half of what a start takes.
 import _signal  # type: ignore[import-not-found]
 import _socket
 import ctypes
@@ -32,11 +33,11 @@ import resource
 import select
 import sys
 import time
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Any, NoReturn
 
 CONTROL = 3
 RLIMIT_LOCKS = 10
@@ -47,10 +48,23 @@ CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000
 MS_NOSUID_NODEV_NOEXEC, MS_REC_SLAVE = 2 | 4 | 8, 1 << 14 | 1 << 19
 
 
+class ignoring:  # noqa: N801 - it is contextlib's suppress, but for the import
+    """Errors that say that there is nothing to be done any more."""
+
+    def __init__(self, *kinds: type[Exception]) -> None:
+        self.kinds = kinds
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        return kind is not None and issubclass(kind, self.kinds)
+
+
 def carriers(mark: int, proc: int | str = "/proc") -> Iterator[tuple[int, int]]:
     """The living processes with this mark: pid, and a pidfd that is good until the next one is asked for."""
     for pid in (int(name) for name in os.listdir(proc) if name.isdigit()):
-        with suppress(OSError):  # it ended, or is another user's
+        with ignoring(OSError):  # it ended, or is another user's
             if mark not in resource.prlimit(pid, RLIMIT_LOCKS):
                 continue
             pidfd = os.pidfd_open(pid)
@@ -77,11 +91,11 @@ def slay(mark: int, proc: int | str = "/proc") -> int:
         for pid, pidfd in carriers(mark, proc):
             if pid not in seen:
                 seen.add(pid)
-                with suppress(OSError):
+                with ignoring(OSError):
                     _signal.pidfd_send_signal(pidfd, _signal.SIGSTOP)
     if seen:
         for _, pidfd in carriers(mark, proc):
-            with suppress(OSError):
+            with ignoring(OSError):
                 _signal.pidfd_send_signal(pidfd, _signal.SIGKILL)
     return len(seen)
 
@@ -149,7 +163,7 @@ def close_from(least: int) -> None:
     """Close all descriptors from this one on."""
     for fd in map(int, os.listdir("/proc/self/fd")):
         if fd >= least:
-            with suppress(OSError):  # it was the listing's own
+            with ignoring(OSError):  # it was the listing's own
                 os.close(fd)
 
 
@@ -267,13 +281,13 @@ class Launcher:
 
     def reap(self) -> None:
         """Take note of what ended: hooks, and orphans."""
-        with suppress(ChildProcessError):
+        with ignoring(ChildProcessError):
             while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 hook = next((hook for hook in self.hooks.values() if hook.pid == ended.si_pid), None)
                 if hook is not None:
-                    if hook.report in self.reports:
+                    if self.reports.get(hook.report) is hook:  # the number may be another one's by now
                         self.started(hook)
-                    with suppress(ProcessLookupError):
+                    with ignoring(ProcessLookupError):
                         os.killpg(hook.pid, _signal.SIGKILL)  # before it is reaped, as long as the number is its own
                 code = os.waitstatus_to_exitcode(os.waitpid(ended.si_pid, 0)[1])
                 if hook is not None:
@@ -301,7 +315,7 @@ class Launcher:
             slay(hook.mark, self.proc)
         for _ in range(ROUNDS):
             for pid in self.children():
-                with suppress(OSError):
+                with ignoring(OSError):
                     os.kill(pid, _signal.SIGKILL)
             try:
                 while os.waitpid(-1, os.WNOHANG)[0]:
@@ -315,7 +329,7 @@ class Launcher:
     def children(self) -> Iterator[int]:
         """This process's children. Nobody else reaps them, so their numbers are theirs."""
         for name in os.listdir(self.proc):
-            with suppress(OSError, ValueError):
+            with ignoring(OSError, ValueError):
                 fd = os.open(f"{int(name)}/stat", os.O_RDONLY, dir_fd=self.proc)
                 with open(fd, "rb") as file:
                     parent = int(file.read().rpartition(b")")[2].split()[1])
@@ -361,7 +375,7 @@ def become(order: dict[str, Any], streams: Iterable[int], report: int) -> NoRetu
 def remove(cgroup: str) -> None:
     """The control group that the host made for a hook."""
     if cgroup:
-        with suppress(OSError):
+        with ignoring(OSError):
             os.rmdir(cgroup)
 
 

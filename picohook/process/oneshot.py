@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..log import Log
     from ..transport.reactor import Reactor
     from .plan import Plan
+    from .spawn import Spawner
 
 MAX_OUTPUT = 16 * 1024 * 1024
 """Bytes of output that are taken; a process that writes more is killed."""
@@ -28,7 +29,15 @@ class Finished:
 
 
 async def run_once(
-    reactor: Reactor, plan: Plan, stdin: bytes, *, deadline: float, name: str, log: Log, max_output: int = MAX_OUTPUT
+    reactor: Reactor,
+    spawner: Spawner,
+    plan: Plan,
+    stdin: bytes,
+    *,
+    deadline: float,
+    name: str,
+    log: Log,
+    max_output: int = MAX_OUTPUT,
 ) -> Finished:
     """Run a process to its end, or raise the `HookError` that says why it did not come to one.
 
@@ -61,7 +70,11 @@ async def run_once(
             pipe.close_write()
 
     try:
-        child = Child(reactor, plan, name=name, log=log, on_exit=lambda: done.settle(None))
+        child = await Child.start(
+            reactor, spawner, plan, deadline=deadline, name=name, log=log, on_exit=lambda: done.settle(None)
+        )
+    except TimeoutError:
+        raise HookTimeoutError("it was not started in time", hook=name) from None
     except SpawnDelayedError as error:
         raise HookCrashedError(f"cannot be started now: {error}", hook=name) from None
     pipe = LinePipe(reactor, child.stdout, child.stdin, on_data=received, on_end=lambda: None)

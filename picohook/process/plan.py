@@ -58,7 +58,8 @@ def plan(spec: HookSpec, environ: Mapping[str, str]) -> Plan:
             raise _cannot(spec, f"the command {program!r} is not on the PATH")
         found = os.path.abspath(on_path)
     _check_runnable(spec, found)
-    return Plan((found, *arguments), _environment(spec, environ), cwd)
+    environment = _environment(spec, environ)
+    return Plan((found, *arguments), environment, cwd, spec.contain, spec.limits, spec.sandbox)
 
 
 def _here(spec: HookSpec, program: str) -> str:

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from . import landlock
 from .plan import Plan
 from .spawn import KILL_WAIT, NotAvailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..spec import Sandbox
     from .spawn import Spawner
 
+LANDLOCK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "landlock.py")
 PATIENCE = 5.0
 """Seconds that trying one may take."""
 SHOWN = 200
@@ -64,29 +63,27 @@ async def _run(command: tuple[str, ...], spawner: Spawner, deadline: float) -> s
     if not os.path.isabs(command[0]):
         return "it is not installed"
     ended = anyio.Event()
-    with open(os.devnull, "r+b", buffering=0) as null:
-        readable, writable = os.pipe()
+    null = os.open(os.devnull, os.O_RDWR)
+    readable, writable = os.pipe()
+    try:
+        process = await spawner.spawn(Plan(command, os.environ, None), (null, null, writable), deadline)
+        process.when_ended(ended.set)
         try:
-            process = await spawner.spawn(
-                Plan(command, os.environ, None), (null.fileno(), null.fileno(), writable), deadline
-            )
-            process.when_ended(ended.set)
-            try:
-                with anyio.move_on_after(PATIENCE):
-                    await ended.wait()
-            finally:
-                process.signal(signal.SIGKILL)
-                with anyio.move_on_after(KILL_WAIT, shield=True):
-                    await ended.wait()
-            os.set_blocking(readable, False)
-            try:
-                said = os.read(readable, SHOWN).decode("utf-8", "replace").strip()
-            except BlockingIOError:
-                said = ""
-            return "" if process.exit_code == 0 else said or f"it ended with {process.exit_code}"
+            with anyio.move_on_after(PATIENCE):
+                await ended.wait()
         finally:
-            os.close(readable)
-            os.close(writable)
+            process.signal(signal.SIGKILL)
+            with anyio.move_on_after(KILL_WAIT, shield=True):
+                await ended.wait()
+        os.set_blocking(readable, False)
+        try:
+            said = os.read(readable, SHOWN).decode("utf-8", "replace").strip()
+        except BlockingIOError:
+            said = ""
+        return "" if process.exit_code == 0 else said or f"it ended with {process.exit_code}"
+    finally:
+        for fd in (null, readable, writable):
+            os.close(fd)
 
 
 def _bubblewrap(read: list[str], write: list[str], *, network: bool, directory: str | None) -> tuple[str, ...]:
@@ -107,7 +104,7 @@ def _bubblewrap(read: list[str], write: list[str], *, network: bool, directory: 
 
 def _landlock(read: list[str], write: list[str], *, network: bool, directory: str | None) -> tuple[str, ...]:
     del directory  # it is in it already
-    words = [sys.executable or "python", "-I", "-S", landlock.__file__]
+    words = [sys.executable or "python", "-I", "-S", LANDLOCK]
     if not network:
         words.append("--no-network")
     for path in read:

@@ -40,6 +40,10 @@ class Process(Protocol):
     def exit_code(self) -> int | None:
         """As in `subprocess`: negative for a signal, None until `when_ended` calls back."""
 
+    @property
+    def tier(self) -> str:
+        """What holds its descendants; see `containment`."""
+
     def when_ended(self, callback: Callable[[], None]) -> None:
         """Call back once, in a later round of the event loop, when it has ended and its group was killed."""
 
@@ -74,6 +78,8 @@ class Direct:
 
 class _Own:
     """A child of this process."""
+
+    tier = "group"
 
     def __init__(self, reactor: Reactor, plan: Plan, streams: Streams) -> None:
         self._reactor = reactor

@@ -34,11 +34,14 @@ if TYPE_CHECKING:
     from ..log import Log
     from ..spec import HookSpec
     from ..transport.reactor import Reactor, Waiter
+    from .spawn import Spawner
 
 BACKOFF_FIRST = 0.05
 BACKOFF_MOST = 5.0
 STABLE = 10.0
 """A process that served so long was no part of a crash loop."""
+START_WAIT = 10.0
+"""How long the system may take to start a process, before its hello is waited for."""
 LAST_WORDS = 0.05
 """How long a process whose pipe broke may take to be seen ending, so that the error can give its exit code."""
 SHOWN_TAIL = 500
@@ -66,7 +69,13 @@ class _Life:
         self.fault = ""
         """What it did that made it useless; empty when it ended by itself or was told to."""
         self.error: HookError | None = None
+        self.starting = anyio.CancelScope()
         self.greeting = anyio.CancelScope()
+
+    def hurry(self) -> None:
+        """Wait no longer for it to come up."""
+        self.starting.cancel()
+        self.greeting.cancel()
 
 
 class Supervisor:
@@ -76,6 +85,7 @@ class Supervisor:
         self,
         spec: HookSpec,
         reactor: Reactor,
+        spawner: Spawner,
         *,
         log: Log,
         hello_timeout: Callable[[], float],
@@ -91,6 +101,7 @@ class Supervisor:
         self.first_attempt = anyio.Event()
         """Set when the first start has succeeded or failed."""
         self._reactor = reactor
+        self._spawner = spawner
         self._log = log
         self._hello_timeout = hello_timeout
         self._verify = verify
@@ -108,6 +119,11 @@ class Supervisor:
     def pid(self) -> int | None:
         """The process that runs now."""
         return None if self._child is None or self._child.exited.is_set() else self._child.pid
+
+    @property
+    def containment(self) -> str | None:
+        """The tier that holds the descendants of the process that runs now."""
+        return None if self.pid is None or self._child is None else self._child.containment
 
     async def ready(self, deadline: float) -> Channel:
         """The channel to a process that has said hello, waiting for one until the deadline."""
@@ -146,7 +162,7 @@ class Supervisor:
         """Ask the run to end: no further start, and the process goes down the ladder."""
         self._stopping = True
         if self._life is not None:
-            self._life.greeting.cancel()
+            self._life.hurry()
         self._wake.set()
 
     async def run(self) -> None:
@@ -203,11 +219,15 @@ class Supervisor:
     async def _incarnation(self) -> HookError:
         """One process, from its start to its end. What comes back says why it ended."""
         self._enter(HookState.STARTING)
-        life = _Life()
+        life = self._life = _Life()
+        started: tuple[Child, Channel] | None = None
         try:
             if self._verify is not None:
                 self._verify(self.spec)
-            child, channel = self._spawn(life)
+            with life.starting:
+                started = await self._spawn(life)
+        except TimeoutError:
+            return HookCrashedError("was not started in time", hook=self.spec.name)
         except SpawnDelayedError as error:
             return HookCrashedError(f"cannot be started now: {error}", hook=self.spec.name)
         except PicohookError as error:
@@ -216,6 +236,9 @@ class Supervisor:
         except Exception as error:  # noqa: BLE001 - a check of the embedder's, or the system, in ways nobody foresaw
             self._permanent = True
             return HookCrashedError(f"cannot be started: {error!r}", hook=self.spec.name)
+        if started is None:
+            return life.error or HookCrashedError("it is being stopped", hook=self.spec.name)
+        child, channel = started
         try:
             with life.greeting:
                 try:
@@ -235,12 +258,20 @@ class Supervisor:
                 ended = await self._end(life, child, channel)
         return ended
 
-    def _spawn(self, life: _Life) -> tuple[Child, Channel]:
+    async def _spawn(self, life: _Life) -> tuple[Child, Channel]:
         def exited() -> None:
             channel.drain()
             self._over(life, "")
 
-        child = Child(self._reactor, plan(self.spec, os.environ), name=self.spec.name, log=self._log, on_exit=exited)
+        child = await Child.start(
+            self._reactor,
+            self._spawner,
+            plan(self.spec, os.environ),
+            deadline=self._reactor.now() + START_WAIT,
+            name=self.spec.name,
+            log=self._log,
+            on_exit=exited,
+        )
         channel = Channel(
             self._reactor,
             child.stdout,
@@ -252,7 +283,7 @@ class Supervisor:
             max_line=self.spec.max_line_bytes,
             max_in_flight=self.spec.max_in_flight,
         )
-        self._life, self._child = life, child
+        self._child = child
         self._recent.append(self._reactor.now())
         self.starts += 1
         return child, channel
@@ -263,7 +294,7 @@ class Supervisor:
             return
         life.over = True
         life.fault = fault
-        life.greeting.cancel()
+        life.hurry()
         if self._life is life:
             self.channel = None
             self._wake.set()
@@ -295,9 +326,7 @@ class Supervisor:
         said = _last_lines(child.stderr_tail, SHOWN_TAIL)
         if said:
             ended += f"; it said: {said}"
-        return HookCrashedError(
-            ended, hook=self.spec.name, exit_code=child.exit_code, stderr_tail=child.stderr_tail
-        )
+        return HookCrashedError(ended, hook=self.spec.name, exit_code=child.exit_code, stderr_tail=child.stderr_tail)
 
     def _unavailable(self) -> HookError:
         return HookCrashedError(f"it is {self.state.value}{self._last_words()}", hook=self.spec.name)

@@ -121,9 +121,7 @@ class BeforeTool(OfTool, Interception):
     __slots__ = ()
     stage, mode, carries = "before_tool", "tool", "call"
 
-    def modify(
-        self, *, tool: str | None = None, arguments: dict[str, Any] | None = None, reason: str = ""
-    ) -> Decision:
+    def modify(self, *, tool: str | None = None, arguments: dict[str, Any] | None = None, reason: str = "") -> Decision:
         """Go on with these fields, and with what was changed in place in them."""
         return self._modify(reason, {"tool": tool, "arguments": arguments})
 

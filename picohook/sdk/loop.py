@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .serving import report
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from .base import Call
     from .serving import Server

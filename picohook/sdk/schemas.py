@@ -32,10 +32,10 @@ def schema_of_parameters(function: Callable[..., Any]) -> tuple[dict[str, Any], 
     if hasattr(function, "__self__"):
         names = names[1:]
     annotations = _annotations(function)
-    defaults = function.__defaults__ or ()  # type: ignore[attr-defined]
+    defaults = function.__defaults__ or ()
     positional = names[: len(names) - code.co_kwonlyargcount]
     optional = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
-    optional.update(function.__kwdefaults__ or {})  # type: ignore[attr-defined]
+    optional.update(function.__kwdefaults__ or {})
 
     properties: dict[str, Any] = {}
     takes_call = ""

@@ -214,7 +214,7 @@ class Server:
     def _cancels(self, line: bytes, call: Call) -> bool:
         try:
             message = self.decode(line)
-            return message["method"] == wire.CANCEL and message["params"]["id"] == call.id
+            return bool(message["method"] == wire.CANCEL and message["params"]["id"] == call.id)
         except (ValueError, LookupError, TypeError, RecursionError):
             return False
 
@@ -253,7 +253,8 @@ class Server:
 
     def complain(self, what: str) -> None:
         """A line for people, on stderr."""
-        print(f"{self.name}: {what}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"{self.name}: {what}\n")
+        sys.stderr.flush()
 
     def _answer(self, request_id: object, body: str) -> None:
         shown = str(request_id) if type(request_id) is int else dump(request_id)

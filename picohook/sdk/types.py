@@ -44,9 +44,7 @@ class OnEvent(Protocol):
     @overload
     def __call__(self, handler: Callable[[Event], R], /) -> Callable[[Event], R]: ...
     @overload
-    def __call__(
-        self, *kinds: str, thread: bool = False
-    ) -> Callable[[Callable[[Event], R]], Callable[[Event], R]]: ...
+    def __call__(self, *kinds: str, thread: bool = False) -> Callable[[Callable[[Event], R]], Callable[[Event], R]]: ...
 
 
 class AddTool(Protocol):

@@ -338,8 +338,8 @@ def _error(identity: Any, code: int, message: str, data: Any = None) -> dict[str
 
 
 def _line(message: Any) -> bytes:
-    """A message as it goes out: no byte in it can act on a terminal."""
-    return json.dumps(message).replace("\x7f", "\\u007f").encode("ascii") + b"\n"
+    """A message as it goes out, in ASCII: no byte in it can act on a terminal."""
+    return json.dumps(message).encode() + b"\n"
 
 
 def _as_notification(what: StateChange | Outcome[Any] | Reloaded) -> tuple[str, Mapping[str, Any]]:

@@ -47,6 +47,8 @@ def test_an_approval_says_whether_it_is_one_and_a_denial_is_an_outcome(project):
     done = call(project, "approve_tool", "--params", CALL, "--json")
 
     assert (done.code, done.json["approved"], done.json["reason"]) == (0, False, "no")
+    shown = call(project, "approve_tool", "--params", CALL)
+    assert (shown.code, shown.out.splitlines()[:2]) == (0, ["approve_tool: denied", "  reason  no"])
 
 
 def test_people_see_the_action_the_reason_the_changes_and_the_trail(project):
@@ -100,6 +102,9 @@ def test_a_failed_hook_shows_in_the_trail_and_is_an_outcome(project):
 
     assert (done.code, done.json["action"]) == (0, "deny_tool")
     assert "exited with code 3" in done.json["trail"][0]["error"]
+    *_, row = call(project, "before_tool", "--params", CALL).out.splitlines()
+    assert row.split()[:2] == ["broken", "deny_tool"]
+    assert "exited with code 3" in row
 
 
 @pytest.mark.parametrize("source", ["@params.json", "-"])

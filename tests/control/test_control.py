@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -185,9 +187,8 @@ async def test_who_watches_is_told_of_reloads_and_can_still_ask(path, connect, t
 
 
 async def test_payloads_are_not_told(path, connect):
-    hook = FunctionHook(
-        "edits", {"before_tool": lambda _: {"action": "modify", "call": {"arguments": {"a": "secret"}}}}
-    )
+    answer = {"action": "modify", "call": {"arguments": {"a": "secret"}}, "additional_context": "secret"}
+    hook = FunctionHook("edits", {"before_tool": lambda _: answer})
     async with Host([hook], control=path) as host:
         client = await connect()
         await client.result("watch")
@@ -236,7 +237,7 @@ async def test_a_client_that_does_not_read_is_dropped_and_others_are_not(path, c
             await host.before_tool(CALL)
             await quick.told("outcome")
             count += 1
-        assert count > BEHIND
+        assert BEHIND < count < 2 * BEHIND
         assert len(host.watchers) == 1
         told = 0
         while await slow.line() is not None:
@@ -355,7 +356,7 @@ async def test_a_line_that_is_too_long_ends_only_its_own_connection(path, connec
 async def test_an_endless_line_ends_only_its_own_connection(path, connect):
     async with Host(control=path):
         long = await connect()
-        with pytest.raises(anyio.BrokenResourceError):
+        with contextlib.suppress(anyio.BrokenResourceError):
             while True:
                 await long.send(b"x" * 65536)
         assert (await (await connect()).result("status"))["hooks"] == []
@@ -442,19 +443,25 @@ while True:
 
 
 async def test_it_is_there_while_hooks_start_and_gone_when_the_host_is(path, connect, board):
+    over = anyio.Event()
+    host = Host([scripted("slow", board.call("slow"), ["read"], ["wait"], ["reply", {}], SERVE)], control=path)
+
+    async def run():
+        async with host:
+            await over.wait()
+
     async with anyio.create_task_group() as tasks:
-        host = Host([scripted("slow", board.call("slow"), ["read"], ["wait"], ["reply", {}], SERVE)], control=path)
-        tasks.start_soon(host.__aenter__)
+        tasks.start_soon(run)
         line = await board.line("slow")
         client = await connect()
         assert [hook["state"] for hook in (await client.result("status"))["hooks"]] == ["starting"]
         line.go_on()
-        while host.status().hooks[0].state != "ready":
-            await anyio.lowlevel.checkpoint()
+        while (await client.result("status"))["hooks"][0]["state"] != "ready":
+            pass
         await host.aclose()
         assert not path.exists()
         assert await client.line() is None
-        await host.__aexit__(None, None, None)
+        over.set()
 
 
 async def test_what_a_dead_host_left_is_replaced(path, connect, tmp_path):
@@ -502,6 +509,19 @@ async def test_of_hosts_that_start_at_once_one_gets_the_place(path, connect):
         assert (await (await connect()).result("status"))["hooks"] == []
         over.set()
     assert len(inside) == 1
+
+
+async def test_one_host_at_a_time_looks_whether_the_place_is_free(path, monkeypatch):
+    directory = os.open(path.parent, os.O_RDONLY)
+    fcntl.flock(directory, fcntl.LOCK_EX)
+    monkeypatch.setattr("picohook.serve.control.CLAIM_TRIES", 2)
+    with pytest.raises(PicohookError, match="another program holds it locked"):
+        async with Host(control=path):
+            pytest.fail("it was entered")
+    assert not path.exists()
+    os.close(directory)
+    async with Host(control=path):
+        assert path.exists()
 
 
 @pytest.mark.parametrize("kind", ["file", "directory", "link"])

@@ -31,7 +31,11 @@ class Hook:
     def do_call(self, port, name):
         import socket  # noqa: PLC0415 - only hooks that call in pay for it
 
-        self.line = socket.create_connection(("127.0.0.1", port))
+        if sys.platform == "linux":
+            self.line = socket.socket(socket.AF_UNIX)
+            self.line.connect(f"\0picohook-test-{port}")
+        else:
+            self.line = socket.create_connection(("127.0.0.1", port))
         self.line.sendall(f"{name} {os.getpid()}\n".encode())
         if self.born >= 0:
             os.close(self.born)
@@ -79,6 +83,13 @@ class Hook:
 
     def do_reply(self, result):
         self.send({"jsonrpc": "2.0", "id": self.request["id"], "result": result})
+
+    def do_reply_of(self, size):
+        """An answer of so many bytes, in one write: the pipe is made large enough first."""
+        import fcntl  # noqa: PLC0415
+
+        fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 2 * size)
+        self.do_reply({"action": "modify", "call": {"arguments": {"x": "x" * size}}})
 
     def do_error(self, code, message):
         self.send({"jsonrpc": "2.0", "id": self.request["id"], "error": {"code": code, "message": message}})
@@ -149,8 +160,8 @@ class Hook:
         """Raw text to stdout; {id} is the request's."""
         write(1, text.replace("{id}", str(self.request.get("id"))).encode())
 
-    def do_write_hex(self, data):
-        write(1, bytes.fromhex(data))
+    def do_write_hex(self, data, fd=1):
+        write(fd, bytes.fromhex(data))
 
     def do_dribble(self, text, pause):
         """A byte at a time, for ever."""

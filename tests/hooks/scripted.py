@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import socket
+import struct
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ from picohook import HookSpec
 BADHOOK = str(Path(__file__).with_name("badhook.py"))
 PATIENCE = 30.0
 """Nothing waits longer. What gets so far has failed: no test passes by waiting."""
+
+CONTAIN = "best"
+"""What holds the descendants of hooks that say nothing else."""
 
 HELLO = ["hello"]
 SERVE = ["serve"]
@@ -39,6 +43,7 @@ def scripted(name: str, *steps: list[Any], **settings: Any) -> HookSpec:
     """A hook that does these steps; without any it serves. It is asked at before_tool, if nothing else is said."""
     if not {"stages", "observe"} & settings.keys():
         settings["stages"] = ("before_tool",)
+    settings.setdefault("contain", CONTAIN)
     return HookSpec(name=name, command=command(*(steps or (SERVE,))), **settings)
 
 
@@ -122,14 +127,14 @@ class Switchboard:
     """Where processes call in."""
 
     def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._listener, self._address = _listen()
         self._listener.setblocking(False)
         self._waiting: list[tuple[str, Line]] = []
         self._lines: list[Line] = []
 
     def call(self, name: str) -> list[Any]:
         """The step with which a process calls in."""
-        return ["call", self._listener.getsockname()[1], name]
+        return ["call", self._address, name]
 
     async def line(self, name: str) -> Line:
         """The line to the next process that calls in under this name."""
@@ -180,9 +185,23 @@ class Switchboard:
         connection.setblocking(False)
         said, rest = data.split(b"\n", 1)
         name, pid = said.decode().rsplit(" ", 1)
+        if sys.platform == "linux":  # what it calls itself is its number in its own namespace
+            pid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
         line = Line(connection, int(pid), rest)
         self._lines.append(line)
         self._waiting.append((name, line))
+
+
+def _listen() -> tuple[socket.socket, int]:
+    """A socket that processes can call, and the number under which: where the kernel says of each who it is, that one."""
+    if sys.platform != "linux":
+        listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        return listener, listener.getsockname()[1]
+    listener = socket.socket(socket.AF_UNIX)
+    number = int.from_bytes(os.urandom(4), "big")
+    listener.bind(f"\0picohook-test-{number}")
+    listener.listen(128)
+    return listener, number
 
 
 class Journal:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 
 import anyio
@@ -12,6 +13,8 @@ from scripted import HANG, HELLO, SERVE, children, descriptors, scripted, settle
 
 from picohook import FunctionHook, HookCrashedError, Host, Timeouts, ToolCall
 from picohook.process import supervisor
+from picohook.transport.channel import Slots
+from picohook.transport.reactor import current_reactor
 
 pytestmark = pytest.mark.anyio
 
@@ -111,24 +114,21 @@ async def test_a_mount_that_is_cancelled_while_somebody_else_unmounts_it_is_a_ca
     assert tasks.cancel_scope.cancelled_caught or not line.alive
 
 
-async def test_a_mount_that_fails_takes_no_other_hook_of_the_same_name_down(board, tmp_path):
-    """The first one is unmounted while it starts, and another one mounted in its place, before it fails."""
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
+async def test_a_mount_that_is_cancelled_takes_no_other_hook_of_the_same_name_down(board):
+    """In one turn of the event loop, in this order: it is unmounted, another is mounted in its place, it is cancelled."""
     async with Host(timeouts=FAR) as host, anyio.create_task_group() as tasks:
-        failed = []
+        mounting = anyio.CancelScope()
 
         async def mount():
-            try:
-                await host.mount(scripted("h", board.call("old"), ["wait"], ["exit", 1], required=True, grace=0.1))
-            except HookCrashedError as error:
-                failed.append(error)
+            with mounting:
+                await host.mount(scripted("h", board.call("old"), ["wait"], SERVE, grace=0.1))
 
         tasks.start_soon(mount)
         old = await board.line("old")
-        async with anyio.create_task_group() as both:
-            both.start_soon(host.unmount, "h")
-            await anyio.lowlevel.checkpoint()
-            await anyio.lowlevel.checkpoint()
-            both.start_soon(host.mount, scripted("h", board.call("new"), SERVE))
+        tasks.start_soon(host.unmount, "h")
+        tasks.start_soon(host.mount, scripted("h", board.call("new"), SERVE))
+        mounting.cancel()
         await old.dead()
         assert (await host.before_tool(asking())).trail[0].error is None
         assert (await board.line("new")).alive
@@ -227,7 +227,7 @@ async def test_C1_a_cancelled_tool_is_cancelled_and_the_host_goes_on(board):
 
 
 async def test_C1_one_who_waits_for_an_event_to_be_written_can_be_cancelled(board):
-    spec = scripted("h", HELLO, board.call("h"), ["wait"], SERVE, observe=("*",))
+    spec = scripted("h", HELLO, board.call("h"), ["wait"], SERVE, observe=("*",), grace=0.1)
     async with Host([spec], timeouts=FAR) as host:
         line = await board.line("h")
         async with anyio.create_task_group() as tasks:
@@ -290,3 +290,72 @@ async def test_a_host_that_fails_to_start_for_a_required_hook_leaves_nothing(boa
     line.close()
     assert descriptors() == before
     await settled(tasks)
+
+
+async def test_C1_callers_cancelled_while_they_wait_for_their_turn_leave_it_to_the_others(board):
+    async with Host([scripted("h", board.call("h"), SERVE, max_in_flight=1)], timeouts=FAR) as host:
+        line = await board.line("h")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.before_tool, asking(["tell", "busy"], ["wait"]))
+            assert await line.said() == "busy"
+            await cancel_when_blocked(host.before_tool, *[asking(nonce=nonce) for nonce in range(5)])
+            line.go_on()
+        for nonce in range(3):
+            assert (await host.before_tool(asking(nonce=nonce))).payload.arguments == {"echo": nonce}
+        assert_nobody_waits(host)
+        assert host.status().hooks[0].calls == 4  # the cancelled ones were never sent
+
+
+async def test_C1_a_caller_cancelled_in_its_turn_gives_it_to_the_next(board):
+    async with Host([scripted("h", board.call("h"), SERVE, max_in_flight=1)], timeouts=FAR) as host:
+        line = await board.line("h")
+        outcomes = []
+
+        async def ask(nonce):
+            outcomes.append(await host.before_tool(asking(nonce=nonce)))
+
+        async with anyio.create_task_group() as others, anyio.create_task_group() as first:
+            first.start_soon(host.before_tool, asking(["tell", "busy"], ["wait"]))
+            assert await line.said() == "busy"
+            for nonce in range(5):
+                others.start_soon(ask, nonce)
+            await anyio.wait_all_tasks_blocked()
+            first.cancel_scope.cancel()
+            line.go_on()
+        assert sorted(outcome.payload.arguments["echo"] for outcome in outcomes) == list(range(5))
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
+async def test_C1_a_turn_that_comes_in_the_moment_of_a_cancellation_is_not_lost():
+    slots = Slots(current_reactor(), 1)
+    await slots.take(current_reactor().now() + 60, "h")
+    task = asyncio.create_task(slots.take(current_reactor().now() + 60, "h"))
+    await anyio.wait_all_tasks_blocked()
+    slots.give_back()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert slots.free == 1
+
+
+async def test_C4_a_crash_fails_those_too_who_wait_for_their_turn_or_they_are_asked_of_the_next_process(board):
+    """Nobody of them is forgotten."""
+    async with Host([scripted("h", board.call("h"), SERVE, max_in_flight=1)], timeouts=FAR) as host:
+        line = await board.line("h")
+        outcomes = []
+
+        async def ask(*steps, **more):
+            outcomes.append(await host.before_tool(asking(*steps, **more)))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask, ["tell", "busy"], ["wait"], ["exit", 1])
+            assert await line.said() == "busy"
+            for nonce in range(5):
+                tasks.start_soon(functools.partial(ask, nonce=nonce))
+            await anyio.wait_all_tasks_blocked()
+            line.go_on()
+        assert len(outcomes) == 6
+        for outcome in outcomes:
+            error = outcome.trail[0].error
+            assert error == "it exited with code 1" if error else outcome.payload.arguments
+        assert (await host.before_tool(asking(nonce=1))).payload.arguments == {"echo": 1}

@@ -72,19 +72,19 @@ async def test_a_request_overtakes_events_that_wait(board, tmp_path):
     )
     async with Host([spec], timeouts=FAR) as host:
         slow = await board.line("slow")
-        for _ in range(500):
-            host.emit("turn_start", {"UserMessage": "x" * 1000})
+        for _ in range(100):
+            host.emit("turn_start", {"UserMessage": "x" * 10_000})
         await anyio.wait_all_tasks_blocked()  # what the pipe holds is on its way; the rest waits
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.before_tool, asking())
             await anyio.wait_all_tasks_blocked()
             slow.go_on()
-        for _ in range(500):
+        for _ in range(100):
             await slow.said()
     methods = [json.loads(line)["line"].get("method") for line in record.read_text().splitlines()]
     events_before = methods[: methods.index("hook.before_tool")].count("hook.event")
-    assert methods.count("hook.event") == 500
-    assert events_before <= 65  # a pipe of 64 KiB, and the line that was begun
+    assert methods.count("hook.event") == 100
+    assert events_before <= 7  # a pipe of 64 KiB, and the line that was begun
 
 
 async def test_closing_drains_what_waits_within_the_grace(board):

@@ -7,6 +7,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "hooks"))
 
+import scripted
 from scripted import Journal, Switchboard, children
 
 
@@ -20,6 +21,13 @@ def board():
     board = Switchboard()
     yield board
     board.close()
+
+
+@pytest.fixture(params=["group", "best"])
+def contain(request, monkeypatch):
+    """Directly a child of the host; and of a launcher, where the machine has what that needs."""
+    monkeypatch.setattr(scripted, "CONTAIN", request.param)
+    return request.param
 
 
 @pytest.fixture(autouse=True)

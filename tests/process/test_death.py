@@ -18,8 +18,9 @@ from scripted import HANG, HELLO, SERVE, children, descriptors, scripted
 
 import picohook
 from picohook import Host, RestartPolicy, Timeouts, ToolCall
+from picohook.process import child
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("contain")]
 
 FAR = Timeouts(interceptor=60, approval=60, hello=60, chain=60)
 ONCE = RestartPolicy(max_starts=1)
@@ -60,6 +61,25 @@ async def test_what_a_process_wrote_before_it_ended_is_read_before_its_calls_fai
         assert outcome.action == "deny_tool"
 
 
+async def test_what_a_process_wrote_is_read_to_the_end_though_its_exit_is_seen_before(board):
+    """Its answer takes many reads, from a pipe that it made larger; its exit is there when the first of them is done."""
+    async with Host([scripted("h", board.call("h"), SERVE, restart=ONCE)], timeouts=FAR) as host:
+        line = await board.line("h")
+        outcomes = []
+
+        async def ask():
+            reply = ["reply_of", 500_000]
+            outcomes.append(await host.before_tool(asking(["tell", "asked"], ["wait"], reply, ["exit", 0])))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await line.said()
+            line.go_on()
+            line.dead_now()
+        assert outcomes[0].trail[0].error is None
+        assert outcomes[0].payload.arguments == {"x": "x" * 500_000}
+
+
 async def test_what_a_process_wrote_before_it_closed_its_stdin_is_read_even_if_a_write_fails_first(board):
     """The write is tried before the answer is read: the event loop is held up until both are there."""
     hook = scripted("h", ["hello"], board.call("h"), ["read"], ["tell", "read"], ["wait"],
@@ -98,22 +118,24 @@ async def test_P2_three_requests_in_a_row_without_an_answer_are_a_hang_and_end_i
 
 
 async def test_P2_calls_that_waited_their_turn_behind_one_that_timed_out_are_no_strikes_of_their_own():
-    spec = scripted("h", HELLO, *[["read"]] * 50, SERVE, timeout=0.05)
+    spec = scripted("h", HELLO, *[["read"]] * 50, SERVE, timeout=0.05, stages=("before_tool", "approve_tool"))
     async with Host([spec], timeouts=FAR) as host:
         async with anyio.create_task_group() as tasks:
             for _ in range(50):
                 tasks.start_soon(host.before_tool, asking())
         assert only(host).timeouts == 50
-        assert (await host.before_tool(asking())).trail[0].error is None
+        assert (await host.approve_tool(asking())).approved
         assert only(host).starts == 1
 
 
 async def test_P2_an_answer_in_between_clears_the_strikes():
-    spec = scripted("h", HELLO, *([["read"], ["read"], ["read"], ["reply", {}]] * 3), SERVE, timeout=0.05)
+    steps = [["read"], ["read"], ["read"], ["reply", {"approved": True}]] * 3
+    spec = scripted("h", HELLO, *steps, SERVE, timeout=0.05, stages=("before_tool", "approve_tool"))
     async with Host([spec], timeouts=FAR) as host:
         for _ in range(3):
-            errors = [(await host.before_tool(asking())).trail[0].error for _ in range(3)]
-            assert [error is None for error in errors] == [False, False, True]
+            for _ in range(2):
+                assert "no answer within" in await error_of(host)
+            assert (await host.approve_tool(asking())).approved
         assert only(host).starts == 1
 
 
@@ -130,26 +152,26 @@ async def test_P4_one_that_ignores_the_end_of_its_stdin_and_term_is_killed_after
     spec = scripted("h", ["ignore", "SIGTERM"], board.call("h"), HELLO, HANG, grace=0.05)
     async with Host([spec], timeouts=FAR, logger=journal) as host:
         line = await board.line("h")
-        child = host._mounted["h"].hook._supervisor._child
+        process = host._mounted["h"].hook._supervisor._child
     await line.dead()
-    assert child.exit_code == -signal.SIGKILL
+    assert process.exit_code == -signal.SIGKILL
     assert not journal.all("survived SIGKILL: it is stuck in the kernel")
 
 
 async def test_one_that_ends_at_the_end_of_its_stdin_sees_no_signal(board):
     async with Host([scripted("h", board.call("h"), SERVE, grace=60)], timeouts=FAR) as host:
         line = await board.line("h")
-        child = host._mounted["h"].hook._supervisor._child
+        process = host._mounted["h"].hook._supervisor._child
     await line.dead()
-    assert child.exit_code == 0
+    assert process.exit_code == 0
 
 
 async def test_one_that_ignores_the_end_of_its_stdin_is_told_by_term(board):
     async with Host([scripted("h", board.call("h"), HELLO, HANG, grace=0.05)], timeouts=FAR) as host:
         line = await board.line("h")
-        child = host._mounted["h"].hook._supervisor._child
+        process = host._mounted["h"].hook._supervisor._child
     await line.dead()
-    assert child.exit_code == -signal.SIGTERM
+    assert process.exit_code == -signal.SIGTERM
 
 
 async def test_P5_a_process_that_closes_its_stdout_is_killed_and_its_calls_fail(board):
@@ -227,21 +249,29 @@ async def test_P8_a_flood_on_stderr_without_a_newline_is_bounded_too(journal):
     assert max(len(record["line"]) for record in journal.all("stderr")) <= 20_000
 
 
-async def test_a_line_on_stderr_is_logged_whole_however_it_was_written(journal):
-    steps = [["flood", 2, piece, 1] for piece in ("ünï", "cö", "de line\nand ", "a last one")]
-    async with Host([scripted("h", HELLO, *steps, SERVE)], timeouts=FAR, logger=journal):
-        pass
+async def test_a_line_on_stderr_is_logged_whole_however_it_was_written(journal, board):
+    pieces = ["ünï".encode()[:-1], "ï".encode()[-1:] + "cö".encode(), b"de line\nand ", b"a last one"]
+    steps = [step for piece in pieces for step in (["write_hex", piece.hex(), 2], ["tell", "wrote"], ["wait"])]
+    async with Host([scripted("h", HELLO, board.call("h"), *steps, SERVE)], timeouts=FAR, logger=journal):
+        line = await board.line("h")
+        for _ in pieces:
+            await line.said()
+            await anyio.wait_all_tasks_blocked()  # it has been read
+            line.go_on()
     assert [record["line"] for record in journal.all("stderr")] == ["ünïcöde line", "and a last one"]
 
 
-async def test_P9_exit_is_seen_while_a_grandchild_holds_the_pipes(board):
-    """The grandchild is in a session of its own, where no signal to the hook's group reaches it."""
+@pytest.mark.parametrize("contain", ["group"])
+async def test_P9_exit_is_seen_while_a_grandchild_holds_the_pipes(board, contain):
+    """The grandchild is in a session of its own, where no signal to the hook's group reaches it, and nothing else holds it."""
     fork = ["fork", [["setsid"], board.call("daemon"), ["wait"]]]
-    async with Host([scripted("h", restart=ONCE)], timeouts=FAR) as host:
+    before = descriptors()
+    async with Host([scripted("h", restart=ONCE, contain=contain)], timeouts=FAR) as host:
         assert await error_of(host, fork, ["exit", 3]) == "it exited with code 3"
         daemon = await board.line("daemon")
         assert daemon.alive
     assert daemon.alive
+    assert descriptors() == before + 1  # the line to it; of the pipes that it holds, none
     daemon.go_on()
     await daemon.dead()
 
@@ -284,11 +314,11 @@ async def test_P14_a_hook_outlives_the_thread_that_started_it(board):
 
 async def test_P15_a_process_that_has_ended_is_not_signalled_any_more(board, monkeypatch):
     async with Host([scripted("h", board.call("h"), SERVE, restart=ONCE)], timeouts=FAR) as host:
-        child = host._mounted["h"].hook._supervisor._child
+        process = host._mounted["h"].hook._supervisor._child
         await error_of(host, ["exit", 0])
-        await child.exited.wait()
+        await process.exited.wait()
         monkeypatch.setattr(os, "killpg", lambda *_: pytest.fail("a signal to whoever has that number now"))
-        child.signal(signal.SIGTERM)
+        process.signal(signal.SIGTERM)
         host.restart("h")
 
 
@@ -324,10 +354,11 @@ async def test_an_embedder_that_ignores_sigchld_still_sees_its_hooks_end(board):
         signal.signal(signal.SIGCHLD, before)
 
 
-async def test_without_pidfd_a_thread_sees_the_end_and_leaves_the_process_to_be_reaped(board, monkeypatch):
+@pytest.mark.parametrize("contain", ["group"])
+async def test_without_pidfd_a_thread_sees_the_end_and_leaves_the_process_to_be_reaped(board, monkeypatch, contain):
     monkeypatch.delattr(os, "pidfd_open")
     before = threading.active_count()
-    async with Host([scripted("h", board.call("h"), SERVE)], timeouts=FAR) as host:
+    async with Host([scripted("h", board.call("h"), SERVE, contain=contain)], timeouts=FAR) as host:
         assert await error_of(host, ["say", "old way"], ["exit", 4]) == "it exited with code 4; it said: old way"
         assert (await host.before_tool(asking())).trail[0].error is None
         await (await board.line("h")).dead()
@@ -338,7 +369,8 @@ async def test_without_pidfd_a_thread_sees_the_end_and_leaves_the_process_to_be_
             await anyio.lowlevel.checkpoint()
 
 
-async def test_without_pidfd_and_without_threads_the_start_is_put_off_and_nothing_leaks(journal, monkeypatch):
+@pytest.mark.parametrize("contain", ["group"])
+async def test_without_pidfd_and_without_threads_the_start_is_put_off_and_nothing_leaks(journal, monkeypatch, contain):
     monkeypatch.delattr(os, "pidfd_open")
 
     def full(self):
@@ -347,20 +379,21 @@ async def test_without_pidfd_and_without_threads_the_start_is_put_off_and_nothin
     before = descriptors()
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", full)
-        async with Host([scripted("h")], timeouts=FAR, logger=journal) as host:
+        async with Host([scripted("h", contain=contain)], timeouts=FAR, logger=journal) as host:
             assert only(host).state == "restarting"
             assert "can't start new thread" in only(host).last_error
     assert descriptors() == before
     assert not children()
 
 
-async def test_a_pidfd_that_cannot_be_had_for_want_of_descriptors_leaves_no_process(journal, monkeypatch):
+@pytest.mark.parametrize("contain", ["group"])
+async def test_a_pidfd_that_cannot_be_had_for_want_of_descriptors_leaves_no_process(journal, monkeypatch, contain):
     def full(pid):
         raise OSError(errno.EMFILE, "Too many open files")
 
     before = descriptors()
     monkeypatch.setattr(os, "pidfd_open", full)
-    async with Host([scripted("h")], timeouts=FAR, logger=journal) as host:
+    async with Host([scripted("h", contain=contain)], timeouts=FAR, logger=journal) as host:
         assert only(host).state == "restarting"
     assert descriptors() == before
     assert not children()
@@ -373,7 +406,7 @@ PROGRAM = """
     from scripted import HELLO, HANG, Line, scripted
 
     async def leave():
-        host = Host([scripted("h", ["call", {port}, "h"], HELLO, ["ignore", "SIGTERM"], HANG, grace=0.1)])
+        host = Host([scripted("h", ["call", {port}, "h"], HELLO, ["ignore", "SIGTERM"], HANG, grace=0.1, contain={contain!r})])
         await host.__aenter__()
         return host
 
@@ -408,9 +441,11 @@ ABANDONED = {
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
 @pytest.mark.parametrize("how", ABANDONED)
-async def test_C2_a_host_that_is_never_closed_leaves_no_process(how, board):
+async def test_C2_a_host_that_is_never_closed_leaves_no_process(how, board, contain):
     path = [str(Path(picohook.__file__).parents[1]), str(Path(__file__).parents[1] / "hooks")]
-    program = textwrap.dedent(PROGRAM).format(path=path, port=board.call("")[1], body=textwrap.dedent(ABANDONED[how]))
+    program = textwrap.dedent(PROGRAM).format(
+        path=path, port=board.call("")[1], contain=contain, body=textwrap.dedent(ABANDONED[how])
+    )
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         try:
             line = await board.line("h")
@@ -422,12 +457,12 @@ async def test_C2_a_host_that_is_never_closed_leaves_no_process(how, board):
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
-async def test_C2_a_forked_copy_of_the_embedder_takes_no_hook_down_when_it_ends(board):
+async def test_C2_a_forked_copy_of_the_embedder_takes_no_hook_down_when_it_ends(board, contain):
     path = [str(Path(picohook.__file__).parents[1]), str(Path(__file__).parents[1] / "hooks")]
     body = """
     async def main():
         import atexit, os
-        async with Host([scripted("h", ["call", {port}, "h"], ["serve"])]) as host:
+        async with Host([scripted("h", ["call", {port}, "h"], ["serve"], contain={contain!r})]) as host:
             if os.fork() == 0:
                 atexit._run_exitfuncs()
                 os._exit(0)
@@ -437,7 +472,34 @@ async def test_C2_a_forked_copy_of_the_embedder_takes_no_hook_down_when_it_ends(
     asyncio.run(main())
     """
     program = textwrap.dedent(PROGRAM).format(
-        path=path, port=board.call("")[1], body=textwrap.dedent(body).format(port=board.call("")[1])
+        path=path,
+        port=board.call("")[1],
+        contain=contain,
+        body=textwrap.dedent(body).format(port=board.call("")[1], contain=contain),
     )
     done = await anyio.run_process([sys.executable, "-c", program], check=False, stdin=subprocess.DEVNULL)
     assert done.stdout.decode().strip().endswith("None")
+
+
+@pytest.mark.parametrize("contain", ["group"])
+async def test_a_process_that_survives_sigkill_is_reported_and_holds_up_nobody_for_ever(
+    board, journal, monkeypatch, contain
+):
+    """As one does that is stuck in the kernel: here, because no signal is sent. When it ends after all, it is reaped."""
+    spec = scripted("h", HELLO, board.call("h"), HANG, grace=0.05, contain=contain)
+    host = Host([spec], timeouts=FAR, logger=journal)
+    before = descriptors()
+    async with host:
+        line = await board.line("h")
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "killpg", lambda *_: None)
+            patch.setattr(child, "KILL_WAIT", 0.05)
+            await host.aclose()
+        assert len(journal.all("survived SIGKILL: it is stuck in the kernel", pid=line.pid)) == 1
+        assert line.alive
+        os.kill(line.pid, signal.SIGKILL)
+        await line.dead()
+        await host._mounted["h"].hook._supervisor._child.exited.wait()
+    assert not children()
+    line.close()
+    assert descriptors() == before

@@ -201,12 +201,27 @@ async def test_R2_the_first_of_two_answers_counts():
         assert only(host).dropped_lines == 1
 
 
-async def test_R3_an_answer_to_a_request_that_was_not_sent_yet_matches_nothing():
-    early = '{"jsonrpc":"2.0","id":3,"result":{"action":"deny_tool"}}\n'
-    async with Host([scripted("h")], timeouts=FAR) as host:
-        await host.before_tool(asking(["write", early]))
-        outcome = await host.before_tool(asking(nonce=1))
-        assert outcome.payload.arguments == {"echo": 1}
+async def test_R3_an_answer_to_a_request_that_was_not_sent_yet_matches_nothing(board):
+    early = '{"jsonrpc":"2.0","id":3,"result":{"action":"deny_tool","reason":"forged"}}\n'
+    spec = scripted("h", HELLO, board.call("h"), ["wait"], ["write", early], ["tell", "forged"], ["wait"], SERVE)
+    async with Host([spec], timeouts=FAR) as host:
+        line = await board.line("h")
+        outcomes = []
+
+        async def ask():
+            outcomes.append(await host.before_tool(asking(nonce=1)))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.before_tool, asking(pad="x" * 500_000))  # fills the pipe
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(ask)  # behind it
+            await anyio.wait_all_tasks_blocked()
+            line.go_on()
+            assert await line.said() == "forged"
+            await anyio.wait_all_tasks_blocked()
+            line.go_on()
+        assert outcomes[0].payload.arguments == {"echo": 1}
+        assert only(host).dropped_lines == 1
 
 
 async def test_R4_what_is_left_of_the_old_incarnation_cannot_answer_for_the_new_one(board):
@@ -215,7 +230,7 @@ async def test_R4_what_is_left_of_the_old_incarnation_cannot_answer_for_the_new_
         f'{{"jsonrpc":"2.0","id":{n},"result":{{"action":"deny_tool","reason":"forged"}}}}\n' for n in range(9)
     )
     fork = ["fork", [["setsid"], board.call("old"), ["wait"], ["write", forged], ["tell", "wrote"], ["wait"]]]
-    spec = scripted("h", HELLO, board.call("h"), SERVE)
+    spec = scripted("h", HELLO, board.call("h"), SERVE, contain="group")
     async with Host([spec], timeouts=FAR) as host:
         assert "it exited with code 9" in await error_of(host, fork, ["exit", 9])
         await board.line("h")
@@ -313,7 +328,7 @@ async def test_J1_two_verdicts_in_one_answer_are_a_no():
 
 async def test_A9_a_yes_after_the_deadline_leaves_the_denial_standing(board):
     """The event loop is held up past the deadline, until the yes is in the pipe: it is read first, and still too late."""
-    spec = scripted("h", board.call("h"), SERVE, stages=("approve_tool",), approval_timeout=0.05)
+    spec = scripted("h", board.call("h"), SERVE, stages=("before_tool", "approve_tool"), approval_timeout=0.05)
     async with Host([spec], timeouts=FAR) as host:
         line = await board.line("h")
         approvals = []
@@ -331,7 +346,7 @@ async def test_A9_a_yes_after_the_deadline_leaves_the_denial_standing(board):
             line.go_on()
             assert line.said_now() == "answered"
         assert not approvals[0].approved
-        assert (await host.approve_tool(asking())).approved
+        assert (await host.before_tool(asking())).trail[0].error is None
 
 
 async def test_progress_moves_the_deadline_of_the_call_it_names(board):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import sys
 import textwrap
 
@@ -17,6 +18,7 @@ from picohook import HookSpec, Host, RestartPolicy, Timeouts, ToolCall
 pytestmark = pytest.mark.anyio
 
 CALL = ToolCall(tool="bash", arguments={"command": "ls"})
+ONCE = RestartPolicy(max_starts=1)
 FAR = Timeouts(interceptor=60, approval=60, hello=60)
 
 
@@ -154,20 +156,19 @@ async def test_S4_the_last_words_are_the_end_of_what_was_said_and_fit_on_the_lin
         assert "line 0 of" not in outcome.trail[0].error
 
 
-async def test_S5_a_hello_that_is_not_answered_ends_in_a_kill_and_asks_about_flushing(board, journal):
-    spec = scripted("mute", board.call("mute"), HANG, hello_timeout=0.1, grace=0.1, restart=RestartPolicy(max_starts=1))
+async def test_S5_a_hello_that_is_not_answered_ends_in_a_kill_and_asks_about_flushing(journal):
+    spec = scripted("mute", HANG, hello_timeout=0.1, grace=0.1, restart=RestartPolicy(max_starts=1))
     async with Host([spec], logger=journal) as host:
-        line = await board.line("mute")
-        await line.dead()
         await journal.seen("failed: it is not started again until it is reset")
+        assert host._mounted["mute"].hook._supervisor._child.exit_code == -signal.SIGTERM
         assert "hook.hello was not answered in time; it wrote nothing at all" in only(host).last_error
         assert "flush" in only(host).last_error
 
 
 async def test_S5_a_hook_that_wrote_something_else_is_not_asked_about_flushing(journal):
-    spec = scripted(
-        "rambler", ["write", "good morning\n"], HANG, hello_timeout=0.2, restart=RestartPolicy(max_starts=1)
-    )
+    # A shell, and not our own hook: it is there at once, long before the deadline.
+    command = ("/bin/sh", "-c", "echo good morning; exec sleep 1000")
+    spec = HookSpec(name="rambler", command=command, stages=("before_tool",), hello_timeout=0.2, restart=ONCE)
     async with Host([spec], logger=journal) as host:
         assert "not answered in time; it wrote other things" in only(host).last_error
 
@@ -335,8 +336,10 @@ async def test_P18_a_hook_has_the_three_standard_descriptors_and_no_other(board)
 async def test_a_hook_leads_a_session_of_its_own_in_its_directory(board, tmp_path):
     spec = scripted("leader", board.call("leader"), ["tell_session"], SERVE, dir=str(tmp_path))
     async with Host([spec], timeouts=FAR) as host:
-        pid, session, group, cwd = json.loads(await (await board.line("leader")).said())
-        assert pid == session == group == only(host).pid != os.getpid()
+        line = await board.line("leader")
+        pid, session, group, cwd = json.loads(await line.said())
+        assert pid == session == group  # its number in its own namespace
+        assert line.pid == only(host).pid != os.getpid()
         assert cwd == str(tmp_path)
 
 

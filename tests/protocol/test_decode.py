@@ -267,6 +267,10 @@ class TestJ1DoubledKeys:
     def test_the_last_value_is_the_one_that_is_read(self):
         assert decode(b'{"id":1,"result":{"call":{"tool":"a","tool":"b"}}}').result == {"call": {"tool": "b"}}
 
+    @pytest.mark.parametrize("line", [b'[{"a":1,"a":1}]', b'[[{"id":1,"id":1}],1e300]', b'{"a":1,"a":1}'])
+    def test_a_doubled_key_does_not_make_a_message(self, line):
+        assert isinstance(decode(line), Junk)
+
     @pytest.mark.parametrize("rest", [b"", b",", b",NaN]", b",1e999]", rb',"\ud800"]', b"]]", b'"]', b',"\xff"]'])
     def test_a_doubled_key_does_not_make_a_line_json(self, rest):
         assert isinstance(decode(b'{"id":1,"result":[{"a":1,"a":2}%s}' % rest), Junk)

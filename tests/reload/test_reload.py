@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 import pytest
-from scripted import HANG, SERVE, descriptors, scripted
+from scripted import HANG, PATIENCE, SERVE, command, descriptors, scripted
 
 from picohook import (
     ConfigError,
@@ -24,6 +24,7 @@ from picohook import (
     Timeouts,
     ToolCall,
 )
+from picohook.hooks.base import StateChange
 
 pytestmark = pytest.mark.anyio
 
@@ -329,6 +330,23 @@ async def test_timeouts_and_defaults_are_taken_over_by_hooks_that_go_on_as_they_
         (await board.line("kept")).go_on()
 
 
+async def test_a_hook_that_goes_on_is_started_again_with_the_new_time_for_its_hello(config, tmp_path, journal):
+    script = tmp_path / "hook"
+    script.write_text(f"""#!/bin/sh
+[ -e {tmp_path}/silent ] && exec sleep 1000
+exec {sys.executable} -I -S {command()[3]} '[["serve"]]'
+""")
+    script.chmod(0o755)
+    config.hook("kept", command=[str(script)], grace=0.1)
+    async with Host.from_config(config.write(), logger=journal) as host:
+        config.defaults["hello_timeout"] = 0.1
+        config.write()
+        assert (await host.reload()).kept == ("kept",)
+        (tmp_path / "silent").touch()
+        host.restart("kept")
+        assert "hook.hello was not answered in time" in (await journal.seen("ended", times=2))["why"]
+
+
 async def test_settings_that_all_hooks_share_change_the_hooks_that_they_reach(config):
     config.hook("own", env={"COLOUR": "red"})
     config.hook("shared")
@@ -621,6 +639,33 @@ async def test_a_configuration_cannot_take_the_name_of_a_hook_that_was_mounted_i
         assert await asked(host) == "code"
 
 
+async def test_a_hook_of_the_configuration_that_code_replaced_is_codes_own(config):
+    config.hook("one", signs("config"))
+    async with Host.from_config(config.write()) as host:
+        await host.unmount("one")
+        await host.mount(scripted("one", signs("code")))
+        with pytest.raises(ConfigError, match="mounted in code"):
+            await host.reload()
+        config.hooks.clear()
+        config.hook("two", priority=1)
+        config.write()
+        assert (await host.reload()).wire() == {
+            "added": ["two"],
+            "removed": [],
+            "changed": [],
+            "kept": [],
+            "failed": {},
+        }
+        assert [hook.name for hook in host.asked_at("before_tool")] == ["two", "one"]
+
+
+async def test_what_code_unmounted_comes_back_with_the_next_reload(config):
+    config.hook("one")
+    async with Host.from_config(config.write()) as host:
+        await host.unmount("one")
+        assert (await host.reload()).added == ("one",)
+
+
 async def test_a_hook_that_others_mounted_in_code_are_after_cannot_go(config):
     config.hook("one")
     async with Host.from_config(config.write()) as host:
@@ -720,7 +765,8 @@ async def test_a_reload_goes_on_when_who_asked_for_it_is_cancelled(config, board
 
 @pytest.mark.parametrize("overlap", [True, False])
 @pytest.mark.parametrize("steps", [HELD_BACK, [HANG]], ids=["at hello", "before hello"])
-async def test_closing_ends_a_reload_and_all_that_it_started(config, board, steps, overlap):
+async def test_closing_ends_a_reload_and_all_that_it_started(config, board, monkeypatch, steps, overlap):
+    monkeypatch.setattr("picohook.host.LAST_RESORT", 2 * PATIENCE)
     failures = []
 
     async def reload(host):
@@ -730,30 +776,34 @@ async def test_closing_ends_a_reload_and_all_that_it_started(config, board, step
             failures.append(str(error))
 
     config.hook("one", board.call("old"), SERVE, overlap=overlap)
-    async with anyio.create_task_group() as tasks:
-        async with Host.from_config(config.write()) as host:
-            old = await board.line("old")
-            config.hook("one", board.call("new"), *steps, overlap=overlap, grace=0.1)
-            config.write()
-            tasks.start_soon(reload, host)
-            new = await board.line("new")
-        await old.dead()
-        await new.dead()
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            async with Host.from_config(config.write()) as host:
+                old = await board.line("old")
+                config.hook("one", board.call("new"), *steps, overlap=overlap, grace=0.1)
+                config.write()
+                tasks.start_soon(reload, host)
+                new = await board.line("new")
+            await old.dead()
+            await new.dead()
     assert failures == ["the host was closed"]
 
 
 async def test_closing_does_not_wait_for_what_drains(config, board):
-    config.hook("one", board.call("old"), SERVE)
-    async with anyio.create_task_group() as tasks:
-        async with Host.from_config(config.write()) as host:
-            old = await board.line("old")
-            tasks.start_soon(host.before_tool, call(do=[["tell", "asked"], ["wait"]]))
-            await old.said()
-            config.hooks["one"]["priority"] = 1
-            config.hooks["one"]["grace"] = 0.1
-            config.write()
-            await host.reload()
-            assert old.alive
+    config.hook("one", board.call("old"), SERVE, grace=0.1)
+    async with Host.from_config(config.write()) as host, anyio.create_task_group() as tasks:
+        old = await board.line("old")
+        tasks.start_soon(host.before_tool, call(do=[["tell", "asked"], ["wait"]]))
+        await old.said()
+        config.hooks["one"]["priority"] = 1
+        config.write()
+        await host.reload()
+        assert old.alive
+        states = []
+        host.watchers.add(states.append)
+        await host.aclose()
+        ends = sorted(one.state for one in states if isinstance(one, StateChange))
+        assert ends == ["stopped", "stopped", "stopping", "stopping"]
         await old.dead()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 
@@ -11,7 +12,8 @@ import watchfiles
 from scripted import SERVE
 
 from picohook import Host, PicohookError, ToolCall
-from picohook.reload import watch
+from picohook.config import load
+from picohook.reload import Source, watch
 
 pytestmark = pytest.mark.anyio
 
@@ -69,20 +71,42 @@ async def test_a_bad_configuration_is_logged_and_watching_goes_on(config, journa
 
 async def test_a_script_that_changes_is_taken_over_wherever_it_comes_to_be(config, journal):
     directory = config.path.parent
+
+    def write(path, by):
+        (directory / ".new").write_text(SCRIPT.replace("BY", by))
+        os.replace(directory / ".new", directory / path)
+
     (directory / "hooks").mkdir()
-    for path in (directory / "hook.py", directory / "hooks" / "hook.py"):
-        path.write_text(SCRIPT)
+    write("hook.py", "first")
+    write("hooks/hook.py", "another first")
     config.hook("scripted", command=[sys.executable, "hook.py"])
     async with Host.from_config(config.write(), logger=journal, watch=True) as host:
-        (directory / "hook.py").write_text(SCRIPT.replace("BY", "second"))
+        write("hook.py", "second")
         await journal.seen("reloaded", changed="scripted")
         assert await asked(host) == "second"
         config.hook("scripted", command=[sys.executable, "hooks/hook.py"])
         config.write()
         await journal.seen("reloaded", changed="scripted", times=2)
-        (directory / "hooks" / "hook.py").write_text(SCRIPT.replace("BY", "third one"))
+        assert await asked(host) == "another first"
+        write("hooks/hook.py", "third")
         await journal.seen("reloaded", changed="scripted", times=3)
-        assert await asked(host) == "third one"
+        assert await asked(host) == "third"
+
+
+def test_changes_are_looked_for_where_the_files_are_and_where_links_say_that_they_are(config, tmp_path):
+    for name in ("shared", "hooks"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "hooks" / "hook.py").touch()
+    config.hook("one", command=["python3", "hooks/hook.py"])
+    link = config.write()
+    os.replace(link, tmp_path / "shared" / "other.toml")
+    link.symlink_to("shared/other.toml")
+    source = Source(functools.partial(load, link), link)
+    source.read()
+    assert source.directories() == {str(tmp_path), str(tmp_path / "shared"), str(tmp_path / "hooks")}
+    assert not source.changed()
+    (tmp_path / "hooks" / "hook.py").chmod(0o755)
+    assert source.changed()
 
 
 @pytest.mark.parametrize("way", ["its target is written", "it is pointed elsewhere"])

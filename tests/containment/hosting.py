@@ -1,0 +1,110 @@
+"""A host in a process of its own, that does what it is told: a word on each line of stdin, an answer on each of stdout.
+
+`python hosting.py BACKEND HOOKS`, the hooks as JSON. It is there to be killed, to crash, and to be forgotten.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import anyio
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from picohook import HookSpec, Host, Timeouts, ToolCall
+
+STDIN = sys.stdin
+
+
+def say(answer):
+    sys.stdout.write(f"{json.dumps(answer)}\n")
+    sys.stdout.flush()
+
+
+async def read():
+    """A line of stdin."""
+    return (await anyio.to_thread.run_sync(STDIN.readline, abandon_on_cancel=True)).strip()
+
+
+async def obey(host):
+    while word := await read():
+        verb, *rest = word.split(" ", 1)
+        if verb == "status":
+            status = host.status()
+            say([status.containment, {hook.name: [hook.state, hook.pid, hook.containment] for hook in status.hooks}])
+        elif verb == "ask":
+            outcome = await host.before_tool(ToolCall(tool="bash", arguments={"do": json.loads(rest[0])}))
+            say([entry.error for entry in outcome.trail])
+        elif verb == "restart":
+            host.restart(rest[0])
+            say("restarted")
+        elif verb == "fork":
+            if not os.fork():  # a worker: it holds a copy of all that the host holds
+                os.read(int(rest[0]), 1)
+                os._exit(0)
+            say("forked")
+        elif verb == "crash":
+            os.abort()
+        elif verb == "exit":
+            os._exit(3)
+        elif verb == "raise":
+            raise ZeroDivisionError
+        else:
+            return verb
+    return "end"
+
+
+async def close(hooks):
+    async with Host(hooks, timeouts=Timeouts(interceptor=60, hello=60)) as host:
+        say("ready")
+        await obey(host)
+    say("closed")
+
+
+async def stay(hooks):
+    async with Host(hooks, timeouts=Timeouts(hello=60)):
+        await anyio.sleep_forever()
+
+
+async def cancel(hooks):
+    async with anyio.create_task_group() as tasks:
+
+        async def run():
+            async with Host(hooks, timeouts=Timeouts(interceptor=60, hello=60)) as host:
+                say("ready")
+                await obey(host)
+                tasks.cancel_scope.cancel()
+                await anyio.sleep_forever()
+
+        tasks.start_soon(run)
+    say("closed")
+
+
+async def forget(hooks):
+    """Leave without a word."""
+    host = await Host(hooks, timeouts=Timeouts(interceptor=60, hello=60)).__aenter__()
+    say("ready")
+    await obey(host)
+    return host
+
+
+def main(backend, how, hooks):
+    specs = [HookSpec(**hook) for hook in json.loads(hooks)]
+    if how == "forget" and backend == "asyncio":
+        import asyncio  # noqa: PLC0415
+
+        loop = asyncio.new_event_loop()
+        host = loop.run_until_complete(forget(specs))
+        loop.close()
+        say("left")
+        STDIN.readline()
+        del host
+    else:
+        anyio.run({"close": close, "cancel": cancel, "forget": forget, "stay": stay}[how], specs, backend=backend)
+        say("left")
+        STDIN.readline()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,191 @@
+"""A hook that goes astray: the steps of `badhook`, and those that try to leave what contains it.
+
+Started as `python -I -S stray.py STEPS`.
+"""
+
+import errno
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "hooks"))
+
+from badhook import Hook
+
+RLIMIT_LOCKS = 10
+
+
+class Stray(Hook):
+    def do_daemon(self, steps):
+        """A daemon as in the books: forked twice, in a session of its own, with none of the descriptors."""
+        if os.fork():
+            os.wait()
+            return
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        for fd in range(3):
+            os.close(fd)
+            os.open(os.devnull, os.O_RDWR)
+        self.forget_line()
+        try:
+            self.run(steps)
+        finally:
+            os._exit(0)
+
+    def do_bare(self, steps):
+        """The same program anew, with an empty environment."""
+        os.execve(sys.executable, [sys.executable, "-I", "-S", __file__, json.dumps(steps)], {})
+
+    def do_unmark(self):
+        """Lose the mark, as only somebody does who knows of it."""
+        resource.setrlimit(RLIMIT_LOCKS, (0, 0))
+
+    def do_kill_parent(self):
+        os.kill(os.getppid(), signal.SIGKILL)
+
+    def do_slaughter(self, outside):
+        """Kill every process that is in sight; but only within a namespace, since the test may run as root."""
+        if os.readlink("/proc/self/ns/pid") == outside:
+            self.do_tell("refused")
+            return
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for number in (signal.SIGTERM, signal.SIGSTOP, signal.SIGKILL):
+            for pid in range(1, 200):
+                if pid != os.getpid():
+                    try:
+                        os.kill(pid, number)
+                    except OSError:
+                        pass
+        try:
+            os.kill(-1, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.do_tell("done")
+
+    def do_bomb(self):
+        """Fork, for ever; all of them hold the line open."""
+        while True:
+            try:
+                os.fork()
+            except OSError:
+                pass
+
+    def do_count_forks(self, most):
+        """How many children it can have at once."""
+        children = []
+        try:
+            while len(children) < most:
+                pid = os.fork()
+                if not pid:
+                    signal.pause()
+                children.append(pid)
+        except BlockingIOError:
+            pass
+        self.do_tell(str(len(children)))
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+    def do_allocate(self, size):
+        try:
+            bytearray(size)
+            self.do_tell("had it")
+        except MemoryError:
+            self.do_tell("MemoryError")
+
+    def do_open(self, count):
+        fds = []
+        try:
+            while len(fds) < count:
+                fds.append(os.open(os.devnull, os.O_RDONLY))
+            self.do_tell("had them")
+        except OSError as error:
+            for fd in fds:
+                os.close(fd)
+            self.do_tell(errno.errorcode[error.errno])
+
+    def do_fill(self, path, size):
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT)
+        try:
+            while size > 0:
+                size -= os.write(fd, bytes(65536))
+            self.do_tell("wrote it")
+        except OSError as error:
+            self.do_tell(errno.errorcode[error.errno])
+
+    def do_burn(self):
+        while True:
+            pass
+
+    def do_try(self, *deeds):
+        """What comes of each of some deeds with files and sockets: `ok`, or the error."""
+        self.do_tell(json.dumps(self.tried(deeds)))
+
+    def do_record_deeds(self, deeds, path):
+        """The same from file to file, where there is no line."""
+        with open(deeds) as file, open(path, "w") as results:
+            json.dump(self.tried(json.load(file)), results)
+
+    def tried(self, deeds):
+        came = []
+        for what, where in deeds:
+            try:
+                came.append(getattr(self, f"try_{what}")(where) or "ok")
+            except OSError as error:
+                came.append(errno.errorcode.get(error.errno, repr(error)))
+        return came
+
+    def try_status(self, name):
+        with open("/proc/self/status") as file:
+            return next(line.split()[1].strip("0") or "none" for line in file if line.startswith(name))
+
+    def try_read(self, path):
+        with open(path, "rb") as file:
+            file.read(1)
+
+    def try_list(self, path):
+        os.listdir(path)
+
+    def try_write(self, path):
+        with open(path, "r+b") as file:
+            file.write(b"x")
+
+    def try_truncate(self, path):
+        os.truncate(path, 0)
+
+    def try_create(self, path):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        os.unlink(path)
+
+    def try_chmod(self, path):
+        os.chmod(path, 0o600)
+
+    def try_connect(self, port):
+        with socket.socket() as tcp:
+            tcp.connect(("127.0.0.1", port))
+
+    def try_send(self, port):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            udp.sendto(b"x", ("127.0.0.1", port))
+
+    def try_loopback(self, _):
+        """Its own one: whom it has a network with is another question."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            socket.create_connection(listener.getsockname()).close()
+
+    def forget_line(self):
+        if self.line is not None:
+            self.line.close()
+            self.line = None
+
+
+if __name__ == "__main__":
+    try:
+        Stray().run(json.loads(sys.argv[1]))
+    except (BrokenPipeError, ConnectionError):
+        os._exit(13)

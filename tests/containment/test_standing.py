@@ -1,0 +1,367 @@
+"""What containment costs those around it: nothing. And what is said and done where it is not to be had."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import anyio
+import pytest
+from grounds import CONTAIN, Ground, Held, lacking, stray
+from scripted import HELLO, PATIENCE, children, descriptors
+
+from picohook import HookCrashedError, HookSpec, Host, RestartPolicy, Timeouts, ToolCall
+from picohook.log import Log
+from picohook.process.containment import Containment
+from picohook.process.plan import Plan
+from picohook.transport.reactor import current_reactor
+
+pytestmark = pytest.mark.anyio
+
+FAR = Timeouts(interceptor=60, approval=60, hello=60)
+CALL = ToolCall(tool="bash", arguments={})
+
+
+def true(contain):
+    return Plan(("/bin/true",), {}, None, contain=contain)
+
+
+async def end_of(process):
+    ended = anyio.Event()
+    process.when_ended(ended.set)
+    with anyio.fail_after(PATIENCE):
+        await ended.wait()
+
+
+def only(host):
+    (status,) = host.status().hooks
+    return status
+
+
+@pytest.fixture
+def nothing_is_known(monkeypatch):
+    """As if no host had tried yet what there is."""
+    monkeypatch.setattr(Containment, "_lacking", {})
+
+
+async def test_after_30_restarts_descriptors_threads_and_zombies_are_what_they_were(tier, board, journal):
+    daemon = ["daemon", [board.call("daemon"), ["hang"]]]
+    hook = stray("h", daemon, ["serve"], contain=CONTAIN[tier], restart=RestartPolicy(max_starts=100), grace=0.05)
+    async with Host([hook], timeouts=FAR, logger=journal) as host:
+        (launcher,) = host._containment._launchers
+        await host.before_tool(CALL)
+
+        def standing():
+            return (
+                descriptors() - len(board._lines),
+                threading.active_count(),
+                children(),
+                len(os.listdir(f"/proc/{launcher.pid}/fd")),
+            )
+
+        before, lines = standing(), []
+        for time in range(2, 32):
+            lines.append(await board.line("daemon"))
+            host.restart("h")
+            await journal.seen("ready", times=time)
+            await host.before_tool(CALL)
+        assert standing() == before
+        assert not any(line.alive for line in lines)
+        assert not launcher._processes.keys() - {next(launcher._ids) - 1}
+
+
+async def test_the_embedders_own_children_are_not_touched(tier, board):
+    """Not signalled, not reaped: whatever becomes of the hooks and of the launcher."""
+    with subprocess.Popen(["/bin/sh", "-c", "read line; exit 5"], stdin=subprocess.PIPE) as own:
+        async with Host([stray("h", contain=CONTAIN[tier])], timeouts=FAR) as host:
+            (launcher,) = host._containment._launchers
+            os.kill(launcher.pid, signal.SIGKILL)
+            host.restart("h")
+            await host.before_tool(CALL)
+        assert own.poll() is None
+        own.stdin.close()
+        assert own.wait() == 5
+
+
+async def test_a_handler_for_sigchld_is_left_alone(tier):
+    seen = []
+    before = signal.signal(signal.SIGCHLD, lambda number, _: seen.append(number))
+    try:
+        handler = signal.getsignal(signal.SIGCHLD)
+        async with Host([stray("h", contain=CONTAIN[tier])], timeouts=FAR) as host:
+            await host.before_tool(CALL)
+            assert not seen  # of a hook's end it would see nothing either: it is the launcher's child
+        assert seen  # that one is its own
+        assert signal.getsignal(signal.SIGCHLD) is handler
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+async def test_an_embedder_that_reaps_every_child_and_one_that_ignores_them_lose_nothing(tier, board):
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        async with Host([stray("h", board.call("h"), ["serve"], contain=CONTAIN[tier])], timeouts=FAR) as host:
+            line = await board.line("h")
+            do = ToolCall(tool="bash", arguments={"do": [["exit", 4]]})
+            assert (await host.before_tool(do)).trail[0].error == "it exited with code 4"
+            await line.dead()
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+async def test_a_hook_inherits_neither_blocked_nor_ignored_signals_of_pythons(tier, board):
+    """SIGPIPE and SIGXFSZ, which Python ignores; and what a thread of the host blocks."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    try:
+        with Held() as pipe:
+            held = Containment(current_reactor(), Log())
+            plan = Plan(("/bin/grep", "Sig[BI]", "/proc/self/status"), {}, None, contain=CONTAIN[tier])
+            await held.spawn(plan, pipe.streams, anyio.current_time() + 60)
+            said = (await pipe.said(1)).decode()
+        await held.aclose()
+        await pipe.ended()
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
+    blocked, ignored = (int(line.split()[1], 16) for line in said.splitlines()[:2])
+    assert not blocked
+    assert not ignored & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1 | 1 << signal.SIGCHLD - 1)
+
+
+async def test_without_a_directory_of_its_own_a_hook_starts_where_the_host_is_by_then(tier, tmp_path, monkeypatch):
+    held = Containment(current_reactor(), Log())
+    for name in ("first", "second", "gone"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        if name == "gone":
+            (tmp_path / name).rmdir()
+        with Held() as pipe:
+            plan = Plan(("/bin/pwd",), {}, None, contain=CONTAIN[tier])
+            await held.spawn(plan, pipe.streams, anyio.current_time() + 60)
+            # Where that is gone, it starts where the launcher did.
+            assert (await pipe.said(1)).decode().strip() == str(tmp_path / ("first" if name == "gone" else name))
+        await pipe.ended()
+    await held.aclose()
+
+
+async def test_its_number_in_the_status_is_the_hosts_and_its_own_is_right_in_its_proc(board):
+    if why := lacking("namespace"):
+        pytest.skip(why)
+    async with Host(
+        [stray("h", board.call("h"), ["tell_session"], ["serve"], contain="required")], timeouts=FAR
+    ) as host:
+        line = await board.line("h")
+        inner = int((await line.said()).strip("[").split(",")[0])
+        assert only(host).pid == line.pid != inner
+        with open(f"/proc/{line.pid}/status") as file:
+            assert f"NSpid:\t{line.pid}\t{inner}\n" in file.read()
+        assert os.path.samefile(f"/proc/{line.pid}/root/proc/{inner}/exe", sys.executable)
+
+
+# Where it is not to be had.
+
+
+async def test_a_hook_that_requires_it_does_not_start_without_it_and_says_why(monkeypatch, journal):
+    monkeypatch.setattr(Containment, "_lacking", {"namespace": "unshare: Operation not permitted"})
+    hooks = [stray("strict", contain="required"), stray("easy")]
+    async with Host(hooks, timeouts=FAR, logger=journal) as host:
+        strict, easy = host.status().hooks
+        assert (strict.state, strict.starts, easy.state) == ("failed", 0, "ready")
+        assert (
+            "cannot be started: the containment that it asks for is not to be had"
+            " (namespace: unshare: Operation not permitted)"
+        ) in strict.last_error
+        assert easy.containment == host.status().containment != "namespace"
+        assert host.status().containment_lacks["namespace"] == "unshare: Operation not permitted"
+        outcome = await host.before_tool(CALL)
+        assert [entry.error is None for entry in outcome.trail] in ([False, True], [True, False])
+
+
+async def test_a_launcher_that_cannot_have_its_tier_says_so_once_and_the_next_best_is_taken(
+    monkeypatch, journal, nothing_is_known
+):
+    if why := lacking("sweep"):
+        pytest.skip(why)
+    monkeypatch.setattr("picohook.process.launched.PROGRAM", NO_NAMESPACE)
+    for times in (1, 1):  # by the second host it is known
+        async with Host([stray("a"), stray("b")], timeouts=FAR, logger=journal) as host:
+            assert host.status().containment == "sweep"
+            assert host.status().containment_lacks == {"namespace": "unshare: Operation not permitted"}
+        assert len(journal.all("there is no such containment here", tier="namespace")) == times
+    assert not children()
+
+
+NO_NAMESPACE = """
+import sys; sys.path.append(sys.argv[3])
+import launcher
+unshare = launcher.libc
+def libc(name, *arguments):
+    if name == "unshare":
+        raise PermissionError(1, "unshare: Operation not permitted")
+    unshare(name, *arguments)
+launcher.libc = libc
+launcher.main()
+"""
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["import no_such_module", "import os; os.kill(os.getpid(), 9)", "import time; time.sleep(1000)"],
+    ids=["broken", "killed", "stuck"],
+)
+async def test_without_a_launcher_the_process_group_is_what_is_left(program, monkeypatch, journal, nothing_is_known):
+    monkeypatch.setattr("picohook.process.launched.PROGRAM", program)
+    monkeypatch.setattr("picohook.process.launched.READY_WAIT", 0.1 if "sleep" in program else 30)
+    before = descriptors()
+    async with Host([stray("h")], timeouts=FAR, logger=journal) as host:
+        assert (only(host).state, host.status().containment) == ("ready", "group")
+        assert host.status().containment_lacks.keys() == {"namespace", "sweep"}
+        assert (await host.before_tool(CALL)).trail[0].error is None
+    assert len(journal.all("there is no such containment here")) == 2
+    assert Containment._lacking == {}  # the next host may have more luck
+    assert descriptors() == before
+
+
+@pytest.mark.parametrize("name", ["", "/opt/app/agent"], ids=["embedded", "frozen"])
+async def test_a_program_that_is_no_python_is_not_started_as_one(name, monkeypatch, nothing_is_known):
+    monkeypatch.setattr(sys, "executable", name)
+    held = Containment(current_reactor(), Log())
+    assert (await held._spawner(("namespace", "sweep", "group"), anyio.current_time() + 60))[0] == "group"
+    assert "this program is none" in held.unable["sweep"]
+    await held.aclose()
+
+
+async def test_a_limit_on_file_locks_that_leaves_no_room_for_marks_is_respected(monkeypatch, nothing_is_known):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1000, 1000))
+    held = Containment(current_reactor(), Log())
+    assert (await held._spawner(("namespace", "sweep", "group"), anyio.current_time() + 60))[0] == "group"
+    assert "ulimit -x" in held.unable["sweep"]
+    await held.aclose()
+
+
+@pytest.mark.parametrize("contain", ["best", "required", "sweep", "group"])
+async def test_each_setting_is_what_it_says(contain):
+    held = Containment(current_reactor(), Log())
+    allowed = {"best": ["namespace", "sweep", "group"], "required": ["namespace"]}.get(contain, [contain])
+    there = [tier for tier in allowed if not lacking(tier)]
+    with Held() as pipe:
+        if there:
+            process = await held.spawn(true(contain), pipe.streams, anyio.current_time() + 60)
+            assert process.tier == held.tier == there[0]
+            await end_of(process)
+        else:
+            with pytest.raises(ValueError, match="not to be had"):
+                await held.spawn(true(contain), pipe.streams, anyio.current_time() + 60)
+    await held.aclose()
+    await pipe.ended()
+
+
+async def test_the_status_of_a_host_is_the_least_of_its_hooks(board):
+    async with Host(timeouts=FAR) as host:
+        assert host.status().containment == "none"
+        seen = []
+        for name in ("required", "sweep", "group", "best"):
+            if name in {"best", "group"} or not lacking("namespace" if name == "required" else name):
+                await host.mount(stray(name, contain=name))
+                seen.append(host.status().containment)
+        assert seen[-1] == seen[-2] == "group"
+        assert {hook.name: hook.containment for hook in host.status().hooks}["group"] == "group"
+        wire = host.status().wire()
+        assert wire["containment"] == "group"
+        assert all("containment" in hook for hook in wire["hooks"])
+    assert only_none(host)
+
+
+def only_none(host):
+    return {hook.containment for hook in host.status().hooks} == {None}
+
+
+# What cannot be started.
+
+
+@pytest.mark.parametrize("tier", ["namespace", "sweep", "group"])
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"argv": ("/no/such/program",)}, "No such file or directory"),
+        ({"argv": ("/",)}, "Permission denied"),
+        ({"argv": ("/bin/true", "x" * 3_000_000)}, "Argument list too long"),
+        ({"argv": ("/bin/true", "a\0b")}, "embedded null byte"),
+        ({"env": {"A": "a\0b"}}, "embedded null byte"),
+        ({"env": {"a=b": "a"}}, "illegal environment variable name"),
+        ({"argv": ("/bin/true", "\ud800")}, "surrogates not allowed"),
+    ],
+    ids=str,
+)
+async def test_S1_S3_what_cannot_be_started_is_the_same_error_whoever_tries(tier, change, why):
+    if reason := lacking(tier):
+        pytest.skip(reason)
+    settings = {"argv": ("/bin/true",), "env": {}, "cwd": None, "contain": CONTAIN[tier]} | change
+    before = descriptors()
+    held = Containment(current_reactor(), Log())
+    with Held() as pipe, pytest.raises((OSError, ValueError), match=why):
+        await held.spawn(Plan(**settings), pipe.streams, anyio.current_time() + 60)
+    await pipe.ended()
+    await held.aclose()
+    assert descriptors() == before
+
+
+async def test_a_directory_that_may_not_be_entered_is_named(tmp_path):
+    if why := lacking("sweep"):
+        pytest.skip(why)
+    (tmp_path / "file").touch()
+    held = Containment(current_reactor(), Log())
+    with Held() as pipe, pytest.raises(OSError, match="its directory: Not a directory"):
+        await held.spawn(replace(true("sweep"), cwd=str(tmp_path / "file")), pipe.streams, anyio.current_time() + 60)
+    await pipe.ended()
+    await held.aclose()
+
+
+async def test_P18_the_launcher_holds_no_descriptor_of_the_hosts_and_keeps_none_of_the_hooks(tier, board):
+    leaky, other = os.pipe()
+    os.set_inheritable(leaky, True)
+    try:
+        async with Host([stray(name, contain=CONTAIN[tier]) for name in "abc"], timeouts=FAR) as host:
+            (launcher,) = host._containment._launchers
+            held = {os.readlink(f"/proc/{launcher.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{launcher.pid}/fd")}
+            kinds = sorted(name.split("[")[0].split(":")[0] for name in held)
+            # /dev/null, /proc, the host's pidfd, the pipe that SIGCHLD wakes it by, and the socket.
+            assert kinds == ["/dev/null", "/proc", "anon_inode", "pipe", "socket"], held
+            assert os.readlink(f"/proc/self/fd/{leaky}") not in held
+    finally:
+        os.close(leaky)
+        os.close(other)
+
+
+async def test_P15_a_process_that_has_ended_is_not_signalled_any_more(tier):
+    held = Containment(current_reactor(), Log())
+    with Held() as pipe:
+        process = await held.spawn(true(CONTAIN[tier]), pipe.streams, anyio.current_time() + 60)
+        await end_of(process)
+        (launcher,) = held._launchers
+        told = []
+        launcher.tell = told.append
+        process.signal(signal.SIGTERM)
+        assert not told
+        await end_of(process)  # it has: told in the next round
+        assert process.exit_code == 0
+    del launcher.tell
+    await held.aclose()
+    await pipe.ended()
+
+
+def test_a_tier_that_there_is_not_is_a_mistake_in_a_configuration():
+    with pytest.raises(ValueError, match="contain"):
+        HookSpec(name="h", command=("true",), contain="firmly")
+
+
+async def test_a_required_hook_is_fatal_where_its_containment_is_not_to_be_had(monkeypatch):
+    monkeypatch.setattr(Containment, "_lacking", {"namespace": "no"})
+    with pytest.raises(HookCrashedError, match="is required, and did not start: cannot be started: the containment"):
+        async with Host([stray("h", HELLO, contain="required", required=True)], timeouts=FAR):
+            pass
+    assert Ground("namespace").contain == "required"

@@ -1,0 +1,350 @@
+"""Whatever becomes of a host, or of one hook, nothing that descends from it lives on: proven by the kernel, tier by tier.
+
+Each process that matters holds a line to the test, which the kernel closes when that process is dead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from grounds import Ground, Held, Hosting, lacking, stray
+from scripted import HANG, HELLO, SERVE, descriptors
+
+from picohook import Host, RestartPolicy, Timeouts, ToolCall
+from picohook.log import Log
+from picohook.process.containment import Containment
+from picohook.process.plan import Plan
+from picohook.transport.reactor import current_reactor
+
+pytestmark = pytest.mark.anyio
+
+FAR = Timeouts(interceptor=60, approval=60, hello=60)
+STUBBORN = [["ignore", "SIGTERM"], ["ignore", "SIGHUP"], ["ignore", "SIGINT"]]
+
+
+def asking(*steps):
+    return ToolCall(tool="bash", arguments={"do": list(steps)})
+
+
+class Strays:
+    """Everything that a hook can leave behind, and the lines to it."""
+
+    def __init__(self, board, name="h"):
+        self._board = board
+        self._name = name
+        self._names = ["hook", "child", "session", "daemon", "bare"]
+
+    def steps(self):
+        call = {name: self._board.call(f"{self._name}.{name}") for name in self._names}
+        return [
+            call["hook"],
+            ["fork", [*STUBBORN, call["child"], HANG]],
+            ["fork", [*STUBBORN, ["setsid"], call["session"], HANG]],
+            ["daemon", [*STUBBORN, call["daemon"], HANG]],
+            ["daemon", [["bare", [*STUBBORN, call["bare"], HANG]]]],
+        ]
+
+    async def lines(self):
+        return [await self._board.line(f"{self._name}.{name}") for name in self._names]
+
+
+async def all_dead(lines):
+    for line in lines:
+        await line.dead()
+
+
+ENDS = {
+    "closed": ("close", "close"),
+    "cancelled": ("cancel", "close"),
+    "an_error_in_its_block": ("close", "raise"),
+    "crashed": ("close", "crash"),
+    "exited": ("close", "exit"),
+    "its_loop_was_closed_without_closing_it": ("forget", "leave"),
+    "killed": ("close", None),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+async def test_P10_P11_P13_C2_no_descendant_outlives_the_host(end, ground, board, backend):
+    how, word = ENDS[end]
+    strays = Strays(board)
+    with Hosting(ground, how, stray("h", *strays.steps(), SERVE, grace=0.05), backend=backend) as hosting:
+        assert await hosting.said() == "ready"
+        lines = await strays.lines()
+        tier, hooks = await hosting.do("status")
+        assert (tier, hooks["h"]) == (ground.tier, ["ready", lines[0].pid, ground.tier])
+        assert all(line.alive for line in lines)
+        if word is None:
+            hosting.process.kill()
+        else:
+            hosting.tell(word)
+        await all_dead(lines)
+
+
+async def test_P13_nor_those_that_lost_their_mark(ground, board):
+    """As children of a subreaper they are found without it; in a namespace they are not even looked for."""
+    hidden = [["unmark"], ["daemon", [*STUBBORN, board.call("daemon"), HANG]]]
+    with Hosting(ground, "close", stray("h", *hidden, SERVE)) as hosting:
+        assert await hosting.said() == "ready"
+        line = await board.line("daemon")
+        hosting.process.kill()
+        await line.dead()
+
+
+async def test_P13_a_worker_that_the_host_forked_does_not_keep_its_hooks_alive(ground, board):
+    """It has copies of the host's descriptors, so that the end of the host is not the end of its socket."""
+    readable, writable = os.pipe()
+    with Hosting(ground, "close", stray("h", *Strays(board).steps(), SERVE), pass_fds=(readable,)) as hosting:
+        assert await hosting.said() == "ready"
+        lines = await Strays(board).lines()
+        assert await hosting.do(f"fork {readable}") == "forked"
+        os.close(readable)
+        hosting.process.kill()
+        await all_dead(lines)
+        os.write(writable, b".")  # raises unless the worker is still there to read it
+        os.close(writable)
+
+
+@pytest.mark.parametrize("how", ["restart", "crash"])
+async def test_a_hooks_daemons_end_with_its_process_while_those_of_others_live(how, ground, board):
+    one, other = Strays(board, "one"), Strays(board, "other")
+    hooks = [stray(name, *strays.steps(), SERVE, grace=0.05) for name, strays in (("one", one), ("other", other))]
+    with Hosting(ground, "close", *hooks) as hosting:
+        assert await hosting.said() == "ready"
+        ends, lives = await one.lines(), await other.lines()
+        if how == "restart":
+            await hosting.do("restart one")
+        else:
+            os.kill(ends[0].pid, signal.SIGSEGV)
+        await all_dead(ends)
+        again = await one.lines()
+        assert {line.pid for line in again}.isdisjoint(line.pid for line in ends)
+        assert all(line.alive for line in (*lives, *again))
+
+
+async def test_by_the_time_a_hook_is_unmounted_its_daemons_are_dead(tier, board):
+    strays = Strays(board)
+    async with Host([stray("kept")], timeouts=FAR) as host:
+        await host.mount(stray("h", *strays.steps(), SERVE, contain=Ground(tier).contain))
+        lines = await strays.lines()
+        await host.unmount("h")
+        assert not any(line.alive for line in lines)
+        assert (await host.before_tool(asking())).trail[0].error is None
+
+
+async def test_by_the_time_a_shell_hook_has_answered_its_daemons_are_dead(tier, board):
+    program = stray("x", ["daemon", [board.call("daemon"), ["tell", "up"], HANG]], board.call("h"), ["wait"])
+    spec = program.model_copy(
+        update={
+            "command": (),
+            "run": " ".join(f"'{word}'" for word in program.command),
+            "contain": Ground(tier).contain,
+        }
+    )
+    async with Host([spec], timeouts=FAR) as host, anyio.create_task_group() as tasks:
+        tasks.start_soon(host.before_tool, asking())
+        line = await board.line("daemon")
+        hook = await board.line("h")
+        assert await line.said() == "up"
+        hook.go_on()
+        await line.dead()
+
+
+async def test_S9_a_start_that_is_cancelled_leaves_nothing(tier):
+    """At each point where it can be, with the start of the launcher and without."""
+    plan = Plan(("/bin/sh", "-c", "setsid sleep 1000 & wait"), os.environ, None, contain=Ground(tier).contain)
+    before = descriptors()
+    for warm in (False, True):
+        for checkpoint in range(60):
+            held = Containment(current_reactor(), Log())
+            if warm:
+                await held._spawner(("namespace", "sweep"), anyio.current_time() + 60)
+            with Held() as pipe:
+                done = await cancelled_at(checkpoint, held.spawn, plan, pipe.streams, anyio.current_time() + 60)
+            if done:
+                await held.aclose()
+                await pipe.ended()
+            else:
+                await pipe.ended()
+                await held.aclose()
+            assert descriptors() == before
+            if done:
+                break
+        assert done
+        assert checkpoint > 0
+
+
+async def test_a_start_that_takes_too_long_leaves_nothing(tier, monkeypatch):
+    """A program on a file system that does not answer would; here the launcher does not."""
+    plan = Plan(("/bin/sh", "-c", "setsid sleep 1000 & wait"), os.environ, None, contain=Ground(tier).contain)
+    monkeypatch.setattr("picohook.process.launched.KILL_WAIT", 0.05)
+    held = Containment(current_reactor(), Log())
+    _, launcher = await held._spawner((tier,), anyio.current_time() + 60)
+    os.kill(launcher.pid, signal.SIGSTOP)
+    with Held() as pipe, pytest.raises(TimeoutError):
+        await held.spawn(plan, pipe.streams, anyio.current_time() + 0.05)
+    os.kill(launcher.pid, signal.SIGCONT)
+    await pipe.ended()  # the order to kill it was behind the order to start it
+    await held.aclose()
+
+
+async def cancelled_at(checkpoint, work, *arguments):
+    """Cancel it when it gives up control for the so-manieth time; whether it came to its end before."""
+    with anyio.CancelScope() as scope:
+        await Counted(work(*arguments), scope, checkpoint)
+        return True
+    return False
+
+
+class Counted:
+    """A coroutine that cancels its scope at one of its steps."""
+
+    def __init__(self, coroutine, scope, left):
+        self._coroutine, self._scope, self._left = coroutine, scope, left
+
+    def __await__(self):
+        coroutine, send, value = self._coroutine, self._coroutine.send, None
+        while True:
+            try:
+                yielded = send(value)
+            except StopIteration as stop:
+                return stop.value
+            if self._left == 0:
+                self._scope.cancel()
+            self._left -= 1
+            try:
+                send, value = coroutine.send, (yield yielded)
+            except BaseException as error:  # noqa: BLE001 - it goes where it is to go
+                send, value = coroutine.throw, error
+
+
+async def test_a_hostile_hook_cannot_free_itself_of_the_namespace(ground, board):
+    if ground.tier != "namespace":
+        pytest.skip("only the namespace is promised to hold one")
+    outside = os.readlink("/proc/self/ns/pid")
+    hostile = [["unmark"], *STUBBORN, board.call("hostile"), ["slaughter", outside], HANG]
+    with Hosting(ground, "close", stray("h"), stray("other")) as hosting:
+        assert await hosting.said() == "ready"
+        await hosting.do(f"ask {json.dumps([['daemon', hostile]])}")
+        line = await board.line("hostile")
+        assert await line.said() == "done"
+        with anyio.fail_after(30):
+            while await hosting.do("ask []") != [None] * 2:  # the others were killed too, and are started again
+                pass
+        assert (await hosting.do("status"))[0] == "namespace"
+        assert line.alive
+        hosting.process.kill()
+        await line.dead()
+
+
+async def test_a_sweep_does_not_hold_a_hook_that_kills_the_launcher_and_status_says_that_it_is_no_more(ground, board):
+    """What the tier does not promise, so that nobody thinks it does."""
+    if ground.tier != "sweep":
+        pytest.skip("elsewhere it does not get that far")
+    hostile = [["unmark"], ["daemon", [board.call("hostile"), HANG]], ["kill_parent"]]
+    with Hosting(ground, "close", stray("h", *hostile, SERVE, restart=RestartPolicy(max_starts=1))) as hosting:
+        assert await hosting.said() == "ready"
+        line = await board.line("hostile")
+        assert (await hosting.do("status"))[0] == "sweep"
+        hosting.process.kill()
+        hosting.process.wait()
+        assert line.alive
+        os.kill(line.pid, signal.SIGKILL)
+        await line.dead()
+
+
+async def test_a_launcher_that_is_killed_takes_its_hooks_along_and_another_one_starts_them_again(tier, board, journal):
+    strays = Strays(board)
+    hooks = [stray("h", *strays.steps(), SERVE, contain=Ground(tier).contain)]
+    async with Host(hooks, timeouts=FAR, logger=journal) as host:
+        lines = await strays.lines()
+        (launcher,) = host._containment._launchers
+        async with anyio.create_task_group() as tasks:
+            outcomes = []
+
+            async def ask():
+                outcomes.append(await host.before_tool(asking(["tell", "asked"], ["wait"])))
+
+            tasks.start_soon(ask)
+            assert await lines[0].said() == "asked"
+            os.kill(launcher.pid, signal.SIGKILL)
+        await all_dead(lines)
+        assert "it was ended by SIGKILL" in outcomes[0].trail[0].error
+        await journal.seen("the launcher ended: its hooks end too, and are started again by another one")
+        again = await strays.lines()
+        assert (await host.before_tool(asking())).trail[0].error is None
+        assert host._containment._launchers[-1].pid != launcher.pid
+    await all_dead(again)
+
+
+async def test_the_death_of_the_first_process_of_the_namespace_is_seen(board, journal):
+    if why := lacking("namespace"):
+        pytest.skip(why)
+    strays = Strays(board)
+    async with Host([stray("h", *strays.steps(), SERVE, contain="required")], timeouts=FAR, logger=journal):
+        lines = await strays.lines()
+        (first,) = [pid for pid in offspring(os.getpid()) if inner(pid) == 1]
+        os.kill(first, signal.SIGKILL)
+        await all_dead(lines)
+        await journal.seen("ready", times=2)
+
+
+def offspring(pid):
+    """The processes that descend from one."""
+    found = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children") as file:
+                for child in map(int, file.read().split()):
+                    found += [child, *offspring(child)]
+    return found
+
+
+def inner(pid):
+    """What a process is called in its own namespace."""
+    with open(f"/proc/{pid}/status") as file:
+        return next(int(line.split()[-1]) for line in file if line.startswith("NSpid:"))
+
+
+async def test_a_launcher_that_is_held_up_is_killed_and_with_it_all_that_it_started(tier, board, monkeypatch):
+    monkeypatch.setattr("picohook.process.child.KILL_WAIT", 0.05)
+    strays = Strays(board)
+    async with Host(
+        [stray("h", *strays.steps(), HELLO, HANG, contain=Ground(tier).contain, grace=0.02)], timeouts=FAR
+    ) as host:
+        lines = await strays.lines()
+        (launcher,) = host._containment._launchers
+        os.kill(launcher.pid, signal.SIGSTOP)
+    await all_dead(lines)
+
+
+async def test_200_hooks_end_with_their_host(tier):
+    """Shells, which are small; each with a child in a session of its own."""
+    plan = Plan(("/bin/sh", "-c", "setsid sleep 1000 & echo; wait"), os.environ, None, contain=Ground(tier).contain)
+    held = Containment(current_reactor(), Log())
+    with Held() as pipe:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(200):
+                tasks.start_soon(held.spawn, plan, pipe.streams, anyio.current_time() + 60)
+        await pipe.said(200)
+    await held.aclose()
+    await pipe.ended()
+
+
+async def test_a_hook_that_is_a_host_itself_ends_with_all_of_its_own(tier, board, backend):
+    """The inner host's launcher is killed together with everything else: the marks of its hooks are the outer hook's too."""
+    strays = Strays(board)
+    inner = stray("inner", *strays.steps(), SERVE).model_dump(mode="json", exclude_unset=True) | {"contain": "sweep"}
+    program = [sys.executable, str(Path(__file__).with_name("hosting.py")), backend, "stay", json.dumps([inner])]
+    outer = stray("outer", ["daemon", [["exec", *program]]], SERVE, contain=Ground(tier).contain)
+    async with Host([outer], timeouts=FAR) as host:
+        lines = await strays.lines()
+        await host.unmount("outer")
+        assert not any(line.alive for line in lines)

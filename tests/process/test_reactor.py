@@ -1,0 +1,233 @@
+"""What the host needs of an event loop, with real descriptors, on both."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import anyio
+import anyio.lowlevel
+import pytest
+from scripted import SERVE, scripted
+
+from picohook import Host, Timeouts, ToolCall
+from picohook.transport.reactor import current_reactor
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def pipes():
+    made = []
+
+    def make():
+        pair = os.pipe()
+        for fd in pair:
+            os.set_blocking(fd, False)
+        made.extend(pair)
+        return pair
+
+    def close(*fds):
+        for fd in fds:
+            made.remove(fd)
+            os.close(fd)
+
+    make.close = close
+    yield make
+    for fd in made:
+        os.close(fd)
+
+
+class Seen(list):
+    def __init__(self):
+        super().__init__()
+        self._changed = anyio.Event()
+
+    def callback(self, what, fd):
+        def call():
+            self.append((what, os.read(fd, 100) if what != "room" else b""))
+            self._changed.set()
+            self._changed = anyio.Event()
+
+        return call
+
+    async def count(self, number):
+        with anyio.fail_after(30):
+            while len(self) < number:
+                await self._changed.wait()
+
+
+async def test_called_back_whenever_there_is_something_to_read(pipes):
+    reactor, seen = current_reactor(), Seen()
+    readable, writable = pipes()
+    reactor.on_readable(readable, seen.callback("a", readable))
+    for number in range(1, 4):
+        os.write(writable, b"%d" % number)
+        await seen.count(number)
+    assert seen == [("a", b"1"), ("a", b"2"), ("a", b"3")]
+    reactor.release(readable)
+    os.write(writable, b"4")
+    await anyio.wait_all_tasks_blocked()
+    assert len(seen) == 3
+
+
+async def test_a_descriptor_that_is_released_in_the_moment_it_can_be_read_is_not_called_back(pipes):
+    """Trio takes what can run in any order: so, many times."""
+    reactor = current_reactor()
+    for _ in range(30):
+        seen = Seen()
+        readable, writable = pipes()
+        reactor.on_readable(readable, seen.callback("a", readable))
+        for _ in range(5):
+            await anyio.lowlevel.checkpoint()
+        os.write(writable, b"x")
+        await anyio.lowlevel.checkpoint()
+        taken = len(seen)
+        reactor.release(readable)
+        for _ in range(5):
+            await anyio.lowlevel.checkpoint()
+        assert len(seen) == taken
+
+
+async def test_a_number_that_is_used_again_is_another_descriptor(pipes):
+    """Released, closed and opened again at once, many times: the callbacks of old ones are never called."""
+    reactor, seen = current_reactor(), Seen()
+    readable, writable = pipes()
+    for number in range(30):
+        first = readable
+        reactor.on_readable(readable, seen.callback(number, readable))
+        if number % 3 == 0:
+            await anyio.lowlevel.checkpoint()
+        if number % 3 == 1:
+            await anyio.wait_all_tasks_blocked() if number < 5 else await anyio.lowlevel.checkpoint()
+        os.write(writable, b"old")
+        reactor.release(readable)
+        pipes.close(readable, writable)
+        readable, writable = pipes()
+        assert readable == first
+    reactor.on_readable(readable, seen.callback("last", readable))
+    os.write(writable, b"new")
+    await seen.count(1)
+    await anyio.wait_all_tasks_blocked()
+    assert seen == [("last", b"new")]
+    reactor.release(readable)
+
+
+async def test_called_back_once_when_there_is_room(pipes):
+    reactor, seen = current_reactor(), Seen()
+    readable, writable = pipes()
+    while True:
+        try:
+            os.write(writable, b"x" * 65536)
+        except BlockingIOError:
+            break
+    reactor.on_writable(writable, seen.callback("room", writable))
+    await anyio.wait_all_tasks_blocked()
+    assert seen == []
+    os.read(readable, 65536)
+    await seen.count(1)
+    await anyio.wait_all_tasks_blocked()
+    assert len(seen) == 1
+    reactor.on_writable(writable, seen.callback("room", writable))
+    reactor.release(writable)
+    await anyio.wait_all_tasks_blocked()
+    assert len(seen) == 1
+
+
+async def test_a_callback_may_release_its_own_descriptor(pipes):
+    reactor, seen = current_reactor(), Seen()
+    readable, writable = pipes()
+    read = seen.callback("a", readable)
+
+    def once():
+        reactor.release(readable)
+        read()
+
+    reactor.on_readable(readable, once)
+    os.write(writable, b"x")
+    await seen.count(1)
+    os.write(writable, b"y")
+    await anyio.wait_all_tasks_blocked()
+    assert seen == [("a", b"x")]
+
+
+async def test_soon_is_after_what_runs_now():
+    order, done = [], anyio.Event()
+
+    def later():
+        order.append("later")
+        done.set()
+
+    current_reactor().soon(later)
+    order.append("now")
+    await done.wait()
+    assert order == ["now", "later"]
+
+
+async def test_a_waiter_gets_the_first_value_whenever_it_comes():
+    reactor = current_reactor()
+    before = reactor.waiter()
+    before.settle(1)
+    before.settle(2)
+    assert await before.wait(reactor.now() + 60) == 1
+    during = reactor.waiter()
+    reactor.soon(lambda: during.settle(3))
+    assert await during.wait(reactor.now() + 60) == 3
+    during.settle(4)
+
+
+async def test_a_waiter_ends_at_its_deadline_and_takes_no_harm_from_a_late_value():
+    reactor = current_reactor()
+    waiter = reactor.waiter()
+    with pytest.raises(TimeoutError):
+        await waiter.wait(reactor.now() + 0.01)
+    waiter.settle(1)
+    waiter.extend(reactor.now() + 60)
+
+
+async def test_a_waiters_deadline_can_be_moved_on_and_back():
+    reactor = current_reactor()
+    waiter = reactor.waiter()
+    first = reactor.now() + 0.02
+    reactor.soon(lambda: waiter.extend(first + 0.04))
+    with pytest.raises(TimeoutError):
+        await waiter.wait(first)
+    assert reactor.now() >= first + 0.04
+    back = reactor.waiter()
+    reactor.soon(lambda: back.extend(reactor.now()))
+    with pytest.raises(TimeoutError):
+        await back.wait(reactor.now() + 600)
+
+
+async def test_a_waiter_that_was_cancelled_takes_no_harm_from_a_late_value():
+    reactor = current_reactor()
+    waiter = reactor.waiter()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(waiter.wait, reactor.now() + 60)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+        waiter.settle(1)
+    waiter.settle(2)
+
+
+async def test_C5_a_wall_clock_that_jumps_moves_no_deadline(board, monkeypatch):
+    async with Host([scripted("h", board.call("h"), SERVE)], timeouts=Timeouts(interceptor=60)) as host:
+        line = await board.line("h")
+        for jump in (1e9, -1e9):
+            outcomes = []
+
+            async def ask(outcomes=outcomes):
+                arguments = {"do": [["tell", "asked"], ["wait"]], "nonce": 1}
+                outcomes.append(await host.before_tool(ToolCall(tool="x", arguments=arguments)))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ask)
+                await line.said()
+                real = time.time
+                with monkeypatch.context() as patch:
+                    patch.setattr(time, "time", lambda real=real, jump=jump: real() + jump)
+                    await anyio.wait_all_tasks_blocked()
+                    line.go_on()
+                    while not outcomes:
+                        await anyio.lowlevel.checkpoint()
+            assert outcomes[0].payload.arguments == {"echo": 1}
