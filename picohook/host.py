@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
-from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,10 +10,11 @@ import anyio
 
 from . import run, wire
 from .chain import Seat, run_chain
-from .errors import HookCrashedError, PicohookError
+from .crew import Crew
+from .errors import PicohookError
 from .events import Event, known_kind
 from .hooks import make_hook
-from .hooks.base import Encoded, Hook, HookStatus, Site
+from .hooks.base import Encoded, Hook, HookStatus
 from .hooks.process import ProcessHook
 from .hooks.said import Said
 from .log import Log
@@ -32,10 +31,9 @@ from .models import (
     ToolResult,
     ToolReturn,
 )
-from .ownership import Ownership
-from .process.containment import Containment
-from .reload import Ground, Reloader, Source, keep_watching, require_watchfiles
-from .roster import in_order, observers, seats
+from .reload.source import Source
+from .reload.takeover import Reloader
+from .reload.watch import keep_watching, require_watchfiles
 from .spec import HookSpec, RespondRule, Timeouts
 from .stages import (
     AFTER_COMPACT,
@@ -47,18 +45,13 @@ from .stages import (
     BEFORE_LLM,
     BEFORE_PROMPT,
     BEFORE_TOOL,
-    STAGES,
 )
-from .transport.reactor import current_reactor
-from .underway import Chains, Mounted, Service, longest
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
     from types import TracebackType
     from typing import Self
-
-    from anyio.abc import TaskGroup
 
     from .blocking import BlockingHost
     from .decisions import Decision, Outcome
@@ -67,15 +60,8 @@ if TYPE_CHECKING:
     from .reload import Reloaded
     from .session import Session
     from .stages import Stage
-    from .transport.reactor import Reactor
 
 P = TypeVar("P", bound=Payload)
-T = TypeVar("T")
-
-EVENTS_A_TURN = 256
-"""Events that may wait for the event loop's next round before they are handed on at once."""
-LAST_RESORT = 5.0
-"""How long after all its graces a hook may take to end before its task is cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,30 +111,15 @@ class Host:
             require_watchfiles()
             if source is None:
                 raise PicohookError("only a host that is made by `Host.from_config` can watch its configuration")
-        self.timeouts = timeouts or Timeouts()
         self.retry_limit = retry_limit
-        self._log = Log(logger)
-        self._verify = verify
-        self._complete = complete
+        self.watchers: set[Callable[[StateChange | Outcome[Any] | Reloaded], None]] = set()
+        """Called with whatever becomes of a hook and whatever a chain concludes, at once: they must not block."""
+        self._crew = Crew(Log(logger), timeouts or Timeouts(), verify=verify, complete=complete, notice=self._tell)
         self._waiting = [_as_hook(hook) for hook in hooks]
-        self._mounted: dict[str, Mounted] = {}
-        self._alive: dict[Mounted, Site] = {}
-        self._services: set[Service[Any]] = set()
         self._source = source
         self._reloader: Reloader | None = None
         self._watch = watch
         self._control = control
-        self.watchers: set[Callable[[StateChange | Outcome[Any] | Reloaded], None]] = set()
-        """Called with whatever becomes of a hook and whatever a chain concludes, at once: they must not block."""
-        self._seats: dict[str, tuple[Seat, ...]] = dict.fromkeys(STAGES, ())
-        self._chains = dict.fromkeys(STAGES, Chains())
-        self._observers: dict[str, tuple[Hook, ...]] = {}
-        self._owners = Ownership()
-        self._events: list[tuple[Hook, Event]] = []
-        self._reactor: Reactor | None = None
-        self._containment: Containment | None = None
-        self._tasks: TaskGroup
-        self._closed = False
 
     @classmethod
     def from_config(
@@ -191,75 +162,41 @@ class Host:
     # Life.
 
     async def __aenter__(self) -> Self:
-        if self._reactor is not None:
-            raise PicohookError("a host is entered once: make another one")
-        self._reactor = current_reactor()
-        self._containment = Containment(self._reactor, self._log)
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
+        crew = self._crew
+        await crew.enter()
         try:
             hooks, self._waiting = self._waiting, []
             if self._source is not None:
-                ground = Ground(
-                    self._log, lambda: self._mounted, self._open, self._seat, self._retire, self._alive_as, self._begin
-                )
-                self._reloader = Reloader(self._source, hooks, ground)
+                self._reloader = Reloader(self._source, hooks, crew)
             if self._control is not None:
                 from .serve.control import Control  # noqa: PLC0415 - for hosts that have one
 
-                self._begin((await Control.open(self, self._control, self._log)).serve)
-            self._mount(*hooks)
+                crew.begin((await Control.open(self, self._control, crew.log)).serve)
+            crew.mount(*hooks)
             for hook in hooks:
-                await self._started(hook)
+                await crew.started(hook)
             if self._watch:
-                self._begin(functools.partial(keep_watching, self, self._log))
+                crew.begin(functools.partial(keep_watching, self, crew.log))
         except BaseException:
-            await self._leave()
+            await crew.leave()
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._leave()
-
-    async def _leave(self) -> None:
-        """End everything. What the block raised goes on as it is, in no group: the host's own tasks raise nothing."""
-        try:
-            await self._end()
-        finally:
-            # Also when a cancellation of asyncio's own came through the shield: the processes are still taken down.
-            self._tasks.cancel_scope.cancel()
-            try:
-                await self._tasks.__aexit__(None, None, None)
-            finally:
-                if self._containment is not None:
-                    await self._containment.aclose()
+        await self._crew.leave()
 
     async def aclose(self) -> None:
         """Stop all hooks. Leaving the host's block does the same; closing twice is fine."""
-        await self._end()
-
-    async def _end(self) -> None:
-        self._closed = True
-        with anyio.CancelScope(shield=True):
-            services = list(self._services)
-            for service in services:
-                service.cancel()
-            self._hand_on_events()
-            await self._stop(*{*self._mounted.values(), *self._alive})
-            for service in services:
-                await service.ended()
-            if self._containment is not None:
-                await self._containment.aclose()
+        await self._crew.end()
 
     async def mount(self, hook: Hook | HookSpec) -> None:
         """Add a hook, and wait until it can serve or its first start has failed."""
-        self._require_open()
         made = _as_hook(hook)
-        self._mount(made)
+        self._crew.mount(made)
         try:
-            await self._started(made)
+            await self._crew.started(made)
         except BaseException:
             if made in self.hooks:
                 await self.unmount(made.name)
@@ -267,12 +204,7 @@ class Host:
 
     async def unmount(self, name: str) -> None:
         """Take a hook out of every chain at once, then stop it. Calls it is busy with fail."""
-        mounted = self._find(name)
-        in_order(hook for hook in self.hooks if hook.name != name)  # raises where another's `after` names it
-        del self._mounted[name]
-        self._arrange()
-        with anyio.CancelScope(shield=True):
-            await self._stop(mounted)
+        await self._crew.unmount(name)
 
     async def reload(self) -> Reloaded:
         """Take over what the configuration says by now, without losing a call.
@@ -281,8 +213,8 @@ class Host:
         raises (`ConfigError`, or `HookCrashedError` for a new hook that is `required` and does not start), is logged as an
         error, and changes nothing. Cancelling it does not stop it half-way.
         """
-        self._require_open()
-        done = await self._begin(self.reloader.reload).result()
+        self._crew.require_open()
+        done = await self._crew.begin(self.reloader.reload).result()
         self._tell(done)
         return done
 
@@ -293,32 +225,6 @@ class Host:
             raise PicohookError("only a running host that was made by `Host.from_config` can be reloaded")
         return self._reloader
 
-    def _begin(self, work: Callable[[], Awaitable[T]]) -> Service[T]:
-        """Do something in a task of the host's own, until the host ends."""
-        service = Service(work, self._services)
-        self._tasks.start_soon(service.run)
-        return service
-
-    def _retire(self, mounted: Mounted) -> Service[None]:
-        chains = [self._chains[stage] for stage in mounted.hook.spec.asked_at]
-
-        async def drain_and_stop() -> None:
-            for one in chains:
-                await one.drained()
-            await self._stop(mounted)
-
-        return self._begin(drain_and_stop)
-
-    def _alive_as(self, name: str) -> list[Mounted]:
-        return [one for one in self._alive if one.hook.name == name]
-
-    async def _stop(self, *mounted: Mounted) -> None:
-        for one in mounted:
-            one.hook.stop()
-        for one in mounted:
-            with anyio.move_on_after(3 * one.hook.spec.grace + LAST_RESORT):
-                await one.ended.wait()
-
     def reset(self, name: str) -> None:
         """Start a hook again that was given up (FAILED)."""
         self._process(name).reset()
@@ -327,96 +233,40 @@ class Host:
         """End a hook's process and start a new one. Calls in flight fail, and are not replayed."""
         self._process(name).restart()
 
-    def status(self) -> HostStatus:
-        """How every hook does, in no particular order of stages."""
-        hooks = tuple(mounted.hook.status() for mounted in self._mounted.values())
-        held = self._containment
-        tier, lacks = ("none", {}) if held is None else (held.tier or "none", dict(held.unable))
-        return HostStatus(hooks, tier, self._log.failures, lacks)
-
-    @property
-    def hooks(self) -> tuple[Hook, ...]:
-        """The hooks that are mounted."""
-        return tuple(mounted.hook for mounted in self._mounted.values())
-
-    def asked_at(self, stage: str) -> tuple[Hook, ...]:
-        """The hooks that are asked at a stage, in order."""
-        return tuple(seat.hook for seat in self._seats[stage])
-
-    def _mount(self, *hooks: Hook) -> None:
-        assert self._reactor is not None
-        names = Counter([*self._mounted, *(hook.name for hook in hooks)])
-        for hook in hooks:
-            if not hook.name:
-                raise PicohookError("a hook needs a name")
-            if names[hook.name] > 1:
-                raise PicohookError(f"a hook named {hook.name!r} is mounted already")
-        in_order([*self.hooks, *hooks])
-        for hook in hooks:
-            self._mounted[hook.name] = self._open(hook)
-        self._arrange()
-
-    def _open(self, hook: Hook) -> Mounted:
-        """Start a hook that nobody asks yet."""
-        log = self._log.bind(hook=hook.name)
-        reactor = self._require_open()
-        site = Site(reactor, log, self.timeouts, self._verify, self._complete, self._tell, self._containment)
-        hook.open(site)
-        mounted = Mounted(hook, anyio.Event())
-        self._alive[mounted] = site
-        self._tasks.start_soon(_run_hook, mounted, log, self._alive, name=f"picohook {hook.name}")
-        return mounted
-
-    def _seat(self, mounted: dict[str, Mounted], timeouts: Timeouts | None) -> None:
-        """Have these asked, and no others, from now on."""
-        self._require_open()
-        self._hand_on_events()
-        self._mounted = mounted
-        self.timeouts = timeouts or self.timeouts
-        for site in self._alive.values():
-            site.timeouts = self.timeouts
-        self._arrange()
-
-    async def _started(self, hook: Hook) -> None:
-        await hook.started()
-        if hook.spec.required and hook.error is not None and hook in self.hooks:
-            raise HookCrashedError(f"hook {hook.name} is required, and did not start: {hook.error}", hook=hook.name)
-
-    def _arrange(self) -> None:
-        """Lay out who is asked where. The tuples are replaced, not changed: a chain under way keeps the one it has."""
-        ordered = in_order(self.hooks)
-        self._seats = seats(ordered, self.timeouts)
-        for name, stage in STAGES.items():
-            self._chains[name] = self._chains[name].followed(longest(stage, self._seats[name], self.timeouts))
-        self._observers = observers(ordered)
-        self._owners.provide({hook.name: hook.spec.provides for hook in ordered})
-
-    def _find(self, name: str) -> Mounted:
-        if name in self._mounted:
-            return self._mounted[name]
-        near = difflib.get_close_matches(name, self._mounted, 1)
-        raise PicohookError(f"no hook named {name!r} is mounted" + (f": did you mean {near[0]!r}?" if near else ""))
-
     def _process(self, name: str) -> ProcessHook:
-        hook = self._find(name).hook
+        hook = self._crew.find(name)
         if not isinstance(hook, ProcessHook):
             raise PicohookError(f"hook {name!r} is no process: there is nothing to start")
         return hook
 
-    def _require_open(self) -> Reactor:
-        if self._reactor is None:
-            raise PicohookError("the host is not running: use it inside `async with`")
-        if self._closed:
-            raise PicohookError("the host is closed")
-        return self._reactor
+    def status(self) -> HostStatus:
+        """How every hook does, in no particular order of stages."""
+        hooks = tuple(hook.status() for hook in self.hooks)
+        held = self._crew.containment
+        tier, lacks = ("none", {}) if held is None else (held.tier or "none", dict(held.unable))
+        return HostStatus(hooks, tier, self._crew.log.failures, lacks)
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """The hooks that are mounted."""
+        return self._crew.hooks
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """How long hooks may take that say nothing else."""
+        return self._crew.timeouts
+
+    def asked_at(self, stage: str) -> tuple[Hook, ...]:
+        """The hooks that are asked at a stage, in order."""
+        return tuple(seat.hook for seat in self._crew.seats[stage])
 
     # Asking.
 
     async def before_llm(self, request: LLMRequest | Mapping[str, Any]) -> Outcome[LLMRequest]:
         """What is to be sent to the model."""
         given = _as_payload(BEFORE_LLM, request)
-        self._owners.offered(given)
-        return await self._run(BEFORE_LLM, given, self._owners.edited)
+        self._crew.owners.offered(given)
+        return await self._run(BEFORE_LLM, given, self._crew.owners.edited)
 
     async def after_llm(self, response: LLMResponse | Mapping[str, Any]) -> Outcome[LLMResponse]:
         """What the model answered."""
@@ -489,15 +339,16 @@ class Host:
         said: tuple[str, Decision] | None = None,
         without: Collection[str] = (),
     ) -> Outcome[P]:
-        clock = self._require_open().now
-        seats = self._seats[stage.name]
+        crew = self._crew
+        clock = crew.require_open().now
+        seats = crew.seats[stage.name]
         if said is not None or without:
             seats = self._seats_left(stage, said, without)
-        chains = self._chains[stage.name]
+        chains = crew.chains[stage.name]
         chains.under_way += 1
         try:
             outcome = await run_chain(
-                stage, seats, Encoded(payload), clock=clock, budget=self.timeouts.chain, edited=edited
+                stage, seats, Encoded(payload), clock=clock, budget=crew.timeouts.chain, edited=edited
             )
         finally:
             chains.leave()
@@ -509,36 +360,36 @@ class Host:
             try:
                 watcher(what)
             except Exception as error:  # noqa: BLE001 - it hurts nobody
-                self._log.warning("a watcher failed", why=repr(error))
+                self._crew.log.warning("a watcher failed", why=repr(error))
 
     def _seats_left(
         self, stage: Stage[Any], said: tuple[str, Decision] | None, without: Collection[str]
     ) -> tuple[Seat, ...]:
         """Who is still to be asked when some have decided already, and one is answered for."""
-        left = tuple(seat for seat in self._seats[stage.name] if seat.hook.name not in without)
+        left = tuple(seat for seat in self._crew.seats[stage.name] if seat.hook.name not in without)
         if said is None:
             return left
         name, decision = said
         if decision.action not in stage.actions or decision.action == wire.PAUSE:
             raise PicohookError(f"{type(decision).__name__} is no answer for a hook that paused at {stage.name}")
-        mounted = self._mounted.get(name)
+        mounted = self._crew.mounted.get(name)
         spec = HookSpec(name=name) if mounted is None else mounted.hook.spec
         others = tuple(seat for seat in left if seat.hook.name != name)
         return (Seat(Said(spec, decision), self.timeouts.interceptor), *others)
 
     def would_ask(self, stage: str, *, without: Collection[str] = ()) -> bool:
         """Whether anybody but these hooks is asked at a stage."""
-        return any(seat.hook.name not in without for seat in self._seats[stage])
+        return any(seat.hook.name not in without for seat in self._crew.seats[stage])
 
     def fingerprint(self, name: str) -> str:
         """What a hook's settings are, to see whether they changed; empty when it is not mounted."""
-        mounted = self._mounted.get(name)
+        mounted = self._crew.mounted.get(name)
         return "" if mounted is None else mounted.hook.spec.fingerprint
 
     def _may_respond(self, outcome: Outcome[ToolCall]) -> bool:
-        mounted = self._mounted.get(outcome.hook)
+        mounted = self._crew.mounted.get(outcome.hook)
         rule = RespondRule.APPROVE if mounted is None else mounted.hook.spec.respond
-        return rule is RespondRule.OWN and self._owners.owns(outcome.hook, outcome.payload)
+        return rule is RespondRule.OWN and self._crew.owners.owns(outcome.hook, outcome.payload)
 
     def session(self, session_id: str, **about: Any) -> Session:
         """A session with a user: `async with host.session("s1") as session, session.turn("hello") as turn: ...`.
@@ -551,55 +402,34 @@ class Host:
 
     def forget(self, session_id: str) -> None:
         """A session is over: what hooks own in it is forgotten."""
-        self._owners.forget(session_id)
+        self._crew.owners.forget(session_id)
 
     # Telling.
 
     def emit(self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None) -> None:
         """Tell the observers of an event. Nobody waits: it is handed on in the event loop's next round."""
-        reactor = self._require_open()
+        crew = self._crew
+        crew.require_open()
         kind = known_kind(kind)
-        observers = self._observers[kind]
-        if not observers:
+        if not crew.observers[kind]:
             return
         event = Event(kind, payload or {}, meta or NO_META)
-        observers = tuple(hook for hook in observers if _wants(hook, event))
+        observers = [hook for hook in crew.observers[kind] if _wants(hook, event)]
         for dialect in {hook.spec.events for hook in observers if not hook.in_process}:
             event.line(dialect)
-        if not self._events:
-            reactor.soon(self._hand_on_events)
-        self._events.extend((hook, event) for hook in observers)
-        if len(self._events) >= EVENTS_A_TURN:
-            self._hand_on_events()
+        crew.outbox.put(event, observers)
 
     async def emit_and_wait(
         self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None
     ) -> None:
         """Tell the observers, and wait until it is written to each; the observer timeout bounds the wait."""
+        crew = self._crew
         self.emit(kind, payload, meta=meta)
-        self._hand_on_events()
-        deadline = self._require_open().now() + self.timeouts.observer
+        crew.outbox.flush()
+        deadline = crew.require_open().now() + crew.timeouts.observer
         async with anyio.create_task_group() as tasks:
-            for hook in self._observers[known_kind(kind)]:
+            for hook in crew.observers[known_kind(kind)]:
                 tasks.start_soon(hook.flushed, deadline)
-
-    def _hand_on_events(self) -> None:
-        events, self._events = self._events, []
-        for hook, event in events:
-            try:
-                hook.notify(event)
-            except Exception as error:  # noqa: BLE001 - an observer hurts nobody, least of all the event loop
-                self._log.warning("an observer failed", hook=hook.name, kind=event.kind, why=repr(error))
-
-
-async def _run_hook(mounted: Mounted, log: Log, alive: dict[Mounted, Site]) -> None:
-    try:
-        await mounted.hook.run()
-    except Exception as error:  # noqa: BLE001 - a hook's own task must not end the embedder's
-        log.error("its task broke", why=repr(error))
-    finally:
-        del alive[mounted]
-        mounted.ended.set()
 
 
 def _as_hook(given: Hook | HookSpec) -> Hook:

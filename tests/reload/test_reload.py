@@ -766,7 +766,7 @@ async def test_a_reload_goes_on_when_who_asked_for_it_is_cancelled(config, board
 @pytest.mark.parametrize("overlap", [True, False])
 @pytest.mark.parametrize("steps", [HELD_BACK, [HANG]], ids=["at hello", "before hello"])
 async def test_closing_ends_a_reload_and_all_that_it_started(config, board, monkeypatch, steps, overlap):
-    monkeypatch.setattr("picohook.host.LAST_RESORT", 2 * PATIENCE)
+    monkeypatch.setattr("picohook.crew.LAST_RESORT", 2 * PATIENCE)
     failures = []
 
     async def reload(host):
@@ -815,7 +815,7 @@ async def test_many_reloads_leave_nothing_behind(config, journal):
             config.hook("one", priority=number)
             config.write()
             await host.reload()
-            while len(host._alive) > 1 or host._services:
+            while len(host._crew.alive("one")) > 1 or host._crew._services:
                 await anyio.lowlevel.checkpoint()
             counts.append(descriptors())
         assert len(set(counts[1:])) == 1

@@ -1,0 +1,42 @@
+"""Events on their way from `emit` to the observers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .events import Event
+    from .hooks.base import Hook
+    from .log import Log
+    from .transport.reactor import Reactor
+
+AT_ONCE = 256
+"""Events that may wait for the event loop's next round before they are handed on."""
+
+
+class Outbox:
+    """Hands events on in the event loop's next round, so that `emit` costs its caller next to nothing."""
+
+    def __init__(self, reactor: Reactor, log: Log) -> None:
+        self._reactor = reactor
+        self._log = log
+        self._waiting: list[tuple[Hook, Event]] = []
+
+    def put(self, event: Event, hooks: Iterable[Hook]) -> None:
+        """Take an event for these hooks."""
+        if not self._waiting:
+            self._reactor.soon(self.flush)
+        self._waiting.extend((hook, event) for hook in hooks)
+        if len(self._waiting) >= AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand on what waits, now."""
+        waiting, self._waiting = self._waiting, []
+        for hook, event in waiting:
+            try:
+                hook.notify(event)
+            except Exception as error:  # noqa: BLE001 - an observer hurts nobody, least of all the event loop
+                self._log.warning("an observer failed", hook=hook.name, kind=event.kind, why=repr(error))

@@ -1,0 +1,78 @@
+"""Where a configuration comes from, and whether that has changed."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..config import Config
+    from ..config.layers import Layers
+    from ..spec import HookSpec
+
+Stamp = tuple[int, ...] | None
+"""What tells one state of a file from another."""
+
+
+def _stamp(path: str) -> Stamp:
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode
+
+
+class Source:
+    """A configuration that can be read again, and what its files were like when it was read last.
+
+    `load` reads one file, or all layers; `paths` are files that it is known to read.
+    """
+
+    def __init__(self, load: Callable[[], Config | Layers], *paths: str | os.PathLike[str]) -> None:
+        self._load = load
+        self._configs: tuple[Config, ...] = ()
+        self._stamps: dict[str, Stamp] = {os.path.abspath(path): None for path in paths}
+        self.read_times = 0
+        self.prints: dict[str, object] = {}
+        """For each hook what it is made of: its settings, and the files beside the configuration that it runs."""
+
+    def read(self) -> Config | Layers:
+        """The configuration as it is now. Raises `ConfigError`, also where it needs trust and has none."""
+        from ..config import Config, trust  # noqa: PLC0415 - hosts built in code do without
+
+        # Before anything is read: what changes from here on is a change.
+        before = self._stamps = {path: _stamp(path) for path in self._stamps}
+        self.read_times += 1
+        read = self._load()
+        configs = (read,) if isinstance(read, Config) else read.configs
+        for config in configs:
+            trust.require_trust(config)
+        scripts = {
+            spec.name: [path for config in configs for path in trust.scripts(config, spec)] for spec in read.hooks
+        }
+        paths = {*(str(config.path) for config in configs), *(path for named in scripts.values() for path in named)}
+        self._stamps = {path: before[path] if path in before else _stamp(path) for path in paths}
+        self.prints = {
+            spec.name: (spec.fingerprint, [self._stamps[path] for path in scripts[spec.name]]) for spec in read.hooks
+        }
+        self._configs = configs
+        return read
+
+    def verify(self, spec: HookSpec) -> None:
+        """Raise `TrustError` unless what was read last is trusted still: for the `verify` of a host."""
+        from ..config import trust  # noqa: PLC0415
+
+        for config in self._configs:
+            if len(self._configs) == 1 or spec.source == str(config.path):
+                trust.still_trusted(config, spec)
+
+    def changed(self) -> bool:
+        """Whether a file is not what it was when it was read."""
+        return any(_stamp(path) != stamp for path, stamp in self._stamps.items())
+
+    def directories(self) -> set[str]:
+        """Where to look for changes: where the files are, and where links say that they are."""
+        places = {os.path.dirname(path) for name in self._stamps for path in (name, os.path.realpath(name))}
+        return {place for place in places if os.path.isdir(place)}
