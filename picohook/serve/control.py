@@ -8,15 +8,8 @@ JSON-RPC 2.0 over a Unix socket, one message a line. The methods are `status`, `
 from __future__ import annotations
 
 import errno
-import fcntl
-import functools
 import json
 import os
-import socket
-import stat
-import tempfile
-import warnings
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -27,14 +20,14 @@ from anyio.abc import UNIXSocketStream
 from ..decisions import Outcome
 from ..errors import ConfigError, PicohookError
 from ..hooks.base import StateChange
-from ..observe.metrics import prometheus
 from ..protocol.lines import LineBuffer
 from ..protocol.messages import decode_value
-from ..roster import in_order, layer
-from ..stages import STAGES
+from .methods import Methods, NotAHookError, dispatcher
+from .place import CLAIM_PAUSE, inode, listen, lock, require_free
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    import socket
+    from collections.abc import Awaitable, Callable, Mapping
 
     from anyio.abc import TaskGroup
 
@@ -51,8 +44,6 @@ PATIENCE = 10.0
 """Seconds that a client may take to read an answer."""
 LONGEST_PATH = 103
 """Bytes: what every system takes for the path of a socket."""
-CLAIM_TRIES = 100
-CLAIM_PAUSE = 0.01
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -70,7 +61,7 @@ class Control:
         self._path = path
         self._log = log
         self._listener = listener
-        self._inode = _inode(path)
+        self._inode = inode(path)
         self._clients = 0
 
     @classmethod
@@ -82,9 +73,9 @@ class Control:
                 f"the control socket {path} cannot be made: its path has more than {LONGEST_PATH} bytes"
             )
         try:
-            with await _lock(os.path.dirname(path)):
-                _require_free(path)
-                return cls(host, path, log, _listen(path))
+            with await lock(os.path.dirname(path)):
+                require_free(path)
+                return cls(host, path, log, listen(path))
         except OSError as error:
             raise PicohookError(f"the control socket {path} cannot be made: {error.strerror or error}") from None
 
@@ -106,7 +97,7 @@ class Control:
                     else:
                         connection.close()
         finally:
-            if _inode(self._path) == self._inode:
+            if inode(self._path) == self._inode:
                 os.unlink(self._path)
             self._listener.close()
 
@@ -132,6 +123,7 @@ class _Client:
         self._tasks: TaskGroup
         self._news, self._to_tell = anyio.create_memory_object_stream[bytes](BEHIND)
         self._watches = False
+        self._methods = Methods(host, self._watch)
 
     async def run(self) -> None:
         try:
@@ -175,9 +167,9 @@ class _Client:
     async def _call(self, request: Any) -> dict[str, Any] | None:
         if not _is_request(request):
             return _error(None, INVALID_REQUEST, "Invalid Request")
-        dispatch = await anyio.to_thread.run_sync(_dispatcher)
+        dispatch = await anyio.to_thread.run_sync(dispatcher)
         identity = request.get("id")
-        reply: dict[str, Any] = dispatch(self, {**request, "id": identity})
+        reply: dict[str, Any] = dispatch(self._methods, {**request, "id": identity})
         if "error" in reply:
             reply["error"].pop("data", None)  # which tells of this program's insides
         else:
@@ -187,7 +179,7 @@ class _Client:
     async def _do(self, work: Callable[[], Awaitable[Any]], identity: Any) -> dict[str, Any]:
         try:
             return {"jsonrpc": "2.0", "result": await work(), "id": identity}
-        except _NotAHookError:
+        except NotAHookError:
             return _error(identity, INVALID_PARAMS, "Invalid params")
         except ConfigError as error:
             return _error(identity, REFUSED, str(error), {"problems": [asdict(problem) for problem in error.problems]})
@@ -214,6 +206,10 @@ class _Client:
 
     # Telling.
 
+    def _watch(self) -> None:
+        self._watches = True
+        self._host.watchers.add(self._notice)
+
     def _notice(self, what: StateChange | Outcome[Any] | Reloaded) -> None:
         method, params = _as_notification(what)
         try:
@@ -224,102 +220,6 @@ class _Client:
     async def _tell(self) -> None:
         async for line in self._to_tell:
             await self._send(line)
-
-    # The methods.
-
-    async def status(self) -> dict[str, Any]:
-        return self._host.status().wire()
-
-    async def list(self) -> dict[str, Any]:
-        asked = {
-            name: [
-                {
-                    "hook": hook.name,
-                    "layer": layer(hook),
-                    "timeout": hook.spec.timeout_at(name, self._host.timeouts, approves=stage.approves),
-                }
-                for hook in self._host.asked_at(name)
-            ]
-            for name, stage in STAGES.items()
-        }
-        observers = [
-            {"hook": hook.name, "layer": layer(hook), "observe": [*hook.spec.observe]}
-            for hook in in_order(self._host.hooks)
-            if hook.spec.observe
-        ]
-        return {"stages": {name: hooks for name, hooks in asked.items() if hooks}, "events": observers}
-
-    async def metrics(self) -> str:
-        return prometheus(self._host.status().wire()["hooks"])
-
-    async def reload(self) -> dict[str, Any]:
-        return (await self._host.reload()).wire()
-
-    async def reset(self, hook: str) -> bool:
-        self._host.reset(_hook_name(hook))
-        return True
-
-    async def restart(self, hook: str) -> bool:
-        self._host.restart(_hook_name(hook))
-        return True
-
-    async def watch(self) -> bool:
-        self._watches = True
-        self._host.watchers.add(self._notice)
-        return True
-
-
-_METHODS = {
-    method.__name__: method
-    for method in (
-        _Client.status,
-        _Client.list,
-        _Client.metrics,
-        _Client.reload,
-        _Client.reset,
-        _Client.restart,
-        _Client.watch,
-    )
-}
-
-
-@functools.cache
-def _dispatcher() -> Callable[[_Client, Any], dict[str, Any]]:
-    """What finds a request's method and holds its params against it.
-
-    Doing it is left to who asked: the library's own way of awaiting is asyncio's. Its import takes so long that it is done
-    in a thread, when the first client asks.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of how it reads its own files
-        from jsonrpcserver import Success, dispatch_to_serializable  # noqa: PLC0415
-
-    def later(method: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
-        @functools.wraps(method)
-        def bound(*arguments: Any, **named: Any) -> Any:
-            return Success(functools.partial(method, *arguments, **named))
-
-        return bound
-
-    methods = {name: later(method) for name, method in _METHODS.items()}
-
-    def dispatch(client: _Client, request: Any) -> dict[str, Any]:
-        reply: Any = dispatch_to_serializable(
-            request, methods, context=client, deserializer=lambda asked: asked, validator=lambda _: None
-        )
-        return dict(reply)
-
-    return dispatch
-
-
-class _NotAHookError(Exception):
-    """What should name a hook is no name."""
-
-
-def _hook_name(given: object) -> str:
-    if not isinstance(given, str):
-        raise _NotAHookError
-    return given
 
 
 def _is_request(value: Any) -> bool:
@@ -350,76 +250,3 @@ def _as_notification(what: StateChange | Outcome[Any] | Reloaded) -> tuple[str, 
     trail = [{key: value for key, value in entry.wire().items() if key != "notes"} for entry in what.trail]
     told = {"stage": what.stage, "action": what.action, "hook": what.hook, "reason": what.reason, "trail": trail}
     return "outcome", told | ({} if what.approved is None else {"approved": what.approved})
-
-
-# The socket's place in the file system.
-
-
-async def _lock(directory: str) -> Any:
-    """Hold the directory against other hosts that make a socket in it, for the few moments that this takes."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for _ in range(CLAIM_TRIES):
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                await anyio.sleep(CLAIM_PAUSE)
-            else:
-                return _held(descriptor)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    os.close(descriptor)
-    raise PicohookError(f"a control socket cannot be made in {directory}: another program holds it locked")
-
-
-@contextmanager
-def _held(descriptor: int) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _require_free(path: str) -> None:
-    """Raise unless there is nothing, or a socket at which nobody listens any more."""
-    try:
-        mode = os.lstat(path).st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise PicohookError(f"{path} is no socket: the control socket needs a path of its own")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)
-        try:
-            probe.connect(path)
-        except (ConnectionRefusedError, FileNotFoundError):
-            return
-        except BlockingIOError:
-            pass  # so many wait for an answer that it has to be somebody's
-    raise PicohookError(f"another host has its control socket at {path}")
-
-
-def _listen(path: str) -> socket.socket:
-    """A listening socket there, closed to all others from its first moment: it is made where nobody else gets, and moved."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        with tempfile.TemporaryDirectory(prefix=".", dir=os.path.dirname(path)) as private:
-            new = os.path.join(private, "s")
-            listener.bind(new)
-            os.chmod(new, 0o600)
-            listener.listen()
-            listener.setblocking(False)
-            os.rename(new, path)
-    except BaseException:
-        listener.close()
-        raise
-    return listener
-
-
-def _inode(path: str) -> tuple[int, int] | None:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino

@@ -514,7 +514,7 @@ async def test_of_hosts_that_start_at_once_one_gets_the_place(path, connect):
 async def test_one_host_at_a_time_looks_whether_the_place_is_free(path, monkeypatch):
     directory = os.open(path.parent, os.O_RDONLY)
     fcntl.flock(directory, fcntl.LOCK_EX)
-    monkeypatch.setattr("picohook.serve.control.CLAIM_TRIES", 2)
+    monkeypatch.setattr("picohook.serve.place.CLAIM_TRIES", 2)
     with pytest.raises(PicohookError, match="another program holds it locked"):
         async with Host(control=path):
             pytest.fail("it was entered")
