@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .decisions import Outcome
     from .hooks.base import Hook
     from .host import Host, HostStatus
-    from .models import LLMRequest, LLMResponse, Meta, ToolCall, ToolResult, ToolReturn
+    from .models import Compaction, Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult, ToolReturn
     from .reload import Reloaded
     from .spec import HookSpec
 
@@ -86,6 +86,22 @@ class BlockingHost:
         """See `Host.after_tool`."""
         return self._call(self._host.after_tool, returned)  # type: ignore[no-any-return]
 
+    def before_prompt(self, prompt: Prompt | Mapping[str, Any]) -> Outcome[Prompt]:
+        """See `Host.before_prompt`."""
+        return self._call(self._host.before_prompt, prompt)  # type: ignore[no-any-return]
+
+    def before_finish(self, finish: Finish | Mapping[str, Any]) -> Outcome[Finish]:
+        """See `Host.before_finish`."""
+        return self._call(self._host.before_finish, finish)  # type: ignore[no-any-return]
+
+    def before_compact(self, compaction: Compaction | Mapping[str, Any]) -> Outcome[Compaction]:
+        """See `Host.before_compact`."""
+        return self._call(self._host.before_compact, compaction)  # type: ignore[no-any-return]
+
+    def after_compact(self, compaction: Compaction | Mapping[str, Any]) -> Outcome[Compaction]:
+        """See `Host.after_compact`."""
+        return self._call(self._host.after_compact, compaction)  # type: ignore[no-any-return]
+
     def run_tool(self, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
         """See `Host.run_tool`. The tool runs in a worker thread, so that hooks are served while it blocks."""
         return self._call(self._host.run_tool, call, _in_thread(execute))  # type: ignore[no-any-return]
@@ -97,6 +113,10 @@ class BlockingHost:
     def emit(self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None) -> None:
         """See `Host.emit`."""
         self._call(lambda: self._host.emit(kind, payload, meta=meta))
+
+    def emit_and_wait(self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None) -> None:
+        """See `Host.emit_and_wait`."""
+        self._call(lambda: self._host.emit_and_wait(kind, payload, meta=meta))
 
     def mount(self, hook: Hook | HookSpec) -> None:
         """See `Host.mount`."""

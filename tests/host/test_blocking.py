@@ -21,7 +21,10 @@ from picohook import (
     FunctionHook,
     HookCrashedError,
     Host,
+    Modify,
     PicohookError,
+    Retry,
+    Skip,
     Timeouts,
     ToolCall,
 )
@@ -53,6 +56,31 @@ def test_all_of_it_without_await(board):
         assert [status.state for status in host.status().hooks] == ["ready", "ready"]
     assert not children()
     assert {event.kind for event in seen} >= {"tool_exec_start", "llm_request", "turn_start"}
+
+
+def test_the_further_stages_without_await():
+    def prompt(prompt):
+        return Modify({"prompt": prompt.prompt.upper()})
+
+    hooks = {
+        "before_prompt": prompt,
+        "before_finish": lambda _: Retry("go on"),
+        "before_compact": lambda _: Skip("not now"),
+        "after_compact": lambda compaction: Modify({"messages": compaction.messages[-1:]}),
+    }
+    messages = [{"role": "user", "content": text} for text in "ab"]
+    with Host.blocking([FunctionHook("f", hooks)]) as host:
+        assert host.before_prompt({"prompt": "hi"}).payload.prompt == "HI"
+        assert host.before_finish({"response": {"content": "done"}}).feedback == "go on"
+        assert host.before_compact({"scope": "auto", "messages": messages}).action == "skip"
+        assert host.after_compact({"scope": "auto", "messages": messages}).payload.messages == messages[1:]
+
+
+def test_an_event_can_be_waited_for_without_await():
+    seen = []
+    with Host.blocking([FunctionHook("f", on_event=seen.append)]) as host:
+        host.emit_and_wait("turn_end", {"Status": "ok"})
+        assert [event.kind for event in seen] == ["turn_end"]
 
 
 def test_many_threads_at_once_lose_and_mix_up_nothing():
