@@ -46,6 +46,13 @@ class _Decided:
 
 
 @dataclass(frozen=True, slots=True)
+class _Refused(_Decided):
+    """Of these the reason is what there is to say: `Deny("too dangerous")`."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Continue(_Decided):
     """Go on, nothing changed."""
 
@@ -71,7 +78,7 @@ class Respond(_Decided):
 
 
 @dataclass(frozen=True, slots=True)
-class Deny(_Decided):
+class Deny(_Refused):
     """The tool is not run. From an approver: not approved."""
 
     result: Mapping[str, Any] | None = field(default=None, kw_only=True)
@@ -87,7 +94,7 @@ class Approve(_Decided):
 
 
 @dataclass(frozen=True, slots=True)
-class Skip(_Decided):
+class Skip(_Refused):
     """The compaction is not done."""
 
     action = wire.SKIP
@@ -103,21 +110,21 @@ class Retry(_Decided):
 
 
 @dataclass(frozen=True, slots=True)
-class Pause(_Decided):
+class Pause(_Refused):
     """Hand control back to the embedder."""
 
     action = wire.PAUSE
 
 
 @dataclass(frozen=True, slots=True)
-class AbortTurn(_Decided):
+class AbortTurn(_Refused):
     """End this turn with an error."""
 
     action = wire.ABORT_TURN
 
 
 @dataclass(frozen=True, slots=True)
-class HardAbort(_Decided):
+class HardAbort(_Refused):
     """End the agent loop."""
 
     action = wire.HARD_ABORT

@@ -72,7 +72,7 @@ def test_the_further_stages_without_await():
     with Host.blocking([FunctionHook("f", hooks)]) as host:
         assert host.before_prompt({"prompt": "hi"}).payload.prompt == "HI"
         assert host.before_finish({"response": {"content": "done"}}).feedback == "go on"
-        assert host.before_compact({"scope": "auto", "messages": messages}).action == "skip"
+        assert host.before_compact({"scope": "auto", "messages": messages}).reason == "not now"
         assert host.after_compact({"scope": "auto", "messages": messages}).payload.messages == messages[1:]
 
 
