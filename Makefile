@@ -1,6 +1,7 @@
 # make demo    a scripted agent's turn through the example hooks
 # make test    the tests
 # make check   everything that has to hold: lint, format, types, tests, coverage
+# make bench   what it costs, against what it could cost at least; with a C compiler
 # make clean   remove what these made
 #
 # Another Python than python3: make demo PYTHON=python3.12
@@ -15,7 +16,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-inp
 CORE := picohook/protocol/*,picohook/chain.py,picohook/policy.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check clean
+.PHONY: help demo test check bench clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -35,6 +36,9 @@ check: $(VENV)/.installed-dev
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks --json benchmarks/figures.json --svg benchmarks/figures.svg
 
 clean:
 	rm -rf $(VENV) .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis

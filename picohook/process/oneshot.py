@@ -58,16 +58,15 @@ async def run_once(
             pipe.close_read()
             done.settle(None)
 
-    def feed() -> None:
+    def feed() -> bool:
         nonlocal rest
         try:
             rest = rest[pipe.write([rest]) :] if rest else rest
         except OSError:
             rest = memoryview(b"")
-        if rest:
-            pipe.when_writable(feed)
-        else:
+        if not rest:
             pipe.close_write()
+        return bool(rest)
 
     try:
         child = await Child.start(
@@ -79,7 +78,8 @@ async def run_once(
         raise HookCrashedError(f"cannot be started now: {error}", hook=name) from None
     pipe = LinePipe(reactor, child.stdout, child.stdin, on_data=received, on_end=lambda: None)
     try:
-        feed()
+        if feed():
+            pipe.when_writable(feed)
         await done.wait(deadline)
         pipe.drain(max_output)
     except TimeoutError:

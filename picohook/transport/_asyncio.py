@@ -26,13 +26,13 @@ class AsyncioReactor:
         self._watched.add(fd)
         self._loop.add_reader(fd, callback)
 
-    def on_writable(self, fd: int, callback: Callable[[], None]) -> None:
-        def once() -> None:
-            self._loop.remove_writer(fd)
-            callback()
+    def on_writable(self, fd: int, callback: Callable[[], bool]) -> None:
+        def writable() -> None:
+            if not callback() and fd in self._watched:
+                self._loop.remove_writer(fd)
 
         self._watched.add(fd)
-        self._loop.add_writer(fd, once)
+        self._loop.add_writer(fd, writable)
 
     def release(self, fd: int) -> None:
         if fd in self._watched and not self._loop.is_closed():

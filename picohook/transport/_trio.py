@@ -31,8 +31,12 @@ class TrioReactor:
     def on_readable(self, fd: int, callback: Callable[[], None]) -> None:
         self._spawn(fd, "read", trio.lowlevel.wait_readable, callback)
 
-    def on_writable(self, fd: int, callback: Callable[[], None]) -> None:
-        self._spawn(fd, "write", trio.lowlevel.wait_writable, callback)
+    def on_writable(self, fd: int, callback: Callable[[], bool]) -> None:
+        def writable() -> None:
+            if not callback():
+                self._watches.pop((fd, "write"), None)
+
+        self._spawn(fd, "write", trio.lowlevel.wait_writable, writable)
 
     def _spawn(self, fd: int, way: str, wait: Callable[[int], Awaitable[None]], callback: Callable[[], None]) -> None:
         # The watch is an object of its own: a descriptor that was released and used again is another watch.
@@ -50,8 +54,6 @@ class TrioReactor:
                     return
                 if not wanted():
                     return
-                if way == "write":
-                    del self._watches[fd, way]
                 callback()
 
         trio.lowlevel.spawn_system_task(run, name=f"picohook {way} {fd}")

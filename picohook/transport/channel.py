@@ -376,26 +376,32 @@ class Channel:
         if not self._blocked:
             self._flush()
 
-    def _writable(self) -> None:
+    def _writable(self) -> bool:
         self._blocked = False
-        self._flush()
+        self._blocked = not self._write_out()
+        return self._blocked
 
     def _flush(self) -> None:
+        if not self._write_out():
+            self._blocked = True
+            self._pipe.when_writable(self._writable)
+
+    def _write_out(self) -> bool:
+        """Write what waits; False if the pipe took less."""
         peer = self._peer
         for _ in range(WRITES_A_TURN):
             if not peer.wants_to_send:
                 for waiter in self._flush_waiters:
                     waiter.settle(None)
-                return
+                return True
             buffers = peer.data_to_send()
             try:
                 written = self._pipe.write(buffers)
             except OSError:
                 self._fault(CLOSED_INPUT)
-                return
+                return True
             peer.data_sent(written)
             if written < sum(map(len, buffers)):
-                self._blocked = True
-                self._pipe.when_writable(self._writable)
-                return
+                return False
         self._flush_soon()
+        return True

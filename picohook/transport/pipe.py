@@ -72,8 +72,8 @@ class LinePipe:
         except BlockingIOError:
             return 0
 
-    def when_writable(self, callback: Callable[[], None]) -> None:
-        """Call back once, when there is room again."""
+    def when_writable(self, callback: Callable[[], bool]) -> None:
+        """Call back when there is room again, as long as the callback says that it has more to write."""
         self._reactor.on_writable(self._write_fd, callback)
 
     def close_write(self) -> None:

@@ -38,8 +38,8 @@ class Reactor(Protocol):
     def on_readable(self, fd: int, callback: Callable[[], None]) -> None:
         """Call back whenever the descriptor can be read, until it is released."""
 
-    def on_writable(self, fd: int, callback: Callable[[], None]) -> None:
-        """Call back once, when the descriptor can be written."""
+    def on_writable(self, fd: int, callback: Callable[[], bool]) -> None:
+        """Call back whenever the descriptor can be written, as long as the callback says that it has more to write."""
 
     def release(self, fd: int) -> None:
         """Forget a descriptor. Call it before closing one."""

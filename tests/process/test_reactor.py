@@ -44,12 +44,12 @@ class Seen(list):
         self._changed = anyio.Event()
 
     def callback(self, what, fd):
-        def call():
-            self.append((what, os.read(fd, 100) if what != "room" else b""))
-            self._changed.set()
-            self._changed = anyio.Event()
+        return lambda: self.note((what, os.read(fd, 100)))
 
-        return call
+    def note(self, what):
+        self.append(what)
+        self._changed.set()
+        self._changed = anyio.Event()
 
     async def count(self, number):
         with anyio.fail_after(30):
@@ -113,7 +113,7 @@ async def test_a_number_that_is_used_again_is_another_descriptor(pipes):
     reactor.release(readable)
 
 
-async def test_called_back_once_when_there_is_room(pipes):
+async def test_called_back_when_there_is_room_as_long_as_there_is_more_to_write(pipes):
     reactor, seen = current_reactor(), Seen()
     readable, writable = pipes()
     while True:
@@ -121,17 +121,23 @@ async def test_called_back_once_when_there_is_room(pipes):
             os.write(writable, b"x" * 65536)
         except BlockingIOError:
             break
-    reactor.on_writable(writable, seen.callback("room", writable))
+    more = [True, True, False]
+
+    def write():
+        seen.note(len(more))
+        return more.pop(0)
+
+    reactor.on_writable(writable, write)
     await anyio.wait_all_tasks_blocked()
     assert seen == []
     os.read(readable, 65536)
-    await seen.count(1)
+    await seen.count(3)
     await anyio.wait_all_tasks_blocked()
-    assert len(seen) == 1
-    reactor.on_writable(writable, seen.callback("room", writable))
+    assert seen == [3, 2, 1]
+    reactor.on_writable(writable, write)
     reactor.release(writable)
     await anyio.wait_all_tasks_blocked()
-    assert len(seen) == 1
+    assert seen == [3, 2, 1]
 
 
 async def test_a_callback_may_release_its_own_descriptor(pipes):

@@ -1,0 +1,1 @@
+"""What the host costs, side by side with what it could cost at least: `make bench`, or `python -m benchmarks --help`."""

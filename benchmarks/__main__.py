@@ -1,0 +1,71 @@
+"""`python -m benchmarks`: measure, print the table, write it as JSON, draw it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from . import asking, chains, events, peers, standing
+from .chart import draw
+from .given import Given, build
+from .measure import Row
+
+ALL = {
+    "round-trips": asking.round_trips,
+    "throughput": asking.throughput,
+    "chains": chains.chains,
+    "events": events.events,
+    "among-many": asking.among_many,
+    "memory": standing.memory,
+    "imports": standing.imports,
+    "starting": standing.starting,
+    "hook-sides": asking.hook_sides,
+    "sdk-start": standing.sdk_start,
+    "sizes": chains.sizes,
+    "numbers": chains.numbers,
+    "in-flight": asking.in_flight,
+    "peers": peers.peers,
+}
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", choices=[*ALL, []], metavar="NAME", help=f"of {', '.join(ALL)}; all by default"
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="the median of so many rounds is taken")
+    parser.add_argument("--scale", type=float, default=1.0, help="so many times the work of a round")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw them there")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        given = Given(asked.rounds, asked.scale, build(Path(directory)))
+        rows: list[Row] = []
+        for name in asked.names or ALL:
+            for row in ALL[name](given):
+                show(row)
+                rows.append(row)
+    if asked.json:
+        about = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
+        figures = [{**asdict(row), "verdict": row.verdict} for row in rows]
+        asked.json.write_text(json.dumps({"about": about, "rows": figures}, indent=2) + "\n")
+    if asked.svg:
+        asked.svg.write_text(draw(rows))
+
+
+def show(row: Row) -> None:
+    """A line of the table, as soon as it is there."""
+    bounds = "" if row.must is None else f"must {row.must:g}" + ("" if row.aim is None else f", aim {row.aim:g}")
+    detail = ", ".join(f"{name} {value}" for name, value in row.detail.items())
+    print(
+        f"{row.number:>3}  {row.measure:<78} {row.value:8.2f} {row.unit:<4} {row.verdict:<7} {bounds:<20} {detail}",
+        flush=True,
+    )
+
+
+main()

@@ -1,0 +1,183 @@
+"""One call after another, many at once, and among many hooks."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+from picohook import Host
+
+from .clients import MinimalAsyncio, MinimalTrio, Pipe, line
+from .given import CALL, FAR, HOOKS, PLAIN, Given, hook, on
+from .measure import Row, alternate, blocking, each, micros, on_one_core, p50
+
+
+async def _round_trip(given: Given, loop: str, command: list[str]) -> dict[str, float]:
+    count = given.times(1000)
+    pipe, minimal = Pipe(command), (MinimalTrio if loop == "trio" else MinimalAsyncio)(command)
+    request = line(2, "hook.before_tool", CALL.wire())
+    try:
+        async with Host([hook("h", *command)], timeouts=FAR) as host:
+            return await alternate(
+                given.rounds,
+                floor=blocking(partial(pipe.ask, request), count),
+                minimal=p50(count, partial(minimal.ask, "hook.before_tool", CALL)),
+                ours=p50(count, partial(host.before_tool, CALL)),
+            )
+    finally:
+        await minimal.aclose()
+        pipe.close()
+
+
+def round_trips(given: Given) -> list[Row]:
+    """1 to 3."""
+    rows = []
+    for number, loop, what, command, must, aim in (
+        ("1", "asyncio", "a Python hook", PLAIN, 1.5, 1.2),
+        ("1", "uvloop", "a Python hook", PLAIN, 1.5, 1.2),
+        ("2", "asyncio", "a compiled hook", [given.echo], 1.7, 1.35),
+        ("2", "uvloop", "a compiled hook", [given.echo], 1.7, 1.35),
+        ("3", "trio", "a Python hook", PLAIN, 2.0, 1.5),
+        ("3", "trio", "a compiled hook", [given.echo], 2.0, 1.5),
+    ):
+        shown = {}
+        for name, pinned in (("pinned", True), ("unpinned", False)):
+            with on_one_core(pinned=pinned):
+                shown[name] = on(loop, partial(_round_trip, given, loop, command))
+        at = shown["pinned"]
+        free = shown["unpinned"]
+        rows.append(
+            Row(
+                number,
+                f"round trip, {what}, {loop}, against a minimal client",
+                at["ours"] / at["minimal"],
+                must=must,
+                aim=aim,
+                detail={
+                    **{f"{name}_us": micros(time) for name, time in at.items()},
+                    "to_floor": round(at["ours"] / at["floor"], 2),
+                    "unpinned": round(free["ours"] / free["minimal"], 2),
+                    "unpinned_to_floor": round(free["ours"] / free["floor"], 2),
+                },
+            )
+        )
+    return rows
+
+
+async def _throughput(given: Given) -> dict[str, float]:
+    count, command = given.times(10_000), [given.echo]
+    minimal = MinimalAsyncio(command)
+    try:
+        async with Host([hook("h", *command)], timeouts=FAR) as host:
+            return await alternate(
+                given.rounds,
+                raw=each(count, 64, partial(minimal.ask_in_company, "hook.before_tool", CALL)),
+                ours=each(count, 64, partial(host.before_tool, CALL)),
+            )
+    finally:
+        await minimal.aclose()
+
+
+def throughput(given: Given) -> list[Row]:
+    """4."""
+    rows = []
+    for loop in ("asyncio", "uvloop"):
+        with on_one_core():
+            at = on(loop, partial(_throughput, given))
+        detail = {f"{name}_per_s": round(1 / time) for name, time in at.items()}
+        rows.append(
+            Row(
+                "4",
+                f"throughput, 64 in flight, a compiled hook, {loop}, against raw callbacks",
+                at["raw"] / at["ours"],
+                must=0.5,
+                aim=0.75,
+                more_is_better=True,
+                detail=detail,
+            )
+        )
+    return rows
+
+
+async def _among(given: Given) -> dict[str, float]:
+    count = given.times(1000)
+    asked = hook("asked", given.echo)
+    others = [hook(f"other{number}", given.echo, stages=["after_tool"]) for number in range(199)]
+    async with Host([asked], timeouts=FAR) as one, Host([asked, *others], timeouts=FAR) as many:
+        return await alternate(
+            given.rounds,
+            one=p50(count, partial(one.before_tool, CALL)),
+            many=p50(count, partial(many.before_tool, CALL)),
+        )
+
+
+def among_many(given: Given) -> list[Row]:
+    """8."""
+    with on_one_core():
+        at = on("asyncio", partial(_among, given))
+    detail = {f"{name}_us": micros(time) for name, time in at.items()}
+    return [
+        Row("8", "round trip, 200 hooks mounted, against 1", at["many"] / at["one"], must=1.3, aim=1.05, detail=detail)
+    ]
+
+
+async def _in_flight(given: Given) -> dict[str, float]:
+    async with Host([hook("h", given.echo)], timeouts=FAR) as host:
+        rounds = {
+            str(n): each(max(n, given.times(4000)), n, partial(host.before_tool, CALL)) for n in (1, 10, 100, 1000)
+        }
+        return await alternate(given.rounds, **rounds)
+
+
+def in_flight(given: Given) -> list[Row]:
+    """13, calls in flight: the cost of one call with 1,000 of them, against 10."""
+    with on_one_core():
+        at = on("asyncio", partial(_in_flight, given))
+    detail = {f"{name}_in_flight_us": micros(time) for name, time in at.items()}
+    return [
+        Row(
+            "13",
+            "a call with 1,000 in flight, against 10",
+            at["1000"] / at["10"],
+            must=1.25,
+            detail=detail,
+        )
+    ]
+
+
+async def _hook_sides(given: Given) -> dict[str, float]:
+    count = given.times(1000)
+    hooks = {
+        "plain": PLAIN,
+        "sdk": [sys.executable, "-S", str(HOOKS / "sdk.py")],
+        "jsonrpcserver": [sys.executable, str(HOOKS / "rpcserver.py")],
+    }
+    timed = {}
+    async with Host(timeouts=FAR) as host:
+        for name, command in hooks.items():
+            await host.mount(hook(name, *command, env={"PYTHONPATH": str(HOOKS.parents[1])}, filter={"tool": name}))
+            timed[name] = p50(count, partial(host.before_tool, CALL.model_copy(update={"tool": name})))
+        return await alternate(given.rounds, **timed)
+
+
+def hook_sides(given: Given) -> list[Row]:
+    """12, the round trip; and 14, jsonrpcserver as a hook."""
+    with on_one_core():
+        at = on("asyncio", partial(_hook_sides, given))
+    detail = {f"{name}_us": micros(time) for name, time in at.items()}
+    return [
+        Row(
+            "12",
+            "round trip, a hook on the SDK, against a plain loop",
+            at["sdk"] / at["plain"],
+            must=1.3,
+            aim=1.1,
+            detail=detail,
+        ),
+        Row(
+            "14",
+            "round trip, a hook on jsonrpcserver, against a plain loop",
+            at["jsonrpcserver"] / at["plain"],
+            detail=detail,
+        ),
+    ]

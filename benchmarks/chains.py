@@ -1,0 +1,145 @@
+"""Chains of hooks over large payloads, and what size and number cost."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jiter
+import orjson
+
+from picohook import Host, LLMRequest, ToolCall
+
+from .clients import Pipe, line
+from .given import CALL, FAR, HUGE, Given, hook, on
+from .measure import Row, alternate, blocking, micros, on_one_core, p50
+
+MEGABYTE = LLMRequest(
+    model="m", messages=[{"role": "user", "content": "a line of text, and another one; " * 31} for _ in range(1024)]
+)
+AT_LLM = {"stages": ["before_llm"]}
+
+
+async def _continuing(given: Given) -> dict[str, float]:
+    count = given.times(20)
+    pipes = [Pipe([given.echo]) for _ in range(10)]
+
+    def raw() -> None:
+        request = line(2, "hook.before_llm", MEGABYTE.wire())
+        for pipe in pipes:
+            pipe.ask(request)
+
+    async with Host([hook(f"h{number}", given.echo, **AT_LLM) for number in range(10)], timeouts=FAR) as host:
+        measured = await alternate(
+            given.rounds, raw=blocking(raw, count), ours=p50(count, partial(host.before_llm, MEGABYTE))
+        )
+    for pipe in pipes:
+        pipe.close()
+    return measured
+
+
+async def _modifying(given: Given, how: str) -> dict[str, float]:
+    count = given.times(20)
+    commands = [[given.echo, how] if number == 4 else [given.echo] for number in range(10)]
+    plain = [Pipe([given.echo]) for _ in range(9)]
+    editor = Pipe([given.echo, "modify"])
+
+    def raw() -> None:
+        request = line(2, "hook.before_llm", MEGABYTE.wire())
+        for pipe in plain[:4]:
+            pipe.ask(request)
+        edited = jiter.from_json(editor.ask(request))["result"]["request"]
+        request = line(2, "hook.before_llm", edited)
+        for pipe in plain[4:]:
+            pipe.ask(request)
+
+    hooks = [hook(f"h{number}", *command, **AT_LLM) for number, command in enumerate(commands)]
+    async with Host(hooks, timeouts=FAR) as host:
+        outcome = await host.before_llm(MEGABYTE)
+        assert outcome.payload.model != MEGABYTE.model, outcome.trail
+        measured = await alternate(
+            given.rounds, raw=blocking(raw, count), ours=p50(count, partial(host.before_llm, MEGABYTE))
+        )
+    for pipe in (*plain, editor):
+        pipe.close()
+    return measured
+
+
+def chains(given: Given) -> list[Row]:
+    """5 and 6."""
+    rows = []
+    for number, measure, work, must, aim in (
+        ("5", "10 hooks say continue to 1 MB, against one encode and 10 transfers", _continuing, 1.4, 1.1),
+        ("6", "the fifth of 10 changes 1 MB, against the same by hand", partial(_modifying, how="modify"), 1.5, 1.15),
+        ("6", "the same with a merge patch", partial(_modifying, how="patch"), 1.5, 1.15),
+    ):
+        with on_one_core():
+            at = on("asyncio", partial(work, given))
+        detail = {f"{name}_ms": round(time * 1e3, 2) for name, time in at.items()}
+        rows.append(Row(number, measure, at["ours"] / at["raw"], must=must, aim=aim, detail=detail))
+    return rows
+
+
+SIZES = {"1 KB": 1, "64 KB": 64, "1 MB": 1024, "16 MB": 16 * 1024, "64 MB": 64 * 1024}
+
+
+async def _sizes(given: Given) -> dict[str, float]:
+    async with Host([hook("h", given.echo, max_line_bytes=HUGE)], timeouts=FAR) as host:
+        timed = {
+            name: p50(
+                given.times(max(1, 2000 // size)),
+                partial(host.before_tool, ToolCall(tool="write", arguments={"text": "x" * (size * 1024)})),
+            )
+            for name, size in SIZES.items()
+        }
+        return await alternate(given.rounds, **timed)
+
+
+def sizes(given: Given) -> list[Row]:
+    """13, payload size: the cost of a megabyte in 64 of them, against in one."""
+    with on_one_core():
+        at = on("asyncio", partial(_sizes, given))
+    detail = {f"{name}_us": micros(time) for name, time in at.items()}
+    return [
+        Row(
+            "13",
+            "a megabyte of a 64 MB payload, against of a 1 MB one",
+            at["64 MB"] / 64 / at["1 MB"],
+            must=1.25,
+            detail=detail,
+        )
+    ]
+
+
+async def _numbers(given: Given) -> dict[str, float]:
+    timed = {}
+    hosts = {}
+    for number in (1, 10, 50, 200):
+        host = hosts[number] = Host([hook(f"h{place}", given.echo) for place in range(number)], timeouts=FAR)
+        await host.__aenter__()
+        timed[str(number)] = p50(given.times(max(5, 1000 // number)), partial(host.before_tool, CALL))
+    try:
+        return await alternate(given.rounds, **timed)
+    finally:
+        for host in reversed(hosts.values()):
+            await host.__aexit__(None, None, None)
+
+
+def numbers(given: Given) -> list[Row]:
+    """13, hooks: the cost of one hook in a chain of 200, against of 10."""
+    with on_one_core():
+        at = on("asyncio", partial(_numbers, given))
+    detail = {f"{name}_hooks_us": micros(time) for name, time in at.items()}
+    return [
+        Row(
+            "13",
+            "a hook in a chain of 200, against of 10",
+            at["200"] / 20 / at["10"],
+            must=1.25,
+            detail=detail,
+        )
+    ]
+
+
+def encoded_size() -> int:
+    """Bytes of the payload of the chains."""
+    return len(orjson.dumps(MEGABYTE.wire()))

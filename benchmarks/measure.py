@@ -1,0 +1,115 @@
+"""How things are measured: alternating, in rounds, on one core where it says so."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+Timed = Callable[[], Awaitable[float]]
+"""Does its work once, and says what a single one of what it counts took, in seconds."""
+
+
+@dataclass
+class Row:
+    """One line of the table: a measure, what it is held against, and how far apart they may be."""
+
+    number: str
+    measure: str
+    value: float
+    unit: str = "x"
+    must: float | None = None
+    aim: float | None = None
+    more_is_better: bool = False
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        """How it stands to what it must be and what it is meant to be."""
+        if self.must is None:
+            return ""
+        for bound, word in ((self.aim, "aim"), (self.must, "must")):
+            if bound is not None and (self.value >= bound if self.more_is_better else self.value <= bound):
+                return word
+        return "missed"
+
+
+@contextlib.contextmanager
+def on_one_core(*, pinned: bool = True) -> Iterator[None]:
+    """Keep this process, and those it starts, on one core."""
+    if not pinned or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+async def alternate(rounds: int, **what: Timed) -> dict[str, float]:
+    """The median of each over the rounds, in which they take turns."""
+    seen: dict[str, list[float]] = {name: [] for name in what}
+    for _ in range(rounds):
+        for name, timed in what.items():
+            gc.collect()
+            seen[name].append(await timed())
+    return {name: statistics.median(times) for name, times in seen.items()}
+
+
+def p50(count: int, once: Callable[[], Awaitable[Any]]) -> Timed:
+    """The median time of one of `count`, done one after another."""
+
+    async def timed() -> float:
+        clock, times = time.perf_counter, []
+        for _ in range(count):
+            begun = clock()
+            await once()
+            times.append(clock() - begun)
+        return statistics.median(times)
+
+    return timed
+
+
+def each(count: int, at_once: int, once: Callable[[], Awaitable[Any]]) -> Timed:
+    """The time of one of `count`, so many of them at once."""
+
+    async def worker() -> None:
+        for _ in range(count // at_once):
+            await once()
+
+    async def timed() -> float:
+        begun = time.perf_counter()
+        async with anyio.create_task_group() as tasks:
+            for _ in range(at_once):
+                tasks.start_soon(worker)
+        return (time.perf_counter() - begun) / count
+
+    return timed
+
+
+def blocking(once: Callable[[], Any], count: int = 1) -> Timed:
+    """The median time of one of `count` that need no event loop."""
+
+    async def timed() -> float:
+        clock, times = time.perf_counter, []
+        for _ in range(count):
+            begun = clock()
+            once()
+            times.append(clock() - begun)
+        return statistics.median(times)
+
+    return timed
+
+
+def micros(seconds: float) -> float:
+    """Microseconds, as they are shown."""
+    return round(seconds * 1e6, 2)

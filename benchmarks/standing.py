@@ -1,0 +1,149 @@
+"""What there is to pay once: memory, imports, and starts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from picohook import Host
+
+from .given import FAR, HOOKS, PLAIN, Given, hook, on
+from .measure import Row, alternate, blocking, on_one_core
+
+MEMORY = """
+import json, os, sys, threading
+import anyio
+from picohook import Host, HookSpec
+
+def kib():
+    with open("/proc/self/status") as file:
+        return int(next(line for line in file if line.startswith("VmRSS")).split()[1])
+
+async def main():
+    async with Host(timeouts=None) as host:
+        seen = []
+        for number in range(220):
+            await host.mount(HookSpec(name=f"h{number}", command=[sys.argv[1]], stages=["before_tool"], contain="off"))
+            if number in (19, 219):
+                seen.append((kib(), len(os.listdir("/proc/self/task"))))
+        print(json.dumps({"kib": (seen[1][0] - seen[0][0]) / 200, "threads": seen[1][1] - seen[0][1]}))
+
+anyio.run(main)
+"""
+
+
+def memory(given: Given) -> list[Row]:
+    """9."""
+    done = subprocess.run([sys.executable, "-c", MEMORY, given.echo], capture_output=True, check=True)
+    seen = json.loads(done.stdout)
+    return [
+        Row("9", "host memory for an idle hook process", seen["kib"], "KiB", must=100, aim=24),
+        Row("9", "threads for a hook process", seen["threads"], "", must=0, aim=0),
+    ]
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def imports(given: Given) -> list[Row]:
+    """10."""
+    with TemporaryDirectory() as directory:
+        model = Path(directory) / "model.py"
+        model.write_text("from pydantic import BaseModel\nclass Model(BaseModel):\n    name: str\n")
+        ours = Path(directory) / "ours.py"
+        ours.write_text("from picohook import Host\n")
+        count = given.times(5)
+        with on_one_core():
+            at = on(
+                "asyncio",
+                partial(
+                    alternate,
+                    given.rounds,
+                    model=blocking(partial(_run, sys.executable, str(model)), count),
+                    host=blocking(partial(_run, sys.executable, str(ours)), count),
+                    nothing=blocking(partial(_run, sys.executable, "-c", "pass"), count),
+                    version=blocking(partial(_run, sys.executable, "-m", "picohook", "--version"), count),
+                ),
+            )
+    detail = {f"{name}_ms": round(taken * 1e3, 1) for name, taken in at.items()}
+    return [
+        Row(
+            "10",
+            "from picohook import Host, against one pydantic model",
+            at["host"] / at["model"],
+            must=1.8,
+            aim=1.3,
+            detail=detail,
+        ),
+        Row(
+            "10",
+            "picohook --version, against python -c pass",
+            at["version"] / at["nothing"],
+            must=3,
+            aim=1.5,
+            detail=detail,
+        ),
+    ]
+
+
+async def _starting(given: Given) -> dict[str, float]:
+    async def start(number: int) -> float:
+        begun = time.perf_counter()
+        async with Host([hook(f"h{place}", "sh", str(HOOKS / "slow.sh")) for place in range(number)], timeouts=FAR):
+            return time.perf_counter() - begun
+
+    return await alternate(min(given.rounds, 3), one=partial(start, 1), twenty=partial(start, 20))
+
+
+def starting(given: Given) -> list[Row]:
+    """11."""
+    at = on("asyncio", partial(_starting, given))
+    detail = {f"{name}_ms": round(taken * 1e3) for name, taken in at.items()}
+    return [
+        Row(
+            "11",
+            "start of 20 hooks that take 300 ms to say hello, against 1",
+            at["twenty"] / at["one"],
+            must=1.5,
+            aim=1.1,
+            detail=detail,
+        )
+    ]
+
+
+def sdk_start(given: Given) -> list[Row]:
+    """12, the start: a process that reads the end of its input at once."""
+    environment = {"PYTHONPATH": str(HOOKS.parents[1])}
+
+    def run(*command: str) -> None:
+        subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True, env=environment)
+
+    count = given.times(10)
+    with on_one_core():
+        at = on(
+            "asyncio",
+            partial(
+                alternate,
+                given.rounds,
+                plain=blocking(partial(run, *PLAIN), count),
+                sdk=blocking(partial(run, sys.executable, "-S", str(HOOKS / "sdk.py")), count),
+            ),
+        )
+    detail = {f"{name}_ms": round(taken * 1e3, 1) for name, taken in at.items()}
+    return [
+        Row(
+            "12",
+            "start of a hook on the SDK, beyond a plain loop's",
+            (at["sdk"] - at["plain"]) * 1e3,
+            "ms",
+            must=25,
+            aim=8,
+            detail=detail,
+        )
+    ]
