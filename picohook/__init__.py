@@ -17,12 +17,15 @@ _HOME = {
     "Approve": "decisions",
     "BlockingHost": "blocking",
     "CommandHook": "hooks.command",
+    "Compaction": "models",
     "ConfigError": "errors",
     "Continue": "decisions",
     "Decision": "decisions",
+    "Delivery": "delivery",
     "Deny": "decisions",
     "EncodeError": "errors",
     "Event": "events",
+    "Finish": "models",
     "FunctionHook": "hooks.function",
     "HandshakeError": "errors",
     "HardAbort": "decisions",
@@ -47,9 +50,11 @@ _HOME = {
     "Outcome": "decisions",
     "Pause": "decisions",
     "PausedError": "errors",
+    "PausedTurn": "paused",
     "PicohookError": "errors",
     "Problem": "errors",
     "ProcessHook": "hooks.process",
+    "Prompt": "models",
     "PromptHook": "hooks.prompt",
     "ProtocolError": "errors",
     "PythonHook": "hooks.python",
@@ -61,6 +66,7 @@ _HOME = {
     "RestartPolicy": "spec",
     "Retry": "decisions",
     "RetryLimitError": "errors",
+    "Session": "session",
     "Skip": "decisions",
     "Stage": "stages",
     "StateChange": "hooks.base",
@@ -70,6 +76,8 @@ _HOME = {
     "ToolReturn": "models",
     "TrailEntry": "decisions",
     "TrustError": "errors",
+    "Turn": "turn",
+    "TurnResult": "turn",
     "blade_hooks": "hooks.blade",
     "openai_chat": "complete",
     "worker_hooks": "hooks.worker",
@@ -96,6 +104,7 @@ if TYPE_CHECKING:
         Skip as Skip,
         TrailEntry as TrailEntry,
     )
+    from .delivery import Delivery as Delivery
     from .errors import (
         AbortTurnError as AbortTurnError,
         ConfigError as ConfigError,
@@ -132,14 +141,19 @@ if TYPE_CHECKING:
     from .hooks.worker import worker_hooks as worker_hooks
     from .host import Host as Host, HostStatus as HostStatus
     from .models import (
+        Compaction as Compaction,
+        Finish as Finish,
         LLMRequest as LLMRequest,
         LLMResponse as LLMResponse,
         Meta as Meta,
+        Prompt as Prompt,
         ToolCall as ToolCall,
         ToolResult as ToolResult,
         ToolReturn as ToolReturn,
     )
+    from .paused import PausedTurn as PausedTurn
     from .reload import Reloaded as Reloaded
+    from .session import Session as Session
     from .spec import (
         HookSpec as HookSpec,
         OnFailure as OnFailure,
@@ -148,6 +162,7 @@ if TYPE_CHECKING:
         Timeouts as Timeouts,
     )
     from .stages import Stage as Stage
+    from .turn import Turn as Turn, TurnResult as TurnResult
 
 
 def __getattr__(name: str) -> Any:

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from .decisions import Outcome
-from .errors import AbortTurnError, PausedError
+from .errors import AbortTurnError, HardAbortError, PausedError, PicohookError
 from .models import ToolResult, ToolReturn
-from .paused import Step
 from .run import Decided, approve, call_digest, conclude, ended, execute_tool, not_run
-from .wire import CONTINUE
+from .wire import CONTINUE, MODIFY, PAUSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .decisions import Decision
+    from .decisions import Decision, Outcome
     from .models import ToolCall
+    from .paused import Step
     from .turn import Turn
 
+    Said = tuple[str, Decision]
+
 SKIPPED = "Tool execution skipped: {}"
+INTERRUPTED = "Tool execution was interrupted"
+WITHHELD = "The tool ran, and its result is withheld: {}"
 
 
 class Batch:
-    """Some calls on their way. Whatever ends it, each call has a result."""
+    """Some calls on their way. Whatever ends it, but a pause, each call has a result."""
 
     def __init__(
         self,
@@ -33,7 +37,7 @@ class Batch:
         execute: Callable[[ToolCall], Any],
         *,
         parallel: bool,
-        trusted: bool = True,
+        trusted: bool = False,
     ) -> None:
         self._turn = turn
         self._host = turn.host
@@ -42,89 +46,173 @@ class Batch:
         self._parallel = parallel
         self._trusted = trusted
         self._returned: dict[int, ToolReturn] = {}
+        """What came of the tools that were begun."""
 
-    @classmethod
-    def of(cls, turn: Turn, calls: Iterable[ToolCall], execute: Callable[[ToolCall], Any], *, parallel: bool) -> Batch:
-        """A batch that nobody has decided about yet."""
-        return cls(turn, [Step(call=call) for call in calls], execute, parallel=parallel)
-
-    async def run(self, at: int = 0, hook: str = "", decision: Decision | None = None) -> list[ToolResult]:
-        """From the first hook, or from the one that paused and is answered for now, to the results."""
+    async def run(self, at: int = 0, said: Said | None = None) -> list[ToolResult]:
+        """From the first hook to the results; after a pause, `said` answers for the hook that paused at that call."""
         try:
             for place, step in enumerate(self._steps):
-                said = (hook, decision) if decision is not None and place == at else None
-                await self._decide(place, step, said)
-            await self._run_tools()
-            for place, step in enumerate(self._steps):
                 if step.result is None:
-                    step.result = await conclude(self._host, self._returned[place], self._turn.take)
+                    await self._decide(place, step, said if place == at else None)
+            await self._run_tools()
+            await self._conclude()
+        except PausedError:
+            raise
         except AbortTurnError as error:
-            self._settle(error)
+            self._settle(error.reason or "the turn was aborted")
             error.results = tuple(await self._close())
+            raise
+        except BaseException:
+            self._settle("the turn ended")
+            self._record()
             raise
         return await self._close()
 
-    async def _decide(self, place: int, step: Step, said: tuple[str, Decision] | None) -> None:
-        if step.result is not None:
+    # Before.
+
+    async def _decide(self, place: int, step: Step, said: Said | None) -> None:
+        if self._skipped(step):
             return
-        if self._turn.why_skip:
-            step.result = not_run(self._host, step.call, SKIPPED, self._turn.why_skip)
+        outcome = await self._ask(step, said)
+        if outcome.action == PAUSE:
+            raise PausedError(outcome, self._turn.keep("before_tool", outcome, batch=self._steps, at=place))
+        approvers = self._fingerprints(hook.name for hook in self._host.asked_at("approve_tool"))
+        if (
+            self._trusted
+            and outcome.action == CONTINUE
+            and step.digest == call_digest(step.call).hex()
+            and approvers.items() <= step.approvers.items()
+        ):
             return
-        known = {name for name, print_ in step.asked.items() if self._host.fingerprint(name) == print_}
-        if step.asked and not said and not self._host.would_ask("before_tool", without=known):
-            outcome: Outcome[ToolCall] = Outcome("before_tool", CONTINUE, step.call)
-        else:
+        decided = await approve(self._host, outcome, self._turn.take)
+        step.result, step.digest, step.approvers = decided.result, decided.digest.hex(), approvers
+
+    async def _ask(self, step: Step, said: Said | None) -> Outcome[ToolCall]:
+        """Ask those at before_tool who have not decided yet; and guards again, when what they decided about was changed."""
+        while True:
+            known = {name for name, seen in step.asked.items() if self._host.fingerprint(name) == seen}
             outcome = await self._host.before_tool(step.call, said=said, without=known)
+            require_taken(said, outcome)
             self._turn.take(outcome)
-        step.call = outcome.payload
-        step.asked |= {entry.hook: self._host.fingerprint(entry.hook) for entry in outcome.trail if not entry.skipped}
-        if self._trusted and step.digest and outcome.action == CONTINUE and step.digest == call_digest(step.call).hex():
-            return
-        try:
-            decided = await approve(self._host, outcome, self._turn.take)
-        except PausedError:
-            raise PausedError(outcome, self._turn.keep("before_tool", outcome, self._steps, place)) from None
-        step.call, step.result, step.digest = decided.call, decided.result, decided.digest.hex()
+            changed = outcome.payload is not step.call
+            step.call = outcome.payload
+            saw_it = decided_in(outcome)
+            step.asked |= self._fingerprints(saw_it)
+            if outcome.action == PAUSE:
+                saw_it = set()  # the chain did not get to where guards are asked again
+            elif outcome.action not in {CONTINUE, MODIFY}:
+                return outcome
+            elif said is not None:
+                saw_it.discard(said[0])
+            guards = {hook.name for hook in self._host.hooks if hook.spec.guard}
+            stale = guards & step.asked.keys() - saw_it if changed else set()
+            step.asked = {name: seen for name, seen in step.asked.items() if name not in stale}
+            if outcome.action == PAUSE or not stale:
+                return outcome
+            said = None
+
+    def _fingerprints(self, names: Iterable[str]) -> dict[str, str]:
+        return {name: self._host.fingerprint(name) for name in names}
+
+    # The tools.
 
     async def _run_tools(self) -> None:
-        async def one(place: int, step: Step) -> None:
-            if self._turn.why_skip:
-                step.result = not_run(self._host, step.call, SKIPPED, self._turn.why_skip)
-                return
-            returned = await execute_tool(
-                self._host, Decided(step.call, digest=bytes.fromhex(step.digest)), self._execute
-            )
+        ready = [(place, step) for place, step in enumerate(self._steps) if step.result is None]
+        for wave in [ready] if self._parallel else [[one] for one in ready]:
+            failures: list[BaseException] = []
+            async with anyio.create_task_group() as tasks:
+                for place, step in wave:
+                    tasks.start_soon(self._run_tool, place, step, tasks.cancel_scope, failures)
+            if failures:
+                raise failures[0]
+
+    async def _run_tool(self, place: int, step: Step, others: anyio.CancelScope, failures: list[BaseException]) -> None:
+        if self._skipped(step):
+            return
+        decided = Decided(step.call, digest=bytes.fromhex(step.digest))
+        try:
+            returned = await execute_tool(self._host, decided, self._execute)
+        except BaseException as error:
+            interrupted = ToolResult(for_llm=INTERRUPTED, is_error=True)
+            self._returned[place] = ToolReturn(**step.call.__dict__, result=interrupted, error=INTERRUPTED)
+            if not isinstance(error, anyio.get_cancelled_exc_class()):
+                failures.append(error)  # to be raised alone, and not in a group
+                others.cancel()
+            elif anyio.current_effective_deadline() == -math.inf:
+                raise
+            # Nobody cancelled the batch: what the tool waited for was cancelled, which is a failure of the tool.
+        else:
             if isinstance(returned, ToolReturn):
                 self._returned[place] = returned
             else:
                 step.result = returned
 
-        ready = [(place, step) for place, step in enumerate(self._steps) if step.result is None]
-        if self._parallel and len(ready) > 1:
-            async with anyio.create_task_group() as tasks:
-                for place, step in ready:
-                    tasks.start_soon(one, place, step)
-        else:
-            for place, step in ready:
-                await one(place, step)
+    # After.
 
-    def _settle(self, error: AbortTurnError) -> None:
-        """A hook ended the turn: what ran keeps its result, and what did not run gets one that says why."""
+    async def _conclude(self) -> None:
+        """Ask the hooks about every result. One that aborts does so when all have been seen, as all are kept."""
+        aborted: AbortTurnError | None = None
+        for place, step in enumerate(self._steps):
+            if step.result is not None:
+                continue
+            try:
+                step.result = await conclude(self._host, self._returned[place], self._turn.take)
+            except AbortTurnError as error:
+                step.result = _kept(error.outcome)
+                if aborted is None or isinstance(error, HardAbortError):
+                    aborted = error
+        if aborted is not None:
+            raise aborted
+
+    def _skipped(self, step: Step) -> bool:
+        """Whether the call is not to run any more: then it has its result now."""
+        if self._turn.why_skip:
+            step.result = not_run(self._host, step.call, SKIPPED, self._turn.why_skip)
+        return step.result is not None
+
+    def _settle(self, why: str) -> None:
+        """It ends here: what ran keeps its result, and what did not run gets one that says why."""
         for place, step in enumerate(self._steps):
             if step.result is not None:
                 continue
             returned = self._returned.get(place)
             if returned is None:
-                step.result = not_run(self._host, step.call, SKIPPED, error.reason or "the turn was aborted")
+                step.result = not_run(self._host, step.call, SKIPPED, why)
             else:
                 step.result = returned.result
                 ended(self._host, returned, returned.result, returned.duration)
 
     async def _close(self) -> list[ToolResult]:
-        results = []
-        for place, step in enumerate(self._steps):
-            assert step.result is not None
-            result = await self._turn.deliver(self._returned.get(place, step.call), step.result)
-            self._turn.record(step.call, result)
-            results.append(result)
-        return results
+        try:
+            for step in self._steps:
+                step.result = await self._turn.deliver(step.call, _settled(step))
+        finally:
+            self._record()
+        return [_settled(step) for step in self._steps]
+
+    def _record(self) -> None:
+        for step in self._steps:
+            self._turn.record(step.call, _settled(step))
+
+
+def _kept(outcome: Outcome[ToolReturn]) -> ToolResult:
+    """The result that a hook ended the turn over. Where it did so by failing, nobody has taken out what had to be."""
+    if outcome.trail[-1].error is None:
+        return outcome.payload.result
+    return ToolResult(for_llm=WITHHELD.format(outcome.reason), is_error=True)
+
+
+def _settled(step: Step) -> ToolResult:
+    assert step.result is not None
+    return step.result
+
+
+def decided_in(outcome: Outcome[Any]) -> set[str]:
+    """The hooks that have decided; one that paused has not, it is answered for on resuming."""
+    return {entry.hook for entry in outcome.trail if not entry.skipped and entry.action != PAUSE}
+
+
+def require_taken(said: Said | None, outcome: Outcome[Any]) -> None:
+    """Raise when the answer for a hook that paused is none: that is the embedder's mistake, and no hook's failure."""
+    if said is not None and outcome.trail[0].error is not None:
+        raise PicohookError(f"the answer for hook {said[0]} cannot be taken: {outcome.trail[0].error}")

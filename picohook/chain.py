@@ -207,7 +207,8 @@ async def ask(
         break
     duration = clock() - started
     hook.metrics.at(stage.name).record(duration, cause, retries)
-    entry = TrailEntry(hook.name, decision.action, duration, error, decision.notes, retries=retries)
+    said = "" if cause else decision.reason
+    entry = TrailEntry(hook.name, decision.action, duration, error, decision.notes, retries=retries, reason=said)
     return Asked(decision, left, entry, result)
 
 

@@ -30,13 +30,25 @@ def _call(call: Mapping[str, Any]) -> ToolCall:
     function = call.get("function") or call
     arguments = function.get("arguments")
     if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments or "{}")
-        except ValueError:
-            arguments = {UNREADABLE: arguments}
+        arguments = _read(arguments)
     if not isinstance(arguments, dict):
         arguments = {UNREADABLE: arguments} if arguments is not None else {}
-    return ToolCall(tool=str(function.get("name", "")), arguments=arguments, tool_call_id=call.get("id"))
+    identity = call.get("id")
+    return ToolCall(
+        tool=str(function.get("name") or ""),
+        arguments=arguments,
+        tool_call_id=None if identity is None else str(identity),
+    )
+
+
+def _read(text: str) -> Any:
+    """The JSON in a text; the text itself where it is none that hooks can be sent (NaN, 1e999, half a surrogate pair)."""
+    try:
+        value = json.loads(text or "{}")
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return text
+    return value
 
 
 def tool_message(call: ToolCall, result: ToolResult) -> dict[str, Any]:

@@ -151,6 +151,8 @@ class TrailEntry:
     skipped: bool = False
     """Whether it was not asked, because its filter did not match."""
     retries: int = 0
+    reason: str = ""
+    """What the hook gave as its reason, whatever it decided."""
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
@@ -160,6 +162,8 @@ class TrailEntry:
             "duration_ms": round(self.duration * 1000, 3),
             "error": self.error,
         }
+        if self.reason:
+            shown["reason"] = self.reason
         if self.skipped:
             shown["skipped"] = True
         if self.retries:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -48,7 +49,6 @@ from .stages import (
 )
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
     from types import TracebackType
     from typing import Self
@@ -110,7 +110,9 @@ class Host:
         if watch:
             require_watchfiles()
             if source is None:
-                raise PicohookError("only a host that is made by `Host.from_config` can watch its configuration")
+                raise PicohookError(
+                    "only a host that is made by `Host.from_config` or `discover` can watch its configuration"
+                )
         self.retry_limit = retry_limit
         self.watchers: set[Callable[[StateChange | Outcome[Any] | Reloaded], None]] = set()
         """Called with whatever becomes of a hook and whatever a chain concludes, at once: they must not block."""
@@ -146,6 +148,40 @@ class Host:
             timeouts=config.timeouts,
             logger=logger,
             retry_limit=retry_limit,
+            complete=complete,
+            source=source,
+            watch=watch,
+            control=control,
+        )
+
+    @classmethod
+    def discover(
+        cls,
+        directory: str | os.PathLike[str] | None = None,
+        *,
+        logger: Logger | None = None,
+        retry_limit: int = 3,
+        complete: Complete | None = None,
+        watch: bool = False,
+        control: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """A host with the hooks of every configuration that is found: the user's own, and that of a project's directory.
+
+        The directory is the current one unless another is named. Raises `ConfigError`, and its kind `TrustError` for a
+        project's configuration that was never trusted, or has changed since: `picohook trust`. The settings are those of
+        `from_config`.
+        """
+        from .config import layers  # noqa: PLC0415 - hosts built in code do without parsers
+
+        here = os.path.abspath(directory or ".")
+        source = Source(functools.partial(layers.discover, here), *layers.places(here))
+        found = source.read()
+        return cls(
+            found.hooks,
+            timeouts=found.timeouts,
+            logger=logger,
+            retry_limit=retry_limit,
+            verify=source.verify,
             complete=complete,
             source=source,
             watch=watch,
@@ -192,8 +228,11 @@ class Host:
         await self._crew.end()
 
     async def mount(self, hook: Hook | HookSpec) -> None:
-        """Add a hook, and wait until it can serve or its first start has failed."""
-        made = _as_hook(hook)
+        """Add a hook, and wait until it can serve or its first start has failed.
+
+        It is of the `session` layer, asked after all others, unless its settings name another.
+        """
+        made = _as_hook(_of_session(hook))
         self._crew.mount(made)
         try:
             await self._crew.started(made)
@@ -300,10 +339,14 @@ class Host:
         return await self._run(BEFORE_PROMPT, _as_payload(BEFORE_PROMPT, prompt))
 
     async def before_finish(
-        self, finish: Finish | Mapping[str, Any], *, said: tuple[str, Decision] | None = None
+        self,
+        finish: Finish | Mapping[str, Any],
+        *,
+        said: tuple[str, Decision] | None = None,
+        without: Collection[str] = (),
     ) -> Outcome[Finish]:
-        """Whether the turn may end with this response; after a pause, `said` answers for the hook that paused."""
-        return await self._run(BEFORE_FINISH, _as_payload(BEFORE_FINISH, finish), said=said)
+        """Whether the turn may end with this response; after a pause, `said` and `without` as at `before_tool`."""
+        return await self._run(BEFORE_FINISH, _as_payload(BEFORE_FINISH, finish), said=said, without=without)
 
     async def before_compact(self, compaction: Compaction | Mapping[str, Any]) -> Outcome[Compaction]:
         """Whether, and from what, the messages are made fewer."""
@@ -377,10 +420,6 @@ class Host:
         others = tuple(seat for seat in left if seat.hook.name != name)
         return (Seat(Said(spec, decision), self.timeouts.interceptor), *others)
 
-    def would_ask(self, stage: str, *, without: Collection[str] = ()) -> bool:
-        """Whether anybody but these hooks is asked at a stage."""
-        return any(seat.hook.name not in without for seat in self._crew.seats[stage])
-
     def fingerprint(self, name: str) -> str:
         """What a hook's settings are, to see whether they changed; empty when it is not mounted."""
         mounted = self._crew.mounted.get(name)
@@ -434,6 +473,17 @@ class Host:
 
 def _as_hook(given: Hook | HookSpec) -> Hook:
     return make_hook(given) if isinstance(given, HookSpec) else given
+
+
+def _of_session(given: Hook | HookSpec) -> Hook | HookSpec:
+    spec = given if isinstance(given, HookSpec) else given.spec
+    if spec.layer is not None:
+        return given
+    placed = spec.model_copy(update={"layer": "session"})
+    if isinstance(given, HookSpec):
+        return placed
+    given.spec = placed
+    return given
 
 
 def _wants(hook: Hook, event: Event) -> bool:

@@ -127,11 +127,19 @@ def _object(answer: Mapping[str, Any], key: str) -> dict[str, Any] | None:
     raise ValueError(f"`{key}` is {_kind(value)}, not an object")
 
 
-_KINDS: dict[type, str] = {str: "a string", bool: "a boolean", int: "a number", float: "a number", list: "a list"}
+_KINDS: dict[type, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
 
 
 def _kind(value: object) -> str:
-    return _KINDS.get(type(value), "an object")
+    return _KINDS.get(type(value), f"a {type(value).__name__}")
 
 
 def _shown(value: object) -> str:

@@ -103,9 +103,17 @@ async def execute_tool(host: Host, decided: Decided, execute: Callable[[ToolCall
     try:
         result = as_tool_result(await _called(execute, own))
     except Exception as failure:  # noqa: BLE001 - a tool that fails is a result that the model is told
+        if (ended_all := _hard_abort_in(failure)) is not None:
+            raise ended_all from None  # of a turn inside the tool
         error = f"{type(failure).__name__}: {failure}"
         result = ToolResult(for_llm=error, is_error=True)
     return ToolReturn(**call.__dict__, result=result, duration=time.monotonic_ns() - begun, error=error)
+
+
+def _hard_abort_in(failure: BaseException) -> HardAbortError | None:
+    if isinstance(failure, BaseExceptionGroup):
+        return next(filter(None, map(_hard_abort_in, failure.exceptions)), None)
+    return failure if isinstance(failure, HardAbortError) else None
 
 
 async def conclude(host: Host, returned: ToolReturn, took: Took = ignore) -> ToolResult:
@@ -148,6 +156,7 @@ async def run_llm(
                 raise_if_ended(outcome)
                 return outcome.payload
         rounds.spend(outcome.feedback, request.meta)
+        request = with_notes(request, outcome.notes)
         feedback = {"role": "user", "content": outcome.feedback}
         request = request.model_copy(update={"messages": [*request.messages, feedback]})
 

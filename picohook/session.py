@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from .decisions import Approve, Pause
+from .errors import PicohookError
 from .models import Meta
+from .stages import STAGES
 from .turn import Turn
 
 if TYPE_CHECKING:
@@ -43,9 +46,9 @@ class Session:
         self.deliver = deliver
         """Brings a result's media and text to the user; what it raises is told to the model."""
         self.show = show
-        """Shows the user a hook's `system_message`."""
+        """Shows the user a hook's `system_message`. It is called, and not waited for."""
         self.messages: list[dict[str, Any]] = []
-        """The conversation, as the last turn left it."""
+        """The conversation, as the last turn left it and the next one finds it."""
 
     @property
     def meta(self) -> Meta:
@@ -59,9 +62,11 @@ class Session:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with anyio.CancelScope(shield=True):
-            await self.host.emit_and_wait("session_end", self._told, meta=self.meta)
-        self.host.forget(self.id)
+        try:
+            with anyio.CancelScope(shield=True):
+                await self.host.emit_and_wait("session_end", self._told, meta=self.meta)
+        finally:
+            self.host.forget(self.id)
 
     @property
     def _told(self) -> dict[str, Any]:
@@ -77,7 +82,7 @@ class Session:
         media_count: int = 0,
         turn_id: str | None = None,
     ) -> Turn:
-        """A new turn; with `parent`, a sub-turn, whose result goes to its parent."""
+        """A new turn; with `parent`, a sub-turn: it begins with no conversation, and its result goes to its parent."""
         meta = Meta(
             agent_id=self.agent_id if agent_id is None else agent_id,
             turn_id=turn_id or uuid.uuid4().hex,
@@ -87,6 +92,14 @@ class Session:
         )
         return Turn(self, meta, user_message, parent=parent, label=label, media_count=media_count)
 
-    def resume(self, paused: PausedTurn, decision: Decision) -> Turn:
-        """A paused turn, going on: the decision answers for the hook that paused it."""
-        return Turn(self, paused.meta, paused.user_message, paused=paused, decision=decision)
+    def resume(self, paused: PausedTurn, decision: Decision, *, parent: Turn | None = None) -> Turn:
+        """A paused turn, going on: the decision answers for the hook that paused it. It can be one of another process.
+
+        Raises `PicohookError` for a turn of another session, and for a decision that is no answer where it paused.
+        """
+        if paused.meta.session_key != self.id:
+            raise PicohookError(f"the paused turn is of session {paused.meta.session_key!r}, and this is {self.id!r}")
+        if isinstance(decision, Approve | Pause) or decision.action not in STAGES[paused.stage].actions:
+            raise PicohookError(f"{type(decision).__name__} is no answer for a hook that paused at {paused.stage}")
+        paused = paused.model_copy(deep=True)  # so that it can be resumed from again
+        return Turn(self, paused.meta, paused.user_message, parent=parent, resumed=(paused, decision))

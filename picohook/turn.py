@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from . import wire
-from .batch import Batch
+from .batch import Batch, decided_in, require_taken
 from .conversation import assistant_message, calls_of, text_of, tool_message
 from .delivery import Delivery
-from .errors import AbortTurnError, PausedError
+from .errors import AbortTurnError, PausedError, PicohookError
 from .models import Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult
-from .paused import PausedTurn
+from .paused import PausedTurn, Step
 from .run import Rounds, raise_if_ended, run_llm
+from .text import cut, escape
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -40,7 +41,10 @@ class TurnResult:
 
 
 class Turn:
-    """Made by `Session.turn` or `Session.resume`. Its block begins with turn_start, and ends with turn_end."""
+    """Made by `Session.turn` or `Session.resume`. Its block begins with turn_start, and ends with turn_end.
+
+    When a hook pauses it, it ends without: the resumed turn will, in whatever process that is.
+    """
 
     def __init__(
         self,
@@ -51,44 +55,54 @@ class Turn:
         parent: Turn | None = None,
         label: str = "",
         media_count: int = 0,
-        paused: PausedTurn | None = None,
-        decision: Decision | None = None,
+        resumed: tuple[PausedTurn, Decision] | None = None,
     ) -> None:
         self.session = session
         self.host = session.host
         self.meta = meta
         self.user_message = user_message
-        self.messages: list[dict[str, Any]] = []
-        """The conversation, as the model sees it. `run` fills it; who takes the steps alone may, and need not."""
+        self.messages: list[dict[str, Any]] = [] if parent else list(session.messages)
+        """The conversation, as the model sees it. Each step adds what was said in it."""
         self.interrupted = False
         """A graceful interrupt came: no more tools, one last answer."""
+        self.paused: PausedTurn | None = None
+        """What to keep, when a hook has paused the turn."""
         self._parent = parent
         self._label = label
         self._media_count = media_count
-        self._paused = paused
-        self._decision = decision
+        self._resumed = self._pending = resumed
         self._context: list[str] = []
         self._injected: list[dict[str, Any]] = []
         self._steering: list[str] = []
-        self._inbox: list[str] = []
+        self._inbox: list[tuple[str, str]] = []
         self._open = False
-        self._content = ""
+        self._last_answer = False
         self._response: dict[str, Any] = {}
-        self._rounds = Rounds(self.host, paused.rounds if paused else 0)
-        if paused is not None:
-            self.messages = list(paused.messages)
-            self._context, self._injected = list(paused.context), list(paused.injected)
-            self._response = paused.response
+        self._rounds = Rounds(self.host)
+        if resumed is not None:
+            self._restore(resumed[0])
+
+    def _restore(self, paused: PausedTurn) -> None:
+        self.messages = paused.messages
+        self.interrupted = paused.interrupted
+        self._context, self._injected = paused.context, paused.injected
+        self._steering, self._inbox = paused.steering, paused.inbox
+        self._response = paused.response
+        self._rounds = Rounds(self.host, paused.rounds)
 
     # Its life.
 
     async def __aenter__(self) -> Self:
         self._open = True
         self._began = time.monotonic_ns()
-        if self._parent is not None:
-            spawned = {"AgentID": self.meta.agent_id, "Label": self._label, "ParentTurnID": self.meta.parent_turn_id}
-            self.emit("subturn_spawn", spawned)
-        if self._paused is None:
+        if self._resumed is None:
+            if self._parent is not None:
+                spawned = {
+                    "AgentID": self.meta.agent_id,
+                    "Label": self._label,
+                    "ParentTurnID": self.meta.parent_turn_id,
+                }
+                self.emit("subturn_spawn", spawned)
             self.emit("turn_start", {"UserMessage": self.user_message, "MediaCount": self._media_count})
         return self
 
@@ -96,44 +110,42 @@ class Turn:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._open = False
-        if self._parent is None:
-            self.session.messages = self.messages
-        if isinstance(error, PausedError):
+        if self.paused is not None and _is_pause(error):
             return
-        if error is None:
-            status = "completed"
-        else:
+        if not self.meta.parent_turn_id:
+            self.session.messages = self.messages
+        status = "completed"
+        if error is not None:
             status = "error" if isinstance(error, Exception) and not isinstance(error, AbortTurnError) else "aborted"
+            reason = escape(cut(str(error) or type(error).__name__, wire.MAX_REASON))
             if status == "error":
-                self.emit("error", {"Stage": "turn", "Message": str(error)})
+                self.emit("error", {"Stage": "turn", "Message": reason})
             with anyio.CancelScope(shield=True):
-                await self.host.emit_and_wait(
-                    "turn_abort", {"Reason": str(error) or type(error).__name__}, meta=self.meta
-                )
+                await self.host.emit_and_wait("turn_abort", {"Reason": reason}, meta=self.meta)
+        for child, _ in self._inbox:
+            self._orphaned(self.meta.turn_id, child)
         self.emit("turn_end", {
             "Status": status,
             "Iterations": self.meta.iteration,
             "Duration": time.monotonic_ns() - self._began,
-            "FinalContentLen": len(self._content),
+            "FinalContentLen": len(self.content),
             "UserMessage": self.user_message,
-            "FinalContent": self._content,
+            "FinalContent": self.content,
         })  # fmt: skip
         if status == "completed":
-            self.emit("task_completed", {"Status": status, "FinalContent": self._content})
-        self._report(status)
+            self.emit("task_completed", {"Status": status, "FinalContent": self.content})
+        if self.meta.parent_turn_id:
+            self.emit("subturn_end", {"AgentID": self.meta.agent_id, "Status": status})
+            if status == "completed" and not (self._parent is not None and self._parent.adopt(self)):
+                self._orphaned(self.meta.parent_turn_id, self.meta.turn_id)
 
-    def _report(self, status: str) -> None:
-        """Tell the parent, if there is one and it is still there."""
-        if self._parent is None:
-            return
-        self.emit("subturn_end", {"AgentID": self.meta.agent_id, "Status": status})
-        if not self._parent.adopt(self._content):
-            orphan = {
-                "ParentTurnID": self.meta.parent_turn_id,
-                "ChildTurnID": self.meta.turn_id,
-                "Reason": "parent ended",
-            }
-            self.emit("subturn_orphan", orphan)
+    def _orphaned(self, parent: str, child: str) -> None:
+        self.emit("subturn_orphan", {"ParentTurnID": parent, "ChildTurnID": child, "Reason": "the parent ended"})
+
+    @property
+    def content(self) -> str:
+        """The text of what the model said last."""
+        return text_of(self._response)
 
     def emit(self, kind: str, payload: dict[str, Any]) -> None:
         """An event of this turn."""
@@ -141,27 +153,50 @@ class Turn:
 
     # From outside.
 
-    def steer(self, message: str) -> None:
-        """The user says something meanwhile: tools that have not begun are skipped, and the model is told."""
-        self._arrived("steering", message)
-        self._steering.append(message)
+    def steer(self, message: str) -> bool:
+        """The user says something meanwhile: tools that have not begun are skipped, and the model is told.
 
-    def interrupt(self, message: str = "") -> None:
-        """Come to an end gracefully: tools that have not begun are skipped, and the model answers one last time."""
-        self._arrived("graceful", message)
-        self.interrupted = True
-        if message:
+        Returns whether the turn still takes it: when it has ended, paused, or gives its last answer, it does not.
+        """
+        if taken := self._arrived("steering", message):
             self._steering.append(message)
+        return taken
 
-    def _arrived(self, kind: str, message: str) -> None:
+    def interrupt(self, message: str = "") -> bool:
+        """Come to an end gracefully: tools that have not begun are skipped, and the model answers one last time.
+
+        Returns whether the turn still takes it.
+        """
+        if taken := self._arrived("graceful", message):
+            self.interrupted = True
+            self._steering += [message] if message else []
+        return taken
+
+    def _arrived(self, kind: str, message: str) -> bool:
+        if not self._open or self._last_answer:
+            return False
         told = {"Kind": kind, "Role": "user", "ContentLen": len(message), "QueueDepth": len(self._steering)}
         self.emit("interrupt_received", told)
+        return True
 
-    def adopt(self, content: str) -> bool:
-        """A sub-turn ended with this; whether this turn is still there to take it."""
-        if self._open:
-            self._inbox.append(content)
+    def adopt(self, child: Turn) -> bool:
+        """A sub-turn ended; whether this turn is still there to take what it came to."""
+        if self._open and child.content:
+            self._inbox.append((child.meta.turn_id, child.content))
         return self._open
+
+    def collect(self) -> list[dict[str, Any]]:
+        """What arrived meanwhile, from the user and from sub-turns: it is put into the conversation, as messages."""
+        said, self._steering = self._steering, []
+        results, self._inbox = self._inbox, []
+        if said:
+            self.emit("steering_injected", {"Count": len(said), "TotalContentLen": sum(map(len, said))})
+        for _, content in results:
+            place = {"TargetChannel": self.session.channel, "TargetChatID": self.session.chat_id}
+            self.emit("subturn_result_delivered", {**place, "ContentLen": len(content)})
+        arrived = [_user(text) for text in (*said, *(content for _, content in results))]
+        self.messages += arrived
+        return arrived
 
     @property
     def why_skip(self) -> str:
@@ -172,25 +207,37 @@ class Turn:
 
     # The steps.
 
+    def _goes_on(self, stage: str) -> tuple[PausedTurn, Decision] | None:
+        """What a resumed turn goes on with in this step, which has to be its first."""
+        pending = self._pending
+        if pending is not None and pending[0].stage != stage:
+            raise PicohookError(f"this turn was paused at {pending[0].stage}: it goes on there, and nowhere else")
+        self._pending = None
+        return pending
+
     async def prompt(self, prompt: str | None = None) -> str:
         """before_prompt: what the user said, as hooks leave it."""
+        self._goes_on("before_prompt")
         said = self.user_message if prompt is None else prompt
         while True:
             outcome = await self.host.before_prompt(
                 Prompt(prompt=said, messages=self.messages, **self._place("turn.prompt"))
             )
             self.take(outcome)
+            said, self.messages = outcome.payload.prompt, list(outcome.payload.messages)
             if outcome.action != wire.RETRY:
-                raise_if_ended(outcome)
                 break
-            self._rounds.spend(outcome.feedback, self.meta)
-            said = outcome.feedback or outcome.payload.prompt
-        self.user_message = outcome.payload.prompt
-        self.emit("prompt_sent", {"UserMessage": self.user_message, "Messages": [*self.messages]})
-        return self.user_message
+            self._go_round(outcome)
+        raise_if_ended(outcome)
+        self.user_message = said
+        self.emit("prompt_sent", {"UserMessage": said, "Messages": [*self.messages]})
+        self.messages.append(_user(said))
+        return said
 
     async def llm(self, request: LLMRequest, complete: Callable[[LLMRequest], Awaitable[Any]]) -> LLMResponse:
         """before_llm, the model, after_llm. What hooks have asked to be added since the last time is added."""
+        self._goes_on("before_llm")
+        self._last_answer = self.interrupted
         self.meta = self.meta.model_copy(update={"iteration": self.meta.iteration + 1})
         prompt = "\n\n".join(text for text in (request.system_prompt or "", *self._context) if text)
         request = request.model_copy(
@@ -202,8 +249,9 @@ class Turn:
             }
         )
         self._context, self._injected = [], []
-        response = await run_llm(self.host, request, complete, self._rounds, self._take_response)
+        response = await run_llm(self.host, request, complete, self._rounds, self._take_of_llm)
         self._response = dict(response.response)
+        self.messages.append(assistant_message(response.response))
         return response
 
     async def tools(
@@ -218,36 +266,51 @@ class Turn:
         Every call gets a result, whatever happens. When a hook pauses, `PausedError.paused` is what to keep; a resumed turn
         takes None for the calls. When one aborts, `AbortTurnError.results` has what there is.
         """
-        paused, decision, self._paused, self._decision = self._paused, self._decision, None, None
-        if calls is None and paused is not None and paused.stage == "before_tool":
+        if calls is None and self._pending is None:
+            raise PicohookError("there are no tool calls to go on with: only a resumed turn takes None for them")
+        if calls is not None and self._pending is not None:
+            raise PicohookError("a resumed turn has its tool calls already: it takes None for them")
+        if (resumed := self._goes_on("before_tool")) is not None:
+            paused, decision = resumed
             batch = Batch(self, paused.batch, execute, parallel=parallel, trusted=paused.authentic)
-            return await batch.run(at=paused.at, hook=paused.hook, decision=decision)
+            return await batch.run(paused.at, (paused.hook, decision))
         place = self._place("turn.tool")
-        located = [call.model_copy(update={**place, "context": call.context}) for call in calls or ()]
-        return await Batch.of(self, located, execute, parallel=parallel).run()
+        steps = [Step(call=call.model_copy(update=place)) for call in calls or ()]
+        return await Batch(self, steps, execute, parallel=parallel).run()
 
     async def finish(self, response: LLMResponse | None = None, **about: Any) -> bool:
         """before_finish: whether the turn may end. If not, `messages` has what to go on with."""
-        paused, decision, self._paused, self._decision = self._paused, self._decision, None, None
-        answer = self._response if response is None else dict(response.response)
+        resumed = self._goes_on("before_finish")
+        if response is not None:
+            self._response = dict(response.response)
         finish = Finish(
-            prompt=self.user_message, messages=self.messages, response=answer, **about, **self._place("turn.finish")
+            prompt=self.user_message,
+            messages=self.messages,
+            response=self._response,
+            **about,
+            **self._place("turn.finish"),
         )
-        said = (paused.hook, decision) if paused is not None and decision is not None else None
-        outcome = await self.host.before_finish(finish, said=said)
+        said, asked = None, {}
+        if resumed is not None:
+            said, asked = (resumed[0].hook, resumed[1]), resumed[0].asked
+        known = {name for name, seen in asked.items() if self.host.fingerprint(name) == seen}
+        outcome = await self.host.before_finish(finish, said=said, without=known)
+        require_taken(said, outcome)
         self.take(outcome)
+        self.messages = list(outcome.payload.messages)
         if outcome.action == wire.RETRY:
-            self._rounds.spend(outcome.feedback, self.meta)
-            self.messages = list(outcome.payload.messages)
-            if outcome.feedback:
-                self.messages.append({"role": "user", "content": outcome.feedback})
+            self._go_round(outcome)
             return False
         if outcome.action == wire.PAUSE:
-            raise PausedError(outcome, self.keep("before_finish", outcome))
+            asked |= {name: self.host.fingerprint(name) for name in decided_in(outcome)}
+            raise PausedError(outcome, self.keep("before_finish", outcome, asked=asked))
         raise_if_ended(outcome)
-        self.messages = list(outcome.payload.messages)
-        self._content = text_of(answer)
         return True
+
+    def _go_round(self, outcome: Outcome[Any]) -> None:
+        self._rounds.spend(outcome.feedback, self.meta)
+        if outcome.feedback:
+            self.messages.append(_user(outcome.feedback))
 
     async def compact(
         self,
@@ -293,61 +356,52 @@ class Turn:
         **request: Any,
     ) -> TurnResult:
         """The whole turn, or the rest of a resumed one; `request` is what each `LLMRequest` has beside its messages."""
-        calls: list[ToolCall] | None = None
-        stage = self._paused.stage if self._paused is not None else ""
+        stage = "" if self._pending is None else self._pending[0].stage
         if not stage:
-            self.messages.append({"role": "user", "content": await self.prompt()})
+            await self.prompt()
         while True:
+            calls: list[ToolCall] | None = None
             if not stage:
-                self._inject()
+                self.collect()
                 response = await self.llm(LLMRequest(messages=self.messages, **request), complete)
-                self.messages.append(assistant_message(response.response))
                 calls = calls_of(response.response)
+            at_its_end = True
             if stage == "before_tool" or calls:
                 results = await self.tools(calls, execute, parallel=parallel)
-                if results and all(result.response_handled for result in results):
-                    break
-            elif await self.finish():
+                at_its_end = self._last_answer or all(result.response_handled for result in results)
+            stage = ""
+            if at_its_end and self._all_heard and await self.finish() and self._all_heard:
                 break
-            stage, calls = "", None
-        self._content = self._content or text_of(self._response)
-        return TurnResult(self._content, tuple(self.messages), self.meta.iteration, self._response)
+        self._open = False
+        return TurnResult(self.content, tuple(self.messages), self.meta.iteration, self._response)
 
-    def _inject(self) -> None:
-        """Put what arrived meanwhile into the conversation."""
-        if self._steering:
-            said, self._steering = self._steering, []
-            self.messages += [{"role": "user", "content": text} for text in said]
-            self.emit("steering_injected", {"Count": len(said), "TotalContentLen": sum(map(len, said))})
-        self.collect()
-
-    def collect(self) -> list[str]:
-        """The results of sub-turns that have come in; they are put into the conversation."""
-        arrived, self._inbox = self._inbox, []
-        for content in arrived:
-            place = {"TargetChannel": self.session.channel, "TargetChatID": self.session.chat_id}
-            self.emit("subturn_result_delivered", {**place, "ContentLen": len(content)})
-            self.messages.append({"role": "user", "content": content})
-        return arrived
+    @property
+    def _all_heard(self) -> bool:
+        """Whether the model was told all that arrived, or will be told no more."""
+        return self._last_answer or not (self._steering or self._inbox)
 
     # Shared with its batches.
 
-    def keep(self, stage: str, outcome: Outcome[Any], batch: Sequence[Any] = (), at: int = 0) -> PausedTurn:
+    def keep(self, stage: str, outcome: Outcome[Any], **more: Any) -> PausedTurn:
         """What has to be kept to go on after this pause."""
-        return PausedTurn.model_validate({
-            "stage": stage,
-            "hook": outcome.hook,
-            "reason": outcome.reason,
-            "meta": self.meta,
-            "user_message": self.user_message,
-            "messages": self.messages,
-            "context": self._context,
-            "injected": self._injected,
-            "rounds": self._rounds.used,
-            "response": self._response,
-            "batch": list(batch),
-            "at": at,
-        })  # fmt: skip
+        self._open = False
+        self.paused = PausedTurn.of(
+            stage=stage,
+            hook=outcome.hook,
+            reason=outcome.reason,
+            meta=self.meta,
+            user_message=self.user_message,
+            messages=self.messages,
+            context=self._context,
+            injected=self._injected,
+            steering=self._steering,
+            inbox=self._inbox,
+            interrupted=self.interrupted,
+            rounds=self._rounds.used,
+            response=self._response,
+            **more,
+        )
+        return self.paused
 
     def record(self, call: ToolCall, result: ToolResult) -> None:
         """A call is done: the model gets its result."""
@@ -355,8 +409,7 @@ class Turn:
 
     async def deliver(self, call: ToolCall, result: ToolResult) -> ToolResult:
         """Bring what a result has for the user to the user. If that fails, it is an error, and the model is told."""
-        wanted = not result.silent and (result.for_user or (result.media and result.response_handled))
-        if self.session.deliver is None or not wanted:
+        if self.session.deliver is None or result.silent or not (result.for_user or result.media):
             return result
         try:
             sent = self.session.deliver(
@@ -377,8 +430,9 @@ class Turn:
             self._injected.extend(notes.inject_messages)
             self._show(notes.system_message)
 
-    def _take_response(self, outcome: Outcome[Any]) -> None:
-        if outcome.stage == "before_llm":
+    def _take_of_llm(self, outcome: Outcome[Any]) -> None:
+        """As `take`; but what belongs to a request that is still under way, `run_llm` adds there."""
+        if outcome.action == wire.RETRY or (outcome.stage == "before_llm" and outcome.action != wire.RESPOND):
             for notes in outcome.notes:
                 self._show(notes.system_message)
         else:
@@ -391,3 +445,14 @@ class Turn:
     def _place(self, source: str) -> dict[str, Any]:
         meta = self.meta.model_copy(update={"source": source})
         return {"meta": meta, "channel": self.session.channel, "chat_id": self.session.chat_id}
+
+
+def _user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def _is_pause(error: BaseException | None) -> bool:
+    """Whether a block ended with nothing but a pause; the embedder's own task groups wrap it."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(PausedError)[1] is None
+    return error is None or isinstance(error, PausedError)

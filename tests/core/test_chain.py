@@ -13,6 +13,7 @@ from picohook.decisions import (
     CONTINUE,
     AbortTurn,
     Approve,
+    Continue,
     Decision,
     Deny,
     HardAbort,
@@ -73,6 +74,13 @@ class TestOrderAndFold:
         assert outcome.action == "continue"
         assert outcome.payload is payloads["before_tool"]
         assert actions(outcome) == ["modify", "modify"]
+
+    async def test_the_trail_has_the_reason_of_each_decision_and_of_a_failure_its_error(self, chain, says):
+        decisions = (Continue(reason="fine"), Modify({"tool": "sh"}, reason="safer"), ValueError("broken"), Deny("no"))
+        hooks = [says(name, decision) for name, decision in zip("abcd", decisions, strict=True)]
+        outcome = await chain("before_tool", *hooks)
+        assert [entry.reason for entry in outcome.trail] == ["fine", "safer", "", "no"]
+        assert [entry.error for entry in outcome.trail] == [None, None, "broken", None]
 
     async def test_fields_that_there_are_not_change_nothing(self, chain, says, payloads):
         changes = {"unknown": 1, "meta": {"AgentID": "x"}, "context": {}, "tool_call_id": "other"}

@@ -72,6 +72,7 @@ class TestTheWireFormOfAnOutcome:
             TrailEntry("a", "modify", 0.0123456, None, notes, retries=2),
             TrailEntry("b", "", skipped=True),
             TrailEntry("c", "deny_tool", 1.0, "it broke"),
+            TrailEntry("d", "deny_tool", 0.0, reason="too dangerous"),
         )
         call = ToolCall(tool="bash")
         outcome = Outcome(
@@ -99,6 +100,7 @@ class TestTheWireFormOfAnOutcome:
                 },
                 {"hook": "b", "action": "", "duration_ms": 0.0, "error": None, "skipped": True},
                 {"hook": "c", "action": "deny_tool", "duration_ms": 1000.0, "error": "it broke"},
+                {"hook": "d", "action": "deny_tool", "duration_ms": 0.0, "error": None, "reason": "too dangerous"},
             ],
         }  # fmt: skip
         assert outcome.notes == (notes,)
