@@ -2,39 +2,36 @@
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import StrEnum
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from .. import config as configs
 from ..config import Config, trust
-from ..config.problems import dotted
+from ..config.doubts import doubts, place
+from ..config.layers import Layers
 from ..errors import ConfigError, HookCrashedError, Problem, TrustError
 from ..hooks import make_hook
 from ..process.plan import plan
 from ..roster import in_order
 from ..spec import HookSpec, python_file
 from . import output
-from .source import Json, Positional, locate
+from .source import Json, Positional, read
 
-_TABLES: dict[str, tuple[str, ...]] = {"native": ("hooks",), "picoclaw": ("hooks", "processes"), "jcli": ()}
-"""Where a dialect has its hooks."""
 _SCRIPTS = (".py", ".sh", ".js", ".mjs", ".rb", ".pl")
 
 
 def check(config: Positional = None, as_json: Json = False) -> None:
-    """Check a configuration, and find the programs of its hooks.
+    """Check a configuration, or all that would be used, and find the programs of their hooks.
 
     Starts nothing. Shows the program that each hook comes to, or all that is wrong; then the exit code is 1.
     """
-    path, found = locate(config, "name one: picohook check FILE")
-    report = _Report(path)
+    report = _Report()
     try:
-        report.read(configs.load(path, found=found))
+        report.take(read(config, "name one: picohook check FILE"))
     except ConfigError as error:
         report.problems += error.problems
     report.show(as_json=as_json)
@@ -45,54 +42,67 @@ def check(config: Positional = None, as_json: Json = False) -> None:
 class _Report:
     """What a check found."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = str(path)
-        self.config: Config | None = None
+    def __init__(self) -> None:
+        self.configs: tuple[Config, ...] = ()
         self.hooks: list[dict[str, Any]] = []
         self.problems: list[Problem] = []
-        self.warnings: list[str] = []
+        self.warnings: list[Problem] = []
 
-    def read(self, config: Config) -> None:
-        """Look at what the file's types and names cannot say."""
-        self.config = config
-        self.path = str(config.path)
-        self.warnings += config.warnings
-        if not config.hooks:
-            self.warnings.append("it has no hooks" if config.enabled else "hooks.enabled is false: no hook will run")
+    def take(self, found: Layers) -> None:
+        """Look at what the files' types and names cannot say."""
+        self.configs = found.configs
+        self.warnings += doubts(found)
         try:
-            in_order(map(make_hook, config.hooks))
+            in_order(map(make_hook, found.hooks))
         except ConfigError as error:
-            self.problems += error.problems
-        for spec in config.hooks:
-            self._resolve(config, spec)
-        try:
-            trust.require_trust(config)
-        except TrustError as error:
-            self.warnings += [f"{problem.message}: picohook trust" for problem in error.problems]
+            keys = self._keys(found)
+            self.problems += [
+                replace(problem, where=keys.get(problem.where, problem.where)) for problem in error.problems
+            ]
+        names = iter(found.hooks)
+        for config in found.configs:
+            if not config.hooks:
+                why = "it has no hooks" if config.enabled else "hooks.enabled is false: no hook will run"
+                self.warnings.append(Problem(str(config.path), "", why))
+            for spec in config.hooks:
+                self._resolve(config, spec, next(names).name)
+            try:
+                trust.require_trust(config)
+            except TrustError as error:
+                self.warnings += error.problems
 
-    def _resolve(self, config: Config, spec: HookSpec) -> None:
-        where = dotted((*_TABLES[config.dialect], spec.name))
+    @staticmethod
+    def _keys(found: Layers) -> dict[str, str]:
+        """By the place that a hook has on a host, its key in its file."""
+        specs = [(config, spec) for config in found.configs for spec in config.hooks]
+        return {
+            f"hooks.{there.name}.after": f"{place(config, spec)}.after"
+            for there, (config, spec) in zip(found.hooks, specs, strict=True)
+        }
+
+    def _resolve(self, config: Config, spec: HookSpec, name: str) -> None:
+        file, where = str(config.path), place(config, spec)
         program = None
         try:
             program = _program(spec)
             missing = _missing_script(spec)
             if missing:
-                self.warnings.append(f"{where}: there is no {missing}")
+                self.warnings.append(Problem(file, where, f"there is no {missing}"))
         except HookCrashedError as error:
-            self.problems.append(Problem(self.path, where, str(error)))
-        self.hooks.append({"name": spec.name, "runs": spec.runs, "program": program, "dir": spec.dir})
+            self.problems.append(Problem(file, where, str(error)))
+        shown = {"name": name, "layer": spec.layer, "source": file}
+        self.hooks.append({**shown, "runs": spec.runs, "program": program, "dir": spec.dir})
 
     def show(self, *, as_json: bool) -> None:
         """Print it."""
         if as_json:
             output.data(
                 {
-                    "config": self.path,
                     "ok": not self.problems,
-                    "dialect": self.config and self.config.dialect,
+                    "configs": [described(config) for config in self.configs],
                     "hooks": self.hooks,
                     "problems": [asdict(problem) for problem in self.problems],
-                    "warnings": self.warnings,
+                    "warnings": [asdict(problem) for problem in self.warnings],
                 }
             )
             return
@@ -100,11 +110,21 @@ class _Report:
             rows = ((hook["name"], hook["program"] or "-", hook["runs"]) for hook in self.hooks)
             output.table(("hook", "program", "runs"), rows)
         for warning in self.warnings:
-            output.warn(f"{self.path}: {warning}")
+            output.warn(str(warning))
         for problem in self.problems:
             output.error(str(problem))
-        if not self.problems:
-            output.line(f"{self.path}: ok", style="bold green")
+        for config in () if self.problems else self.configs:
+            output.line(f"{config.path}: ok", style="bold green")
+
+
+def described(config: Config) -> dict[str, Any]:
+    """A configuration, for programs."""
+    return {
+        "config": str(config.path),
+        "layer": config.layer,
+        "dialect": config.dialect,
+        "hooks": len(config.hooks),
+    }
 
 
 def _program(spec: HookSpec) -> str | None:

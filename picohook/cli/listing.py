@@ -5,12 +5,13 @@ from typing import Any
 
 from .. import wire
 from ..chain import Seat
-from ..config import Config
+from ..config.layers import Layers
 from ..hooks import make_hook
 from ..hooks.base import Hook
 from ..roster import in_order, layer, observers, seats
 from ..spec import KINDS_OF_HOOK, HookSpec
 from . import output
+from .configs import described
 from .source import Json, Named, configured
 
 _IN_COLUMNS = {"name", *KINDS_OF_HOOK, "stages", "observe", "priority", "timeout", "approval_timeout", "timeouts"}
@@ -20,7 +21,7 @@ _NOT_FOR_A_TABLE = {"on_failure", "dir", "env", "inherit_env", "enabled"}
 def list_hooks(config: Named = None, as_json: Json = False) -> None:
     """List the hooks in the order they are asked, stage by stage.
 
-    Starts nothing. Also says who is told of events.
+    Starts nothing. Says which layer and which file each of them is from, and who is told of events.
     """
     settings = configured(config)
     ordered = in_order(map(make_hook, settings.hooks))
@@ -28,22 +29,36 @@ def list_hooks(config: Named = None, as_json: Json = False) -> None:
     if as_json:
         output.data(_document(settings, ordered, asked))
         return
-    output.line(f"{settings.path} ({settings.dialect}, hooks: {len(ordered)})", style="bold")
+    for file in settings.configs:
+        place = f"{file.layer}, {file.dialect}" if file.layer else file.dialect
+        output.line(f"{file.path} ({place}, hooks: {len(file.hooks)})", style="bold")
+    if ordered:
+        output.line()
+        output.table(
+            ("hook", "layer", "file", "runs"),
+            ((hook.name, layer(hook), _short(hook.spec.source), hook.spec.runs) for hook in ordered),
+        )
     for stage, places in asked.items():
         output.line()
         output.line(stage, style="bold cyan")
         output.table(
-            ("  hook", "priority", "timeout", "on failure", "settings", "runs"),
+            ("  hook", "priority", "timeout", "on failure", "settings"),
             (_row(seat, approves=stage == "approve_tool") for seat in places),
         )
     watching = [hook for hook in ordered if hook.spec.observe]
     if watching:
         output.line()
         output.line("events", style="bold cyan")
-        output.table(
-            ("  hook", "kinds", "runs"),
-            ((f"  {hook.name}", _kinds(hook.spec), hook.spec.runs) for hook in watching),
-        )
+        output.table(("  hook", "kinds"), ((f"  {hook.name}", _kinds(hook.spec)) for hook in watching))
+
+
+def _short(path: str) -> str:
+    """A path as people say it: from here, or from their home."""
+    for base, instead in ((os.getcwd(), ""), (os.path.expanduser("~"), "~/")):
+        inside = os.path.realpath(base).rstrip("/") + "/"
+        if path.startswith(inside):
+            return instead + path.removeprefix(inside)
+    return path
 
 
 def _row(seat: Seat, *, approves: bool) -> tuple[str, ...]:
@@ -54,7 +69,6 @@ def _row(seat: Seat, *, approves: bool) -> tuple[str, ...]:
         f"{seat.timeout:g} s",
         "deny" if approves else spec.on_failure.value,
         _further(spec),
-        spec.runs,
     )
 
 
@@ -78,10 +92,9 @@ def _kinds(spec: HookSpec) -> str:
     )
 
 
-def _document(config: Config, ordered: list[Hook], asked: dict[str, tuple[Seat, ...]]) -> dict[str, Any]:
+def _document(found: Layers, ordered: list[Hook], asked: dict[str, tuple[Seat, ...]]) -> dict[str, Any]:
     return {
-        "config": str(config.path),
-        "dialect": config.dialect,
+        "configs": [described(config) for config in found.configs],
         "stages": {
             stage: [{"hook": seat.hook.name, "timeout": seat.timeout} for seat in places]
             for stage, places in asked.items()
@@ -92,7 +105,7 @@ def _document(config: Config, ordered: list[Hook], asked: dict[str, tuple[Seat, 
                 **hook.spec.model_dump(mode="json", exclude={"enabled"}),
                 "env": sorted(hook.spec.env),  # the names: the values may be secrets
                 "layer": layer(hook),
-                "source": os.path.abspath(hook.spec.source or config.path),
+                "source": hook.spec.source,
             }
             for hook in ordered
         ],

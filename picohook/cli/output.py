@@ -13,7 +13,7 @@ from ..errors import PicohookError
 from ..text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from rich.console import Console
 
@@ -49,14 +49,15 @@ def pairs(rows: Iterable[tuple[str, str]]) -> None:
         _show(grid)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table for people: as wide as it needs to be where no terminal limits it."""
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[str] = ()) -> None:
+    """A table for people: as wide as it needs to be where no terminal limits it, and there only `numbers` keep their width."""
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     made = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
     for column in columns:
-        made.add_column(column, overflow="fold")
+        is_number = column in numbers
+        made.add_column(column, overflow="fold", no_wrap=is_number, justify="right" if is_number else "left")
     for row in rows:
         made.add_row(*(Text(escape(cell)) for cell in row))
     _show(made)
@@ -91,10 +92,12 @@ def _write(text: str) -> None:
 def _console() -> Console:
     from rich.console import Console  # noqa: PLC0415
 
-    terminal = sys.stdout.isatty()
+    stream = sys.__stdout__  # sys.stdout is elsewhere while hooks run
+    terminal = stream is not None and stream.isatty()
     colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in {"dumb", "unknown"}
     # Told, because rich by itself would colour a pipe under FORCE_COLOR, and write bold under NO_COLOR.
     return Console(
+        file=stream,
         color_system="auto" if colour else None,
         width=None if terminal else 1_000_000,
         markup=False,

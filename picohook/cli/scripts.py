@@ -12,11 +12,11 @@ import typer
 
 from ..errors import ConfigError
 from ..protocol.lines import LineBuffer
-from . import given, outcomes, output
+from . import given, outcomes, output, stats
 from .source import Json, Named, Verbose, configured, with_hooks
 
 if TYPE_CHECKING:
-    from ..host import Host
+    from ..host import Host, HostStatus
 
 _READ = 1 << 16
 
@@ -25,7 +25,19 @@ def run(
     script: Annotated[
         str, typer.Argument(metavar="SCRIPT", help="A file of JSON lines, or - for standard input.", show_default=False)
     ],
+    *,
     config: Named = None,
+    with_stats: Annotated[
+        bool, typer.Option("--stats", help="Show at the end what the hooks did: counts and times by hook and stage.")
+    ] = False,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write that to a file at the end, in Prometheus' text format; - is standard output.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -41,12 +53,20 @@ def run(
     """  # noqa: D301 - click wants this character, and not its name
     del verbose
     descriptor = given.open_source(script)
-    if not with_hooks(configured(config), partial(_run, descriptor, script, as_json)):
+    good, status = with_hooks(configured(config), partial(_run, descriptor, script, as_json))
+    if with_stats:
+        if as_json:
+            output.data({"stats": status.wire()})
+        else:
+            stats.show(status)
+    if prometheus is not None:
+        stats.write_prometheus(status, prometheus)
+    if not good:
         raise typer.Exit(1)
 
 
-async def _run(descriptor: int, name: str, as_json: bool, host: "Host") -> bool:
-    """Do what the lines say; whether all of them were good."""
+async def _run(descriptor: int, name: str, as_json: bool, host: "Host") -> tuple[bool, "HostStatus"]:
+    """Do what the lines say; whether all of them were good, and how the hooks do then."""
     number, good = 0, True
     async for line in _lines(descriptor):
         number += 1
@@ -62,10 +82,11 @@ async def _run(descriptor: int, name: str, as_json: bool, host: "Host") -> bool:
                 output.data({"line": number, "error": given.complaint(error)})
         else:
             await _do(host, wanted, number, as_json)
-    for hook in host.status().hooks:
+    status = host.status()
+    for hook in status.hooks:
         if hook.dropped_events:
             output.warn(f"{hook.name}: {hook.dropped_events} events did not reach it")
-    return good
+    return good, status
 
 
 async def _do(host: "Host", wanted: given.Ask | given.Tell, number: int, as_json: bool) -> None:

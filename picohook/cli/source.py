@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import functools
 import logging
 import signal
 import sys
@@ -14,7 +13,9 @@ import anyio
 import typer
 
 from .. import config as configs
-from ..config import Config, trust
+from ..config import layers
+from ..config.doubts import doubts
+from ..config.layers import Layers
 from . import output
 
 if TYPE_CHECKING:
@@ -43,13 +44,13 @@ Named = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="The configuration. Without it: picohook.toml, .yaml or .json in this directory, if you trust it.",
+        help="The configuration, alone. Without it: your own, and that of this directory if you trust it.",
         show_default=False,
     ),
 ]
 Positional = Annotated[
     Path | None,
-    typer.Argument(metavar="[CONFIG]", help="Without it: the one in this directory.", show_default=False),
+    typer.Argument(metavar="[CONFIG]", help="Without it: what is found.", show_default=False),
 ]
 
 
@@ -63,35 +64,40 @@ def log_to_stderr() -> None:
     logger.propagate = False
 
 
-def locate(named: Path | None, way_out: str) -> tuple[Path, bool]:
-    """The configuration's path, and whether it was only found."""
+def require_file(named: Path) -> Path:
+    """The file that the user named."""
+    if not named.is_symlink() and not named.exists():
+        raise typer.BadParameter(f"there is no file {named}")
+    return named
+
+
+def read(named: Path | None, way_out: str = "name one with --config FILE") -> Layers:
+    """The configuration that the user named, or all that are found. Nothing is said about trust in them."""
     if named is not None:
-        if not named.is_symlink() and not named.exists():
-            raise typer.BadParameter(f"there is no file {named}")
-        return named, False
-    path = configs.find(".")
-    if path is None:
-        raise typer.BadParameter(f"there is no picohook.toml, picohook.yaml or picohook.json here: {way_out}")
-    return path, True
+        return layers.alone(configs.load(require_file(named)))
+    found = layers.discover()
+    if not found.configs:
+        nowhere = "there is no picohook.toml, picohook.yaml or picohook.json here, and none of your own"
+        raise typer.BadParameter(f"{nowhere}: {way_out}")
+    return found
 
 
-def configured(named: Path | None) -> Config:
-    """The configuration that a command works with: named by the user, or found and trusted."""
-    path, found = locate(named, "name one with --config FILE")
-    config = configs.load(path, found=found)
-    trust.require_trust(config)
-    for warning in config.warnings:
-        output.warn(f"{config.path}: {warning}")
-    return config
+def configured(named: Path | None) -> Layers:
+    """What a command works with: named by the user, or found and trusted."""
+    found = read(named)
+    found.require_trust()
+    for doubt in doubts(found):
+        output.warn(str(doubt))
+    return found
 
 
-def with_hooks(config: Config, work: Callable[["Host"], Awaitable[T]]) -> T:
+def with_hooks(config: Layers, work: Callable[["Host"], Awaitable[T]]) -> T:
     """What `work` returns, with the hooks running. A signal that ends this program stops them first."""
     with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
         return anyio.run(_serve, config, work)
 
 
-async def _serve(config: Config, work: Callable[["Host"], Awaitable[T]]) -> T:
+async def _serve(config: Layers, work: Callable[["Host"], Awaitable[T]]) -> T:
     from ..host import Host  # noqa: PLC0415 - most commands start nothing
 
     received: list[int] = []
@@ -104,7 +110,6 @@ async def _serve(config: Config, work: Callable[["Host"], Awaitable[T]]) -> T:
         for number in _ENDINGS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # under nohup, or in a script's background
                 asyncio.get_running_loop().add_signal_handler(number, end, number)
-        verify = functools.partial(trust.still_trusted, config)
-        async with Host(config.hooks, timeouts=config.timeouts, verify=verify) as host:
+        async with Host(config.hooks, timeouts=config.timeouts, verify=config.verify) as host:
             return await work(host)
     raise typer.Exit(128 + received[0])

@@ -1,14 +1,15 @@
 """`picohook trust`: consent to what a configuration that is found in a directory would run."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from .. import config as configs
-from ..config import trust as trusted
-from ..config.load import NAMES
+from ..config import Config, layers, trust as trusted
+from ..errors import ConfigError, Problem
 from . import output
-from .source import Json, Positional, locate
+from .source import Json, Positional, require_file
 
 
 def trust(
@@ -18,15 +19,41 @@ def trust(
 ) -> None:
     """Trust the configuration of this directory, as it is now.
 
-    Then its hooks run without it being named. Covers the file and the files beside it that its commands name, by
+    Then its hooks run without it being named. Covers the file and the files of the project that its commands name, by
     content: when one of them changes, nothing of it runs until it is trusted again. What those programs import is not
     covered. A configuration that is named with --config needs no trust.
     """
     if remove:
-        _remove(config, as_json=as_json)
+        # The file may be gone, and its consent still there to take back.
+        for path in [config] if config else _here("name the one to forget: picohook trust --remove FILE"):
+            _remove(path, as_json=as_json)
         return
-    path, _ = locate(config, "there is nothing to trust")
-    settings = configs.load(path, found=True)
+    for settings in _load([require_file(config)] if config else _here("there is nothing to trust")):
+        _trust(settings, as_json=as_json)
+
+
+def _here(otherwise: str) -> list[Path]:
+    found = layers.projects_own(".")
+    if not found:
+        raise typer.BadParameter(f"there is no picohook.toml, picohook.yaml or picohook.json here: {otherwise}")
+    return found
+
+
+def _load(paths: list[Path]) -> list[Config]:
+    """All of them, or the mistakes of all."""
+    problems: list[Problem] = []
+    read = []
+    for path in paths:
+        try:
+            read.append(configs.load(path, found=True))
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    return read
+
+
+def _trust(settings: Config, *, as_json: bool) -> None:
     files = trusted.covered(settings)
     if not as_json:
         output.line("These hooks may run when picohook is used in this directory:")
@@ -35,8 +62,8 @@ def trust(
         for file in files:
             output.line(f"  {file}")
     trusted.trust(settings)
-    if path.name not in NAMES:
-        output.warn(f"only {', '.join(NAMES)} are looked for: name this one with --config, which needs no trust")
+    if not layers.is_looked_for(settings):
+        output.warn(f"{settings.path} is at no place that is looked at: name it with --config, which needs no trust")
     if as_json:
         hooks = [{"name": one.name, "runs": one.runs} for one in settings.hooks]
         output.data({"config": str(settings.path), "trusted": True, "hooks": hooks, "files": files})
@@ -44,9 +71,7 @@ def trust(
         output.line(f"{settings.path} is trusted", style="bold green")
 
 
-def _remove(config: Positional, *, as_json: bool) -> None:
-    # The file may be gone, and its consent still there to take back.
-    path = config or locate(None, "name the one to forget: picohook trust --remove FILE")[0]
+def _remove(path: Path, *, as_json: bool) -> None:
     was_trusted = trusted.untrust(path)
     if as_json:
         output.data({"config": str(path.absolute()), "trusted": False, "was_trusted": was_trusted})

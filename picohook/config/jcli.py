@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from .problems import KeyPath
 
 BASH_TIMEOUT, LLM_TIMEOUT, LLM_RETRY = 10.0, 30.0, 1
-CHAIN_BUDGET = 30.0
 
 _KNOWN = (*TOLD, *EVENTS)
 
@@ -56,8 +55,8 @@ def is_meant(document: dict[str, Any]) -> bool:
     return any(event in document for event in _KNOWN) or (looks_so and len(lists) == len(document))
 
 
-def read(document: dict[str, Any], problems: Problems, *, found: bool) -> Contents:
-    """The hooks of all its events."""
+def read(document: dict[str, Any], problems: Problems, directory: Path, *, found: bool) -> Contents:
+    """The hooks of all its events, which run in this directory."""
     hooks, warnings = [], []
     for event, entries in document.items():
         if event not in _KNOWN:
@@ -71,10 +70,10 @@ def read(document: dict[str, Any], problems: Problems, *, found: bool) -> Conten
                 if definition is None or not _check(definition, problems, at):
                     continue
                 name = f"{event}-{index + 1:0{len(str(len(entries or ())))}}"  # the order of names is that of the list
-                spec = _spec(event, definition, name, inherit=not found)
+                spec = _spec(event, definition, name, directory, inherit=not found)
                 hooks.append(spec.model_copy(update={"source": problems.file}))
                 warnings += [f"{dotted(at)}: {warning}" for warning in _warnings(event, definition, spec)]
-    return Contents(tuple(hooks), Timeouts(chain=CHAIN_BUDGET), warnings=tuple(warnings))
+    return Contents(tuple(hooks), Timeouts(), warnings=tuple(warnings))
 
 
 def session_hook(event: str, definition: dict[str, Any], name: str) -> HookSpec:
@@ -90,7 +89,7 @@ def session_hook(event: str, definition: dict[str, Any], name: str) -> HookSpec:
         _check(checked, problems, (event,))
     problems.check()
     assert checked is not None
-    return _spec(event, checked, name, inherit=True).model_copy(update={"layer": "session"})
+    return _spec(event, checked, name, Path.cwd(), inherit=True).model_copy(update={"layer": "session"})
 
 
 def _check(definition: Definition, problems: Problems, at: KeyPath) -> bool:
@@ -104,7 +103,7 @@ def _check(definition: Definition, problems: Problems, at: KeyPath) -> bool:
     return len(problems.found) == before
 
 
-def _spec(event: str, definition: Definition, name: str, *, inherit: bool) -> HookSpec:
+def _spec(event: str, definition: Definition, name: str, directory: Path, *, inherit: bool) -> HookSpec:
     asks_model = definition.type == "llm"
     stage, which = EVENTS.get(event, (None, {}))
     wanted = Filter(tool=_tool(definition.filter), model=definition.filter.model_prefix, when=which)
@@ -118,7 +117,7 @@ def _spec(event: str, definition: Definition, name: str, *, inherit: bool) -> Ho
         "on_failure": OnFailure.CONTINUE if definition.on_error == "skip" else OnFailure.DENY,
         "filter": None if wanted == Filter() else wanted,
         "inherit_env": inherit,  # as its users expect, where they named the file
-        "dir": str(Path.cwd()),
+        "dir": str(directory),
     })  # fmt: skip
 
 

@@ -38,12 +38,23 @@ class Config:
     enabled: bool = True
     """False where PicoClaw's `hooks.enabled` is: then there are no hooks."""
     warnings: tuple[str, ...] = ()
+    """What it says in vain, as far as the file itself shows."""
+    layer: Literal["user", "project"] | None = None
+    """Where it applies, if it was found and not named."""
+
+    @property
+    def configs(self) -> tuple[Config, ...]:
+        """It alone: where one is read, layers may be too."""
+        return (self,)
 
     @property
     def project(self) -> Path:
         """The directory whose configuration this is."""
-        here = self.path.parent
-        return here.parent if here.name in DIRECTORIES else here
+        return _project(self.path.parent)
+
+
+def _project(here: Path) -> Path:
+    return here.parent if here.name in DIRECTORIES else here
 
 
 def find(directory: str | os.PathLike[str]) -> Path | None:
@@ -55,10 +66,13 @@ def find(directory: str | os.PathLike[str]) -> Path | None:
     return present[0] if present else None
 
 
-def load(path: str | os.PathLike[str], *, found: bool = False) -> Config:
+def load(
+    path: str | os.PathLike[str], *, found: bool = False, directory: str | os.PathLike[str] | None = None
+) -> Config:
     """Read a configuration. `ConfigError` lists everything that is wrong with it; nothing is started.
 
     `found` says that nobody named the file: then less is allowed in it, and its hooks need `require_trust` first.
+    `directory` is where PicoClaw's and j-cli's hooks run: the current one, and for a project's own file its project.
     """
     from . import files, jcli, native, picoclaw, syntax  # noqa: PLC0415 - pydantic; importing this package costs nothing
 
@@ -75,17 +89,18 @@ def load(path: str | os.PathLike[str], *, found: bool = False) -> Config:
         if not is_picoclaw or key[0] == "hooks":
             problems.add(key, "is given twice")
     # The directory's real path, and the file's own name in it: a link to a shared file still means the hooks beside it.
-    directory = Path(os.path.realpath(file.parent))
+    here = Path(os.path.realpath(file.parent))
+    work = _project(here) if found else Path(directory or ".").absolute()
     dialect: Literal["native", "picoclaw", "jcli"]
     if is_picoclaw:
-        dialect, contents = "picoclaw", picoclaw.read(document, problems, found=found)
+        dialect, contents = "picoclaw", picoclaw.read(document, problems, work, found=found)
     elif jcli.is_meant(document):
-        dialect, contents = "jcli", jcli.read(document, problems, found=found)
+        dialect, contents = "jcli", jcli.read(document, problems, work, found=found)
     else:
-        dialect, contents = "native", native.read(document, problems, directory, found=found)
+        dialect, contents = "native", native.read(document, problems, here, found=found)
     problems.check()
     return Config(
-        path=directory / file.name,
+        path=here / file.name,
         dialect=dialect,
         hooks=contents.hooks,
         timeouts=contents.timeouts,

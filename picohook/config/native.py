@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict, Field
 
 from ..spec import KINDS_OF_HOOK, Contain, HookSpec, OnFailure, RespondRule, RestartPolicy, Seconds, Settings, Timeouts
+from .doubts import of_hook
 from .hooks import KINDS, NOT_KEYS, STAGES, Contents, check_dir, check_env, check_given, check_name, check_observe
-from .problems import quoted
+from .problems import dotted, quoted
 from .validate import validate
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from .problems import KeyPath, Problems
 
 _HOOK, _TIMEOUTS = HookSpec(), Timeouts()
+_TIMES = ("observer_timeout", "interceptor_timeout", "approval_timeout", "hello_timeout")
 _SAME = ("on_failure", "respond", "inherit_env", "max_line_bytes", "grace", "contain")
 
 
@@ -45,13 +47,10 @@ class Defaults(Settings):
     @property
     def timeouts(self) -> Timeouts:
         """Those that the host keeps, and looks up for a hook that has none of its own."""
-        return Timeouts(
-            observer=self.observer_timeout,
-            interceptor=self.interceptor_timeout,
-            approval=self.approval_timeout,
-            hello=self.hello_timeout,
-            chain=self.chain_budget,
-        )
+        said = {name.removesuffix("_timeout"): getattr(self, name) for name in _TIMES if name in self.model_fields_set}
+        if "chain_budget" in self.model_fields_set:
+            said["chain"] = self.chain_budget
+        return Timeouts(**said)
 
     def fold(self, hook: HookSpec) -> dict[str, Any]:
         """What of these the hook takes."""
@@ -89,6 +88,12 @@ def read(document: dict[str, Any], problems: Problems, directory: Path, *, found
             if hook.enabled
         ),
         file.defaults.timeouts,
+        warnings=tuple(
+            f"{dotted(('hooks', name))}.{doubt}"
+            for name, hook in file.hooks.items()
+            if hook.enabled
+            for doubt in of_hook(hook, document["hooks"][name])
+        ),
     )
 
 

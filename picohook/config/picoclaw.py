@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, ValidationError
@@ -13,6 +12,8 @@ from .problems import meant, quoted
 from .validate import explain, validate
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..spec import StageName
     from .problems import KeyPath, Problems
 
@@ -69,8 +70,8 @@ def section(document: dict[str, Any]) -> str | None:
     return next((name for name in SECTIONS if name in hooks), None) if isinstance(hooks, dict) else None
 
 
-def read(document: dict[str, Any], problems: Problems, *, found: bool) -> Contents:
-    """The process hooks that it enables."""
+def read(document: dict[str, Any], problems: Problems, directory: Path, *, found: bool) -> Contents:
+    """The process hooks that it enables, which run in this directory."""
     document = {"hooks": _without_nulls(document["hooks"])}
     file = validate(_File, document, problems)
     enabled = document["hooks"].get("enabled") is not False
@@ -86,7 +87,7 @@ def read(document: dict[str, Any], problems: Problems, *, found: bool) -> Conten
     if file is None or problems.found:
         return Contents((), Timeouts())
     processes = file.hooks.processes
-    hooks = tuple(spec for name in active if (spec := _spec(name, processes[name], problems, found=found)))
+    hooks = tuple(spec for name in active if (spec := _spec(name, processes[name], problems, directory, found=found)))
     return Contents(hooks, _timeouts(file.hooks.defaults, len(hooks)), enabled, tuple(_warnings(file.hooks, active)))
 
 
@@ -114,9 +115,9 @@ def _check(name: str, table: dict[str, Any], problems: Problems, *, found: bool)
     check_dir(table.get("dir"), problems, (*at, "dir"))
 
 
-def _spec(name: str, process: _Process, problems: Problems, *, found: bool) -> HookSpec | None:
-    """The process as a hook; what is relative in it is so to `dir`, or else to where the host runs."""
-    directory = Path.cwd() / process.dir
+def _spec(name: str, process: _Process, problems: Problems, base: Path, *, found: bool) -> HookSpec | None:
+    """The process as a hook; what is relative in it is so to `dir`, and that to where the host runs."""
+    directory = base / process.dir
     program, *arguments = process.command
     try:
         return ModeGrainedSpec(
@@ -143,7 +144,8 @@ def _timeouts(defaults: _Defaults, hooks: int) -> Timeouts:
     }
     timeouts = Timeouts.model_validate({name: seconds for name, seconds in given.items() if seconds > 0})
     # PicoClaw has no budget for the chain: each of its interceptors may take all of its time.
-    return timeouts.model_copy(update={"chain": max(timeouts.chain, timeouts.interceptor * hooks)})
+    needed = timeouts.interceptor * hooks
+    return timeouts.model_copy(update={"chain": needed}) if needed > timeouts.chain else timeouts
 
 
 def _warnings(hooks: _Hooks, active: dict[str, Any]) -> list[str]:

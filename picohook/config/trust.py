@@ -7,6 +7,7 @@ import is not covered.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import shlex
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 _HINT = "read it and the programs it names, then: picohook trust"
 _AGAIN = "read what changed, then: picohook trust"
+
+_WRITES = frozenset({">", ">>", ">|", "&>", "&>>"})
 
 Digests = dict[str, str]
 
@@ -127,18 +130,36 @@ def _arguments(spec: HookSpec) -> list[str]:
     words = list(spec.command)
     if spec.run is not None:
         words = _words(spec.run)
-    elif (file := python_file(spec)) is not None:
-        words = [str(file)]
+    elif spec.python is not None:
+        file = python_file(spec)
+        words = _module_files(spec.python.partition(":")[0]) if file is None else [str(file)]
     return [str(Path(spec.dir or "") / word) for word in words]
 
 
+def _module_files(name: str) -> list[str]:
+    """The files that an import of this module may run: of the current directory, if Python looks there. Imports nothing."""
+    package, *rest = name.split(".")
+    try:
+        found = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return []
+    files = [] if found is None or found.origin is None else [found.origin]
+    for place in (found and found.submodule_search_locations) or ():
+        for depth in range(1, len(rest) + 1):
+            inner = Path(place, *rest[:depth])
+            files += [str(path) for path in (inner.with_suffix(".py"), inner / "__init__.py") if path.is_file()]
+    return files
+
+
 def _words(shell: str) -> list[str]:
+    """Its words, but for those that only name what is written: what a hook leaves behind is not what it runs."""
     lexer = shlex.shlex(shell, posix=True, punctuation_chars=True)
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
-        return list(lexer)
+        words = list(lexer)
     except ValueError:  # a quote that is not closed: the shell will say so
         return shell.split()
+    return [word for before, word in zip(["", *words], words, strict=False) if before not in _WRITES]
 
 
 def _digest(data: bytes) -> str:
@@ -161,14 +182,15 @@ def _key(path: str | os.PathLike[str]) -> str:
     return str(Path(os.path.realpath(Path(path).parent)) / Path(path).name)
 
 
-def _store() -> Path:
+def store() -> Path:
+    """The file in which trust is kept."""
     import platformdirs  # noqa: PLC0415 - only for a configuration that was found
 
     return platformdirs.user_config_path("picohook") / "trust.json"
 
 
 def _read_store() -> dict[str, Digests]:
-    path = _store()
+    path = store()
     if not os.path.lexists(path):
         return {}
     data = _read(path)
@@ -197,7 +219,7 @@ def _is_store(document: Any) -> bool:
 
 
 def _write_store(known: dict[str, Digests]) -> None:
-    path = _store()
+    path = store()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, new = tempfile.mkstemp(dir=path.parent, prefix="trust-")  # 0600 from the start

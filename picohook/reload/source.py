@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from ..config import Config
     from ..config.layers import Layers
+    from ..errors import Problem
     from ..spec import HookSpec
 
 Stamp = tuple[int, ...] | None
@@ -27,46 +28,52 @@ def _stamp(path: str) -> Stamp:
 class Source:
     """A configuration that can be read again, and what its files were like when it was read last.
 
-    `load` reads one file, or all layers; `paths` are files that it is known to read.
+    `load` reads one file, or all layers; `paths` are files that it looks for, there or not.
     """
 
     def __init__(self, load: Callable[[], Config | Layers], *paths: str | os.PathLike[str]) -> None:
         self._load = load
-        self._configs: tuple[Config, ...] = ()
-        self._stamps: dict[str, Stamp] = {os.path.abspath(path): None for path in paths}
+        self._places = {os.path.abspath(path) for path in paths}
+        self._configs: dict[str, Config] = {}
+        """The last state of each that was read, by its path."""
+        self._stamps: dict[str, Stamp] = dict.fromkeys(self._places)
         self.read_times = 0
         self.prints: dict[str, object] = {}
         """For each hook what it is made of: its settings, and the files beside the configuration that it runs."""
+        self.doubts: tuple[Problem, ...] = ()
+        """What it says in vain."""
 
     def read(self) -> Config | Layers:
         """The configuration as it is now. Raises `ConfigError`, also where it needs trust and has none."""
-        from ..config import Config, trust  # noqa: PLC0415 - hosts built in code do without
+        from ..config import trust  # noqa: PLC0415 - hosts built in code do without
+        from ..config.doubts import doubts  # noqa: PLC0415
 
         # Before anything is read: what changes from here on is a change.
         before = self._stamps = {path: _stamp(path) for path in self._stamps}
         self.read_times += 1
         read = self._load()
-        configs = (read,) if isinstance(read, Config) else read.configs
+        configs = read.configs
         for config in configs:
             trust.require_trust(config)
         scripts = {
             spec.name: [path for config in configs for path in trust.scripts(config, spec)] for spec in read.hooks
         }
-        paths = {*(str(config.path) for config in configs), *(path for named in scripts.values() for path in named)}
+        files = {str(config.path) for config in configs} | {path for named in scripts.values() for path in named}
+        paths = files | self._places
         self._stamps = {path: before[path] if path in before else _stamp(path) for path in paths}
         self.prints = {
             spec.name: (spec.fingerprint, [self._stamps[path] for path in scripts[spec.name]]) for spec in read.hooks
         }
-        self._configs = configs
+        self._configs |= {str(config.path): config for config in configs}
+        self.doubts = tuple(doubts(read))
         return read
 
     def verify(self, spec: HookSpec) -> None:
         """Raise `TrustError` unless what was read last is trusted still: for the `verify` of a host."""
         from ..config import trust  # noqa: PLC0415
 
-        for config in self._configs:
-            if len(self._configs) == 1 or spec.source == str(config.path):
-                trust.still_trusted(config, spec)
+        if spec.source in self._configs:
+            trust.still_trusted(self._configs[spec.source], spec)
 
     def changed(self) -> bool:
         """Whether a file is not what it was when it was read."""

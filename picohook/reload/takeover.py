@@ -58,6 +58,7 @@ class Reloader:
         self._crew = crew
         self._lock = anyio.Lock()
         self._ours = {hook.name: _Ours(hook, source.prints[hook.name]) for hook in hooks}
+        self._warn()
 
     async def reload(self) -> Reloaded:
         """Read the configuration, and take it over. What raises has changed nothing."""
@@ -73,7 +74,12 @@ class Reloader:
                 log.error("does not start with its new settings", hook=name, why=why)
             names = {kind: ", ".join(getattr(done, kind)) for kind in ("added", "removed", "changed", "kept")}
             log.info("reloaded", **names)
+            self._warn()
             return done
+
+    def _warn(self) -> None:
+        for doubt in self.source.doubts:
+            self._crew.log.warning("the configuration may not mean what it says", what=str(doubt))
 
     async def _take_over(self, config: Config | Layers, prints: Mapping[str, object]) -> Reloaded:
         wanted = {spec.name: make_hook(spec) for spec in config.hooks}

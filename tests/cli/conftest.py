@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import select
 import signal
 import subprocess
@@ -151,3 +152,22 @@ def read_line(file: Any) -> str:
     """The next line, or a failed test instead of waiting for ever."""
     assert select.select([file], [], [], PATIENCE)[0], "nothing came"
     return file.readline()
+
+
+def in_terminal(project, *arguments, **env):
+    """What the program writes to a terminal."""
+    ours, theirs = pty.openpty()
+    with project.start(*arguments, env=env, stdout=theirs) as process:
+        os.close(theirs)
+        written = b""
+        while True:
+            try:
+                data = os.read(ours, 65536)
+            except OSError:  # how Linux says that nobody holds the other side any more
+                break
+            if not data:
+                break
+            written += data
+        os.close(ours)
+        assert process.wait(timeout=30) == 0
+    return written.decode()

@@ -38,12 +38,13 @@ def test_check_tells_a_program_the_same(project):
 
     assert done.code == 0
     assert done.json == {
-        "config": str(project.config),
         "ok": True,
-        "dialect": "native",
+        "configs": [{"config": str(project.config), "layer": None, "dialect": "native", "hooks": 1}],
         "hooks": [
             {
                 "name": "gate",
+                "layer": None,
+                "source": str(project.config),
                 "runs": f"{sys.executable} gate.py",
                 "program": sys.executable,
                 "dir": str(project.path),
@@ -129,7 +130,8 @@ def test_check_without_a_name_takes_the_one_in_the_directory_and_says_that_it_is
     done = project("check")
 
     assert done.code == 0
-    assert "not trusted yet: picohook trust" in done.err
+    assert f"Warning: {project.config}: was found here and is not trusted yet" in done.err
+    assert done.err.endswith("then: picohook trust)\n")
     assert done.out.endswith(f"{project.config}: ok\n")
 
 
@@ -147,18 +149,22 @@ def test_list_has_the_hooks_of_each_stage_in_order_with_their_settings(project):
     assert [line.split() for line in done.out.splitlines()] == [
         [str(project.config), "(native,", "hooks:", "2)"],
         [],
+        ["hook", "layer", "file", "runs"],
+        ["early", "user", "picohook.toml", python, "early.py"],
+        ["late", "user", "picohook.toml", python, "late.py"],
+        [],
         ["before_tool"],
-        ["hook", "priority", "timeout", "on", "failure", "settings", "runs"],
-        ["early", "1", "5", "s", "abort", "required", python, "early.py"],
-        ["late", "9", "0.5", "s", "continue", "provides", "a", "b", python, "late.py"],
+        ["hook", "priority", "timeout", "on", "failure", "settings"],
+        ["early", "1", "5", "s", "abort", "required"],
+        ["late", "9", "0.5", "s", "continue", "provides", "a", "b"],
         [],
         ["approve_tool"],
-        ["hook", "priority", "timeout", "on", "failure", "settings", "runs"],
-        ["late", "9", "60", "s", "deny", "provides", "a", "b", python, "late.py"],
+        ["hook", "priority", "timeout", "on", "failure", "settings"],
+        ["late", "9", "60", "s", "deny", "provides", "a", "b"],
         [],
         ["events"],
-        ["hook", "kinds", "runs"],
-        ["early", "turn_start", "turn_end", python, "early.py"],
+        ["hook", "kinds"],
+        ["early", "turn_start", "turn_end"],
     ]
     assert not started(project)
 
@@ -172,7 +178,7 @@ def test_list_tells_a_program_the_same_and_no_secret(project):
 
     assert "s3cret" not in done.out
     listed = done.json
-    assert listed["config"] == str(project.config)
+    assert listed["configs"] == [{"config": str(project.config), "layer": None, "dialect": "native", "hooks": 2}]
     assert listed["stages"] == {
         "before_tool": [{"hook": "early", "timeout": 5.0}, {"hook": "late", "timeout": 5.0}],
     }
@@ -288,7 +294,7 @@ def test_without_a_configuration_it_is_wrong_usage_with_a_way_out(project, comma
     done = project(*command)
 
     assert (done.code, done.out) == (2, "")
-    assert "there is no picohook.toml, picohook.yaml or picohook.json here: " in done.err
+    assert "there is no picohook.toml, picohook.yaml or picohook.json here, and none of your own: " in done.err
 
 
 def test_two_configurations_in_a_directory_are_a_failure(project):
@@ -298,4 +304,4 @@ def test_two_configurations_in_a_directory_are_a_failure(project):
     done = project("list")
 
     assert done.code == 1
-    assert "Error: .: has picohook.toml and picohook.json (keep one of them)" in done.err
+    assert f"Error: {project.path}: has picohook.toml and picohook.json (keep one of them)" in done.err

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
 import signal
 import subprocess
@@ -11,7 +9,7 @@ import sys
 
 import pytest
 
-from .conftest import read_line, reading
+from .conftest import in_terminal, read_line, reading
 
 ASK = ("call", "before_tool", "--config", "picohook.toml", "--params", '{"tool": "x"}')
 
@@ -123,25 +121,6 @@ def test_help_names_every_command_and_none_is_wrong_usage(project):
     assert unknown.code == 2
     assert "Did you mean" in unknown.err
     assert "'check'" in unknown.err
-
-
-def in_terminal(project, *arguments, **env):
-    """What the program writes to a terminal."""
-    ours, theirs = pty.openpty()
-    with project.start(*arguments, env=env, stdout=theirs) as process:
-        os.close(theirs)
-        written = b""
-        while True:
-            try:
-                data = os.read(ours, 65536)
-            except OSError:  # how Linux says that nobody holds the other side any more
-                break
-            if not data:
-                break
-            written += data
-        os.close(ours)
-        assert process.wait(timeout=30) == 0
-    return written.decode()
 
 
 def test_a_terminal_gets_colour_unless_it_is_not_wanted(project):

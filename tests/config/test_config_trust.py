@@ -214,6 +214,20 @@ def test_arguments_are_looked_up_where_the_hook_runs(write: Write) -> None:
     assert refusals(found(path)) == [f"{here}: {CHANGED}"]
 
 
+def test_what_a_shell_command_writes_is_not_what_it_runs(write: Write) -> None:
+    text = "[hooks.a]\nrun = 'sh check.sh < in > out 2>>err && sh more.sh'\nstages = [\"before_tool\"]\n"
+    path = write("project/picohook.toml", text)
+    for name in ("check.sh", "more.sh", "in"):
+        write(f"project/{name}", "1")
+    trust(found(path))
+    assert covered(found(path)) == tuple(str(path.parent / n) for n in ("picohook.toml", "check.sh", "in", "more.sh"))
+    write("project/out", "written")
+    write("project/err", "written")
+    require_trust(found(path))
+    write("project/more.sh", "2")
+    assert refusals(found(path)) == [f"{path.parent}/more.sh: {CHANGED}"]
+
+
 def test_what_is_trusted_is_what_was_read_even_if_the_file_changes_meanwhile(path: Path) -> None:
     config = found(path)
     path.write_text(path.read_text() + "\n# more")

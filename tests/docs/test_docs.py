@@ -104,7 +104,7 @@ def directory(tmp_path, monkeypatch):
     for name, value in {
         "PATH": BIN + os.pathsep + os.environ["PATH"],
         "HOME": str(tmp_path / "home"),
-        "XDG_CONFIG_HOME": str(tmp_path / "home" / "config"),
+        "XDG_CONFIG_HOME": str(tmp_path / "home" / ".config"),
         "NO_COLOR": "1",
         "COLUMNS": "120",
     }.items():
@@ -235,7 +235,12 @@ def console_commands(snippet):
 
 def comparable(text, directory):
     """The text without what differs from one run, machine or width of a column to the next."""
-    for found, named in ((str(directory), "/home/you/agent"), (BIN, "/usr/bin"), (str(ROOT), "/home/you/picohook")):
+    for found, named in (
+        (str(directory), "/home/you/agent"),
+        (str(directory.parent / "home"), "/home/you"),
+        (BIN, "/usr/bin"),
+        (str(ROOT), "/home/you/picohook"),
+    ):
         text = text.replace(found, named)
     text = re.sub(r"\d+\.\d+ ms", "0.1 ms", text)
     text = re.sub(r'"duration_ms": [0-9.]+', '"duration_ms": 0.1', text)

@@ -625,7 +625,7 @@ async def test_hooks_mounted_in_code_are_left_alone(config, board):
         assert (done.added, done.removed, done.kept) == (("other",), ("configured",), ())
         assert pids(host)["mounted"] == mounted.pid
         outcome = await host.before_tool(call())
-        assert [entry.hook for entry in outcome.trail] == ["function", "mounted", "other"]
+        assert [entry.hook for entry in outcome.trail] == ["other", "function", "mounted"]
 
 
 async def test_a_configuration_cannot_take_the_name_of_a_hook_that_was_mounted_in_code(config):

@@ -1,0 +1,76 @@
+"""What the hooks did while a command ran, for people and in Prometheus' text format."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import PicohookError
+from ..observe.metrics import QUANTILES, prometheus
+from ..text import escape
+from . import output
+
+if TYPE_CHECKING:
+    from ..host import HostStatus
+
+_COUNTS = {"asked": "executions", "ok": "successes", "skipped": "skipped", "retries": "retries"}
+_TIMES = {"total": "total_ms", **{f"p{share * 100:.0f}": f"p{share * 100:.0f}_ms" for share in QUANTILES}}
+
+
+def show(status: HostStatus) -> None:
+    """Print it for people: what came of it, how long it took, and how the hooks do."""
+    asked = [(hook.name, stage, counts) for hook in status.hooks for stage, counts in hook.stages.items()]
+    if asked:
+        rows = [
+            (name, stage, *(str(counts[key]) for key in _COUNTS.values()), _causes(counts))
+            for name, stage, counts in asked
+        ]
+        output.table(("hook", "stage", *_COUNTS, "failed"), rows, numbers=_COUNTS)
+        output.line()
+        rows = [(name, stage, *(f"{counts[key]:.1f} ms" for key in _TIMES.values())) for name, stage, counts in asked]
+        output.table(("hook", "stage", *_TIMES), rows, numbers=_TIMES)
+        output.line()
+    output.table(
+        ("hook", "state", "restarts", "dropped events", "dropped lines"),
+        (
+            (hook.name, hook.state, str(max(hook.starts - 1, 0)), str(hook.dropped_events), str(hook.dropped_lines))
+            for hook in status.hooks
+        ),
+        numbers=("restarts", "dropped events", "dropped lines"),
+    )
+
+
+def _causes(counts: dict[str, Any]) -> str:
+    return ", ".join(f"{count} {cause}" for cause, count in counts["failures"].items()) or "0"
+
+
+def write_prometheus(status: HostStatus, path: str) -> None:
+    """Write it to a file, in one step for whoever reads it in the meantime; to stdout for `-`."""
+    text = prometheus(status.wire()["hooks"])
+    if path == "-":
+        output.verbatim("\n".join(map(escape, text.rstrip("\n").split("\n"))))
+        return
+    try:
+        _replace(Path(path), text)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "its name holds a NUL character"
+        raise PicohookError(f"{escape(path)} cannot be written: {why}") from None
+
+
+def _replace(path: Path, text: str) -> None:
+    if path.exists() and not path.is_file():  # a pipe, a terminal
+        path.write_text(text, encoding="utf-8")
+        return
+    descriptor, new = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o644)  # for whoever collects it
+            file.write(text)
+        Path(new).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(new).unlink()
+        raise
