@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, overload
 
 from .base import Decision
-from .views import Event
+
+if TYPE_CHECKING:
+    from .views import Event
 
 Handler: TypeAlias = Callable[[Any], Any]
 

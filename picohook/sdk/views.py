@@ -34,7 +34,7 @@ class View:
         self.params = params
 
     def __init_subclass__(cls) -> None:
-        for name, kind in cls.__dict__.get("__annotations__", {}).items():
+        for name, kind in cls.__annotations__.items():
             if not kind.startswith("ClassVar"):
                 setattr(cls, name, _field(cls._names.get(name, name), _EMPTY.get(kind)))
 
