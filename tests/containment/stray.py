@@ -16,6 +16,8 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 from badhook import Hook
 
 RLIMIT_LOCKS = 10
+TOKENS = 200
+"""More than any test lets there be processes."""
 
 
 class Stray(Hook):
@@ -68,12 +70,23 @@ class Stray(Hook):
         self.do_tell("done")
 
     def do_bomb(self):
-        """Fork, for ever; all of them hold the line open."""
-        while True:
+        """Fork, and have all of them fork, until that is refused; all of them hold the line open.
+
+        It is no danger to the machine where nothing refuses it: each fork takes one of the tokens that they share.
+        """
+        tokens, put = os.pipe()
+        os.write(put, b"x" * TOKENS)
+        os.close(put)
+        refused = "not refused"
+        while os.read(tokens, 1):
             try:
                 os.fork()
             except OSError:
-                pass
+                refused = "refused"
+                break
+        self.do_tell(refused)
+        while True:
+            signal.pause()
 
     def do_count_forks(self, most):
         """How many children it can have at once."""

@@ -140,6 +140,7 @@ async def test_P12_a_fork_bomb_is_capped_and_dead(ground, board):
         hosting.tell(f'ask [["daemon", [{board.call("bomb")}, ["bomb"]]]]'.replace("'", '"'))
         line = await board.line("bomb")
         assert await hosting.said() == [None, None]
+        assert await line.said() == "refused"
         assert await hosting.do("restart bomb") == "restarted"
         await line.dead()  # every one of them held it
         hosting.tell("end")
@@ -151,6 +152,7 @@ async def test_P12_a_fork_bomb_is_dead_with_its_host(ground, board):
         assert await hosting.said() == "ready"
         hosting.tell(f'ask [["daemon", [{board.call("bomb")}, ["bomb"]]]]'.replace("'", '"'))
         line = await board.line("bomb")
+        assert await line.said() == "refused"
         hosting.process.kill()
         await line.dead()
 
@@ -171,7 +173,7 @@ async def test_the_control_group_of_a_hook_is_gone_with_it(tier, board, monkeypa
         await host.mount(stray("gone", contain=Ground(tier).contain, limits=Limits(processes=5)))
         await host.unmount("gone")
         assert not os.path.exists(made[1])
-        (launcher,) = host._containment._launchers
+        (launcher,) = host._crew.containment._launchers
         os.kill(launcher.pid, signal.SIGKILL)
         await line.dead()
     assert len(made) == 2

@@ -94,7 +94,7 @@ async def test_it_writes_where_it_may(kind, board, place):
 async def test_it_reads_only_what_it_may(kind, board, place):
     read = {"/usr", "/lib", "/lib64", "/etc", str(Path(sys.base_prefix)), sys.prefix, str(HERE.parent), "kept"}
     given = tuple(path for path in sorted(read) if (place / path).exists())
-    async with Host([boxed(board, place, read_only=given, writable=("own",))], timeouts=FAR) as host:
+    async with Host([boxed(board, place, read_only=(*given, board.place), writable=("own",))], timeouts=FAR) as host:
         line = await board.line("h")
         assert await came(host, line, ["read", "kept/file"], ["write", "own/file"]) == ["ok", "ok"]
         hidden = await came(
@@ -175,10 +175,11 @@ async def test_root_in_it_has_none_of_roots_rights(kind, board, place):
     spec = stray(
         "h", ["record_deeds", "own/deeds", "own/came"], SERVE, dir=str(place), sandbox=Sandbox(writable=("own",))
     )
-    (place / "own" / "deeds").write_text(json.dumps([["status", "CapEff"], ["status", "CapBnd"]]))
+    (place / "own" / "deeds").write_text(json.dumps([["status", name] for name in ("CapEff", "CapPrm", "NoNewPrivs")]))
     async with Host([spec], timeouts=FAR):
         pass
-    assert json.loads((place / "own" / "came").read_text()) == ["none", "none"]
+    # With no new privileges, no program that it starts gets any either.
+    assert json.loads((place / "own" / "came").read_text()) == ["none", "none", "1"]
 
 
 # Where it is not to be had.

@@ -28,14 +28,14 @@ class Hook:
 
     # To the test, over a loopback socket that ends with this process.
 
-    def do_call(self, port, name):
+    def do_call(self, where, name):
         import socket  # noqa: PLC0415 - only hooks that call in pay for it
 
         if sys.platform == "linux":
             self.line = socket.socket(socket.AF_UNIX)
-            self.line.connect(f"\0picohook-test-{port}")
+            self.line.connect(where)
         else:
-            self.line = socket.create_connection(("127.0.0.1", port))
+            self.line = socket.create_connection(("127.0.0.1", where))
         self.line.sendall(f"{name} {os.getpid()}\n".encode())
         if self.born >= 0:
             os.close(self.born)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import socket
 import struct
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +129,9 @@ class Switchboard:
     """Where processes call in."""
 
     def __init__(self) -> None:
-        self._listener, self._address = _listen()
+        self.place = tempfile.mkdtemp(prefix="picohook-test-")
+        """Where its socket is: what is to call in from a sandbox has to see it."""
+        self._listener, self._address = _listen(self.place)
         self._listener.setblocking(False)
         self._waiting: list[tuple[str, Line]] = []
         self._lines: list[Line] = []
@@ -176,6 +180,7 @@ class Switchboard:
         for line in self._lines:
             line.close()
         self._listener.close()
+        shutil.rmtree(self.place)
 
     def _take(self, connection: socket.socket) -> None:
         connection.settimeout(PATIENCE)
@@ -192,16 +197,18 @@ class Switchboard:
         self._waiting.append((name, line))
 
 
-def _listen() -> tuple[socket.socket, int]:
-    """A socket that processes can call, and the number under which: where the kernel says of each who it is, that one."""
+def _listen(place: str) -> tuple[socket.socket, str | int]:
+    """A socket that processes can call, whoever they run as; where the kernel can say who they are, one that it says it of."""
     if sys.platform != "linux":
         listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         return listener, listener.getsockname()[1]
+    path = os.path.join(place, "s")
     listener = socket.socket(socket.AF_UNIX)
-    number = int.from_bytes(os.urandom(4), "big")
-    listener.bind(f"\0picohook-test-{number}")
+    listener.bind(path)
+    os.chmod(place, 0o755)
+    os.chmod(path, 0o777)
     listener.listen(128)
-    return listener, number
+    return listener, path
 
 
 class Journal:
