@@ -1,9 +1,16 @@
-"""Keeps tools inside one directory, and lets a shell do little but look.
+"""Keeps tools inside one directory and off some files, and lets a shell do little but look.
 
-Run it with: GUARD_ROOT=DIRECTORY python3 path_guard.py
+Run it with: python3 path_guard.py [POLICY.toml]
 
-before_tool denies a call with a path outside GUARD_ROOT (the hook's working directory, if it is not set). approve_tool says
-yes to calls inside it; to a shell command only if it is a plain call of a program that changes nothing.
+before_tool denies a call with a path outside the policy's root, or one that the policy denies. approve_tool says yes to the
+other calls; to a shell command only if it is a plain call of a program on the list. Without a policy the root is GUARD_ROOT,
+or else the hook's working directory. With all that a policy can say:
+
+    root = "workspace"                         # from the policy's own directory
+    deny = [".env", ".git", "*.pem", "a/b/*"]  # without a slash: at any depth, with all that is in it
+    commands = ["ls", "git status"]            # first words of what a shell may run
+    shells = ["bash"]                          # tools that take a command
+    path_arguments = ["path", "file"]          # arguments that are paths
 """
 
 from __future__ import annotations
@@ -13,62 +20,108 @@ import os
 import re
 import shlex
 import sys
+import tomllib
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
 from typing import Any
 
-ROOT = os.path.realpath(os.environ.get("GUARD_ROOT", "."))
-SHELLS = {"bash", "shell", "exec"}
-PATHS = ("path", "file", "file_path", "directory")
-HARMLESS = {"cat", "date", "echo", "grep", "head", "ls", "pwd", "tail", "wc"}
 
+@dataclass(frozen=True)
+class Policy:
+    root: str
+    deny: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ("cat", "date", "echo", "grep", "head", "ls", "pwd", "tail", "wc")
+    shells: tuple[str, ...] = ("bash", "shell", "exec")
+    path_arguments: tuple[str, ...] = ("path", "file", "file_path", "directory")
 
-def stray(call: dict[str, Any]) -> str | None:
-    """Why a path of this call is not allowed, if one is not."""
-    arguments = call.get("arguments") or {}
-    for path in [arguments[name] for name in PATHS if name in arguments] + (call.get("affected_paths") or []):
-        try:
-            real = os.path.realpath(os.path.join(ROOT, str(path)))
-        except ValueError as error:  # a NUL character
-            return f"{path!r} cannot be a path: {error}"
-        if os.path.commonpath([real, ROOT]) != ROOT:
-            return f"{path} is outside the workspace"
-    return None
-
-
-def harm(call: dict[str, Any]) -> str | None:
-    """Why this shell command is not allowed, if it is one and is not."""
-    if call["tool"] not in SHELLS:
+    def stray(self, paths: list[Any]) -> str | None:
+        """Why one of these paths is not allowed, if one is not."""
+        for path in paths:
+            given = os.path.normpath(os.path.join(self.root, str(path)))
+            try:
+                real = os.path.realpath(given)
+            except ValueError as error:  # a NUL character
+                return f"{path!r} cannot be a path: {error}"
+            if os.path.commonpath([real, self.root]) != self.root:
+                return f"{path} is outside the workspace"
+            for name in (real, given):
+                pattern = self.denied(os.path.relpath(name, self.root))
+                if pattern:
+                    return f"{path} is denied by {pattern}"
         return None
-    command = str((call.get("arguments") or {}).get("command", ""))
-    if re.search(r"[;&|<>$`\\(){}\n]", command):
-        return "only a single plain command can be approved"
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        return f"the command cannot be read: {error}"
-    if not words or words[0] not in HARMLESS:
-        return f"{words[0] if words else 'an empty command'} is not on the list of harmless commands"
-    return None
+
+    def denied(self, path: str) -> str | None:
+        """The pattern that denies a path, if one does."""
+        for pattern in self.deny:
+            if any(fnmatchcase(name, pattern) for name in ([path] if "/" in pattern else path.split(os.sep))):
+                return pattern
+        return None
+
+    def harm(self, command: str) -> str | None:
+        """Why this shell command is not allowed, if it is not."""
+        if re.search(r"[;&|<>$`\\(){}*?\[\n]", command):
+            return "only a single plain command can be approved"
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            return f"the command cannot be read: {error}"
+        if not any(words[: len(allowed)] == allowed for allowed in map(str.split, self.commands)):
+            return f"{words[0] if words else 'an empty command'} is not on the list of harmless commands"
+        return self.stray([path for word in words[1:] for path in paths_of(word)])
+
+    def reason_to_deny(self, call: dict[str, Any]) -> str | None:
+        arguments = call.get("arguments") or {}
+        paths = [arguments[name] for name in self.path_arguments if name in arguments]
+        return self.stray(paths + (call.get("affected_paths") or []))
+
+    def reason_to_refuse(self, call: dict[str, Any]) -> str | None:
+        # What is approved is what runs, so the paths are looked at again: a later hook may have changed them.
+        reason = self.reason_to_deny(call)
+        if reason is None and call["tool"] in self.shells:
+            return self.harm(str((call.get("arguments") or {}).get("command", "")))
+        return reason
 
 
-def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+def paths_of(word: str) -> list[str]:
+    """What may be a path in a word of a command: all of it, or what comes with an option, as in --file=PATH and -fPATH."""
+    if not word.startswith("-"):
+        return [os.path.expanduser(word)]
+    found = [word[word.index("/") :]] if "/" in word else []
+    return [*found, os.path.expanduser(word.split("=", 1)[1])] if "=" in word else found
+
+
+def load(file: str) -> Policy:
+    with open(file, "rb") as stream:
+        said = tomllib.load(stream)
+    lists = {field.name for field in fields(Policy)} - {"root"}
+    for name, value in said.items():
+        if name not in {*lists, "root"}:
+            raise SystemExit(f"{file}: there is no {name!r} in a policy")
+        if name in lists and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
+            raise SystemExit(f"{file}: {name} is a list of strings")
+    root = os.path.join(os.path.dirname(os.path.abspath(file)), said.pop("root", "."))
+    return Policy(os.path.realpath(root), **{name: tuple(value) for name, value in said.items()})
+
+
+def answer(policy: Policy, method: str, params: dict[str, Any]) -> dict[str, Any]:
     match method:
         case "hook.hello":
             return {"ok": True, "name": "path_guard"}
         case "hook.before_tool":
-            reason = stray(params)
+            reason = policy.reason_to_deny(params)
             return {"action": "deny_tool", "reason": reason} if reason else {"action": "continue"}
         case "hook.approve_tool":
-            # What is approved is what runs, so the paths are looked at again: a later hook may have changed them.
-            reason = stray(params) or harm(params)
+            reason = policy.reason_to_refuse(params)
             return {"approved": False, "reason": reason} if reason else {"approved": True}
     return {"action": "continue"}
 
 
 def main() -> None:
+    policy = load(sys.argv[1]) if len(sys.argv) > 1 else Policy(os.path.realpath(os.environ.get("GUARD_ROOT", ".")))
     for line in sys.stdin.buffer:
         request = json.loads(line)
         if request.get("id"):  # 0 or none: an event, and nobody waits for an answer
-            result = answer(request["method"], request.get("params") or {})
+            result = answer(policy, request["method"], request.get("params") or {})
             print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
 
 

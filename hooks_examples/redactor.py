@@ -1,6 +1,8 @@
 """Takes secrets out of what goes into tools, what comes out of them, and what the model says.
 
-Run it with: python3 redactor.py [--flat]
+Run it with: python3 redactor.py [--flat] [--patterns FILE]
+
+FILE has more of what is secret, a regular expression a line. Where one has a group named `keep`, that part of it stays.
 
 PicoClaw wants an edited result inside all the params that came with it; picohook also takes the result alone, which is
 what --flat sends.
@@ -8,61 +10,97 @@ what --flat sends.
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
 from typing import Any
 
-SECRETS = re.compile(r"sk-[A-Za-z0-9]{12,}|(?<=password: )\S+|(?<=password=)\S+")
-FLAT = "--flat" in sys.argv[1:]
+SECRETS = [
+    r"\bsk-[A-Za-z0-9_-]{12,}",  # OpenAI, Anthropic
+    r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",  # AWS
+    r"\bgh[pousr]_[A-Za-z0-9]{36,}|\bgithub_pat_\w{22,}",
+    r"\bglpat-[A-Za-z0-9_-]{20,}",
+    r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}",  # Slack
+    r"\bAIza[A-Za-z0-9_-]{35}",  # Google
+    r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+",  # a JSON web token
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    r"(?P<keep>\b(?i:bearer) )[A-Za-z0-9._~+/-]{16,}=*",
+    r"(?P<keep>\b[a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)",  # in a URL
+    r"""(?P<keep>(?i:password|passwd|secret|api[_-]?key|access[_-]?token)["']?\s?[:=]\s?["']?)[^\s"',;]+""",
+]
 
 
-def redact(value: Any) -> Any:
-    """The value with every secret in it, however deep, replaced."""
-    if isinstance(value, str):
-        return SECRETS.sub("[redacted]", value)
-    if isinstance(value, list):
-        return [redact(item) for item in value]
-    if isinstance(value, dict):
-        return {key: redact(item) for key, item in value.items()}
-    return value
+class Redactor:
+    def __init__(self, patterns: list[str]) -> None:
+        self.patterns = [re.compile(pattern, re.DOTALL) for pattern in patterns]
+
+    def redact(self, value: Any) -> Any:
+        """The value with every secret in it, however deep, replaced."""
+        if isinstance(value, str):
+            for pattern in self.patterns:
+                value = pattern.sub(replacement, value)
+            return value
+        if isinstance(value, list):
+            return [self.redact(item) for item in value]
+        if isinstance(value, dict):
+            return {key: self.redact(item) for key, item in value.items()}
+        return value
 
 
-def edited(params: dict[str, Any], part: str, keys: tuple[str, ...]) -> dict[str, Any]:
-    """The answer with these keys of a part of the params redacted; `continue` where there is nothing to redact."""
-    found = params.get(part) or {}
-    clean = {**found, **{key: redact(found[key]) for key in keys if key in found}}
-    if clean == found:
+def replacement(match: re.Match[str]) -> str:
+    return f"{match.groupdict().get('keep') or ''}[redacted]"
+
+
+class Hook:
+    def __init__(self, redactor: Redactor, *, flat: bool) -> None:
+        self.redact = redactor.redact
+        self.flat = flat
+
+    def edited(self, params: dict[str, Any], part: str, keys: tuple[str, ...]) -> dict[str, Any]:
+        """The answer with these keys of a part of the params redacted; `continue` where there is nothing to redact."""
+        found = params.get(part) or {}
+        clean = {**found, **{key: self.redact(found[key]) for key in keys if key in found}}
+        if clean == found:
+            return {"action": "continue"}
+        return {"action": "modify", part: clean if self.flat else {**params, part: clean}}
+
+    def before_tool(self, call: dict[str, Any]) -> dict[str, Any]:
+        clean = self.redact(call.get("arguments"))
+        if clean == call.get("arguments"):
+            return {"action": "continue"}
+        return {"action": "modify", "call": {**call, "arguments": clean}}
+
+    def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        match method:
+            case "hook.hello":
+                return {"ok": True, "name": "redactor"}
+            case "hook.before_tool":
+                return self.before_tool(params)
+            case "hook.after_tool":
+                return self.edited(params, "result", ("for_llm", "for_user"))
+            case "hook.after_llm":
+                # Not its tool_calls, whose arguments are JSON in a string: before_tool sees them decoded.
+                return self.edited(params, "response", ("content",))
         return {"action": "continue"}
-    return {"action": "modify", part: clean if FLAT else {**params, part: clean}}
 
 
-def before_tool(call: dict[str, Any]) -> dict[str, Any]:
-    clean = redact(call.get("arguments"))
-    if clean == call.get("arguments"):
-        return {"action": "continue"}
-    return {"action": "modify", "call": {**call, "arguments": clean}}
-
-
-def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
-    match method:
-        case "hook.hello":
-            return {"ok": True, "name": "redactor"}
-        case "hook.before_tool":
-            return before_tool(params)
-        case "hook.after_tool":
-            return edited(params, "result", ("for_llm", "for_user"))
-        case "hook.after_llm":
-            # Not its tool_calls, whose arguments are JSON in a string: before_tool sees them decoded.
-            return edited(params, "response", ("content",))
-    return {"action": "continue"}
+def patterns_in(file: str) -> list[str]:
+    with open(file, encoding="utf-8") as lines:
+        return [line for line in lines.read().splitlines() if line.strip() and not line.startswith("#")]
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--flat", action="store_true")
+    parser.add_argument("--patterns", metavar="FILE")
+    given = parser.parse_args()
+    more = patterns_in(given.patterns) if given.patterns else []
+    hook = Hook(Redactor([*more, *SECRETS]), flat=given.flat)
     for line in sys.stdin.buffer:
         request = json.loads(line)
         if request.get("id"):  # 0 or none: an event, and nobody waits for an answer
-            result = answer(request["method"], request.get("params") or {})
+            result = hook.answer(request["method"], request.get("params") or {})
             print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
 
 

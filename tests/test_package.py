@@ -42,7 +42,7 @@ LAYERS = [
     {"crew"},
     {"reload", "blocking", "serve"},
     {"host"},
-    {"testing"},
+    {"testing", "conformance"},
     {"cli"},
     {"__main__"},
 ]

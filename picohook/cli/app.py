@@ -11,6 +11,7 @@ from ..errors import ConfigError, PicohookError
 from . import output
 from .asking import call
 from .configs import check, schema
+from .conformance import conformance, probe
 from .control import app as control
 from .listing import list_hooks
 from .scripts import run as run_script
@@ -50,6 +51,8 @@ def _picohook(
 app.command()(check)
 app.command("list")(list_hooks)
 app.command()(call)
+app.command(context_settings={"allow_interspersed_args": False})(conformance)
+app.command()(probe)
 app.command("run")(run_script)
 app.command()(schema)
 app.command()(trust)

@@ -124,10 +124,10 @@ class Server:
         params = message.get("params")
         if type(params) is not dict:
             params = {}
-        if "id" not in message:
+        request_id = message.get("id", 0)
+        if type(request_id) is int and not request_id:  # as a host in Go sends none
             self._told(method, params)
             return
-        request_id = message["id"]
         stage = self._stages.get(method)
         if type(request_id) not in {int, str, float}:
             self._refuse(None, INVALID_REQUEST, "the id is neither a number nor a string")

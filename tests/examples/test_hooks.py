@@ -266,9 +266,13 @@ async def test_runtime_events_come_with_dotted_names_and_only_those_that_are_obs
 # As PicoClaw asks them: newer params with a context, events with id 0, and whole objects wanted back.
 
 
-def conversation(script, *lines):
+ARGUMENTS = {"audit_log.py": ["audit.jsonl"], "web_approval.py": ["--port", "0"]}
+
+
+def conversation(script, *lines, cwd=None):
     process = subprocess.run(
-        [sys.executable, str(EXAMPLES / script)],
+        [sys.executable, str(EXAMPLES / script), *ARGUMENTS.get(script, ())],
+        cwd=cwd,
         input="".join(json.dumps({"jsonrpc": "2.0", **line}) + "\n" for line in lines).encode(),
         capture_output=True,
         check=True,
@@ -281,10 +285,13 @@ HELLO = {"id": 1, "method": "hook.hello", "params": {"name": "me", "version": 1,
 CONTEXT = {"inbound": {"channel": "cli", "chat_id": "c"}, "route": None, "scope": None}
 
 
-@pytest.mark.parametrize("script", sorted(path.name for path in EXAMPLES.glob("*.py") if path.name != "demo.py"))
-def test_every_hook_says_hello_and_does_not_answer_an_event_with_id_0(script):
+@pytest.mark.parametrize(
+    "script",
+    sorted(path.name for path in EXAMPLES.glob("*.py") if path.name not in {"demo.py", "terminal_approval.py"}),
+)
+def test_every_hook_says_hello_and_does_not_answer_an_event_with_id_0(script, tmp_path):
     event = {"id": 0, "method": "hook.event", "params": {"Kind": 10, "Meta": {}, "Payload": None}}
-    answers = conversation(script, HELLO, event)
+    answers = conversation(script, HELLO, event, cwd=tmp_path)
     assert [(answer["id"], answer["result"]["ok"]) for answer in answers if answer["id"]] == [(1, True)]
 
 

@@ -1,0 +1,131 @@
+"""Keeps a log of what it is asked and told in which nothing can be changed unseen: each record holds the hash of the last.
+
+Run it with:     python3 audit_log.py FILE
+Verify it with:  python3 audit_log.py --verify FILE [--head HASH]
+
+A record is on the disk before its call is answered. With the variable AUDIT_KEY the hashes are keyed: then nobody who lacks
+the key can make a chain that holds. That the last records are missing shows only if HASH, the head that the hook said on
+stderr when it ended, was kept elsewhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hmac
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from typing import Any, BinaryIO
+
+KEY = os.environ.get("AUDIT_KEY", "").encode()
+NOTHING = "0" * 64
+
+
+class BrokenError(Exception):
+    """The chain does not hold."""
+
+
+def digest(record: dict[str, Any]) -> str:
+    data = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    return hmac.new(KEY, data.encode(), "sha256").hexdigest()
+
+
+def verify(file: BinaryIO) -> tuple[int, str, int]:
+    """How many records there are, the hash of the last, and where they end: a last line that was cut is none."""
+    count, head, end = 0, NOTHING, 0
+    for line in file:
+        if not line.endswith(b"\n"):
+            break
+        try:
+            record = json.loads(line)
+            found = record.pop("hash")
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise BrokenError(f"record {count + 1} cannot be read") from None
+        if (record.get("number"), record.get("previous")) != (count + 1, head):
+            raise BrokenError(f"record {count + 1} does not follow the one before it")
+        if not hmac.compare_digest(str(found), digest(record)):
+            raise BrokenError(f"record {count + 1} was changed")
+        count, head, end = count + 1, found, end + len(line)
+    return count, head, end
+
+
+class Log:
+    """The log, open for this process alone."""
+
+    def __init__(self, path: str) -> None:
+        self.file = open(path, "a+b", buffering=0)  # noqa: SIM115 - as long as the process lives
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BrokenError("another process writes this log") from None
+        self.file.seek(0)
+        self.count, self.head, end = verify(self.file)
+        cut = self.file.seek(0, os.SEEK_END) - end
+        if cut:
+            self.file.truncate(end)
+            self.add("audit.cut", {"bytes": cut})
+
+    def add(self, method: str, params: Any) -> None:
+        record = {
+            "number": self.count + 1,
+            "time": datetime.now(UTC).isoformat(),
+            "method": method,
+            "params": params,
+            "previous": self.head,
+        }
+        head = digest(record)
+        self.file.write(json.dumps({**record, "hash": head}).encode() + b"\n")
+        os.fsync(self.file.fileno())
+        self.count, self.head = self.count + 1, head
+
+
+def answer(method: str) -> dict[str, Any]:
+    match method:
+        case "hook.hello":
+            return {"ok": True, "name": "audit_log"}
+        case "hook.approve_tool":
+            return {"approved": True}  # it objects to nothing
+    return {"action": "continue"}
+
+
+def serve(log: Log) -> None:
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        log.add(request["method"], request.get("params"))
+        if request.get("id"):  # 0 or none: an event, and nobody waits for an answer
+            result = answer(request["method"])
+            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+    print(f"{log.count} records, head {log.head}", file=sys.stderr)
+
+
+def check(path: str, head: str | None) -> None:
+    with open(path, "rb") as file:
+        count, found, end = verify(file)
+        if end != os.fstat(file.fileno()).st_size:
+            raise BrokenError(f"what comes after record {count} was cut")
+    if head and head != found:
+        raise BrokenError(f"the last record, number {count}, is not the one with this head")
+    print(f"{count} records, head {found}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--verify", action="store_true")
+    parser.add_argument("--head", metavar="HASH")
+    parser.add_argument("file", metavar="FILE")
+    given = parser.parse_args()
+    try:
+        if given.verify:
+            check(given.file, given.head)
+        else:
+            serve(Log(given.file))
+    except BrokenError as error:
+        print(f"{given.file}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

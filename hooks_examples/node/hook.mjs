@@ -1,0 +1,81 @@
+// A review gate, a tool plugin and a redactor in one hook, for Node.
+//
+// Run it with: node hook.mjs
+
+const READ_ONLY = new Set(["read_file", "list_dir", "search", "get_weather"]);
+const SECRETS = /(?<=password=)\S+|sk-[A-Za-z0-9]{8,}/g;
+const WEATHER = {
+  type: "function",
+  function: {
+    name: "get_weather",
+    description: "Today's weather in a city.",
+    parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
+  },
+};
+
+const methods = {
+  "hook.hello": () => ({ ok: true, name: "node" }),
+
+  "hook.before_llm": ({ tools }) => {
+    if (tools?.some((tool) => tool?.function?.name === "get_weather")) return { action: "continue" };
+    return { action: "modify", request: { tools: [...(tools ?? []), WEATHER] } };
+  },
+
+  "hook.before_tool": ({ tool, arguments: given }) => {
+    if (tool === "get_weather") {
+      return { action: "respond", result: { for_llm: `${given?.city ?? ""}: 21 °C, sunny` } };
+    }
+    if (tool === "bash" && String(given?.command ?? "").includes("rm -rf")) {
+      return { action: "deny_tool", reason: "rm -rf is not allowed" };
+    }
+    return { action: "continue" };
+  },
+
+  "hook.approve_tool": ({ tool }) =>
+    READ_ONLY.has(tool) ? { approved: true } : { approved: false, reason: `${tool} is not a read-only tool` },
+
+  "hook.after_tool": ({ result }) => {
+    const clean = {};
+    for (const name of ["for_llm", "for_user"]) {
+      const text = result?.[name] ?? "";
+      const redacted = text.replaceAll(SECRETS, "[redacted]");
+      if (redacted !== text) clean[name] = redacted;
+    }
+    return Object.keys(clean).length ? { action: "modify", result: clean } : { action: "continue" };
+  },
+};
+
+// Not node:readline, for which U+2028 ends a line, in the middle of a JSON string too.
+async function* lines(stream) {
+  let rest = "";
+  for await (const chunk of stream.setEncoding("utf8")) {
+    const [first, ...others] = chunk.split("\n");
+    rest += first;
+    for (const other of others) {
+      yield rest;
+      rest = other;
+    }
+  }
+}
+
+// From Node 21 on, integers that a double would round stay as they were written.
+const exact = (_, value, context) =>
+  JSON.rawJSON && Number.isInteger(value) && !Number.isSafeInteger(value) ? JSON.rawJSON(context.source) : value;
+
+function parse(line) {
+  try {
+    return JSON.parse(line, exact) ?? {};
+  } catch (error) {
+    console.error(`not JSON: ${error.message}`);
+    return {};
+  }
+}
+
+for await (const line of lines(process.stdin)) {
+  const { id, method, params } = parse(line);
+  if (id === undefined) continue; // a notification
+  const answer = Object.hasOwn(methods, method)
+    ? { result: methods[method](params ?? {}) }
+    : { error: { code: -32601, message: `no such method: ${method}` } };
+  process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", id, ...answer })}\n`);
+}

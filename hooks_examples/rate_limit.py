@@ -1,0 +1,86 @@
+"""Limits how often tools are called: so many calls in so many seconds, for each tool in each session.
+
+Run it with: python3 rate_limit.py [CALLS/SECONDS] [TOOL=CALLS/SECONDS ...]
+
+`python3 rate_limit.py 30/60 bash=5/60` allows each tool 30 calls a minute, and bash five. A call that is denied does not
+count.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Rate(NamedTuple):
+    calls: int
+    seconds: float
+
+    @classmethod
+    def read(cls, text: str) -> Rate:
+        try:
+            calls, seconds = text.split("/")
+            rate = cls(int(calls), float(seconds))
+        except ValueError:
+            raise SystemExit(f"{text!r} is no rate: give CALLS/SECONDS, like 30/60") from None
+        if rate.calls < 0 or not 0 < rate.seconds < math.inf:
+            raise SystemExit(f"{text!r} is no rate that can be kept")
+        return rate
+
+
+class Limits:
+    """What is allowed, and when calls were."""
+
+    def __init__(self, default: Rate, tools: dict[str, Rate], clock: Callable[[], float] = time.monotonic) -> None:
+        self.default = default
+        self.tools = tools
+        self.clock = clock
+        self.calls: defaultdict[tuple[str, str], deque[float]] = defaultdict(deque)
+
+    def reason_to_deny(self, session: str, tool: str) -> str | None:
+        rate = self.tools.get(tool, self.default)
+        calls, now = self.calls[session, tool], self.clock()
+        while calls and calls[0] <= now - rate.seconds:
+            calls.popleft()
+        if len(calls) < rate.calls:
+            calls.append(now)
+            return None
+        reason = f"{tool} may be called {rate.calls} times in {rate.seconds:g} s"
+        return f"{reason}: wait {math.ceil(calls[0] + rate.seconds - now)} s" if calls else reason
+
+
+def answer(limits: Limits, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    if method == "hook.hello":
+        return {"ok": True, "name": "rate_limit"}
+    if method == "hook.before_tool":
+        reason = limits.reason_to_deny((params.get("meta") or {}).get("SessionKey", ""), params["tool"])
+        if reason:
+            return {"action": "deny_tool", "reason": reason}
+    return {"action": "continue"}
+
+
+def main() -> None:
+    default, tools = Rate(30, 60), {}
+    for argument in sys.argv[1:]:
+        tool, equals, rate = argument.rpartition("=")
+        if equals:
+            tools[tool] = Rate.read(rate)
+        else:
+            default = Rate.read(rate)
+    limits = Limits(default, tools)
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        if request.get("id"):  # 0 or none: an event, and nobody waits for an answer
+            result = answer(limits, request["method"], request.get("params") or {})
+            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

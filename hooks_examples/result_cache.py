@@ -1,0 +1,95 @@
+"""Answers calls of tools that only read from what they returned the last time.
+
+Run it with: python3 result_cache.py TOOL ... [--seconds 300] [--size 1000]
+
+before_tool answers a call of one of these TOOLs that was made before, in the same session and with the same arguments;
+after_tool keeps what they return, unless it is an error. A call of any other tool may change what they read, so it empties
+the cache.
+
+Give it the last place in the order: what it keeps has then been through the other hooks, a redactor among them, and they
+are not asked about it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Cache:
+    def __init__(self, tools: set[str], seconds: float, size: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.tools = tools
+        self.seconds = seconds
+        self.size = size
+        self.clock = clock
+        self.results: dict[str, tuple[float, dict[str, Any]]] = {}
+        self.asked: dict[str, int] = {}
+        """Which state of the world each call under way began in."""
+        self.state = 0
+
+    def changed(self) -> None:
+        self.state += 1
+        self.results.clear()
+        self.asked.clear()
+
+    def before_tool(self, call: dict[str, Any]) -> dict[str, Any]:
+        if call["tool"] not in self.tools:
+            self.changed()
+            return {"action": "continue"}
+        key = key_of(call)
+        since, result = self.results.get(key, (0.0, None))
+        if result is not None and self.clock() - since < self.seconds:
+            return {"action": "respond", "result": result}
+        self.asked[key] = self.state
+        return {"action": "continue"}
+
+    def after_tool(self, call: dict[str, Any]) -> dict[str, Any]:
+        if call["tool"] not in self.tools:
+            self.changed()
+            return {"action": "continue"}
+        key, result = key_of(call), call.get("result") or {}
+        if self.asked.pop(key, None) == self.state and not (result.get("is_error") or call.get("error")):
+            self.results.pop(key, None)
+            self.results[key] = (self.clock(), result)
+            while len(self.results) > self.size:
+                del self.results[next(iter(self.results))]  # the oldest
+        return {"action": "continue"}
+
+    def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        match method:
+            case "hook.hello":
+                return {"ok": True, "name": "result_cache"}
+            case "hook.before_tool":
+                return self.before_tool(params)
+            case "hook.after_tool":
+                return self.after_tool(params)
+        return {"action": "continue"}
+
+
+def key_of(call: dict[str, Any]) -> str:
+    session = (call.get("meta") or {}).get("SessionKey", "")
+    return json.dumps([session, call["tool"], call.get("arguments") or {}], sort_keys=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("tools", metavar="TOOL", nargs="*")
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--size", type=int, default=1000)
+    given = parser.parse_args()
+    cache = Cache(set(given.tools), given.seconds, given.size)
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        if request.get("id"):  # 0 or none: an event, and nobody waits for an answer
+            result = cache.answer(request["method"], request.get("params") or {})
+            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

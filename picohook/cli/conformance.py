@@ -1,0 +1,143 @@
+"""`picohook conformance`, for hooks, and `picohook probe`, for hosts."""
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..conformance import manifest, probe as probes, report as reports
+from ..conformance.report import FAIL, Report
+from ..errors import PicohookError
+from ..stages import STAGES
+from . import output
+from .source import Json
+
+Junit = Annotated[
+    Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit's XML too.", show_default=False)
+]
+
+_MARKS = {"pass": "ok", "fail": "FAILED", "skip": "skipped"}
+
+
+def conformance(
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND...", help="The hook, with its arguments.", show_default=False)
+    ],
+    *,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Only this requirement. Can be given more than once.")
+    ] = None,
+    stages: Annotated[
+        str, typer.Option(metavar="A,B", help="Stages that the hook must have; others it may have.")
+    ] = "",
+    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds that an answer may take.")] = 5.0,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes of the hook at the same time.")] = 4,
+    junit: Junit = None,
+    as_json: Json = False,
+) -> None:
+    """Hold a hook to the protocol.
+
+    \b
+    picohook conformance -- python3 hook.py
+
+    Runs the command once for each requirement, and talks to it as a host would, and worse. Exits with 0 if every MUST holds.
+    """  # noqa: D301 - click wants this character, and not its name
+    from ..conformance.hook import run  # noqa: PLC0415 - the probe, which is in this file too, has to start fast
+
+    claimed = [stage for stage in stages.replace(",", " ").split() if stage]
+    _known("--only", only or [], manifest.load("hook").ids)
+    _known("--stages", claimed, STAGES)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and the hooks end, too
+    try:
+        report = run(command, only=only or (), stages=claimed, timeout=timeout, at_once=jobs)
+    except PicohookError as error:
+        raise typer.BadParameter(str(error)) from None
+    _conclude(report, junit, as_json=as_json)
+
+
+def probe(
+    path: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[REPORT]", envvar="PICOHOOK_PROBE_REPORT", help="Where the report is.", show_default=False
+        ),
+    ] = None,
+    show: Annotated[bool, typer.Option("--show", help="Show the report that a probe has written.")] = False,
+    junit: Junit = None,
+    as_json: Json = False,
+) -> None:
+    """Be a hook that holds its host to the protocol.
+
+    Configure it as a hook of the host, for all stages and events, have the host make the tool calls of vectors/host.json, and
+    look at the report when the host has ended. Without REPORT, what does not hold goes to standard error.
+    """
+    if not show:
+        probes.serve(path)
+        return
+    if path is None:
+        raise typer.BadParameter("--show needs the REPORT")
+    try:
+        report = reports.read(json.loads(Path(path).read_bytes()), manifest.load("host"))
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, LookupError, TypeError):
+        raise typer.BadParameter(f"{path} is no report of a probe") from None
+    _conclude(report, junit, as_json=as_json)
+
+
+def _known(option: str, given: list[str], known: Any) -> None:
+    for name in given:
+        if name not in known:
+            raise typer.BadParameter(f"there is no {name!r} (there are: {', '.join(known)})", param_hint=option)
+
+
+def _conclude(report: Report, junit: Path | None, *, as_json: bool) -> None:
+    if junit is not None:
+        try:
+            reports.save(str(junit), reports.junit(report))
+        except OSError as error:
+            raise typer.BadParameter(f"{junit} cannot be written: {error.strerror}", param_hint="--junit") from None
+    if as_json:
+        output.data(report.wire())
+    else:
+        _show(report)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def _show(report: Report) -> None:
+    output.table(
+        ("requirement", "level", "", ""),
+        (
+            (one.requirement.id, one.requirement.level, _MARKS[one.status], one.requirement.title)
+            for one in report.results
+        ),
+    )
+    for one in report.results:
+        if one.status == FAIL:
+            output.line()
+            output.line(
+                f"{one.requirement.id} ({one.requirement.level}): {one.requirement.title}",
+                style="bold red" if one.broken else "bold yellow",
+            )
+            output.pairs((("wanted", one.requirement.wants), ("expected", one.expected), ("but", one.said)))
+    output.line()
+    for line, style in _summary(report):
+        output.line(line, style=style)
+
+
+def _summary(report: Report) -> Iterator[tuple[str, str]]:
+    for level in manifest.LEVELS:
+        of_level = [one for one in report.results if one.requirement.level == level]
+        failed = sum(one.status == FAIL for one in of_level)
+        skipped = sum(one.status == "skip" for one in of_level)
+        held = len(of_level) - failed - skipped
+        if of_level:
+            yield f"{level}: {held} hold, {failed} do not, {skipped} skipped", ""
+    if not report.complete:
+        yield "The host had not ended the probe when this was written.", "bold yellow"
+    yield ("conforming", "bold green") if report.ok else ("not conforming", "bold red")

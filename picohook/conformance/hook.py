@@ -1,0 +1,93 @@
+"""Runs a hook's command against the requirements: a process for each script, and the watches over all that they wrote."""
+
+from __future__ import annotations
+
+import shlex
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+
+from .manifest import load
+from .process import HookProcess
+from .report import FAIL, PASS, SKIP, Report, Result
+from .script import Script
+from .verdict import Failed, Skipped
+from .watches import WATCHES, Output
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from .manifest import Requirement
+
+TIMEOUT = 5.0
+"""Seconds for an answer."""
+GRACE = 3.0
+"""Seconds for the end."""
+AT_ONCE = 4
+"""Processes of the hook that run at the same time: most of their time they start."""
+
+FIRST = ("HELLO-1", "HELLO-2")
+"""Without these there is nothing more to see."""
+
+
+class _Run(NamedTuple):
+    result: Result
+    output: Output
+
+
+def run(
+    command: Sequence[str],
+    *,
+    only: Collection[str] = (),
+    stages: Iterable[str] = (),
+    timeout: float = TIMEOUT,
+    grace: float = GRACE,
+    at_once: int = AT_ONCE,
+) -> Report:
+    """Hold a hook to the protocol. `stages` are those that it must have; others it may have.
+
+    Raises `PicohookError` when the command cannot be started.
+    """
+    manifest = load("hook")
+    claimed = frozenset(stages)
+    wanted = [one for one in manifest.requirements if not only or one.id in only]
+    watched = [one for one in wanted if "watch" in one.vector]
+    # A watch looks at everything that the hook can be made to write.
+    scripts = [one for one in (manifest.requirements if watched else wanted) if "steps" in one.vector]
+
+    def play(requirement: Requirement) -> _Run:
+        with HookProcess(command, timeout=timeout, grace=grace) as process:
+            result = _verdict(requirement, Script(process, manifest, requirement, claimed))
+        return _Run(result, Output(process.lines, process.sent))
+
+    runs: list[_Run] = []
+    for requirement_id in FIRST:
+        if all(done.result.status == PASS for done in runs):
+            runs.append(play(manifest[requirement_id]))
+    others = [one for one in scripts if one.id not in {done.result.requirement.id for done in runs}]
+    if all(done.result.status == PASS for done in runs):
+        with ThreadPoolExecutor(at_once) as pool:
+            runs += pool.map(play, others)
+    else:
+        runs += [_Run(Result(one, SKIP, said="it does not take part: see HELLO"), Output((), ())) for one in others]
+    results = {done.result.requirement.id: done.result for done in runs}
+    results |= {one.id: _watch(one, runs) for one in watched}
+    return Report(manifest, shlex.join(command), [results[one.id] for one in wanted])
+
+
+def _verdict(requirement: Requirement, script: Script) -> Result:
+    try:
+        script.play()
+    except Failed as failed:
+        return Result(requirement, FAIL, failed.expected, failed.said)
+    except Skipped as skipped:
+        return Result(requirement, SKIP, said=str(skipped))
+    return Result(requirement, PASS)
+
+
+def _watch(requirement: Requirement, runs: Iterable[_Run]) -> Result:
+    for done in runs:
+        complaint = WATCHES[requirement.id](done.output)
+        if complaint is not None:
+            during = done.result.requirement.id
+            return Result(requirement, FAIL, requirement.wants, f"in the run for {during}, {complaint}")
+    return Result(requirement, PASS)

@@ -1,0 +1,78 @@
+"""The tests that the pytest plugin adds."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ..errors import PicohookError
+from ..stages import STAGES
+from .hook import run
+from .manifest import MUST, load
+from .report import FAIL, SKIP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .manifest import Requirement
+    from .report import Report
+
+
+class Conformance:
+    """One hook, run once for all the tests about it that are selected."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        try:
+            self._command = shlex.split(config.getoption("--picohook-hook"))
+        except ValueError as error:
+            raise pytest.UsageError(f"--picohook-hook: {error}") from None
+        self._stages = config.getoption("--picohook-stages").replace(",", " ").split()
+        if unknown := [stage for stage in self._stages if stage not in STAGES]:
+            raise pytest.UsageError(f"--picohook-stages: there is no stage {unknown[0]!r}")
+        self._report: Report | None = None
+
+    @pytest.hookimpl(tryfirst=True)  # and -k selects from these too
+    def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
+        """Add a test for each requirement."""
+        kit = _Kit.from_parent(session, name="picohook", nodeid="picohook")
+        items += [
+            _Item.from_parent(kit, name=one.id, conformance=self, requirement=one) for one in load("hook").requirements
+        ]
+
+    def report(self, session: pytest.Session) -> Report:
+        """What came of all that are selected."""
+        if self._report is None:
+            only = [item.requirement.id for item in session.items if isinstance(item, _Item)]
+            self._report = run(self._command, only=only, stages=self._stages)
+        return self._report
+
+
+class _Kit(pytest.Collector):
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        return ()
+
+
+class _Item(pytest.Item):
+    def __init__(self, *, conformance: Conformance, requirement: Requirement, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.requirement = requirement
+        self._conformance = conformance
+
+    def runtest(self) -> None:
+        one = self.requirement
+        try:
+            report = self._conformance.report(self.session)
+        except PicohookError as error:
+            pytest.fail(str(error), pytrace=False)
+        result = next(found for found in report.results if found.requirement is one)
+        if result.status == SKIP:
+            pytest.skip(result.said)
+        if result.status == FAIL and one.level != MUST:
+            pytest.xfail(f"{one.level}: {one.title}: {result.said}")
+        if result.status == FAIL:
+            pytest.fail(f"it {one.title}: {one.wants}\nexpected {result.expected}\n{result.said}", pytrace=False)
+
+    def reportinfo(self) -> tuple[str, None, str]:
+        return "picohook", None, f"{self.requirement.id} {self.requirement.title}"

@@ -1,0 +1,82 @@
+"""The requirements, as the vector files have them. Standard library only."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FORMAT = 1
+"""The version of the vector files' own format."""
+
+VECTORS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "vectors")
+
+MUST, SHOULD, MAY = LEVELS = ("MUST", "SHOULD", "MAY")
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One thing that the protocol asks for."""
+
+    id: str
+    level: str
+    title: str
+    wants: str
+    vector: Mapping[str, Any]
+    """All of it, as it is in the file: what to do, and what has to come of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What is asked of one side."""
+
+    side: str
+    protocol: int
+    requirements: tuple[Requirement, ...]
+    data: Mapping[str, Any]
+    """The whole file."""
+
+    def __getitem__(self, requirement_id: str) -> Requirement:
+        return next(one for one in self.requirements if one.id == requirement_id)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """All ids, in order."""
+        return tuple(one.id for one in self.requirements)
+
+
+@cache
+def load(side: str) -> Manifest:
+    """The manifest of a side: `hook` or `host`."""
+    with open(os.path.join(VECTORS, f"{side}.json"), encoding="utf-8") as file:
+        data = json.load(file)
+    if data["format"] != FORMAT:
+        raise ValueError(f"the vectors have format {data['format']}, and this reads {FORMAT}")
+    requirements = (
+        Requirement(one["id"], one["level"], one["title"], one["wants"], one) for one in data["requirements"]
+    )
+    return Manifest(side, data["protocol"], tuple(requirements), data)
+
+
+def filled(value: Any, parts: Mapping[str, Any]) -> Any:
+    """A value of a vector with its placeholders replaced: `$use`, `$repeat` and `$nest`."""
+    match value:
+        case {"$use": name}:
+            return filled(parts[name], parts)
+        case {"$repeat": [text, times]}:
+            return text * times
+        case {"$nest": depth}:
+            nested: list[Any] = []
+            for _ in range(depth - 1):
+                nested = [nested]
+            return nested
+        case dict():
+            return {key: filled(inner, parts) for key, inner in value.items()}
+        case list():
+            return [filled(inner, parts) for inner in value]
+    return value

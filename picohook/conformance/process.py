@@ -1,0 +1,223 @@
+"""A hook's process under raw control: what is written to it and read from it is kept, byte for byte.
+
+This is on purpose no part of the host: where the host forgives, the kit has to see. Plain blocking code with deadlines; one
+`HookProcess` is used from one thread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from ..errors import PicohookError
+from ..text import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from types import TracebackType
+
+CHUNK = 1 << 16
+STDERR_TAIL = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that the hook wrote, without its end."""
+
+    data: bytes
+    ended: bool = True
+
+    @property
+    def message(self) -> dict[str, Any] | None:
+        """The object on it, read as kindly as possible: how well it is written is judged by `watches`."""
+        try:
+            value = json.loads(self.data.decode("utf-8-sig", "replace"))
+        except (ValueError, RecursionError):
+            return None
+        return value if isinstance(value, dict) else None
+
+
+class HookProcess:
+    """A running hook, in a process group of its own, which is killed when the block is left."""
+
+    def __init__(self, command: Sequence[str], *, timeout: float, grace: float) -> None:
+        self.timeout = timeout
+        self.grace = grace
+        self.lines: list[Line] = []
+        self.sent: list[Any] = []
+        """The ids of all messages that were written, absent ones excepted."""
+        self.stderr = b""
+        self._unended = b""
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - running the user's command is the point
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise PicohookError(f"{command[0]!r} cannot be started: {getattr(error, 'strerror', error)}") from None
+        streams = self._process.stdin, self._process.stdout, self._process.stderr
+        self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in streams if stream is not None)
+        for fd in (self._stdin, self._stdout, self._stderr):
+            os.set_blocking(fd, False)
+        # Its end is seen as such where the system can tell: a grandchild may keep its output open.
+        self._pidfd = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else -1
+        self._open = {self._stdin, self._stdout, self._stderr, self._pidfd} - {-1}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)  # not reaped yet, so the number is still its own
+        except OSError:
+            pass
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+
+    # Doing.
+
+    def write(self, data: bytes) -> None:
+        """Write this, and read meanwhile. What cannot be written any more is not: what follows will say so."""
+        left = memoryview(data)
+
+        def written() -> bool:
+            nonlocal left
+            try:
+                while left and self._stdin in self._open:
+                    left = left[os.write(self._stdin, left) :]
+            except BlockingIOError:
+                return False
+            except OSError:
+                self._open.discard(self._stdin)
+            return True
+
+        self._until(written, self.timeout, writing=True)
+
+    def close(self) -> None:
+        """End the hook's standard input."""
+        if self._stdin in self._open and self._process.stdin is not None:
+            self._open.discard(self._stdin)
+            self._process.stdin.close()
+
+    def signal(self, name: str) -> None:
+        """Send a signal, to the hook itself."""
+        os.kill(self._process.pid, signal.Signals[f"SIG{name}"])
+
+    # Seeing.
+
+    def reply(self, request_id: int) -> dict[str, Any] | None:
+        """The first answer with this id; None when the hook ends, or the time is over, without one."""
+        seen = 0
+        found: dict[str, Any] | None = None
+
+        def replied() -> bool:
+            nonlocal seen, found
+            while found is None and seen < len(self.lines):
+                message = self.lines[seen].message
+                seen += 1
+                if message is not None and "method" not in message and is_id(message.get("id"), request_id):
+                    found = message
+            return found is not None
+
+        self._until(replied, self.timeout)
+        return found
+
+    def finish(self) -> None:
+        """End its input, and read its output to the end, within the grace."""
+        self.close()
+        self._until(_never, self.grace)
+        if self._unended:
+            self.lines.append(Line(self._unended, ended=False))
+            self._unended = b""
+
+    def ended(self) -> int | None:
+        """Its exit code, as in `subprocess`; None when it does not end within the grace."""
+        self._until(_never, self.grace, to_end=True)
+        try:
+            return self._process.wait(0 if self._pidfd >= 0 else self.grace)
+        except subprocess.TimeoutExpired:
+            return None
+
+    @property
+    def fate(self) -> str:
+        """Why nothing more comes from it."""
+        if self._stdout in self._open:
+            return "it runs, and says nothing"
+        code = self.ended()
+        how = "it closed its output" if code is None else f"it ended with exit code {code}"
+        said = self.stderr.decode("utf-8", "backslashreplace").strip().rpartition("\n")[2]
+        return f"{how}: {escape(said)}" if said else how
+
+    # The one loop.
+
+    def _until(self, done: Callable[[], bool], seconds: float, *, writing: bool = False, to_end: bool = False) -> None:
+        """Read until this is so, its output (or with `to_end`: itself) is at its end, or the time is over."""
+        deadline = time.monotonic() + seconds
+        while not done() and (self._stdout in self._open or (to_end and self._pidfd in self._open)):
+            poll = select.poll()
+            for fd in self._open - {self._stdin}:
+                poll.register(fd, select.POLLIN)
+            if writing and self._stdin in self._open:
+                poll.register(self._stdin, select.POLLOUT)
+            ready = {fd for fd, _ in poll.poll(max(0.0, deadline - time.monotonic()) * 1000)}
+            if not ready:
+                return
+            self._read(ready)
+            if self._pidfd in ready:
+                self._drain()
+
+    def _read(self, ready: Collection[int]) -> None:
+        for fd in (self._stdout, self._stderr):
+            if fd in ready and fd in self._open:
+                try:
+                    data = os.read(fd, CHUNK)
+                except BlockingIOError:
+                    continue
+                if not data:
+                    self._open.discard(fd)
+                self._take(fd, data)
+
+    def _drain(self) -> None:
+        """It has ended: what it left in its pipes is all there is, whoever else may hold them."""
+        for fd in (self._stdout, self._stderr):
+            while fd in self._open:
+                try:
+                    data = os.read(fd, CHUNK)
+                except BlockingIOError:
+                    data = b""
+                if not data:
+                    self._open.discard(fd)
+                self._take(fd, data)
+        self._open -= {self._stdin, self._pidfd}
+
+    def _take(self, fd: int, data: bytes) -> None:
+        if fd == self._stderr:
+            self.stderr = (self.stderr + data)[-STDERR_TAIL:]
+            return
+        *lines, self._unended = (self._unended + data).split(b"\n")
+        self.lines += [Line(line) for line in lines]
+
+
+def _never() -> bool:
+    return False
+
+
+def is_id(given: object, request_id: int) -> bool:
+    """Whether this is the id: 2.0, "2" and true are not 2 and 1."""
+    return type(given) is int and given == request_id

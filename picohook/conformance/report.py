@@ -1,0 +1,130 @@
+"""What came of a run: for programs as JSON, for CI as JUnit. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+from ..text import escape
+from .manifest import MUST
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .manifest import Manifest, Requirement
+
+PASS, FAIL, SKIP = "pass", "fail", "skip"
+FORMAT = 1
+"""The version of the JSON report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of one requirement."""
+
+    requirement: Requirement
+    status: str
+    expected: str = ""
+    """Of a failure: what should have come."""
+    said: str = ""
+    """Of a failure: what came instead. Of one that was skipped: why. Escaped."""
+
+    @property
+    def broken(self) -> bool:
+        """Whether a MUST does not hold."""
+        return self.status == FAIL and self.requirement.level == MUST
+
+    def wire(self) -> dict[str, Any]:
+        """The plain JSON form."""
+        one = self.requirement
+        shown = {"id": one.id, "level": one.level, "title": one.title, "status": self.status}
+        if self.expected:
+            shown["expected"] = self.expected
+        if self.said:
+            shown["said"] = self.said
+        return shown
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of all of them."""
+
+    manifest: Manifest
+    subject: str
+    """Who was tested: the command, or the host that ran the probe."""
+    results: Sequence[Result]
+    complete: bool = True
+    """False while a probe still runs, and for ever when its host killed it."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every MUST holds."""
+        return not any(result.broken for result in self.results)
+
+    def count(self, status: str) -> int:
+        """How many came out so."""
+        return sum(result.status == status for result in self.results)
+
+    def wire(self) -> dict[str, Any]:
+        """The plain JSON form."""
+        return {
+            "format": FORMAT,
+            "protocol": self.manifest.protocol,
+            "side": self.manifest.side,
+            "subject": self.subject,
+            "ok": self.ok,
+            "complete": self.complete,
+            "requirements": [result.wire() for result in self.results],
+        }
+
+
+def read(data: Mapping[str, Any], manifest: Manifest) -> Report:
+    """A report in its JSON form. Raises `LookupError` or `TypeError` for what is none."""
+    known = {one.id: one for one in manifest.requirements}
+    results = [
+        Result(known[one["id"]], one["status"], one.get("expected", ""), one.get("said", ""))
+        for one in data["requirements"]
+    ]
+    return Report(manifest, data["subject"], results, data["complete"])
+
+
+def junit(report: Report) -> bytes:
+    """The report as JUnit's XML: a failure is a MUST that does not hold, anything else that fails is skipped, with why."""
+    suite = ET.Element(
+        "testsuite",
+        name=f"picohook conformance: {escape(report.subject)}",
+        tests=str(len(report.results)),
+        failures=str(sum(result.broken for result in report.results)),
+        errors="0",
+        skipped=str(sum(result.status != PASS and not result.broken for result in report.results)),
+    )
+    for result in report.results:
+        one = result.requirement
+        case = ET.SubElement(
+            suite, "testcase", classname=f"picohook.{report.manifest.side}", name=f"{one.id} {one.level} {one.title}"
+        )
+        if result.broken:
+            ET.SubElement(case, "failure", message=result.said).text = f"{result.expected}\n{result.said}"
+        elif result.status == FAIL:
+            ET.SubElement(case, "skipped", message=f"{one.level}: {result.said}")
+        elif result.status == SKIP:
+            ET.SubElement(case, "skipped", message=result.said)
+    suites = ET.Element("testsuites")
+    suites.append(suite)
+    written: bytes = ET.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return written + b"\n"
+
+
+def save(path: str, data: bytes) -> None:
+    """Write a file whole, or not at all."""
+    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(path)), prefix=".conformance-")
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,138 @@
+"""Plays the steps of a requirement against a hook that was just started."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from .. import wire
+from .manifest import filled
+from .shapes import SHAPES, Answer
+from .verdict import Failed, Skipped, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .manifest import Manifest, Requirement
+    from .process import HookProcess
+
+
+class Script:
+    """One requirement's steps: each of them is a method below."""
+
+    def __init__(
+        self, process: HookProcess, manifest: Manifest, requirement: Requirement, claimed: frozenset[str]
+    ) -> None:
+        self._process = process
+        self._payloads = manifest.data["payloads"]
+        self._hello = requirement.vector.get("hello", manifest.data["hello"])
+        self._steps = requirement.vector["steps"]
+        self._claimed = claimed
+        self._asked: dict[int, Mapping[str, Any]] = {}
+        self._greeted_at = 0
+        """How many lines had come when hook.hello was answered."""
+
+    def play(self) -> None:
+        """Greet the hook, do the steps, end it. Raises `Failed` or `Skipped`, when it was ended."""
+        verdict: Failed | Skipped | None = None
+        try:
+            self._step_write([{"jsonrpc": "2.0", "id": 1, "method": wire.HELLO, "params": self._hello}], {})
+            self._step_expect(1, {"like": "reply"})
+            self._greeted_at = len(self._process.lines)
+            for step in self._steps:
+                name = next(iter(step))
+                getattr(self, f"_step_{name}")(step[name], step)
+        except (Failed, Skipped) as caught:
+            verdict = caught
+        self._process.finish()
+        if verdict is not None:
+            raise verdict
+        if any("quiet" in step for step in self._steps):
+            self._require_quiet()
+
+    # What the hook is sent.
+
+    def _step_write(self, messages: list[dict[str, Any]], _: Mapping[str, Any]) -> None:
+        """These messages, a line each, at once."""
+        lines = []
+        for message in filled(messages, self._payloads):
+            if "id" in message:
+                self._process.sent.append(message["id"])
+                if "method" in message:
+                    self._asked[message["id"]] = message
+            lines.append(json.dumps(message, ensure_ascii=False, separators=(",", ":")))
+        self._process.write("".join(f"{line}\n" for line in lines).encode())
+
+    def _step_ask(self, questions: list[dict[str, Any]], _: Mapping[str, Any]) -> None:
+        """These stages, with the payload of the file and what the question has instead."""
+        self._step_write(
+            [
+                {
+                    "jsonrpc": "2.0",
+                    "id": question["id"] + place,
+                    "method": f"hook.{question['stage']}",
+                    "params": {**self._payloads[question["stage"]], **question.get("with", {})},
+                }
+                for question in questions
+                for place in range(question.get("times", 1))
+            ],
+            {},
+        )
+
+    def _step_text(self, text: str, _: Mapping[str, Any]) -> None:
+        """Exactly this."""
+        self._process.write(text.encode())
+
+    def _step_hex(self, digits: str, _: Mapping[str, Any]) -> None:
+        """Exactly these bytes."""
+        self._process.write(bytes.fromhex(digits))
+
+    def _step_close(self, *_: Any) -> None:
+        self._process.close()
+
+    def _step_signal(self, name: str, _: Mapping[str, Any]) -> None:
+        self._process.signal(name)
+
+    # What has to come of it.
+
+    def _step_expect(self, first: int, step: Mapping[str, Any]) -> None:
+        """An answer to this id, or to so many from it on, that is like this. Skipped if all of them are."""
+        skipped: Skipped | None = None
+        content = 0
+        for request_id in range(first, first + step.get("times", 1)):
+            question = self._asked[request_id]
+            message = self._process.reply(request_id)
+            if message is None:
+                if step.get("if_any"):
+                    raise Skipped("it does not answer")
+                raise Failed(f"an answer to {question['method']} with id {request_id}", self._process.fate)
+            answer = Answer(message, process=self._process, question=question, step=step, claimed=self._claimed)
+            try:
+                SHAPES[step["like"]](answer)
+                content += 1
+            except Skipped as caught:
+                skipped = caught
+        if skipped is not None and not content:
+            raise skipped
+
+    def _step_ended(self, _: bool, step: Mapping[str, Any]) -> None:  # noqa: FBT001 - a step has a value
+        """The process ends, with one of these exit codes if some are named."""
+        code = self._process.ended()
+        if "codes" not in step:
+            if code is None:
+                raise Failed("its end", f"it still runs after {self._process.grace:g} seconds")
+        elif code is None:
+            raise Skipped("it does not end")
+        elif code not in step["codes"]:
+            raise Failed(f"exit code {' or '.join(map(str, step['codes']))}", f"it ended with {code}")
+
+    def _step_quiet(self, *_: Any) -> None:
+        """Nothing else is answered. Whether that is so is known at the end."""
+
+    def _require_quiet(self) -> None:
+        asked = {request_id for request_id in self._asked if request_id > 0}
+        for message in (line.message for line in self._process.lines[self._greeted_at :]):
+            if message is None or "method" in message:
+                continue
+            if type(message.get("id")) is not int or message["id"] not in asked:
+                raise Failed("no answer to it", f"it answered {shown(message)}")

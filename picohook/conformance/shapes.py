@@ -1,0 +1,203 @@
+"""What an answer has to be like: a function for each `like` of a step. One that returns is content."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .. import wire
+from ..decisions import Respond
+from ..replies import read_decision
+from ..stages import STAGES
+from .verdict import Failed, Skipped, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from .process import HookProcess
+
+
+class Answer:
+    """An answer, with what it is an answer to."""
+
+    def __init__(
+        self,
+        message: dict[str, Any],
+        *,
+        process: HookProcess,
+        question: Mapping[str, Any],
+        step: Mapping[str, Any],
+        claimed: frozenset[str],
+    ) -> None:
+        self.message = message
+        self.process = process
+        self.method: str = question["method"]
+        self.params: Mapping[str, Any] = question["params"]
+        self.step = step
+        self.stage = self.method.removeprefix("hook.")
+        self.claimed = self.stage in claimed
+        """Whether the user says that the hook is for this stage."""
+
+    @property
+    def error(self) -> Any:
+        """None where there is none."""
+        return self.message.get("error")
+
+    @property
+    def result(self) -> Any:
+        """None where there is none."""
+        return self.message.get("result")
+
+    @property
+    def unknown_method(self) -> bool:
+        """Whether it says that there is no such method."""
+        return isinstance(self.error, dict) and self.error.get("code") == wire.METHOD_NOT_FOUND
+
+    def fail(self, expected: str) -> Failed:
+        """The verdict that this is not what was expected."""
+        return Failed(f"{expected} as the answer to {self.method}", f"it answered {shown(self.message)}")
+
+
+def reply(answer: Answer) -> None:
+    """Any answer will do."""
+
+
+def result(answer: Answer) -> None:
+    """A result, and no error."""
+    if answer.error is not None or "result" not in answer.message:
+        raise answer.fail("a result")
+
+
+def handled(answer: Answer) -> None:
+    """A result, or that there is no such method here."""
+    if not answer.unknown_method:
+        result(answer)
+
+
+def unknown_method(answer: Answer) -> None:
+    """The error for a method that there is not."""
+    if not answer.unknown_method:
+        raise answer.fail(f"the error {wire.METHOD_NOT_FOUND}")
+
+
+# hook.hello
+
+
+def welcome(answer: Answer) -> None:
+    """No refusal."""
+    handled(answer)
+    said = _members(answer.result)
+    version = said.get("version", wire.VERSION)
+    if said.get("ok") is False or type(version) is not int or version != wire.VERSION:
+        raise answer.fail(f"no `ok: false`, and no version but {wire.VERSION},")
+
+
+def first(answer: Answer) -> None:
+    """Nothing was said before."""
+    earliest = answer.process.lines[0]
+    if earliest.message != answer.message:
+        raise Failed(
+            "the answer to hook.hello as its first line", f"it wrote {shown(earliest.data.decode('utf-8', 'replace'))}"
+        )
+
+
+def named(answer: Answer) -> None:
+    """Who it is, and that all is well."""
+    said = _members(answer.result)
+    if said.get("ok") is not True or not isinstance(said.get("name"), str) or not said["name"]:
+        raise answer.fail('{"ok": true, "name": "..."}')
+
+
+def capabilities(answer: Answer) -> None:
+    """What it offers is offered in a way that a host understands."""
+    said = _members(answer.result)
+    offered, in_flight = said.get("capabilities", {}), said.get("max_in_flight", 1)
+    if not isinstance(offered, dict) or not all(isinstance(wanted, bool) for wanted in offered.values()):
+        raise answer.fail("`capabilities` as an object of true and false")
+    if type(in_flight) is not int or in_flight < 1:
+        raise answer.fail("`max_in_flight` as a number from 1 up")
+    if not said.keys() & {"capabilities", "max_in_flight"}:
+        raise Skipped("it opts into none")
+
+
+# Stages
+
+
+def decision(answer: Answer) -> None:
+    """What the host would take, edit included."""
+    stage = STAGES[answer.stage]
+    _require_claim(answer)
+    result(answer)
+    try:
+        decided = read_decision(stage, answer.result)
+        payload = stage.payload.model_validate(answer.params)
+        stage.edit(payload, getattr(decided, "changes", {}), getattr(decided, "patch", None))
+        if isinstance(decided, Respond) and stage.result is not None:
+            stage.result(payload, decided.result)
+    except ValueError as error:
+        raise answer.fail(f"a decision of {answer.stage} ({_first_line(error)})") from None
+
+
+def approval(answer: Answer) -> None:
+    """A yes or a no that cannot be misread."""
+    _require_claim(answer)
+    said = _members(answer.result)
+    if not any(key.lower() == "approved" for key in said) and not answer.claimed and answer.error is None:
+        raise Skipped("it approves nothing")
+    if not isinstance(said.get("approved"), bool):
+        raise answer.fail("`approved` as true or false")
+
+
+def exact(answer: Answer) -> None:
+    """Numbers come back as they went out, if they come back."""
+    for name, number in answer.step["of"].items():
+        for found in _named(answer.result, name):
+            if type(found) is not int or found != number:
+                raise answer.fail(f"`{name}` as {number}, or not at all,")
+
+
+def _require_claim(answer: Answer) -> None:
+    if answer.unknown_method and not answer.claimed:
+        raise Skipped(f"it has no {answer.stage}")
+
+
+def _members(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _named(value: Any, name: str) -> Iterator[Any]:
+    """Every member of this name, at any depth."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key == name:
+                yield inner
+            yield from _named(inner, name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _named(inner, name)
+
+
+def _first_line(error: ValueError) -> str:
+    """What pydantic and our own errors say, in short."""
+    listed = getattr(error, "errors", None)
+    if listed is None:
+        return str(error)
+    problem = listed(include_url=False)[0]
+    return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+
+
+SHAPES: dict[str, Callable[[Answer], None]] = {
+    check.__name__: check
+    for check in (
+        reply,
+        result,
+        handled,
+        unknown_method,
+        welcome,
+        first,
+        named,
+        capabilities,
+        decision,
+        approval,
+        exact,
+    )
+}

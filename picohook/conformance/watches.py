@@ -1,0 +1,184 @@
+"""What holds for every line that a hook writes, whatever it is asked: a function for each requirement with a `watch`.
+
+Each returns what is wrong with what the hook wrote in one run, or nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .. import wire
+from .process import is_id
+from .verdict import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from .process import Line
+
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+
+
+class Output(NamedTuple):
+    """What a hook wrote in one run."""
+
+    lines: Sequence[Line]
+    sent: Collection[object]
+    """The ids of what it was sent."""
+
+    @property
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """The objects on its lines."""
+        return (line.message for line in self.lines if line.ended and line.message is not None)
+
+    @property
+    def answers(self) -> Iterator[dict[str, Any]]:
+        """Those that are no requests and no notifications."""
+        return (message for message in self.messages if "method" not in message)
+
+
+def id_2(output: Output) -> str | None:
+    """No id is answered twice."""
+    answered: set[object] = set()
+    for message in output.answers:
+        request_id = message.get("id")
+        if type(request_id) is int and request_id in answered:
+            return f"it answered once more: {shown(message)}"
+        answered.add(request_id if isinstance(request_id, int) else None)
+    return None
+
+
+def id_3(output: Output) -> str | None:
+    """Every answer is to something that was sent."""
+    known = [request_id for request_id in output.sent if type(request_id) is int]
+    for message in output.answers:
+        request_id = message.get("id")
+        unreadable = request_id is None and message.get("error") is not None
+        if not unreadable and not any(is_id(request_id, one) for one in known):
+            return f"nobody asked for {shown(message)}"
+    return None
+
+
+def reply_1(output: Output) -> str | None:
+    """It says "jsonrpc": "2.0"."""
+    return _first_bad(output.messages, lambda message: message.get("jsonrpc") == "2.0")
+
+
+def reply_2(output: Output) -> str | None:
+    """One of result and error."""
+    return _first_bad(output.answers, lambda said: (said.get("error") is not None) is not ("result" in said))
+
+
+def reply_3(output: Output) -> str | None:
+    """An error has a code and a message."""
+
+    def good(message: dict[str, Any]) -> bool:
+        error = message.get("error")
+        return error is None or (
+            isinstance(error, dict) and type(error.get("code")) is int and isinstance(error.get("message"), str)
+        )
+
+    return _first_bad(output.answers, good)
+
+
+def reply_4(output: Output) -> str | None:
+    """No key is there twice."""
+    for line in output.lines:
+        if line.message is None:
+            continue
+        doubled: list[str] = []
+
+        def build(pairs: list[tuple[str, Any]], doubled: list[str] = doubled) -> dict[str, Any]:
+            built = dict(pairs)
+            if len(built) != len(pairs):
+                doubled += [key for place, (key, _) in enumerate(pairs) if key in dict(pairs[:place])]
+            return built
+
+        json.loads(line.data.decode("utf-8-sig", "replace"), object_pairs_hook=build)
+        if doubled:
+            return f"`{doubled[0]}` is there twice: {_text(line)}"
+    return None
+
+
+def reply_5(output: Output) -> str | None:
+    """It asks nothing, and tells what it opted into."""
+    offered: dict[str, Any] = {}
+    for message in output.messages:
+        if "method" in message:
+            told = {wire.LOG: "log", wire.PROGRESS: "progress"}.get(message["method"], "")
+            if "id" in message or offered.get(told) is not True:
+                return f"it sent {shown(message)}"
+        elif is_id(message.get("id"), 1) and isinstance(message.get("result"), dict):
+            given = message["result"].get("capabilities")
+            offered = given if isinstance(given, dict) else {}
+    return None
+
+
+def stdout_1(output: Output) -> str | None:
+    """A line is an object."""
+    return next((f"it wrote {_text(line)}" for line in output.lines if line.ended and line.message is None), None)
+
+
+def stdout_2(output: Output) -> str | None:
+    """A line is UTF-8."""
+    for line in output.lines:
+        try:
+            text = line.data.decode()
+        except UnicodeDecodeError as error:
+            return f"it wrote {_text(line)}: {error.reason}"
+        if text.startswith("\ufeff"):
+            return f"it wrote a byte order mark: {_text(line)}"
+        if line.message is not None and _HALF_PAIR.search(json.dumps(line.message, ensure_ascii=False)):
+            return f"it wrote half a surrogate pair: {_text(line)}"
+    return None
+
+
+def stdout_3(output: Output) -> str | None:
+    """Its numbers are JSON's."""
+    for line in output.lines:
+        if line.message is None:
+            continue
+        odd: list[str] = []
+
+        def number(text: str, odd: list[str] = odd) -> float:
+            if abs(float(text)) == float("inf"):
+                odd.append(text)
+            return 0.0
+
+        json.loads(line.data.decode("utf-8-sig", "replace"), parse_float=number, parse_constant=odd.append)
+        if odd:
+            return f"it wrote {odd[0]}: {_text(line)}"
+    return None
+
+
+def stdout_4(output: Output) -> str | None:
+    """The last line has its end."""
+    return next((f"it ended with {_text(line)}, and no newline" for line in output.lines if not line.ended), None)
+
+
+def _first_bad(messages: Iterable[dict[str, Any]], good: Callable[[dict[str, Any]], bool]) -> str | None:
+    return next((f"it wrote {shown(message)}" for message in messages if not good(message)), None)
+
+
+def _text(line: Line) -> str:
+    return shown(line.data.decode("utf-8", "backslashreplace"))
+
+
+WATCHES: dict[str, Callable[[Output], str | None]] = {
+    check.__name__.upper().replace("_", "-"): check
+    for check in (
+        id_2,
+        id_3,
+        reply_1,
+        reply_2,
+        reply_3,
+        reply_4,
+        reply_5,
+        stdout_1,
+        stdout_2,
+        stdout_3,
+        stdout_4,
+    )
+}

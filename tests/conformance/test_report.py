@@ -1,0 +1,180 @@
+"""What the two commands print, write and return."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from picohook.conformance import report as reports
+from picohook.conformance.manifest import load
+
+from . import mutant_hook
+
+ROOT = Path(__file__).parents[2]
+HOOK = [sys.executable, "-I", "-S", mutant_hook.__file__]
+
+
+def picohook(*arguments, **env):
+    clean = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "FORCE_COLOR", "COLUMNS"}}
+    done = subprocess.run(
+        [sys.executable, "-m", "picohook", *arguments],
+        env={**clean, "PYTHONPATH": str(ROOT), **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def conformance(*arguments, **env):
+    return picohook("conformance", *arguments, **env)
+
+
+def test_a_table_for_people():
+    done = conformance("--only", "HELLO-1", "--only", "STAGE-5", "--", *HOOK, FORCE_COLOR="1")
+    assert done.returncode == 0
+    assert [line.split(None, 3) for line in done.stdout.splitlines()[1:3]] == [
+        ["HELLO-1", "MUST", "ok", "answers hook.hello"],
+        ["STAGE-5", "MUST", "ok", "approves with true or false"],
+    ]
+    assert done.stdout.splitlines()[-2:] == ["MUST: 2 hold, 0 do not, 0 skipped", "conforming"]
+    assert "\x1b" not in done.stdout
+
+
+def test_what_does_not_hold_is_said_with_what_was_wanted():
+    done = conformance("--only", "STAGE-5", *HOOK, "--break", "STAGE-5")
+    assert done.returncode == 1
+    shown = [line.strip() for line in done.stdout.splitlines()]
+    assert "STAGE-5 (MUST): approves with true or false" in shown
+    assert "expected  `approved` as true or false as the answer to hook.approve_tool" in shown
+    assert 'but       it answered {"jsonrpc": "2.0", "id": 2, "result": {"approved": "yes"}}' in shown
+    assert shown[-1] == "not conforming"
+
+
+def test_a_should_that_does_not_hold_is_shown_and_no_failure():
+    done = conformance("--only", "END-2", "--", *HOOK, "--break", "END-2")
+    assert done.returncode == 0
+    assert "END-2 (SHOULD): ends well" in done.stdout
+
+
+def test_json_for_programs():
+    done = conformance("--json", "--only", "STAGE-5", "--", *HOOK, "--break", "STAGE-5")
+    assert done.returncode == 1
+    report = json.loads(done.stdout)
+    (result,) = report.pop("requirements")
+    assert report == {
+        "format": 1,
+        "protocol": 1,
+        "side": "hook",
+        "subject": " ".join([*HOOK, "--break", "STAGE-5"]),
+        "ok": False,
+        "complete": True,
+    }
+    assert result == {
+        "id": "STAGE-5",
+        "level": "MUST",
+        "title": "approves with true or false",
+        "status": "fail",
+        "expected": "`approved` as true or false as the answer to hook.approve_tool",
+        "said": 'it answered {"jsonrpc": "2.0", "id": 2, "result": {"approved": "yes"}}',
+    }
+
+
+def test_junit_for_ci(tmp_path):
+    file = tmp_path / "junit.xml"
+    asked = ("--only", "STAGE-5", "--only", "END-2", "--only", "ID-1", "--junit", str(file))
+    assert conformance(*asked, "--", *HOOK, "--break", "STAGE-5").returncode == 1
+    suite = ET.parse(file).getroot().find("testsuite")
+    cases = {case.get("name").split()[0]: [child.tag for child in case] for case in suite}
+    assert cases == {"ID-1": [], "STAGE-5": ["failure"], "END-2": []}
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "0")
+
+
+def test_junit_of_anything_that_was_said_is_xml():
+    one, other, third = load("hook").requirements[:3]
+    results = [
+        reports.Result(one, reports.FAIL, "<&>", "\\x00 ]]> \\x1b"),
+        reports.Result(other, reports.SKIP, said="not there"),
+        reports.Result(load("hook")["END-2"], reports.FAIL, "0", "1"),
+        reports.Result(third, reports.PASS),
+    ]
+    suite = ET.fromstring(reports.junit(reports.Report(load("hook"), "a \x00 b", results))).find("testsuite")
+    assert [[child.tag for child in case] for case in suite] == [["failure"], ["skipped"], ["skipped"], []]
+    assert (suite.get("failures"), suite.get("skipped")) == ("1", "2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["conformance"], "Missing argument"),
+        (["conformance", "--only", "NO-1", "--", "true"], "there is no 'NO-1'"),
+        (["conformance", "--stages", "before_tol", "--", "true"], "there is no 'before_tol'"),
+        (["conformance", "--", "/nowhere/hook"], "'/nowhere/hook' cannot be started"),
+        (["conformance", "--only", "ID-1", "--junit", "/nowhere/x", "--", "true"], "/nowhere/x cannot be written"),
+        (["probe", "--show"], "--show needs the REPORT"),
+        (["probe", "--show", "/nowhere/report"], "/nowhere/report cannot be read"),
+        (["probe", "--show", str(ROOT / "LICENSE")], "is no report of a probe"),
+    ],
+)
+def test_wrong_usage_is_2(arguments, complaint):
+    done = picohook(*arguments)
+    assert done.returncode == 2
+    assert complaint in done.stderr
+
+
+def write_report(path, *, faults=(), complete=True):
+    results = [
+        reports.Result(one, reports.FAIL, one.wants, "it did not")
+        if one.id in faults
+        else reports.Result(one, reports.PASS)
+        for one in load("host").requirements
+    ]
+    report = reports.Report(load("host"), 'the host of "probe"', results, complete)
+    path.write_text(json.dumps(report.wire()))
+    return report
+
+
+@pytest.mark.parametrize(
+    ("faults", "code"), [((), 0), (("HOST-ID-1",), 1), (("HOST-ID-3",), 0)], ids=["good", "MUST", "SHOULD"]
+)
+def test_a_probes_report_is_shown(tmp_path, faults, code):
+    report = write_report(tmp_path / "report.json", faults=faults)
+    done = picohook("probe", str(tmp_path / "report.json"), "--show")
+    assert done.returncode == code
+    assert all(f"{fault} (" in done.stdout for fault in faults)
+    asked = picohook("probe", "--json", "--show", "--junit", str(tmp_path / "junit.xml"), str(tmp_path / "report.json"))
+    assert asked.returncode == code
+    assert json.loads(asked.stdout) == report.wire()
+    assert ET.parse(tmp_path / "junit.xml").getroot().find("testsuite").get("failures") == str(code)
+
+
+def test_a_report_that_was_never_finished_says_so(tmp_path):
+    write_report(tmp_path / "report.json", complete=False)
+    shown = picohook("probe", "--show", str(tmp_path / "report.json")).stdout
+    assert "The host had not ended the probe when this was written." in shown
+
+
+def test_a_probe_without_a_report_tells_on_stderr():
+    hello = '{"jsonrpc":"2.0","id":7,"method":"hook.hello","params":{"name":"p","version":1,"modes":[]}}\n'
+    done = subprocess.run(
+        [sys.executable, "-m", "picohook", "probe"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        input=hello,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert json.loads(done.stdout) == {"jsonrpc": "2.0", "id": 7, "result": {"ok": True, "name": "probe"}}
+    first, last = done.stderr.splitlines()
+    assert first.startswith("HOST-ID-3 SHOULD: it asked {")
+    assert last == "11 hold, 1 do not, 24 were not seen"

@@ -1,0 +1,126 @@
+"""The vector files: what they promise to suites in other languages, and that they say the same as the package."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from importlib.resources import files
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from picohook import spec, wire
+from picohook.conformance import manifest
+from picohook.conformance.document import document
+from picohook.conformance.process import Line
+from picohook.conformance.shapes import SHAPES
+from picohook.conformance.watches import WATCHES, Output
+from picohook.models import Meta, ToolResult
+from picohook.stages import STAGES
+
+ROOT = Path(__file__).parents[2]
+VECTORS = files("picohook.conformance") / "vectors"
+HOOK, HOST = manifest.load("hook"), manifest.load("host")
+EVERY = [*HOOK.requirements, *HOST.requirements]
+WATCHED = [one for one in HOOK.requirements if "watch" in one.vector]
+
+
+def test_they_are_as_their_schema_says():
+    schema = json.loads((VECTORS / "schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for side in ("hook", "host"):
+        jsonschema.validate(json.loads((VECTORS / f"{side}.json").read_text()), schema)
+
+
+def test_each_id_is_there_once_in_order_and_under_a_section():
+    assert [name for name, times in Counter(one.id for one in EVERY).items() if times > 1] == []
+    for side in (HOOK, HOST):
+        counted = Counter()
+        for one in side.requirements:
+            prefix, _, number = one.id.rpartition("-")
+            counted[prefix] += 1
+            assert int(number) == counted[prefix]
+        assert counted.keys() == side.data["sections"].keys()
+
+
+def test_the_reference_page_is_current():
+    page = (ROOT / "docs" / "reference" / "conformance.md").read_text(encoding="utf-8")
+    assert page == document(), "python -m picohook.conformance.document > docs/reference/conformance.md"
+
+
+@pytest.mark.parametrize("word", ["expect", "ask", "like", "sees", "never", "$repeat", *SHAPES])
+def test_the_note_beside_them_explains_every_word(word):
+    assert f"`{word}`" in (VECTORS / "README.md").read_text() or f'"{word}"' in (VECTORS / "README.md").read_text()
+
+
+def test_every_answer_is_held_against_something_that_there_is():
+    likes = {step["like"] for one in HOOK.requirements for step in one.vector.get("steps", ()) if "like" in step}
+    assert likes == SHAPES.keys()
+
+
+def test_there_is_a_check_for_each_watch_and_no_other():
+    assert {one.id for one in WATCHED} == WATCHES.keys()
+
+
+@pytest.mark.parametrize(
+    ("requirement", "verdict", "output"),
+    [
+        pytest.param(one.id, verdict, output, id=f"{one.id}-{verdict}-{place}")
+        for one in WATCHED
+        for verdict in ("good", "bad")
+        for place, output in enumerate(one.vector["watch"][verdict])
+    ],
+)
+def test_a_watch_tells_good_output_from_bad(requirement, verdict, output):
+    complaint = WATCHES[requirement](Output([as_line(line) for line in output], [1, 2, 3]))
+    assert (complaint is None) is (verdict == "good"), complaint
+
+
+def as_line(line):
+    match line:
+        case {"hex": digits}:
+            return Line(bytes.fromhex(digits))
+        case {"unended": text}:
+            return Line(text.encode(), ended=False)
+    return Line(line.encode("utf-8", "surrogatepass"))
+
+
+def test_each_stage_has_a_payload_that_it_takes_and_a_requirement():
+    payloads = HOOK.data["payloads"]
+    for name, stage in STAGES.items():
+        stage.payload.model_validate(manifest.filled(payloads[name], payloads))
+    assert {one.vector["stage"] for one in HOOK.requirements if "stage" in one.vector} == STAGES.keys()
+
+
+def test_modes_and_shapes_are_those_of_the_package():
+    shapes = HOST.data["shapes"]
+    assert HOST.data["modes"] == {wire.OBSERVE: [], **{mode: list(stages) for mode, stages in spec._MODES.items()}}
+    assert HOST.data["modes"].keys() == set(wire.MODES)
+    for name, stage in STAGES.items():
+        fields = {field.removesuffix("?") for field in shapes[name]}
+        known = {field.alias or key for key, field in stage.payload.model_fields.items()}
+        assert fields <= known
+        assert known - fields <= {"context", "channel", "chat_id"}
+    assert shapes["meta"].keys() == Meta().wire().keys()
+    assert {field.removesuffix("?") for field in shapes["tool_result"]} == ToolResult().wire().keys()
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"a": [{"$repeat": ["ab", 3]}]}, {"a": ["ababab"]}),
+        ({"$nest": 3}, [[[]]]),
+        ({"$nest": 1}, []),
+        ([{"$use": "one"}], [{"n": "xx"}]),
+    ],
+)
+def test_placeholders_are_filled(value, expected):
+    assert manifest.filled(value, {"one": {"n": {"$repeat": ["x", 2]}}}) == expected
+
+
+def test_a_format_that_this_does_not_read_is_refused(monkeypatch, tmp_path):
+    (tmp_path / "later.json").write_text('{"format": 2}')
+    monkeypatch.setattr(manifest, "VECTORS", str(tmp_path))
+    with pytest.raises(ValueError, match="the vectors have format 2, and this reads 1"):
+        manifest.load("later")

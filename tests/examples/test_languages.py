@@ -1,0 +1,287 @@
+"""The same hook in every language: built as its readers would build it, and asked by a real host."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+import anyio
+import pytest
+
+from picohook import HookSpec, LLMRequest, LLMResponse, ToolCall
+from picohook.spec import Timeouts
+from picohook.testing import RecordingHost
+
+from .conftest import EXAMPLES
+from .languages import LANGUAGES
+
+PATIENT = Timeouts(hello=60, interceptor=60, chain=120)  # for a busy machine: nothing here is about time
+STAGES = ("before_llm", "before_tool", "approve_tool", "after_tool")
+SEARCH = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
+ODD = (
+    "\"quoted\" \\back/slash\\\n\r\ttab \x01\x1f\x7f \0 </script> & 'x' "
+    "caf\u00e9 \u2028\u2029\u0085 \ufeff \u65e5\u672c \U0001f600 end"
+)
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory, request):
+    """One directory for all the workers."""
+    base = tmp_path_factory.getbasetemp()
+    place = (base.parent if hasattr(request.config, "workerinput") else base) / "languages"
+    place.mkdir(exist_ok=True)
+    return place
+
+
+@pytest.fixture(params=LANGUAGES, ids=lambda language: language.name)
+def language(request):
+    return request.param
+
+
+@pytest.fixture
+def command(language, shared):
+    return language.command(shared)
+
+
+@pytest.fixture
+def start(command, output):
+    """A host with this hook alone."""
+
+    def host(*, stages=STAGES, **settings):
+        spec = HookSpec(name="hook", command=command, stages=stages, **settings)
+        return RecordingHost([spec], timeouts=PATIENT, logger=output)
+
+    return host
+
+
+# Through a host.
+
+
+async def says_hello(host):
+    assert [hook.state for hook in host.status().hooks] == ["ready"]
+
+
+async def denies_rm_rf(host):
+    result = await host.run_tool(ToolCall(tool="bash", arguments={"command": "cd / && rm -rf *"}), pytest.fail)
+    assert result.for_llm == "Tool execution denied by hook: rm -rf is not allowed"
+
+
+async def lets_other_commands_and_other_tools_be(host):
+    calls = [
+        ToolCall(tool="bash", arguments={"command": "rm notes.txt"}),
+        ToolCall(tool="bash", arguments={"command": ["rm", "-r"]}),
+        ToolCall(tool="bash"),
+        ToolCall(tool="echo", arguments={"command": "rm -rf /"}),
+    ]
+    assert [(await host.before_tool(call)).action for call in calls] == ["continue"] * 4
+
+
+async def approves_tools_that_only_read(host):
+    for tool in ("read_file", "list_dir", "search", "get_weather"):
+        assert (await host.approve_tool(ToolCall(tool=tool))).approved is True
+
+
+async def approves_no_other_tool_and_says_why(host):
+    for tool in ("write_file", "read", "read_file_and_more", 'a "quoted" caf\u00e9', "\U0001f600"):
+        outcome = await host.approve_tool(ToolCall(tool=tool))
+        assert (outcome.approved, outcome.reason) == (False, f"{tool} is not a read-only tool")
+
+
+async def offers_its_tool_once_beside_the_others(host):
+    outcome = await host.before_llm(LLMRequest(model="m", tools=[SEARCH], options={"temperature": 0.7}))
+    again = await host.before_llm(outcome.payload)
+    assert [tool["function"]["name"] for tool in outcome.payload.tools] == ["search", "get_weather"]
+    assert outcome.payload.tools[1]["function"]["description"] == "Today's weather in a city."
+    assert (outcome.payload.model, outcome.payload.options) == ("m", {"temperature": 0.7})
+    assert again.action == "continue"
+
+
+async def answers_its_tool_itself(host):
+    await host.before_llm(LLMRequest())
+    result = await host.run_tool(ToolCall(tool="get_weather", arguments={"city": "Berlin"}), pytest.fail)
+    assert (result.for_llm, result.is_error) == ("Berlin: 21 \u00b0C, sunny", False)
+    assert host.outcomes_at("approve_tool") == []
+
+
+async def redacts_what_the_model_and_the_user_are_told(host):
+    told = {
+        "for_llm": "key sk-abcdEFGH1234, password=hunter2 and sk-short",
+        "for_user": "password=sk-abcdEFGH1234",
+        "silent": True,
+        "media": ["m"],
+    }
+    result = await host.run_tool(ToolCall(tool="search"), lambda _: told)
+    assert result.for_llm == "key [redacted], password=[redacted] and sk-short"
+    assert result.for_user == "password=[redacted]"
+    assert (result.silent, result.media) == (True, ["m"])
+
+
+async def leaves_a_result_without_secrets_alone(host):
+    result = await host.run_tool(ToolCall(tool="search"), lambda _: {"for_llm": f"sk-1234567 {ODD}", "for_user": ""})
+    assert (result.for_llm, result.for_user) == (f"sk-1234567 {ODD}", "")
+    assert [outcome.action for outcome in host.outcomes] == ["continue"] * 3
+
+
+async def brings_odd_text_back_as_it_was(host):
+    weather = await host.before_tool(ToolCall(tool="get_weather", arguments={"city": ODD}))
+    other = await host.before_tool(ToolCall(tool="bash", arguments={ODD: [[{ODD: ODD}]], "command": ODD}))
+    assert weather.result.for_llm == f"{ODD}: 21 \u00b0C, sunny"
+    assert other.action == "continue"
+    clean = await host.run_tool(ToolCall(tool="search"), lambda _: {"for_llm": f"{ODD} sk-abcdEFGH1234 {ODD}"})
+    assert clean.for_llm == f"{ODD} [redacted] {ODD}"
+
+
+async def brings_odd_values_back_as_they_were(host):
+    nested = {"deep": {}}
+    for _ in range(80):
+        nested = {"deep": [nested]}
+    tool = {
+        **SEARCH,
+        "odd": [ODD, {ODD: ODD}, [], {}, None, True, False, 0, -1, 2**53, -(2**53), 1.5, -0.25, 1e20, 1e-7, ""],
+        "nested": nested,
+    }
+    outcome = await host.before_llm(LLMRequest(tools=[tool]))
+    assert outcome.payload.tools[0] == tool
+
+
+async def answers_each_of_many_calls(host):
+    found = {}
+
+    async def ask(city):
+        found[city] = (await host.before_tool(ToolCall(tool="get_weather", arguments={"city": city}))).result.for_llm
+
+    async with anyio.create_task_group() as group:
+        for number in range(20):
+            group.start_soon(ask, f"city {number}")
+    assert found == {f"city {number}": f"city {number}: 21 \u00b0C, sunny" for number in range(20)}
+
+
+async def takes_a_megabyte(host):
+    large = 'caf\u00e9 "x" \\ ' * 90_000
+    call = ToolCall(tool="search", arguments={"text": large, "list": list(range(1000))})
+    result = await host.run_tool(call, lambda _: {"for_llm": f"{large}password=hunter2"})
+    assert result.for_llm == f"{large}password=[redacted]"
+
+
+BEHAVIOURS = [
+    says_hello,
+    denies_rm_rf,
+    lets_other_commands_and_other_tools_be,
+    approves_tools_that_only_read,
+    approves_no_other_tool_and_says_why,
+    offers_its_tool_once_beside_the_others,
+    answers_its_tool_itself,
+    redacts_what_the_model_and_the_user_are_told,
+    leaves_a_result_without_secrets_alone,
+    brings_odd_text_back_as_it_was,
+    brings_odd_values_back_as_they_were,
+    answers_each_of_many_calls,
+    takes_a_megabyte,
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda behaviour: behaviour.__name__)
+async def test_the_hook(behaviour, start, output):
+    async with start() as host:
+        await behaviour(host)
+    assert [entry.error for outcome in host.outcomes for entry in outcome.trail if entry.error] == []
+    assert output.complaints == []
+
+
+@pytest.mark.anyio
+async def test_integers_past_2_53_stay_exact_where_the_language_can(language, start):
+    async with start() as host:
+        outcome = await host.before_llm(LLMRequest(tools=[{**SEARCH, "limit": 12345678901234567891}]))
+    if language.exact():
+        assert outcome.payload.tools[0]["limit"] == 12345678901234567891
+    else:
+        assert outcome.payload.tools[0]["limit"] == pytest.approx(12345678901234567891)
+
+
+@pytest.mark.anyio
+async def test_notifications_are_ignored(start, output):
+    async with start(observe=("*",)) as host:
+        for number in range(10):
+            host.emit("turn_start", {"UserMessage": f"password=x {number}"})
+            assert (await host.before_tool(ToolCall(tool="echo"))).action == "continue"
+    assert output.complaints == []
+
+
+@pytest.mark.anyio
+async def test_a_stage_that_the_hook_does_not_know_fails_and_the_next_call_is_answered(start):
+    async with start(stages=(*STAGES, "after_llm")) as host:
+        unknown = await host.after_llm(LLMResponse(response={"content": "x"}))
+        known = await host.approve_tool(ToolCall(tool="search"))
+    assert "-32601" in unknown.trail[0].error
+    assert known.approved is True
+
+
+# On the wire.
+
+
+def conversation(command, *lines):
+    """What the hook answers, line by line, until it ends by itself after its input has."""
+    process = subprocess.run(
+        command, input=b"".join(line + b"\n" for line in lines), capture_output=True, check=True, timeout=60
+    )
+    return [json.loads(line) for line in process.stdout.split(b"\n")[:-1]]
+
+
+def request(number, method, **params):
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
+
+
+def test_replies_bear_the_ids_of_their_requests_as_they_came(command):
+    ids = [1, 2, 9007199254740991, "7", 'a "b" \u00e9 \U0001f600']
+    answers = conversation(command, *[request(number, "hook.hello", version=1, modes=[]) for number in ids])
+    assert [(answer["id"], type(answer["id"])) for answer in answers] == [(number, type(number)) for number in ids]
+    assert all(answer["jsonrpc"] == "2.0" and answer["result"]["ok"] is True for answer in answers)
+
+
+def test_an_unknown_method_is_method_not_found(command):
+    methods = ["hook.nope", "hook.toString", "hello", 'a "b" \u00e9', ""]
+    answers = conversation(command, *[request(1, method) for method in methods])
+    assert [answer["error"]["code"] for answer in answers] == [-32601] * len(methods)
+    assert all("result" not in answer for answer in answers)
+
+
+def test_requests_that_come_together_are_answered_in_order(command):
+    answers = conversation(
+        command,
+        request(1, "hook.hello", version=1, modes=["tool"]),
+        b'{"jsonrpc":"2.0","method":"hook.event","params":{"Kind":"turn_start","Meta":{},"Payload":null}}',
+        b'{"jsonrpc":"2.0","method":"hook.nope"}',
+        b'{"id":2,"jsonrpc":"2.0","params":{"arguments":{"command":"\\u0072m -rf \\u002f"},"tool":"b\\u0061sh"},'
+        b'"method":"hook.before_tool"}\r',
+        b' { "jsonrpc" : "2.0" , "id" : 3 , "method" : "hook.approve_tool" , "params" : { "tool" : "x" } } ',
+        request(4, "hook.before_llm", tools=None),
+    )
+    assert [answer["id"] for answer in answers] == [1, 2, 3, 4]
+    assert answers[1]["result"] == {"action": "deny_tool", "reason": "rm -rf is not allowed"}
+    assert answers[2]["result"] == {"approved": False, "reason": "x is not a read-only tool"}
+    assert "get_weather" in json.dumps(answers[3]["result"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"not json", b"[]", b"5", b"null", b'"id"', b'{"id":1', b'{"id":1}}', b"\xff\xfe", b"[" * 10_000],
+    ids=["empty", "word", "array", "number", "null", "string", "cut", "more", "bytes", "deep"],
+)
+def test_a_line_that_is_no_request_is_survived(command, line):
+    answers = conversation(command, line, request(2, "hook.approve_tool", tool="search"))
+    assert [answer["result"] for answer in answers if answer["id"] is not None] == [{"approved": True}]
+    assert all("error" in answer for answer in answers if answer["id"] is None)
+
+
+def test_it_ends_with_its_input(command):
+    assert conversation(command) == []
+
+
+def test_the_readme_lists_every_language_there_is():
+    readme = (EXAMPLES / "README.md").read_text()
+    assert sorted(language.source for language in LANGUAGES) == sorted(
+        re.findall(r"^\|[^|]+\| `(\w+/\w+\.\w+)`", readme, re.MULTILINE)
+    )
+    assert all((EXAMPLES / language.source).is_file() for language in LANGUAGES)
