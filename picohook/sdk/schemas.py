@@ -23,11 +23,17 @@ _NAMED: dict[object, type] = {kind.__name__: kind for kind in _PLAIN if isinstan
 _STARS = 0x04 | 0x08  # inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
 
 
-def schema_of_parameters(function: Callable[..., Any]) -> tuple[dict[str, Any], str]:
-    """The schema, and the name of the parameter that is annotated `BeforeTool`, which gets the call itself."""
+def code_of(function: Callable[..., Any]) -> Any:
+    """The code of a function whose parameters all have a name. Raises `TypeError` for any other."""
     code = getattr(function, "__code__", None)
     if code is None or code.co_flags & _STARS or code.co_posonlyargcount:
         raise TypeError(f"the parameters of {function} cannot be told: say `parameters=`")
+    return code
+
+
+def schema_of_parameters(function: Callable[..., Any]) -> tuple[dict[str, Any], str]:
+    """The schema, and the name of the parameter that is annotated `BeforeTool`, which gets the call itself."""
+    code = code_of(function)
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     if hasattr(function, "__self__"):
         names = names[1:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .base import ToolError
 from .handlers import is_plain, threaded
-from .schemas import problems, schema_of_parameters
+from .schemas import code_of, problems, schema_of_parameters
 from .serving import dump, report
 
 TYPE_CHECKING = False
@@ -28,6 +28,8 @@ class Tool:
         *,
         thread: bool,
     ) -> None:
+        if parameters is None:
+            code_of(function)
         self.name = name or function.__name__
         self.description = description or (function.__doc__ or "").strip().split("\n\n")[0]
         self.plain = is_plain(function) and not thread
