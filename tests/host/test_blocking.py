@@ -162,7 +162,7 @@ PROGRAM = """
         print("in the tool", file=sys.stderr, flush=True)
         threading.Event().wait()
 
-    hook = scripted("h", ["call", {port}, "h"], {steps}, grace=0.1, stages=("before_tool", "approve_tool"))
+    hook = scripted("h", ["call", {port!r}, "h"], {steps}, grace=0.1, stages=("before_tool", "approve_tool"))
     try:
         with Host.blocking([hook], timeouts=Timeouts(interceptor=600, approval=600, hello=600, chain=600)) as host:
             {body}

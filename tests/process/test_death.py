@@ -406,7 +406,7 @@ PROGRAM = """
     from scripted import HELLO, HANG, Line, scripted
 
     async def leave():
-        host = Host([scripted("h", ["call", {port}, "h"], HELLO, ["ignore", "SIGTERM"], HANG, grace=0.1, contain={contain!r})])
+        host = Host([scripted("h", ["call", {port!r}, "h"], HELLO, ["ignore", "SIGTERM"], HANG, grace=0.1, contain={contain!r})])
         await host.__aenter__()
         return host
 
@@ -462,7 +462,7 @@ async def test_C2_a_forked_copy_of_the_embedder_takes_no_hook_down_when_it_ends(
     body = """
     async def main():
         import atexit, os
-        async with Host([scripted("h", ["call", {port}, "h"], ["serve"], contain={contain!r})]) as host:
+        async with Host([scripted("h", ["call", {port!r}, "h"], ["serve"], contain={contain!r})]) as host:
             if os.fork() == 0:
                 atexit._run_exitfuncs()
                 os._exit(0)
