@@ -32,8 +32,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n auto
-	$(BIN)/coverage combine --quiet
+	$(BIN)/python -m pytest -n auto --cov --cov-report=
 	$(BIN)/coverage report
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
 
