@@ -406,7 +406,8 @@ PROGRAM = """
     from scripted import HELLO, HANG, Line, scripted
 
     async def leave():
-        host = Host([scripted("h", ["call", {port!r}, "h"], HELLO, ["ignore", "SIGTERM"], HANG, grace=0.1, contain={contain!r})])
+        steps = ["call", {port!r}, "h"], HELLO, ["ignore", "SIGTERM"], HANG
+        host = Host([scripted("h", *steps, grace=0.1, contain={contain!r})])
         await host.__aenter__()
         return host
 
