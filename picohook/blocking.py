@@ -31,10 +31,12 @@ class BlockingHost:
     def __init__(
         self,
         kind: type[Host],
-        source: str | os.PathLike[str] | Iterable[Hook | HookSpec],
+        source: str | os.PathLike[str] | Iterable[Hook | HookSpec] | None,
         settings: Mapping[str, Any],
     ) -> None:
-        if isinstance(source, str | os.PathLike):
+        if source is None:
+            self._host = kind.discover(**settings)
+        elif isinstance(source, str | os.PathLike):
             self._host = kind.from_config(source, **settings)
         else:
             self._host = kind(source, **settings)

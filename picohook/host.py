@@ -189,8 +189,13 @@ class Host:
         )
 
     @classmethod
-    def blocking(cls, source: str | os.PathLike[str] | Iterable[Hook | HookSpec], **settings: Any) -> BlockingHost:
-        """The same host for a synchronous program: `with Host.blocking(path_or_hooks) as host: host.before_tool(...)`."""
+    def blocking(
+        cls, source: str | os.PathLike[str] | Iterable[Hook | HookSpec] | None = None, **settings: Any
+    ) -> BlockingHost:
+        """The same host for a synchronous program: `with Host.blocking(path_or_hooks) as host: host.before_tool(...)`.
+
+        Without a path or hooks it has those that `discover` finds.
+        """
         from .blocking import BlockingHost  # noqa: PLC0415 - it needs a thread, most hosts do not
 
         return BlockingHost(cls, source, settings)

@@ -47,6 +47,14 @@ async def test_each_layer_is_asked_about_what_the_one_before_it_left(user, proje
         ]
 
 
+def test_a_synchronous_program_has_what_is_found_when_it_names_nothing(user, project):
+    user.hooks("user")
+    project.hooks("project")
+    trust_all(project)
+    with Host.blocking() as host:
+        assert host.before_prompt(Prompt(prompt="")).payload.prompt.split() == ["user", "project"]
+
+
 async def test_functions_of_the_program_come_first_and_those_mounted_later_last(user, project):
     user.hooks("user")
     decide = {"before_prompt": lambda _: Continue()}
