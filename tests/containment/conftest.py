@@ -8,8 +8,8 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1] / "hooks"))
 sys.path.append(str(Path(__file__).parent))
 
+from fixtures import _no_process_is_left, board, journal  # noqa: F401
 from grounds import HERE, grounds, lacking
-from scripted import Journal, Switchboard, children
 
 
 def pytest_collection_modifyitems(items):
@@ -17,25 +17,6 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if HERE in item.path.parents:
                 item.add_marker(pytest.mark.skip(reason="containment beyond the process group is Linux's"))
-
-
-@pytest.fixture
-def journal():
-    return Journal()
-
-
-@pytest.fixture
-def board():
-    board = Switchboard()
-    yield board
-    board.close()
-
-
-@pytest.fixture(autouse=True)
-def _no_process_is_left():
-    before = children()
-    yield
-    assert children().keys() <= before.keys()
 
 
 @pytest.fixture(params=grounds("namespace", "sweep"))

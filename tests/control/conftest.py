@@ -9,7 +9,8 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "hooks"))
 
-from scripted import PATIENCE, Journal, Switchboard, children
+from fixtures import _no_process_is_left, board, journal  # noqa: F401
+from scripted import PATIENCE
 
 
 class Client:
@@ -81,22 +82,3 @@ async def connect(path):
     yield connect
     for stream in streams:
         await stream.aclose()
-
-
-@pytest.fixture
-def journal():
-    return Journal()
-
-
-@pytest.fixture
-def board():
-    board = Switchboard()
-    yield board
-    board.close()
-
-
-@pytest.fixture(autouse=True)
-def _no_process_is_left():
-    before = children()
-    yield
-    assert children().keys() <= before.keys()

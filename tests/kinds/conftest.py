@@ -8,28 +8,9 @@ import pytest
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "hooks")]
 
-from scripted import Journal, Switchboard, children
+from fixtures import _no_process_is_left, board, journal  # noqa: F401
 
 from picohook import HookSpec
-
-
-@pytest.fixture
-def journal():
-    return Journal()
-
-
-@pytest.fixture
-def board():
-    board = Switchboard()
-    yield board
-    board.close()
-
-
-@pytest.fixture(autouse=True)
-def _no_process_is_left():
-    before = children()
-    yield
-    assert children().keys() <= before.keys()
 
 
 @pytest.fixture

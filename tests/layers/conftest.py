@@ -11,7 +11,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "hooks"))
 
-from scripted import Journal, children
+from fixtures import _no_process_is_left, journal  # noqa: F401
 
 from picohook.config import layers, load
 from picohook.config.trust import trust
@@ -88,15 +88,3 @@ def trust_all(place: Place) -> None:
     """What `picohook trust` does."""
     for path in layers.projects_own(place.path):
         trust(load(path, found=True))
-
-
-@pytest.fixture
-def journal():
-    return Journal()
-
-
-@pytest.fixture(autouse=True)
-def _no_process_is_left():
-    before = children()
-    yield
-    assert children().keys() <= before.keys()

@@ -8,19 +8,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1] / "hooks"))
 
 import scripted
-from scripted import Journal, Switchboard, children
-
-
-@pytest.fixture
-def journal():
-    return Journal()
-
-
-@pytest.fixture
-def board():
-    board = Switchboard()
-    yield board
-    board.close()
+from fixtures import _no_process_is_left, board, journal  # noqa: F401
 
 
 @pytest.fixture(params=["group", "best"])
@@ -28,10 +16,3 @@ def contain(request, monkeypatch):
     """Directly a child of the host; and of a launcher, where the machine has what that needs."""
     monkeypatch.setattr(scripted, "CONTAIN", request.param)
     return request.param
-
-
-@pytest.fixture(autouse=True)
-def _no_process_is_left():
-    before = children()
-    yield
-    assert children().keys() <= before.keys()

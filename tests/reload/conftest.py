@@ -9,7 +9,8 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "hooks"))
 
-from scripted import Journal, Switchboard, children, command
+from fixtures import _no_process_is_left, board, journal  # noqa: F401
+from scripted import command
 
 
 class ConfigFile:
@@ -48,22 +49,3 @@ def _table(name, settings):
 @pytest.fixture
 def config(tmp_path):
     return ConfigFile(tmp_path / "picohook.toml")
-
-
-@pytest.fixture
-def journal():
-    return Journal()
-
-
-@pytest.fixture
-def board():
-    board = Switchboard()
-    yield board
-    board.close()
-
-
-@pytest.fixture(autouse=True)
-def _no_process_is_left():
-    before = children()
-    yield
-    assert children().keys() <= before.keys()

@@ -3,15 +3,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import pytest
-
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "hooks")]
 
-from scripted import Switchboard
-
-
-@pytest.fixture
-def board():
-    board = Switchboard()
-    yield board
-    board.close()
+from fixtures import board  # noqa: F401
