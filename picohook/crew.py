@@ -13,7 +13,7 @@ from .hooks.base import Site
 from .outbox import Outbox
 from .ownership import Ownership
 from .process.containment import Containment
-from .roster import in_order, observers, seats
+from .roster import audiences, in_order, seats
 from .stages import STAGES
 from .transport.reactor import current_reactor
 from .underway import Chains, Mounted, Service, longest
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .chain import Seat
     from .hooks.base import Complete, Hook, StateChange
     from .log import Log
+    from .roster import Audience
     from .spec import HookSpec, Timeouts
     from .transport.reactor import Reactor
 
@@ -57,7 +58,7 @@ class Crew:
         """For each stage, who is asked, in order."""
         self.chains = dict.fromkeys(STAGES, Chains())
         """For each stage, the chains that began with these seats."""
-        self.observers: dict[str, tuple[Hook, ...]] = {}
+        self.audiences: dict[str, Audience] = {}
         """For each kind of event, who is told."""
         self.owners = Ownership()
         self.containment: Containment | None = None
@@ -206,7 +207,7 @@ class Crew:
         self.seats = seats(ordered, self.timeouts)
         for name, stage in STAGES.items():
             self.chains[name] = self.chains[name].followed(longest(stage, self.seats[name], self.timeouts))
-        self.observers = observers(ordered)
+        self.audiences = audiences(ordered)
         self.owners.provide({hook.name: hook.spec.provides for hook in ordered})
 
     def retire(self, mounted: Mounted) -> Service[None]:

@@ -455,13 +455,15 @@ class Host:
         crew = self._crew
         crew.require_open()
         kind = known_kind(kind)
-        if not crew.observers[kind]:
+        audience = crew.audiences[kind]
+        if not audience.hooks:
             return
         event = Event(kind, payload or {}, meta or NO_META)
-        observers = [hook for hook in crew.observers[kind] if _wants(hook, event)]
-        for dialect in {hook.spec.events for hook in observers if not hook.in_process}:
-            event.line(dialect)
-        crew.outbox.put(event, observers)
+        audience = audience.wanting(event)
+        for dialect in audience.dialects:
+            event.line(dialect)  # a payload that is no JSON is the caller's mistake, raised here
+        if audience.hooks:
+            crew.outbox.put(event, audience.hooks)
 
     async def emit_and_wait(
         self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None
@@ -472,7 +474,7 @@ class Host:
         crew.outbox.flush()
         deadline = crew.require_open().now() + crew.timeouts.observer
         async with anyio.create_task_group() as tasks:
-            for hook in crew.observers[known_kind(kind)]:
+            for hook in crew.audiences[known_kind(kind)].hooks:
                 tasks.start_soon(hook.flushed, deadline)
 
 
@@ -489,10 +491,6 @@ def _of_session(given: Hook | HookSpec) -> Hook | HookSpec:
         return placed
     given.spec = placed
     return given
-
-
-def _wants(hook: Hook, event: Event) -> bool:
-    return hook.spec.filter is None or hook.spec.filter.matches_event(event)
 
 
 def _as_payload(stage: Stage[P], given: P | Mapping[str, Any]) -> P:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from .events import Event
     from .hooks.base import Hook
     from .log import Log
     from .transport.reactor import Reactor
 
-AT_ONCE = 256
-"""Events that may wait for the event loop's next round before they are handed on."""
+AT_ONCE = 1024
+"""Events that may wait for the event loop's next round: as many as wait for one hook before the oldest give way."""
 
 
 class Outbox:
@@ -22,21 +22,22 @@ class Outbox:
     def __init__(self, reactor: Reactor, log: Log) -> None:
         self._reactor = reactor
         self._log = log
-        self._waiting: list[tuple[Hook, Event]] = []
+        self._waiting: list[tuple[Event, Sequence[Hook]]] = []
 
-    def put(self, event: Event, hooks: Iterable[Hook]) -> None:
+    def put(self, event: Event, hooks: Sequence[Hook]) -> None:
         """Take an event for these hooks."""
         if not self._waiting:
             self._reactor.soon(self.flush)
-        self._waiting.extend((hook, event) for hook in hooks)
+        self._waiting.append((event, hooks))
         if len(self._waiting) >= AT_ONCE:
             self.flush()
 
     def flush(self) -> None:
         """Hand on what waits, now."""
         waiting, self._waiting = self._waiting, []
-        for hook, event in waiting:
-            try:
-                hook.notify(event)
-            except Exception as error:  # noqa: BLE001 - an observer hurts nobody, least of all the event loop
-                self._log.warning("an observer failed", hook=hook.name, kind=event.kind, why=repr(error))
+        for event, hooks in waiting:
+            for hook in hooks:
+                try:
+                    hook.notify(event)
+                except Exception as error:  # noqa: BLE001 - an observer hurts nobody, least of all the event loop
+                    self._log.warning("an observer failed", hook=hook.name, kind=event.kind, why=repr(error))

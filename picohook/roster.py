@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import heapq
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import wire
 from .chain import Seat
@@ -14,6 +14,7 @@ from .stages import STAGES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from .events import Event
     from .hooks.base import Hook
     from .spec import HookSpec, Timeouts
 
@@ -97,6 +98,29 @@ def seats(ordered: Sequence[Hook], timeouts: Timeouts) -> dict[str, tuple[Seat, 
     }
 
 
-def observers(ordered: Sequence[Hook]) -> dict[str, tuple[Hook, ...]]:
+class Audience(NamedTuple):
+    """Who is told of one kind of event."""
+
+    hooks: tuple[Hook, ...]
+    dialects: frozenset[str]
+    """Those of its processes."""
+    choosy: bool
+    """Whether any of them has a filter."""
+
+    @classmethod
+    def of(cls, hooks: Iterable[Hook]) -> Audience:
+        """These hooks."""
+        hooks = tuple(hooks)
+        dialects = frozenset(hook.spec.events for hook in hooks if not hook.in_process)
+        return cls(hooks, dialects, any(hook.spec.filter is not None for hook in hooks))
+
+    def wanting(self, event: Event) -> Audience:
+        """Those of them who want this event."""
+        if not self.choosy:
+            return self
+        return self.of(hook for hook in self.hooks if hook.spec.filter is None or hook.spec.filter.matches_event(event))
+
+
+def audiences(ordered: Sequence[Hook]) -> dict[str, Audience]:
     """For each kind of event, who is told."""
-    return {kind: tuple(hook for hook in ordered if kind in hook.spec.kinds) for kind in wire.EVENT_KINDS}
+    return {kind: Audience.of(hook for hook in ordered if kind in hook.spec.kinds) for kind in wire.EVENT_KINDS}

@@ -8,7 +8,7 @@ from ..chain import Seat
 from ..config.layers import Layers
 from ..hooks import make_hook
 from ..hooks.base import Hook
-from ..roster import in_order, layer, observers, seats
+from ..roster import audiences, in_order, layer, seats
 from ..spec import KINDS_OF_HOOK, HookSpec
 from . import output
 from .configs import described
@@ -99,7 +99,7 @@ def _document(found: Layers, ordered: list[Hook], asked: dict[str, tuple[Seat, .
             stage: [{"hook": seat.hook.name, "timeout": seat.timeout} for seat in places]
             for stage, places in asked.items()
         },
-        "events": {kind: [hook.name for hook in hooks] for kind, hooks in observers(ordered).items() if hooks},
+        "events": {kind: [hook.name for hook in told.hooks] for kind, told in audiences(ordered).items() if told.hooks},
         "hooks": [
             {
                 **hook.spec.model_dump(mode="json", exclude={"enabled"}),

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from picohook import wire
 from picohook.errors import ConfigError
 from picohook.hooks.base import Hook
-from picohook.roster import LAYERS, in_order, observers, seats
+from picohook.roster import LAYERS, audiences, in_order, seats
 from picohook.spec import HookSpec, Timeouts
 
 
@@ -105,7 +105,7 @@ def test_a_seat_has_its_timeout_and_its_filter():
 
 def test_observers_are_told_of_the_kinds_they_name():
     a, b = hook("a", observe=("error",)), hook("b", observe=("*",))
-    told = observers([a, b])
+    told = {kind: audience.hooks for kind, audience in audiences([a, b]).items()}
     assert told.keys() == wire.EVENT_KINDS.keys()
     assert told["error"] == (a, b)
     assert all(told[kind] == (b,) for kind in told.keys() - {"error"})
