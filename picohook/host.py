@@ -142,17 +142,7 @@ class Host:
         from .config import load  # noqa: PLC0415 - hosts built in code do without parsers
 
         source = Source(functools.partial(load, path), path)
-        config = source.read()
-        return cls(
-            config.hooks,
-            timeouts=config.timeouts,
-            logger=logger,
-            retry_limit=retry_limit,
-            complete=complete,
-            source=source,
-            watch=watch,
-            control=control,
-        )
+        return cls._of(source, logger=logger, retry_limit=retry_limit, complete=complete, watch=watch, control=control)
 
     @classmethod
     def discover(
@@ -175,18 +165,20 @@ class Host:
 
         here = os.path.abspath(directory or ".")
         source = Source(functools.partial(layers.discover, here), *layers.places(here))
-        found = source.read()
-        return cls(
-            found.hooks,
-            timeouts=found.timeouts,
+        return cls._of(
+            source,
+            verify=source.verify,
             logger=logger,
             retry_limit=retry_limit,
-            verify=source.verify,
             complete=complete,
-            source=source,
             watch=watch,
             control=control,
         )
+
+    @classmethod
+    def _of(cls, source: Source, **settings: Any) -> Self:
+        config = source.read()
+        return cls(config.hooks, timeouts=config.timeouts, source=source, **settings)
 
     @classmethod
     def blocking(
