@@ -34,7 +34,9 @@ async def obey(host):
             status = host.status()
             say([status.containment, {hook.name: [hook.state, hook.pid, hook.containment] for hook in status.hooks}])
         elif verb == "ask":
-            outcome = await host.before_tool(ToolCall(tool="bash", arguments={"do": json.loads(rest[0])}))
+            steps = json.loads(rest[0])
+            given = steps if isinstance(steps, dict) else {"do": steps}
+            outcome = await host.before_tool(ToolCall(tool="bash", arguments=given))
             say([entry.error for entry in outcome.trail])
         elif verb == "restart":
             host.restart(rest[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 
@@ -137,7 +138,7 @@ async def test_P12_a_fork_bomb_is_capped_and_dead(ground, board):
     calm = stray("calm")
     with Hosting(ground, "close", bomb, calm) as hosting:
         assert await hosting.said() == "ready"
-        hosting.tell(f'ask [["daemon", [{board.call("bomb")}, ["bomb"]]]]'.replace("'", '"'))
+        hosting.tell(f"ask {json.dumps({'do': [['daemon', [board.call('bomb'), ['bomb']]]], 'who': 'bomb'})}")
         line = await board.line("bomb")
         assert await hosting.said() == [None, None]
         assert await line.said() == "refused"
@@ -150,7 +151,7 @@ async def test_P12_a_fork_bomb_is_capped_and_dead(ground, board):
 async def test_P12_a_fork_bomb_is_dead_with_its_host(ground, board):
     with Hosting(ground, "close", stray("bomb", limits=Limits(processes=40))) as hosting:
         assert await hosting.said() == "ready"
-        hosting.tell(f'ask [["daemon", [{board.call("bomb")}, ["bomb"]]]]'.replace("'", '"'))
+        hosting.tell(f"ask {json.dumps({'do': [['daemon', [board.call('bomb'), ['bomb']]]], 'who': 'bomb'})}")
         line = await board.line("bomb")
         assert await line.said() == "refused"
         hosting.process.kill()

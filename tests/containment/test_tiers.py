@@ -232,7 +232,7 @@ async def test_a_hostile_hook_cannot_free_itself_of_the_namespace(ground, board)
     hostile = [["unmark"], *STUBBORN, board.call("hostile"), ["slaughter", outside], HANG]
     with Hosting(ground, "close", stray("h"), stray("other")) as hosting:
         assert await hosting.said() == "ready"
-        await hosting.do(f"ask {json.dumps([['daemon', hostile]])}")
+        await hosting.do(f"ask {json.dumps({'do': [['daemon', hostile]], 'who': 'h'})}")  # two would kill each other
         line = await board.line("hostile")
         assert await line.said() == "done"
         with anyio.fail_after(30):
