@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _HOME = {
     "AbortTurn": "decisions",
     "AbortTurnError": "errors",
+    "Account": "observe.witness",
     "Approve": "decisions",
     "BlockingHost": "blocking",
     "CommandHook": "hooks.command",
@@ -78,6 +79,7 @@ _HOME = {
     "TrustError": "errors",
     "Turn": "turn",
     "TurnResult": "turn",
+    "Witness": "observe.witness",
     "blade_hooks": "hooks.blade",
     "openai_chat": "complete",
     "worker_hooks": "hooks.worker",
@@ -151,6 +153,7 @@ if TYPE_CHECKING:
         ToolResult as ToolResult,
         ToolReturn as ToolReturn,
     )
+    from .observe.witness import Account as Account, Witness as Witness
     from .paused import PausedTurn as PausedTurn
     from .reload import Reloaded as Reloaded
     from .session import Session as Session

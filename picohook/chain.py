@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .filters import Filter
+    from .observe.witness import Account
     from .stages import Stage
 
 P = TypeVar("P", bound=Payload)
@@ -70,23 +71,24 @@ async def run_chain(
     clock: Callable[[], float],
     budget: float,
     edited: Callable[[Hook, P, P], None] | None = None,
+    account: Account[P] | None = None,
 ) -> Outcome[P]:
     """Ask the hooks of a stage, and conclude.
 
     Interceptors are asked one after another, each about what the one before it left, until one ends the chain or the
     budget (in seconds, which do not run while a person is waited for) is used up; `edited` is told which hook changed
-    what. Guards are asked once more about what came out, if it is not what they saw. Approvers are asked all at once, have
-    no budget but their own timeouts, and must all say yes.
+    what, `account` what each was asked and said. Guards are asked once more about what came out, if it is not what they
+    saw. Approvers are asked all at once, have no budget but their own timeouts, and must all say yes.
     """
     if stage.approves:
-        return await _run_approval(stage, seats, encoded, clock)
+        return await _run_approval(stage, seats, encoded, clock, account)
     end = clock() + budget
     first = encoded.payload
     trail: list[TrailEntry] = []
     guards: list[tuple[Seat, P | None]] = []
     for seat in seats:
         if seat.wants(encoded.payload):
-            asked = await ask(stage, seat, encoded, clock, NEVER if seat.hook.patient else end)
+            asked = await ask(stage, seat, encoded, clock, NEVER if seat.hook.patient else end, account=account)
             if seat.hook.patient:
                 end += asked.entry.duration
             trail.append(asked.entry)
@@ -103,7 +105,7 @@ async def run_chain(
             guards.append((seat, seen))
     for seat, seen in guards:
         if seen is not encoded.payload and seat.wants(encoded.payload):
-            asked = await ask(stage, seat, encoded, clock, end, final=True)
+            asked = await ask(stage, seat, encoded, clock, end, final=True, account=account)
             trail.append(asked.entry)
             if not isinstance(asked.decision, Continue | Modify):
                 return _ended(stage, seat, asked, trail)
@@ -131,19 +133,23 @@ def _not_asked(stage: Stage[P], seat: Seat) -> TrailEntry:
 
 
 async def _run_approval(
-    stage: Stage[P], seats: Sequence[Seat], encoded: Encoded[P], clock: Callable[[], float]
+    stage: Stage[P],
+    seats: Sequence[Seat],
+    encoded: Encoded[P],
+    clock: Callable[[], float],
+    account: Account[P] | None,
 ) -> Outcome[P]:
     answers: dict[str, Asked[P]] = {}
     approvers = [seat for seat in seats if seat.wants(encoded.payload)]
     if approvers:
         encoded.params  # noqa: B018 - a payload that is no JSON is the caller's mistake, raised before anybody is asked
     if len(approvers) == 1:
-        answers[approvers[0].hook.name] = await ask(stage, approvers[0], encoded, clock)
+        answers[approvers[0].hook.name] = await ask(stage, approvers[0], encoded, clock, account=account)
     elif approvers:
         async with anyio.create_task_group() as tasks:
 
             async def one(seat: Seat) -> None:
-                answers[seat.hook.name] = asked = await ask(stage, seat, encoded, clock)
+                answers[seat.hook.name] = asked = await ask(stage, seat, encoded, clock, account=account)
                 if not isinstance(asked.decision, Approve):
                     tasks.cancel_scope.cancel()
 
@@ -173,6 +179,7 @@ async def ask(
     end: float = NEVER,
     *,
     final: bool = False,
+    account: Account[P] | None = None,
 ) -> Asked[P]:
     """Ask one hook, by one absolute deadline a try. It always comes to a decision.
 
@@ -209,7 +216,10 @@ async def ask(
     hook.metrics.at(stage.name).record(duration, cause, retries)
     said = "" if cause else decision.reason
     entry = TrailEntry(hook.name, decision.action, duration, error, decision.notes, retries=retries, reason=said)
-    return Asked(decision, left, entry, result)
+    asked = Asked(decision, left, entry, result)
+    if account is not None:
+        account.asked(hook, encoded, asked)
+    return asked
 
 
 def _apply(

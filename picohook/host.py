@@ -32,6 +32,7 @@ from .models import (
     ToolResult,
     ToolReturn,
 )
+from .observe.witness import Witness, Witnesses
 from .reload.source import Source
 from .reload.takeover import Reloader
 from .reload.watch import keep_watching, require_watchfiles
@@ -106,6 +107,7 @@ class Host:
         source: Source | None = None,
         watch: bool = False,
         control: str | os.PathLike[str] | None = None,
+        witnesses: Iterable[Witness] = (),
     ) -> None:
         if watch:
             require_watchfiles()
@@ -117,6 +119,7 @@ class Host:
         self.watchers: set[Callable[[StateChange | Outcome[Any] | Reloaded], None]] = set()
         """Called with whatever becomes of a hook and whatever a chain concludes, at once: they must not block."""
         self._crew = Crew(Log(logger), timeouts or Timeouts(), verify=verify, complete=complete, notice=self._tell)
+        self._witnesses = Witnesses(tuple(witnesses), self._crew.log)
         self._waiting = [_as_hook(hook) for hook in hooks]
         self._source = source
         self._reloader: Reloader | None = None
@@ -133,16 +136,25 @@ class Host:
         complete: Complete | None = None,
         watch: bool = False,
         control: str | os.PathLike[str] | None = None,
+        witnesses: Iterable[Witness] = (),
     ) -> Self:
         """A host with the hooks of a configuration file. Raises `ConfigError`; nothing is started yet.
 
         Naming the file is consent to run what it says. `watch` reloads it whenever it changes. `control` is the path of a
-        Unix socket through which the running host can be looked at and acted on.
+        Unix socket through which the running host can be looked at and acted on. `witnesses` see what is asked and told.
         """
         from .config import load  # noqa: PLC0415 - hosts built in code do without parsers
 
         source = Source(functools.partial(load, path), path)
-        return cls._of(source, logger=logger, retry_limit=retry_limit, complete=complete, watch=watch, control=control)
+        return cls._of(
+            source,
+            logger=logger,
+            retry_limit=retry_limit,
+            complete=complete,
+            watch=watch,
+            control=control,
+            witnesses=witnesses,
+        )
 
     @classmethod
     def discover(
@@ -154,6 +166,7 @@ class Host:
         complete: Complete | None = None,
         watch: bool = False,
         control: str | os.PathLike[str] | None = None,
+        witnesses: Iterable[Witness] = (),
     ) -> Self:
         """A host with the hooks of every configuration that is found: the user's own, and that of a project's directory.
 
@@ -173,6 +186,7 @@ class Host:
             complete=complete,
             watch=watch,
             control=control,
+            witnesses=witnesses,
         )
 
     @classmethod
@@ -196,7 +210,12 @@ class Host:
 
     async def __aenter__(self) -> Self:
         crew = self._crew
-        await crew.enter()
+        self._witnesses.open()
+        try:
+            await crew.enter()
+        except BaseException:
+            self._witnesses.close()
+            raise
         try:
             hooks, self._waiting = self._waiting, []
             if self._source is not None:
@@ -211,14 +230,20 @@ class Host:
             if self._watch:
                 crew.begin(functools.partial(keep_watching, self, crew.log))
         except BaseException:
-            await crew.leave()
+            await self._leave()
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._crew.leave()
+        await self._leave()
+
+    async def _leave(self) -> None:
+        try:
+            await self._crew.leave()
+        finally:
+            self._witnesses.close()
 
     async def aclose(self) -> None:
         """Stop all hooks. Leaving the host's block does the same; closing twice is fine."""
@@ -384,14 +409,24 @@ class Host:
         seats = crew.seats[stage.name]
         if said is not None or without:
             seats = self._seats_left(stage, said, without)
+        account = None
+        if self._witnesses:
+            account = self._witnesses.begin(stage, payload)
+            payload = account.payload
         chains = crew.chains[stage.name]
         chains.under_way += 1
         try:
             outcome = await run_chain(
-                stage, seats, Encoded(payload), clock=clock, budget=crew.timeouts.chain, edited=edited
+                stage, seats, Encoded(payload), clock=clock, budget=crew.timeouts.chain, edited=edited, account=account
             )
+        except BaseException as error:
+            if account is not None:
+                account.abandoned(error)
+            raise
         finally:
             chains.leave()
+        if account is not None:
+            account.concluded(outcome)
         self._tell(outcome)
         return outcome
 
@@ -448,7 +483,7 @@ class Host:
         crew.require_open()
         kind = known_kind(kind)
         audience = crew.audiences[kind]
-        if not audience.hooks:
+        if not audience.hooks and not self._witnesses:
             return
         event = Event(kind, payload or {}, meta or NO_META)
         audience = audience.wanting(event)
@@ -456,6 +491,8 @@ class Host:
             event.line(dialect)  # a payload that is no JSON is the caller's mistake, raised here
         if audience.hooks:
             crew.outbox.put(event, audience.hooks)
+        if self._witnesses:
+            self._witnesses.told(event, audience.hooks)
 
     async def emit_and_wait(
         self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None

@@ -1,0 +1,126 @@
+"""Seeing what a host asks and tells: what recordings, traces and audit logs are made from.
+
+A host calls its witnesses at once, inside the chain. They must not block, and cannot hurt: what one raises is logged, and
+nobody else notices.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ..models import Payload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..chain import Asked
+    from ..decisions import Outcome
+    from ..events import Event
+    from ..hooks.base import Encoded, Hook
+    from ..log import Log
+    from ..stages import Stage
+
+P = TypeVar("P", bound=Payload)
+
+
+class Account(Generic[P]):
+    """One chain as a witness sees it: hook by hook, then the end. A subclass overrides what it cares about."""
+
+    def __init__(self, stage: Stage[P], payload: P) -> None:
+        self.stage = stage
+        self.payload = payload
+        """What the hooks are asked about. A witness may replace its `meta`, so that hooks can join a trace."""
+
+    def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
+        """A hook was asked about this, and this came of it."""
+
+    def concluded(self, outcome: Outcome[P]) -> None:
+        """The chain came to this."""
+
+    def abandoned(self, error: BaseException) -> None:
+        """The chain came to nothing: its caller gave up, or gave what is no JSON."""
+
+
+class Witness:
+    """Sees one host, for as long as it runs."""
+
+    def opened(self) -> None:
+        """The host begins. What this raises, entering the host raises, before anything runs: a log that cannot be kept."""
+
+    def begin(self, stage: Stage[P], payload: P) -> Account[P] | None:
+        """A chain begins; None if it is of no interest."""
+
+    def told(self, event: Event, hooks: Sequence[Hook]) -> None:
+        """An event was handed on to these."""
+
+    def closed(self) -> None:
+        """The host has ended, and every hook with it."""
+
+
+class Witnesses:
+    """All witnesses of a host, called so that none of them can hurt it."""
+
+    def __init__(self, witnesses: Sequence[Witness], log: Log) -> None:
+        self._all = tuple(witnesses)
+        self._log = log
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def open(self) -> None:
+        """The host begins. Raises what a witness raises, when those before it have been closed again."""
+        for index, witness in enumerate(self._all):
+            try:
+                witness.opened()
+            except BaseException:
+                for earlier in self._all[:index]:
+                    self._safely(earlier.closed)
+                raise
+
+    def begin(self, stage: Stage[P], payload: P) -> Accounts[P]:
+        """A chain begins."""
+        accounts = []
+        for witness in self._all:
+            account: Account[P] | None = self._safely(witness.begin, stage, payload)
+            if account is not None:
+                accounts.append(account)
+                payload = account.payload
+        return Accounts(stage, payload, accounts, self._safely)
+
+    def told(self, event: Event, hooks: Sequence[Hook]) -> None:
+        """An event was handed on."""
+        for witness in self._all:
+            self._safely(witness.told, event, hooks)
+
+    def close(self) -> None:
+        """The host has ended."""
+        for witness in self._all:
+            self._safely(witness.closed)
+
+    def _safely(self, call: Callable[..., Any], *given: Any) -> Any:
+        try:
+            return call(*given)
+        except Exception as error:  # noqa: BLE001 - who looks on changes nothing
+            self._log.warning("a witness failed", why=repr(error))
+            return None
+
+
+class Accounts(Account[P]):
+    """One chain as all witnesses see it."""
+
+    def __init__(self, stage: Stage[P], payload: P, accounts: Sequence[Account[P]], safely: Callable[..., Any]) -> None:
+        super().__init__(stage, payload)
+        self._all = accounts
+        self._safely = safely
+
+    def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
+        for account in self._all:
+            self._safely(account.asked, hook, encoded, asked)
+
+    def concluded(self, outcome: Outcome[P]) -> None:
+        for account in self._all:
+            self._safely(account.concluded, outcome)
+
+    def abandoned(self, error: BaseException) -> None:
+        for account in self._all:
+            self._safely(account.abandoned, error)

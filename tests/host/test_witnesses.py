@@ -1,0 +1,177 @@
+"""Witnesses see what a host asks and tells, and cannot hurt it."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from picohook import (
+    Account,
+    Continue,
+    Deny,
+    FunctionHook,
+    Host,
+    Modify,
+    PicohookError,
+    ToolCall,
+    Witness,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+class Diary(Witness):
+    """Writes down what it sees."""
+
+    def __init__(self):
+        self.seen = []
+
+    def opened(self):
+        self.seen.append("opened")
+
+    def begin(self, stage, payload):
+        self.seen.append(("begin", stage.name, payload.tool))
+        return Page(stage, payload, self.seen)
+
+    def told(self, event, hooks):
+        self.seen.append(("told", event.kind, [hook.name for hook in hooks]))
+
+    def closed(self):
+        self.seen.append("closed")
+
+
+class Page(Account):
+    def __init__(self, stage, payload, seen):
+        super().__init__(stage, payload)
+        self.seen = seen
+
+    def asked(self, hook, encoded, asked):
+        self.seen.append(("asked", hook.name, encoded.payload.tool, asked.decision.action))
+
+    def concluded(self, outcome):
+        self.seen.append(("concluded", outcome.action))
+
+    def abandoned(self, error):
+        self.seen.append(("abandoned", isinstance(error, anyio.get_cancelled_exc_class())))
+
+
+def rename(call):
+    return Modify({"tool": "sh"})
+
+
+def deny(call):
+    return Deny("no")
+
+
+def go_on(call):
+    return Continue()
+
+
+async def test_a_witness_sees_the_life_of_a_host_and_each_chain_hook_by_hook():
+    diary = Diary()
+    hooks = [FunctionHook("a", {"before_tool": rename}), FunctionHook("b", {"before_tool": deny})]
+    async with Host(hooks, witnesses=[diary]) as host:
+        await host.before_tool(ToolCall(tool="bash"))
+        host.emit("turn_start")
+    assert diary.seen == [
+        "opened",
+        ("begin", "before_tool", "bash"),
+        ("asked", "a", "bash", "modify"),
+        ("asked", "b", "sh", "deny_tool"),
+        ("concluded", "deny_tool"),
+        ("told", "turn_start", []),
+        "closed",
+    ]
+
+
+async def test_approvers_are_seen_as_well():
+    diary = Diary()
+    hooks = [FunctionHook(name, {"approve_tool": deny}) for name in "ab"]
+    async with Host(hooks, witnesses=[diary]) as host:
+        await host.approve_tool(ToolCall(tool="bash"))
+    assert ("asked", "a", "bash", "deny_tool") in diary.seen
+    assert ("concluded", "deny_tool") in diary.seen
+
+
+async def test_a_chain_whose_caller_gives_up_is_abandoned():
+    diary = Diary()
+    asked = anyio.Event()
+
+    async def never(call):
+        asked.set()
+        await anyio.sleep_forever()
+
+    async with Host([FunctionHook("slow", {"before_tool": never})], witnesses=[diary]) as host:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.before_tool, ToolCall(tool="bash"))
+            await asked.wait()
+            tasks.cancel_scope.cancel()
+        assert diary.seen[-1] == ("abandoned", True)
+
+
+async def test_a_witness_can_replace_the_meta_that_hooks_see():
+    class Marks(Witness):
+        def begin(self, stage, payload):
+            meta = payload.meta.model_copy(update={"trace_path": "t1"})
+            return Account(stage, payload.model_copy(update={"meta": meta}))
+
+    seen = []
+
+    def look(call):
+        seen.append(call.meta.trace_path)
+        return Continue()
+
+    async with Host([FunctionHook("look", {"before_tool": look})], witnesses=[Marks()]) as host:
+        await host.before_tool(ToolCall(tool="bash"))
+    assert seen == ["t1"]
+
+
+@pytest.mark.parametrize("at", ["begin", "asked", "concluded", "told", "closed"])
+async def test_a_witness_that_fails_changes_nothing(at):
+    def fail(*_):
+        raise RuntimeError(at)
+
+    broken, diary = Diary(), Diary()
+    if at in {"asked", "concluded"}:
+
+        class Torn(Page):
+            asked = fail if at == "asked" else Page.asked
+            concluded = fail if at == "concluded" else Page.concluded
+
+        broken.begin = lambda stage, payload: Torn(stage, payload, [])
+    else:
+        setattr(broken, at, fail)
+    async with Host([FunctionHook("a", {"before_tool": deny})], witnesses=[broken, diary]) as host:
+        outcome = await host.before_tool(ToolCall(tool="bash"))
+        host.emit("turn_start")
+    assert outcome.action == "deny_tool"
+    assert [what if isinstance(what, str) else what[0] for what in diary.seen] == [
+        "opened",
+        "begin",
+        "asked",
+        "concluded",
+        "told",
+        "closed",
+    ]
+
+
+async def test_a_witness_that_cannot_begin_is_said_before_anything_runs():
+    class Full(Witness):
+        def opened(self):
+            raise PicohookError("the disk is full")
+
+    diary = Diary()
+    host = Host([FunctionHook("a", {"before_tool": go_on})], witnesses=[diary, Full()])
+    with pytest.raises(PicohookError, match="the disk is full"):
+        async with host:
+            raise AssertionError("it was entered")
+    assert diary.seen == ["opened", "closed"]
+
+
+async def test_a_witness_is_closed_when_the_host_cannot_start():
+    diary = Diary()
+    hooks = [FunctionHook("a", {"before_tool": go_on}), FunctionHook("a", {"before_tool": go_on})]
+    with pytest.raises(PicohookError, match="mounted already"):
+        async with Host(hooks, witnesses=[diary]):
+            raise AssertionError("it was entered")
+    assert diary.seen == ["opened", "closed"]
