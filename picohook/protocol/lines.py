@@ -27,16 +27,18 @@ class LineBuffer:
         if self.overflowed:
             return ()
         lines = data.split(b"\n")
+        rest = lines.pop()
         if self._tail:
-            self._tail += lines[0]
-            if len(lines) == 1:
+            if not lines:
+                self._tail += rest
                 self._check(len(self._tail))
                 return ()
+            self._tail += lines[0]
             lines[0] = bytes(self._tail)
             self._tail = bytearray()
-        rest = lines.pop()
         for place, line in enumerate(lines):
-            if not self._check(len(line)):
+            if len(line) > self.limit:
+                self._check(len(line))
                 return lines[:place]
         if rest and self._check(len(rest)):
             self._tail = bytearray(rest)

@@ -39,6 +39,11 @@ class Response:
     """Whether it says "jsonrpc": "2.0"."""
     doubled: Doubled
 
+    @property
+    def plain(self) -> bool:
+        """Whether it is a result and nothing else, as nearly all are."""
+        return self.error is ABSENT and self.result is not ABSENT and self.versioned and self.doubled is Doubled.NOWHERE
+
 
 @dataclass(slots=True)
 class Request:

@@ -88,25 +88,19 @@ Event = Answer | Told | Noise | Overflow
 
 
 class _Line:
-    """A whole line on its way out."""
+    """A whole line on its way out; a request stays here until it is answered."""
 
-    __slots__ = ("buffers", "event", "pending", "size")
+    __slots__ = ("buffers", "event", "sent", "size", "strict", "token")
 
-    def __init__(self, *buffers: bytes, pending: _Pending | None = None, event: bool = False) -> None:
+    def __init__(
+        self, buffers: tuple[bytes, ...], size: int, token: Any = None, *, strict: bool = False, event: bool = False
+    ) -> None:
         self.buffers = buffers
-        self.size = sum(map(len, buffers))
-        self.pending = pending
-        self.event = event
-
-
-class _Pending:
-    __slots__ = ("line", "strict", "token")
-
-    def __init__(self, token: Any, *, strict: bool) -> None:
+        self.size = size
         self.token = token
         self.strict = strict
-        self.line: _Line | None = None
-        """The request while it is not wholly written."""
+        self.event = event
+        self.sent = False
 
 
 class Peer:
@@ -129,7 +123,7 @@ class Peer:
         self._max_events = max_events
         self._max_event_bytes = max_event_bytes
         self._next_id = 1
-        self._pending: dict[int, _Pending] = {}
+        self._pending: dict[int, _Line] = {}
         self._abandoned: dict[int, None] = {}
         self._blank = 0
         self._out: deque[_Line] = deque()
@@ -169,14 +163,15 @@ class Peer:
     def _ask(self, method: str, params: bytes, token: Any, *, strict: bool) -> int:
         request_id = self._next_id
         head = b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":' % (request_id, method.encode())
-        pending = _Pending(token, strict=strict)
-        buffers = (head + params + b"}\n",) if len(params) < SPLICE else (head, params, b"}\n")
-        line = _Line(*buffers, pending=pending)
-        if self._queued + line.size > self._max_outbound:
+        size = len(head) + len(params) + 2
+        if self._queued + size > self._max_outbound:
             raise LocalProtocolError(f"its input queue is full: {self._queued} bytes wait to be read by it")
-        self._next_id += 1
-        pending.line = self._enqueue(line)
-        self._pending[request_id] = pending
+        buffers = (head + params + b"}\n",) if size < SPLICE else (head, params, b"}\n")
+        line = _Line(buffers, size, token, strict=strict)
+        self._next_id = request_id + 1
+        self._out.append(line)
+        self._queued += size
+        self._pending[request_id] = line
         return request_id
 
     def notify(self, line: bytes) -> None:
@@ -196,22 +191,20 @@ class Peer:
         pending = self._pending.pop(request_id, None)
         if pending is None or self.state is State.CLOSED:
             return
-        line = pending.line
-        if line is not None and not (line is self._out[0] and self._offset):
-            self._out.remove(line)
-            self._queued -= line.size
+        if not pending.sent and not (pending is self._out[0] and self._offset):
+            self._out.remove(pending)
+            self._queued -= pending.size
             return
         self._abandoned[request_id] = None
         if len(self._abandoned) > ABANDONED:
             del self._abandoned[next(iter(self._abandoned))]
         if "cancel" in self.capabilities:
             params = {"id": request_id, "reason": cut(reason, wire.MAX_REASON)}
-            self._enqueue(_Line(notification(wire.CANCEL, encode(params))))
+            self._enqueue(notification(wire.CANCEL, encode(params)))
 
-    def _enqueue(self, line: _Line) -> _Line:
-        self._out.append(line)
-        self._queued += line.size
-        return line
+    def _enqueue(self, line: bytes, *, event: bool = False) -> None:
+        self._out.append(_Line((line,), len(line), event=event))
+        self._queued += len(line)
 
     # What to write.
 
@@ -219,6 +212,11 @@ class Peer:
     def oldest(self) -> int | None:
         """The id of the request that waits longest."""
         return next(iter(self._pending), None)
+
+    @property
+    def waiting(self) -> list[tuple[int, Any]]:
+        """The requests that wait for their answer, oldest first: their ids and tokens."""
+        return [(request_id, pending.token) for request_id, pending in self._pending.items()]
 
     @property
     def in_flight(self) -> int:
@@ -231,17 +229,20 @@ class Peer:
         return bool(self._out or (self._events and self.state is State.READY))
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
-        """The buffers to write next; report with `data_sent` how much of them went out."""
-        if not self._out and self.state is State.READY:
-            while self._events and len(self._out) < GATHER:
+        """The buffers to write next, if any; report with `data_sent` how much of them went out."""
+        out = self._out
+        if not out and self._events and self.state is State.READY:
+            while self._events and len(out) < GATHER:
                 event = self._events.popleft()
                 self._event_bytes -= len(event)
-                self._enqueue(_Line(event, event=True))
-        if len(self._out) == 1 and not self._offset:
-            return self._out[0].buffers
+                self._enqueue(event, event=True)
+        if not out:
+            return ()
+        if len(out) == 1 and not self._offset:
+            return out[0].buffers
         skip = self._offset
         buffers: list[bytes | memoryview] = []
-        for line in self._out:
+        for line in out:
             for buffer in line.buffers:
                 if skip >= len(buffer):
                     skip -= len(buffer)
@@ -252,22 +253,23 @@ class Peer:
                 break
         return buffers
 
-    def data_sent(self, count: int) -> None:
-        """So many bytes of `data_to_send` were written."""
+    def data_sent(self, count: int) -> bool:
+        """So many bytes of `data_to_send` were written; whether nothing is left to be written."""
+        out = self._out
         self._queued -= count
         count += self._offset
-        while self._out and count >= self._out[0].size:
-            line = self._out.popleft()
+        while out and count >= out[0].size:
+            line = out.popleft()
             count -= line.size
-            if line.pending is not None:
-                line.pending.line = None
+            line.sent = True
         self._offset = count
         # Events that were handed out and not begun return to their lane: a request that comes now goes before them.
-        while self._out and self._out[-1].event and (len(self._out) > 1 or not count):
-            line = self._out.pop()
+        while out and out[-1].event and (len(out) > 1 or not count):
+            line = out.pop()
             self._queued -= line.size
             self._event_bytes += line.size
             self._events.appendleft(line.buffers[0])
+        return not (out or self._events)
 
     # What we receive.
 
@@ -296,13 +298,13 @@ class Peer:
         return tokens
 
     def _take(self, line: bytes) -> Event | None:
-        if not line or line.isspace():
-            self._blank += 1
-            return None if self._blank % BLANK else Noise(f"{BLANK} blank lines")
         message = decode(line)
         if isinstance(message, Response):
             return self._answered(message, line)
         if isinstance(message, Junk):
+            if not line or line.isspace():
+                self._blank += 1
+                return None if self._blank % BLANK else Noise(f"{BLANK} blank lines")
             return Noise(message.reason, show(line))
         if isinstance(message, Notification):
             return self._told(message, line)
@@ -314,27 +316,12 @@ class Peer:
         if pending is None:
             late = type(request_id) is int and self._abandoned.pop(request_id, self) is None
             return Noise("a reply that no request waits for", show(line), late)
-        if pending.line is not None:
+        if not pending.sent:
             return Noise("a reply to a request that was not sent yet", show(line))
         del self._pending[request_id]  # type: ignore[arg-type]
-        result, error = response.result, response.error
-        failed = error is not ABSENT and error is not None
-        answer = Answer(pending.token, None if result is ABSENT else result)
-        if response.doubled is Doubled.ON_TOP or (response.doubled is Doubled.INSIDE and pending.strict):
-            answer.error = "its answer has one key twice"
-        elif failed and result is not ABSENT and result is not None:
-            answer.error = "its answer has both a result and an error"
-        elif failed:
-            answer.code, answer.error = _read_error(error)
-        else:
-            sloppy = _sloppiness(response)
-            if sloppy and pending.strict:
-                answer.error = sloppy
-            else:
-                answer.warning = sloppy
-        if answer.error is not None:
-            answer.result = None
-        return answer
+        if response.plain:
+            return Answer(pending.token, response.result)
+        return _read_answer(response, pending)
 
     def _told(self, message: Notification, line: bytes) -> Event:
         allowed = (message.method == wire.LOG and "log" in self.capabilities) or (
@@ -348,8 +335,8 @@ class Peer:
         """Requests of the other side are answered, so that none of its callers waits for ever."""
         if type(message.id) in {int, float, str}:
             error = {"code": wire.METHOD_NOT_FOUND, "message": "the host offers no such method"}
-            reply = _Line(encode({"jsonrpc": "2.0", "id": message.id, "error": error}) + b"\n")
-            if self._queued + reply.size <= self._max_outbound:
+            reply = encode({"jsonrpc": "2.0", "id": message.id, "error": error}) + b"\n"
+            if self._queued + len(reply) <= self._max_outbound:
                 self._enqueue(reply)
         return Noise("a request, and the host offers none", show(line))
 
@@ -372,6 +359,26 @@ def _refusal(result: Mapping[str, Any]) -> str | None:
     if type(version) is not int or version != wire.VERSION:
         return f"it speaks version {escape(cut(repr(version), 80))}, and this host speaks {wire.VERSION}"
     return None
+
+
+def _read_answer(response: Response, pending: _Line) -> Answer:
+    """What a reply means that is not simply a result."""
+    result, error = response.result, response.error
+    failed = error is not ABSENT and error is not None
+    answer = Answer(pending.token)
+    sloppy = _sloppiness(response)
+    if response.doubled is Doubled.ON_TOP or (response.doubled is Doubled.INSIDE and pending.strict):
+        answer.error = "its answer has one key twice"
+    elif failed and result is not ABSENT and result is not None:
+        answer.error = "its answer has both a result and an error"
+    elif failed:
+        answer.code, answer.error = _read_error(error)
+    elif sloppy and pending.strict:
+        answer.error = sloppy
+    else:
+        answer.warning = sloppy
+        answer.result = None if result is ABSENT else result
+    return answer
 
 
 def _read_error(error: Any) -> tuple[int, str]:

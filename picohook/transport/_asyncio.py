@@ -40,37 +40,56 @@ class AsyncioReactor:
             self._loop.remove_reader(fd)
             self._loop.remove_writer(fd)
 
+    def promise(self) -> asyncio.Future[Any]:
+        return self._loop.create_future()
+
+    def alarm(self, callback: Callable[[], None]) -> AsyncioAlarm:
+        return AsyncioAlarm(self._loop, callback)
+
     def waiter(self) -> AsyncioWaiter:
         return AsyncioWaiter(self._loop)
+
+
+class AsyncioAlarm:
+    """A timer handle, made anew for each time it is set to."""
+
+    __slots__ = ("_callback", "_loop", "_timer")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+        self._loop = loop
+        self._callback = callback
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, when: float) -> None:
+        self.off()
+        self._timer = self._loop.call_at(when, self._callback)
+
+    def off(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class AsyncioWaiter:
     """A future, and the timer that ends it."""
 
-    __slots__ = ("_future", "_loop", "_timer")
+    __slots__ = ("_future", "_loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._future: asyncio.Future[Any] = loop.create_future()
-        self._timer: asyncio.TimerHandle | None = None
 
     def settle(self, value: Any) -> None:
         if not self._future.done():
             self._future.set_result(value)
-
-    def extend(self, deadline: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = self._loop.call_at(deadline, self._expire)
 
     def _expire(self) -> None:
         if not self._future.done():
             self._future.set_exception(TimeoutError())
 
     async def wait(self, deadline: float) -> Any:
-        self._timer = self._loop.call_at(deadline, self._expire)
+        timer = self._loop.call_at(deadline, self._expire)
         try:
             return await self._future
         finally:
-            self._timer.cancel()
-            self._timer = None
+            timer.cancel()

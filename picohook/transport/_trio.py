@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Generator
 
 
 class TrioReactor:
@@ -63,45 +63,96 @@ class TrioReactor:
             self._watches.pop((fd, "write"), None)
             trio.lowlevel.notify_closing(fd)
 
+    def promise(self) -> TrioPromise:
+        return TrioPromise()
+
+    def alarm(self, callback: Callable[[], None]) -> TrioAlarm:
+        return TrioAlarm(callback)
+
     def waiter(self) -> TrioWaiter:
         return TrioWaiter()
+
+
+class TrioAlarm:
+    """A system task that sleeps in a cancel scope, whose deadline is moved; none while it is off."""
+
+    __slots__ = ("_callback", "_scope")
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback = callback
+        self._scope: trio.CancelScope | None = None
+
+    def set(self, when: float) -> None:
+        if self._scope is None:
+            self._scope = trio.CancelScope(deadline=when)
+            trio.lowlevel.spawn_system_task(self._sleep, self._scope, name="picohook alarm")
+        else:
+            self._scope.deadline = when
+
+    async def _sleep(self, scope: trio.CancelScope) -> None:
+        with scope:
+            await trio.sleep_forever()
+        if self._scope is scope:
+            self._scope = None
+            self._callback()
+
+    def off(self) -> None:
+        scope, self._scope = self._scope, None
+        if scope is not None:
+            scope.cancel()
 
 
 class _Unset(Enum):
     UNSET = 0
 
 
-class TrioWaiter:
-    """A parked task, and the cancel scope that bounds its sleep."""
+class TrioPromise:
+    """A value, and the task that is parked for it."""
 
-    __slots__ = ("_scope", "_task", "_value")
+    __slots__ = ("_gone", "_task", "_value")
 
     def __init__(self) -> None:
         self._value: Any = _Unset.UNSET
         self._task: trio.lowlevel.Task | None = None
-        self._scope: trio.CancelScope | None = None
+        self._gone = False
 
-    def settle(self, value: Any) -> None:
-        if self._value is not _Unset.UNSET:
-            return
+    def done(self) -> bool:
+        return self._gone or self._value is not _Unset.UNSET
+
+    def set_result(self, value: Any) -> None:
         self._value = value
         if self._task is not None:
             task, self._task = self._task, None
             trio.lowlevel.reschedule(task)
 
-    def extend(self, deadline: float) -> None:
-        if self._scope is not None:
-            self._scope.deadline = deadline
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._wait().__await__()
 
-    async def wait(self, deadline: float) -> Any:
+    async def _wait(self) -> Any:
         if self._value is _Unset.UNSET:
-            with trio.CancelScope(deadline=deadline) as self._scope:
-                self._task = trio.lowlevel.current_task()
-                await trio.lowlevel.wait_task_rescheduled(self._unpark)
-            if self._value is _Unset.UNSET:
-                raise TimeoutError
+            self._task = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(self._unpark)
         return self._value
 
     def _unpark(self, _: Any) -> trio.lowlevel.Abort:
         self._task = None
+        self._gone = True
         return trio.lowlevel.Abort.SUCCEEDED
+
+
+class TrioWaiter:
+    """A promise, and the cancel scope that bounds the wait for it."""
+
+    __slots__ = ("_promise",)
+
+    def __init__(self) -> None:
+        self._promise = TrioPromise()
+
+    def settle(self, value: Any) -> None:
+        if not self._promise.done():
+            self._promise.set_result(value)
+
+    async def wait(self, deadline: float) -> Any:
+        with trio.CancelScope(deadline=deadline):
+            return await self._promise
+        raise TimeoutError

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from ..log import Log
-    from .reactor import Reactor, Waiter
+    from .reactor import Promise, Reactor, Waiter
 
 NOISE_QUOTA = 100
 """Dropped lines that are forgiven in one window."""
@@ -40,6 +40,7 @@ CLOSED_OUTPUT = "it closed its output"
 CLOSED_INPUT = "it closed its input"
 PIPE_ENDS = frozenset({CLOSED_OUTPUT, CLOSED_INPUT})
 """Faults that are most often the first that is seen of a process's end. What it wrote before is still good."""
+NEVER = float("inf")
 WRITES_A_TURN = 32
 """So many writes at most before the event loop gets its turn."""
 
@@ -58,10 +59,11 @@ class Counters:
 class _Call:
     """A request that somebody waits for: the token that the peer gives back."""
 
-    __slots__ = ("deadline", "limit", "patience", "waiter")
+    __slots__ = ("answer", "deadline", "limit", "patience")
 
-    def __init__(self, waiter: Waiter, now: float, deadline: float, limit: float) -> None:
-        self.waiter = waiter
+    def __init__(self, answer: Promise, now: float, deadline: float, limit: float) -> None:
+        self.answer = answer
+        """An `Answer`, or the `HookError` that says why there is none."""
         self.deadline = deadline
         self.patience = deadline - now
         self.limit = limit
@@ -69,7 +71,11 @@ class _Call:
     def progress(self, now: float) -> None:
         """The hook is at work: it has its patience again from now on, up to the limit."""
         self.deadline = min(now + self.patience, self.limit)
-        self.waiter.extend(self.deadline)
+
+    def settle(self, answer: Answer | HookError) -> None:
+        """End the wait, if anybody still waits."""
+        if not self.answer.done():
+            self.answer.set_result(answer)
 
 
 class Slots:
@@ -148,17 +154,20 @@ class Channel:
         self._logged_left = Allowance(LOGGED_LINES, 1.0)
         self._error: HookError | None = None
         self._flush_waiters: list[Waiter] = []
+        self._alarm = reactor.alarm(self._expire)
+        self._rings = NEVER
+        """When the alarm is set to: no later than the first deadline, and perhaps earlier, for a call that is over."""
         self._pipe = LinePipe(reactor, stdout, stdin, on_data=self._received, on_end=self._ended)
 
     # Asking and telling.
 
     async def hello(self, modes: Sequence[str], deadline: float) -> None:
         """Shake hands, or raise `HandshakeError`."""
-        call = _Call(self._reactor.waiter(), deadline, deadline, deadline)
+        call = _Call(self._reactor.promise(), deadline, deadline, deadline)
         request = self._peer.hello(self.name, modes, call)
         try:
-            answer = await self._wait(call, request, deadline, flush=True)
-        except TimeoutError:
+            answer = await self._answered(call, request)
+        except HookTimeoutError:
             silent = not self._peer.received_bytes
             hint = "it wrote nothing at all: does it flush its output?" if silent else "it wrote other things"
             raise HandshakeError(f"hook.hello was not answered in time; {hint}", hook=self.name) from None
@@ -197,19 +206,17 @@ class Channel:
     async def _call(self, method: str, params: bytes, deadline: float, limit: float, *, strict: bool) -> Any:
         if self._error is not None:
             raise self._error.with_traceback(None)
-        peer = self._peer
-        call = _Call(self._reactor.waiter(), self._reactor.now(), deadline, limit)
+        call = _Call(self._reactor.promise(), self._reactor.now(), deadline, limit)
         try:
-            request = peer.request(method, params, call, strict=strict)
+            request = self._peer.request(method, params, call, strict=strict)
         except LocalProtocolError as error:
             raise HookCrashedError(str(error), hook=self.name) from None
         self._counters.calls += 1
         try:
-            # Alone, a request is written at once; in company, all of one turn's requests go out together.
-            answer = await self._wait(call, request, deadline, flush=peer.in_flight == 1)
-        except TimeoutError:
+            answer = await self._answered(call, request)
+        except HookTimeoutError:
             self._counters.timeouts += 1
-            raise HookTimeoutError(f"no answer within {call.patience:.3g} s", hook=self.name) from None
+            raise
         self._strikes = 0
         if strict and self._reactor.now() > call.deadline:
             raise HookTimeoutError("its answer came after the deadline", hook=self.name)
@@ -221,26 +228,42 @@ class Channel:
             raise HookReplyError(answer.error, hook=self.name)
         raise HookRefusedError(f"error {answer.code}: {answer.error}", code=answer.code, hook=self.name)
 
-    async def _wait(self, call: _Call, request: int, deadline: float, *, flush: bool) -> Answer:
+    async def _answered(self, call: _Call, request: int) -> Answer:
         self._latest = request
-        if flush and not self._blocked:
+        if call.deadline < self._rings:
+            self._ring_at(call.deadline)
+        # Alone, a request is written at once; in company, all of one turn's requests go out together.
+        if self._peer.in_flight == 1 and not self._blocked:
             self._flush()
         else:
             self._flush_soon()
-        settled = False
         try:
-            answer = await call.waiter.wait(deadline)
-            settled = True
-        except TimeoutError:
-            self._strike(request)
+            answer = await call.answer
+        except BaseException:
+            self._peer.abandon(request, "the host stopped waiting")
+            self._flush_soon()
             raise
-        finally:
-            if not settled:
-                self._peer.abandon(request, "the host stopped waiting")
-                self._flush_soon()
         if isinstance(answer, HookError):
             raise answer.with_traceback(None)  # one error for all who wait: it must not gather their frames
         return answer  # type: ignore[no-any-return]
+
+    def _ring_at(self, when: float) -> None:
+        self._rings = when
+        if when < NEVER:
+            self._alarm.set(when)
+
+    def _expire(self) -> None:
+        """End the calls whose deadline is over, and set the alarm to the next one's."""
+        now, following = self._reactor.now(), NEVER
+        for request, call in self._peer.waiting:
+            if call.deadline > now:
+                following = min(following, call.deadline)
+                continue
+            self._strike(request)
+            self._peer.abandon(request, "the host stopped waiting")
+            call.settle(HookTimeoutError(f"no answer within {call.patience:.3g} s", hook=self.name))
+        self._ring_at(following)
+        self._flush_soon()
 
     def notify(self, line: bytes) -> None:
         """Queue an event. Never waits; when the hook does not keep up, the oldest events are dropped and counted."""
@@ -274,7 +297,7 @@ class Channel:
             waiter.settle(None)
         before = self._peer.dropped_events
         for call in self._peer.receive_eof():
-            call.waiter.settle(error)
+            call.settle(error)
         self._counters.dropped_events += self._peer.dropped_events - before
 
     def close_stdin(self) -> None:
@@ -287,6 +310,7 @@ class Channel:
 
     def release(self) -> None:
         """Close both pipes."""
+        self._alarm.off()
         self._pipe.close_write()
         self._pipe.close_read()
 
@@ -316,7 +340,7 @@ class Channel:
             return
         for event in self._peer.receive_data(data):
             if type(event) is Answer:
-                event.token.waiter.settle(event)
+                event.token.settle(event)
             else:
                 self._other(event)
                 if self._deaf:
@@ -390,18 +414,21 @@ class Channel:
         """Write what waits; False if the pipe took less."""
         peer = self._peer
         for _ in range(WRITES_A_TURN):
-            if not peer.wants_to_send:
-                for waiter in self._flush_waiters:
-                    waiter.settle(None)
-                return True
             buffers = peer.data_to_send()
+            if not buffers:
+                break
             try:
                 written = self._pipe.write(buffers)
             except OSError:
                 self._fault(CLOSED_INPUT)
                 return True
-            peer.data_sent(written)
+            if peer.data_sent(written):
+                break
             if written < sum(map(len, buffers)):
                 return False
-        self._flush_soon()
+        else:
+            self._flush_soon()
+            return True
+        for waiter in self._flush_waiters:
+            waiter.settle(None)
         return True

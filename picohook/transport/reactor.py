@@ -1,4 +1,4 @@
-"""What the host needs of an event loop, as six verbs; one implementation for asyncio, one for trio.
+"""What the host needs of an event loop, as eight verbs; one implementation for asyncio, one for trio.
 
 Persistent callbacks, not tasks: a task per call or per read is what makes stream layers slow. Callbacks run on the loop's
 own thread and must not raise.
@@ -10,17 +10,39 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
+
+
+class Promise(Protocol):
+    """One value that one task awaits. It has no deadline of its own: a task per call, or a timer, is what calls do without.
+
+    An asyncio future is one as it is.
+    """
+
+    def done(self) -> bool:
+        """Whether it has its value, or nobody awaits it any more."""
+
+    def set_result(self, value: Any) -> None:
+        """Give the value, unless it is done."""
+
+    def __await__(self) -> Generator[Any, Any, Any]: ...
+
+
+class Alarm(Protocol):
+    """Calls back once it is as late as it is set to. Cheap to have, for many deadlines at once."""
+
+    def set(self, when: float) -> None:
+        """Ring at this time, and not at the one before."""
+
+    def off(self) -> None:
+        """Do not ring."""
 
 
 class Waiter(Protocol):
-    """One value that somebody waits for, until a deadline that can be moved."""
+    """One value that somebody waits for, until a deadline."""
 
     def settle(self, value: Any) -> None:
         """Give the value. The first one counts."""
-
-    def extend(self, deadline: float) -> None:
-        """Move the deadline of a wait that is under way."""
 
     async def wait(self, deadline: float) -> Any:
         """The value, or `TimeoutError`."""
@@ -43,6 +65,12 @@ class Reactor(Protocol):
 
     def release(self, fd: int) -> None:
         """Forget a descriptor. Call it before closing one."""
+
+    def promise(self) -> Promise:
+        """A value to come."""
+
+    def alarm(self, callback: Callable[[], None]) -> Alarm:
+        """An alarm that is off. It has to be off again before the loop ends."""
 
     def waiter(self) -> Waiter:
         """Something to wait for."""

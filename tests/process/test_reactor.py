@@ -188,21 +188,62 @@ async def test_a_waiter_ends_at_its_deadline_and_takes_no_harm_from_a_late_value
     with pytest.raises(TimeoutError):
         await waiter.wait(reactor.now() + 0.01)
     waiter.settle(1)
-    waiter.extend(reactor.now() + 60)
 
 
-async def test_a_waiters_deadline_can_be_moved_on_and_back():
+async def test_a_promise_gives_its_value_to_the_task_that_awaits_it_whenever_it_comes():
     reactor = current_reactor()
-    waiter = reactor.waiter()
-    first = reactor.now() + 0.02
-    reactor.soon(lambda: waiter.extend(first + 0.04))
-    with pytest.raises(TimeoutError):
-        await waiter.wait(first)
-    assert reactor.now() >= first + 0.04
-    back = reactor.waiter()
-    reactor.soon(lambda: back.extend(reactor.now()))
-    with pytest.raises(TimeoutError):
-        await back.wait(reactor.now() + 600)
+    before, during = reactor.promise(), reactor.promise()
+    before.set_result(1)
+    assert before.done()
+    assert await before == 1
+    reactor.soon(lambda: during.set_result(2))
+    assert await during == 2
+
+
+async def test_a_promise_whose_task_was_cancelled_is_done():
+    promise = current_reactor().promise()
+
+    async def wait():
+        await promise
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        await anyio.wait_all_tasks_blocked()
+        assert not promise.done()
+        tasks.cancel_scope.cancel()
+    assert promise.done()
+
+
+async def test_an_alarm_rings_once_at_the_time_it_was_set_to_last():
+    reactor = current_reactor()
+    rang, done = [], anyio.Event()
+
+    def ring():
+        rang.append(reactor.now())
+        done.set()
+
+    alarm = reactor.alarm(ring)
+    alarm.off()
+    alarm.set(reactor.now() + 600)
+    alarm.set(first := reactor.now() + 0.01)
+    alarm.set(later := first + 0.02)
+    await done.wait()
+    assert rang[0] >= later
+    done = anyio.Event()
+    alarm.set(reactor.now() + 0.01)
+    await done.wait()
+    assert len(rang) == 2
+
+
+async def test_an_alarm_that_is_off_does_not_ring():
+    reactor = current_reactor()
+    rang, done = [], anyio.Event()
+    alarm, other = reactor.alarm(lambda: rang.append(1)), reactor.alarm(done.set)
+    alarm.set(reactor.now() + 0.01)
+    alarm.off()
+    other.set(reactor.now() + 0.02)
+    await done.wait()
+    assert rang == []
 
 
 async def test_a_waiter_that_was_cancelled_takes_no_harm_from_a_late_value():
