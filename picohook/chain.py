@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 import anyio
 
 from . import policy, wire
 from .decisions import (
+    CONTINUE,
     Approve,
     Continue,
     Decision,
@@ -40,12 +41,17 @@ PROGRESS_MOST = 600.0
 NEVER = float("inf")
 
 
-class Seat(NamedTuple):
+class Seat:
     """A hook's place in a stage's chain."""
 
-    hook: Hook
-    timeout: float
-    filter: Filter | None = None
+    __slots__ = ("filter", "hook", "patience", "timeout")
+
+    def __init__(self, hook: Hook, timeout: float, filter: Filter | None = None) -> None:  # noqa: A002 - what it is
+        self.hook = hook
+        self.timeout = timeout
+        self.patience = max(timeout, min(timeout * PROGRESS_FACTOR, PROGRESS_MOST))
+        """How long it may take at most if it shows progress."""
+        self.filter = filter
 
     def wants(self, payload: Payload) -> bool:
         """Whether the hook is asked about this payload."""
@@ -95,7 +101,7 @@ async def run_chain(
             if asked.encoded is not encoded and edited is not None:
                 edited(seat.hook, encoded.payload, asked.encoded.payload)
             encoded = asked.encoded
-            if not isinstance(asked.decision, Continue | Modify):
+            if not isinstance(asked.decision, _GOES_ON):
                 return _ended(stage, seat, asked, trail)
             seen: P | None = encoded.payload
         else:
@@ -107,7 +113,7 @@ async def run_chain(
         if seen is not encoded.payload and seat.wants(encoded.payload):
             asked = await ask(stage, seat, encoded, clock, end, final=True, account=account)
             trail.append(asked.entry)
-            if not isinstance(asked.decision, Continue | Modify):
+            if not isinstance(asked.decision, _GOES_ON):
                 return _ended(stage, seat, asked, trail)
     action = wire.CONTINUE if encoded.payload is first else wire.MODIFY
     return Outcome(stage.name, action, encoded.payload, trail=tuple(trail))
@@ -188,13 +194,12 @@ async def ask(
     """
     hook, timeout = seat.hook, seat.timeout
     encoded.params  # noqa: B018 - made here at the latest, so that what a hook raises is the hook's failure
-    started = clock()
+    started = begun = clock()
     left = encoded
     retries = 0
     while True:
-        begun = clock()
         deadline = begun + timeout
-        limit = begun + max(timeout, min(timeout * PROGRESS_FACTOR, PROGRESS_MOST))
+        limit = begun + seat.patience
         if limit > end:
             limit = end
             deadline = min(deadline, end)
@@ -203,11 +208,12 @@ async def ask(
             if begun >= end:
                 raise HookTimeoutError("the time for the whole chain was used up before it was asked")  # noqa: TRY301
             decision = await hook.handle(Question(stage, encoded, deadline, limit))
-            if stage.approves or not isinstance(decision, Continue):
+            if decision is not CONTINUE or stage.approves:
                 left, result, error = _apply(stage, hook, encoded, decision, final=final)
         except Exception as failure:  # noqa: BLE001 - a hook can fail in any way; none of them may reach the agent
             if retries < hook.spec.retry and not stage.approves and clock() < end:
                 retries += 1
+                begun = clock()
                 continue
             cause, error = policy.cause(failure), policy.describe(failure)
             decision = policy.on_failure(stage, hook.name, hook.spec.on_failure, error)
@@ -255,4 +261,5 @@ def _apply(
     return encoded, result, f"it may not edit {', '.join(refused)}: left as it was" if refused else None
 
 
+_GOES_ON = (Continue, Modify)
 _OF_INTERCEPTORS = tuple(kind for kind in get_args(Decision) if kind is not Approve)

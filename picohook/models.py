@@ -57,7 +57,9 @@ class Payload(Model):
     chat_id: str = ""
 
     def wire(self) -> dict[str, Any]:
-        return {**super().wire(), "meta": self.meta.wire()}
+        plain = {name: value for name, value in self.__dict__.items() if value is not None}
+        plain["meta"] = self.meta.wire()
+        return plain
 
 
 class ToolCall(Payload):

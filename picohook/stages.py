@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from . import wire
@@ -37,16 +37,14 @@ class Stage(Generic[P]):
     """What a hook may decide here."""
     result: Callable[[P, Mapping[str, Any]], Any] | None = None
     """Makes the result that stands from what came with `respond`."""
+    method: str = field(init=False)
+    """The name on the wire."""
+    approves: bool = field(init=False)
+    """Whether this stage asks for a yes, and any failure is a no."""
 
-    @property
-    def method(self) -> str:
-        """The name on the wire."""
-        return f"hook.{self.name}"
-
-    @property
-    def approves(self) -> bool:
-        """Whether this stage asks for a yes, and any failure is a no."""
-        return not self.actions
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "method", f"hook.{self.name}")
+        object.__setattr__(self, "approves", not self.actions)
 
     def edit(self, payload: P, changes: Mapping[str, Any], patch: Mapping[str, Any] | None = None) -> P:
         """The payload with the changes applied: the same object when they change nothing.

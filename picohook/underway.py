@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 
-from .chain import PROGRESS_FACTOR, PROGRESS_MOST
 from .errors import PicohookError
 
 if TYPE_CHECKING:
@@ -107,9 +106,5 @@ class Chains:
 
 def longest(stage: Stage[Any], seats: Iterable[Seat], timeouts: Timeouts) -> float:
     """Seconds that a chain can take at most."""
-    unbudgeted = [
-        max(seat.timeout, min(seat.timeout * PROGRESS_FACTOR, PROGRESS_MOST)) * (1 + seat.hook.spec.retry)
-        for seat in seats
-        if stage.approves or seat.hook.patient
-    ]
+    unbudgeted = [seat.patience * (1 + seat.hook.spec.retry) for seat in seats if stage.approves or seat.hook.patient]
     return max(unbudgeted, default=0.0) if stage.approves else timeouts.chain + sum(unbudgeted)

@@ -28,6 +28,8 @@ class LineBuffer:
             return ()
         lines = data.split(b"\n")
         rest = lines.pop()
+        if not rest and not self._tail and len(lines) == 1 and len(lines[0]) <= self.limit:
+            return lines  # one whole line, as nearly always
         if self._tail:
             if not lines:
                 self._tail += rest

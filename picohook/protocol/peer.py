@@ -19,7 +19,7 @@ from .. import wire
 from ..errors import LocalProtocolError
 from ..text import cut, escape, show
 from .lines import LineBuffer
-from .messages import ABSENT, Doubled, Junk, Notification, Request, Response, decode, encode
+from .messages import ABSENT, Doubled, Junk, Message, Notification, Request, Response, Result, decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -257,6 +257,12 @@ class Peer:
         """So many bytes of `data_to_send` were written; whether nothing is left to be written."""
         out = self._out
         self._queued -= count
+        if not self._queued and not self._events:  # all of it, as nearly always
+            for line in out:
+                line.sent = True
+            out.clear()
+            self._offset = 0
+            return True
         count += self._offset
         while out and count >= out[0].size:
             line = out.popleft()
@@ -279,7 +285,14 @@ class Peer:
         if self.state is State.CLOSED:
             return
         for line in self._lines.feed(data):
-            event = self._take(line)
+            message = decode(line)
+            if type(message) is Result:
+                pending = self._pending.get(message.id)
+                if pending is not None and pending.sent:
+                    del self._pending[message.id]
+                    yield Answer(pending.token, message.result)
+                    continue
+            event = self._take(message, line)
             if event is not None:
                 yield event
         if self._lines.overflowed:
@@ -297,9 +310,9 @@ class Peer:
         self._offset = self._queued = self._event_bytes = 0
         return tokens
 
-    def _take(self, line: bytes) -> Event | None:
-        message = decode(line)
-        if isinstance(message, Response):
+    def _take(self, message: Message, line: bytes) -> Event | None:
+        """What comes of any message but the one that is expected."""
+        if isinstance(message, Result | Response):
             return self._answered(message, line)
         if isinstance(message, Junk):
             if not line or line.isspace():
@@ -310,17 +323,15 @@ class Peer:
             return self._told(message, line)
         return self._asked_by(message, line)
 
-    def _answered(self, response: Response, line: bytes) -> Event:
+    def _answered(self, response: Result | Response, line: bytes) -> Event:
         request_id = response.id
         pending = self._pending.get(request_id) if type(request_id) is int else None
         if pending is None:
             late = type(request_id) is int and self._abandoned.pop(request_id, self) is None
             return Noise("a reply that no request waits for", show(line), late)
-        if not pending.sent:
+        if not pending.sent or isinstance(response, Result):
             return Noise("a reply to a request that was not sent yet", show(line))
         del self._pending[request_id]  # type: ignore[arg-type]
-        if response.plain:
-            return Answer(pending.token, response.result)
         return _read_answer(response, pending)
 
     def _told(self, message: Notification, line: bytes) -> Event:

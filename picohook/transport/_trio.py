@@ -28,7 +28,7 @@ class TrioReactor:
     def soon(self, callback: Callable[[], None]) -> None:
         self._token.run_sync_soon(callback)
 
-    def on_readable(self, fd: int, callback: Callable[[], None]) -> None:
+    def on_readable(self, fd: int, callback: Callable[[], object]) -> None:
         self._spawn(fd, "read", trio.lowlevel.wait_readable, callback)
 
     def on_writable(self, fd: int, callback: Callable[[], bool]) -> None:
@@ -38,7 +38,7 @@ class TrioReactor:
 
         self._spawn(fd, "write", trio.lowlevel.wait_writable, writable)
 
-    def _spawn(self, fd: int, way: str, wait: Callable[[int], Awaitable[None]], callback: Callable[[], None]) -> None:
+    def _spawn(self, fd: int, way: str, wait: Callable[[int], Awaitable[None]], callback: Callable[[], object]) -> None:
         # The watch is an object of its own: a descriptor that was released and used again is another watch.
         watch = object()
         self._watches[fd, way] = watch

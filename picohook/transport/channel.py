@@ -165,12 +165,13 @@ class Channel:
         """Shake hands, or raise `HandshakeError`."""
         call = _Call(self._reactor.promise(), deadline, deadline, deadline)
         request = self._peer.hello(self.name, modes, call)
-        try:
-            answer = await self._answered(call, request)
-        except HookTimeoutError:
+        answer = await self._answer(call, request)
+        if isinstance(answer, HookTimeoutError):
             silent = not self._peer.received_bytes
             hint = "it wrote nothing at all: does it flush its output?" if silent else "it wrote other things"
-            raise HandshakeError(f"hook.hello was not answered in time; {hint}", hook=self.name) from None
+            raise HandshakeError(f"hook.hello was not answered in time; {hint}", hook=self.name)
+        if isinstance(answer, HookError):
+            raise answer.with_traceback(None)
         if answer.error is not None:
             raise HandshakeError(f"hook.hello was answered with an error: {answer.error}", hook=self.name)
         refusal = self._peer.greeted(answer.result)
@@ -212,11 +213,10 @@ class Channel:
         except LocalProtocolError as error:
             raise HookCrashedError(str(error), hook=self.name) from None
         self._counters.calls += 1
-        try:
-            answer = await self._answered(call, request)
-        except HookTimeoutError:
-            self._counters.timeouts += 1
-            raise
+        answer = await self._answer(call, request)
+        if isinstance(answer, HookError):
+            self._counters.timeouts += isinstance(answer, HookTimeoutError)
+            raise answer.with_traceback(None)  # one error for all who wait: it must not gather their frames
         self._strikes = 0
         if strict and self._reactor.now() > call.deadline:
             raise HookTimeoutError("its answer came after the deadline", hook=self.name)
@@ -228,7 +228,7 @@ class Channel:
             raise HookReplyError(answer.error, hook=self.name)
         raise HookRefusedError(f"error {answer.code}: {answer.error}", code=answer.code, hook=self.name)
 
-    async def _answered(self, call: _Call, request: int) -> Answer:
+    async def _answer(self, call: _Call, request: int) -> Answer | HookError:
         self._latest = request
         if call.deadline < self._rings:
             self._ring_at(call.deadline)
@@ -238,14 +238,11 @@ class Channel:
         else:
             self._flush_soon()
         try:
-            answer = await call.answer
+            return await call.answer  # type: ignore[no-any-return]
         except BaseException:
             self._peer.abandon(request, "the host stopped waiting")
             self._flush_soon()
             raise
-        if isinstance(answer, HookError):
-            raise answer.with_traceback(None)  # one error for all who wait: it must not gather their frames
-        return answer  # type: ignore[no-any-return]
 
     def _ring_at(self, when: float) -> None:
         self._rings = when
@@ -254,16 +251,18 @@ class Channel:
 
     def _expire(self) -> None:
         """End the calls whose deadline is over, and set the alarm to the next one's."""
-        now, following = self._reactor.now(), NEVER
+        now, following, over = self._reactor.now(), NEVER, []
         for request, call in self._peer.waiting:
-            if call.deadline > now:
+            if call.deadline <= now:
+                over.append(call)
+                self._strike(request)
+                self._peer.abandon(request, "the host stopped waiting")
+            else:
                 following = min(following, call.deadline)
-                continue
-            self._strike(request)
-            self._peer.abandon(request, "the host stopped waiting")
-            call.settle(HookTimeoutError(f"no answer within {call.patience:.3g} s", hook=self.name))
         self._ring_at(following)
         self._flush_soon()
+        for call in over:  # the last of all, as in `_received`
+            call.settle(HookTimeoutError(f"no answer within {call.patience:.3g} s", hook=self.name))
 
     def notify(self, line: bytes) -> None:
         """Queue an event. Never waits; when the hook does not keep up, the oldest events are dropped and counted."""
@@ -338,15 +337,20 @@ class Channel:
     def _received(self, data: bytes) -> None:
         if self._deaf or self._error is not None:
             return
+        answers = []
         for event in self._peer.receive_data(data):
             if type(event) is Answer:
-                event.token.settle(event)
+                answers.append(event)
             else:
                 self._other(event)
                 if self._deaf:
-                    return
-        if self._peer.wants_to_send and not self._blocked:
+                    break
+        if self._peer.wants_to_send:
             self._flush_soon()
+        for (
+            answer
+        ) in answers:  # the last of all: who waits for one goes on at once, and may ask again, or end this channel
+            answer.token.settle(answer)
 
     def _other(self, event: Event) -> None:
         if isinstance(event, Noise):
@@ -412,18 +416,15 @@ class Channel:
 
     def _write_out(self) -> bool:
         """Write what waits; False if the pipe took less."""
-        peer = self._peer
+        peer, pipe = self._peer, self._pipe
         for _ in range(WRITES_A_TURN):
             buffers = peer.data_to_send()
-            if not buffers:
-                break
             try:
-                written = self._pipe.write(buffers)
+                if not buffers or peer.data_sent(written := pipe.write(buffers)):
+                    break
             except OSError:
                 self._fault(CLOSED_INPUT)
                 return True
-            if peer.data_sent(written):
-                break
             if written < sum(map(len, buffers)):
                 return False
         else:

@@ -33,10 +33,7 @@ class LinePipe:
         self._write_fd = write_fd
         self._on_data = on_data
         self._on_end = on_end
-        reactor.on_readable(read_fd, self._readable)
-
-    def _readable(self) -> None:
-        self._read()
+        reactor.on_readable(read_fd, self._read)
 
     def _read(self) -> bool:
         """Read once; whether there may be more."""

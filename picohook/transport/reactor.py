@@ -14,16 +14,13 @@ if TYPE_CHECKING:
 
 
 class Promise(Protocol):
-    """One value that one task awaits. It has no deadline of its own: a task per call, or a timer, is what calls do without.
-
-    An asyncio future is one as it is.
-    """
+    """One value that one task awaits, once. It has no deadline of its own: a timer per call is what calls do without."""
 
     def done(self) -> bool:
         """Whether it has its value, or nobody awaits it any more."""
 
     def set_result(self, value: Any) -> None:
-        """Give the value, unless it is done."""
+        """Give the value; not to one that is done. The task may go on at once, before this returns."""
 
     def __await__(self) -> Generator[Any, Any, Any]: ...
 
@@ -57,7 +54,7 @@ class Reactor(Protocol):
     def soon(self, callback: Callable[[], None]) -> None:
         """Call back once, in the loop's next round."""
 
-    def on_readable(self, fd: int, callback: Callable[[], None]) -> None:
+    def on_readable(self, fd: int, callback: Callable[[], object]) -> None:
         """Call back whenever the descriptor can be read, until it is released."""
 
     def on_writable(self, fd: int, callback: Callable[[], bool]) -> None:

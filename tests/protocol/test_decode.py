@@ -7,7 +7,17 @@ import json
 import pytest
 from hypothesis import example, given, strategies as st
 
-from picohook.protocol.messages import ABSENT, Doubled, Junk, Notification, Request, Response, decode, decode_value
+from picohook.protocol.messages import (
+    ABSENT,
+    Doubled,
+    Junk,
+    Notification,
+    Request,
+    Response,
+    Result,
+    decode,
+    decode_value,
+)
 
 
 def reply(result: bytes) -> bytes:
@@ -22,8 +32,11 @@ def result_of(result: bytes):
 
 class TestTheFourShapes:
     def test_a_response_with_a_result(self):
-        assert decode(b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}') == Response(
-            1, {"a": 1}, ABSENT, versioned=True, doubled=Doubled.NOWHERE
+        assert decode(b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}') == Result(1, {"a": 1})
+
+    def test_a_response_with_a_result_that_could_not_be_to_a_request_of_ours(self):
+        assert decode(b'{"jsonrpc":"2.0","id":"1","result":{"a":1}}') == Response(
+            "1", {"a": 1}, ABSENT, versioned=True, doubled=Doubled.NOWHERE
         )
 
     def test_a_response_with_an_error(self):
@@ -32,9 +45,8 @@ class TestTheFourShapes:
         )
 
     def test_null_is_there_and_absent_is_not(self):
-        message = decode(b'{"jsonrpc":"2.0","id":1,"result":null}')
-        assert message.result is None
-        assert message.error is ABSENT
+        assert decode(b'{"jsonrpc":"2.0","id":1,"result":null}') == Result(1, None)
+        assert decode(b'{"jsonrpc":"2.0","id":1,"error":null}').error is None
 
     def test_a_response_with_neither_is_still_a_response(self):
         message = decode(b'{"jsonrpc":"2.0","id":1}')
