@@ -44,7 +44,7 @@ NEVER = float("inf")
 class Seat:
     """A hook's place in a stage's chain."""
 
-    __slots__ = ("filter", "hook", "patience", "timeout")
+    __slots__ = ("filter", "guard", "hook", "patience", "patient", "timeout")
 
     def __init__(self, hook: Hook, timeout: float, filter: Filter | None = None) -> None:  # noqa: A002 - what it is
         self.hook = hook
@@ -52,6 +52,8 @@ class Seat:
         self.patience = max(timeout, min(timeout * PROGRESS_FACTOR, PROGRESS_MOST))
         """How long it may take at most if it shows progress."""
         self.filter = filter
+        self.guard = hook.spec.guard
+        self.patient = hook.patient
 
     def wants(self, payload: Payload) -> bool:
         """Whether the hook is asked about this payload."""
@@ -94,20 +96,21 @@ async def run_chain(
     guards: list[tuple[Seat, P | None]] = []
     for seat in seats:
         if seat.wants(encoded.payload):
-            asked = await ask(stage, seat, encoded, clock, NEVER if seat.hook.patient else end, account=account)
-            if seat.hook.patient:
+            asked = await ask(stage, seat, encoded, clock, NEVER if seat.patient else end, account=account)
+            if seat.patient:
                 end += asked.entry.duration
             trail.append(asked.entry)
-            if asked.encoded is not encoded and edited is not None:
-                edited(seat.hook, encoded.payload, asked.encoded.payload)
-            encoded = asked.encoded
+            if asked.encoded is not encoded:
+                if edited is not None:
+                    edited(seat.hook, encoded.payload, asked.encoded.payload)
+                encoded = asked.encoded
             if not isinstance(asked.decision, _GOES_ON):
                 return _ended(stage, seat, asked, trail)
             seen: P | None = encoded.payload
         else:
             trail.append(_not_asked(stage, seat))
             seen = None
-        if seat.hook.spec.guard:
+        if seat.guard:
             guards.append((seat, seen))
     for seat, seen in guards:
         if seen is not encoded.payload and seat.wants(encoded.payload):

@@ -427,7 +427,8 @@ class Host:
             chains.leave()
         if account is not None:
             account.concluded(outcome)
-        self._tell(outcome)
+        if self.watchers:
+            self._tell(outcome)
         return outcome
 
     def _tell(self, what: StateChange | Outcome[Any] | Reloaded) -> None:
