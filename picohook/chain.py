@@ -44,10 +44,11 @@ NEVER = float("inf")
 class Seat:
     """A hook's place in a stage's chain."""
 
-    __slots__ = ("filter", "guard", "hook", "patience", "patient", "timeout")
+    __slots__ = ("filter", "guard", "hook", "name", "patience", "patient", "timeout")
 
     def __init__(self, hook: Hook, timeout: float, filter: Filter | None = None) -> None:  # noqa: A002 - what it is
         self.hook = hook
+        self.name = hook.name
         self.timeout = timeout
         self.patience = max(timeout, min(timeout * PROGRESS_FACTOR, PROGRESS_MOST))
         """How long it may take at most if it shows progress."""
@@ -95,7 +96,7 @@ async def run_chain(
     trail: list[TrailEntry] = []
     guards: list[tuple[Seat, P | None]] = []
     for seat in seats:
-        if seat.wants(encoded.payload):
+        if seat.filter is None or seat.wants(encoded.payload):
             asked = await ask(stage, seat, encoded, clock, NEVER if seat.patient else end, account=account)
             if seat.patient:
                 end += asked.entry.duration
@@ -224,7 +225,7 @@ async def ask(
     duration = clock() - started
     hook.metrics.at(stage.name).record(duration, cause, retries)
     said = "" if cause else decision.reason
-    entry = TrailEntry(hook.name, decision.action, duration, error, decision.notes, retries=retries, reason=said)
+    entry = TrailEntry(seat.name, decision.action, duration, error, decision.notes, retries=retries, reason=said)
     asked = Asked(decision, left, entry, result)
     if account is not None:
         account.asked(hook, encoded, asked)

@@ -345,7 +345,8 @@ class Host:
         A hook's answer for a tool that it does not own has been through `approve_tool` when it comes out of here.
         After a pause, `said` answers for the hook that paused, and `without` names those that have decided already.
         """
-        outcome = await self._run(BEFORE_TOOL, _as_payload(BEFORE_TOOL, call), said=said, without=without)
+        given = call if type(call) is ToolCall else _as_payload(BEFORE_TOOL, call)
+        outcome = await self._run(BEFORE_TOOL, given, None, said, without)
         if outcome.action != wire.RESPOND or self._may_respond(outcome):
             return outcome
         approval = await self.approve_tool(outcome.payload)

@@ -33,15 +33,16 @@ class Meta(Model):
     source: str = Field(default="", validation_alias="Source", serialization_alias="Source")
 
     def wire(self) -> dict[str, Any]:
-        # Written out: it is made for every question and every event.
+        # Written out, and past the model's own attribute access: it is made for every question and every event.
+        own = self.__dict__
         return {
-            "AgentID": self.agent_id,
-            "TurnID": self.turn_id,
-            "ParentTurnID": self.parent_turn_id,
-            "SessionKey": self.session_key,
-            "Iteration": self.iteration,
-            "TracePath": self.trace_path,
-            "Source": self.source,
+            "AgentID": own["agent_id"],
+            "TurnID": own["turn_id"],
+            "ParentTurnID": own["parent_turn_id"],
+            "SessionKey": own["session_key"],
+            "Iteration": own["iteration"],
+            "TracePath": own["trace_path"],
+            "Source": own["source"],
         }
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 def read_decision(stage: Stage[Any], answer: Any) -> Decision:
     """What the answer to a request decides. An absent or empty answer is a `continue`, and for an approval a failure."""
+    if type(answer) is dict and len(answer) == 1 and answer.get("action") == wire.CONTINUE and not stage.approves:
+        return CONTINUE  # as nearly always
     if answer is None:
         answer = {}
     if not isinstance(answer, dict):
@@ -55,8 +57,6 @@ def _read_interception(stage: Stage[Any], answer: Mapping[str, Any]) -> Decision
     action = answer.get("action")
     if action is None or action == "":
         action = wire.CONTINUE
-    if action == wire.CONTINUE and answer.keys() <= {"action"}:
-        return CONTINUE
     if not isinstance(action, str) or action not in stage.actions:
         raise ValueError(
             f"the action {_shown(action)} is not one of {stage.name}'s: {', '.join(sorted(stage.actions))}"

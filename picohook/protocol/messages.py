@@ -85,11 +85,14 @@ class Doubled(Enum):
     """In the envelope, or in the decision itself."""
 
 
+_NOWHERE = Doubled.NOWHERE
+
+
 def decode(line: bytes) -> Message:
     """The message on a line. Never raises: what is none is `Junk`."""
     try:
         value = jiter.from_json(line, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="keys")
-        doubled = Doubled.NOWHERE
+        doubled = _NOWHERE
         if _may_overflow(line):
             value, doubled = _decode_slowly(line)
     except ValueError as error:
@@ -123,7 +126,7 @@ def _classify(value: dict[str, Any], doubled: Doubled) -> Message:
             value.get("error", ABSENT),
             value.get("jsonrpc") == "2.0",
         )
-        if versioned and error is ABSENT and type(id) is int and result is not ABSENT and not doubled.value:
+        if versioned and error is ABSENT and type(id) is int and result is not ABSENT and doubled is _NOWHERE:
             return Result(id, result)
         return Response(id, result, error, versioned, doubled)
     if type(method) is not str:

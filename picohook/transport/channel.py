@@ -347,10 +347,10 @@ class Channel:
                     break
         if self._peer.wants_to_send:
             self._flush_soon()
-        for (
-            answer
-        ) in answers:  # the last of all: who waits for one goes on at once, and may ask again, or end this channel
-            answer.token.settle(answer)
+        # The last of all: who waits for an answer goes on at once, and may ask again, or end this channel.
+        for answer in answers:
+            call, answer.token = answer.token, None  # each would keep the other until the garbage collector comes
+            call.settle(answer)
 
     def _other(self, event: Event) -> None:
         if isinstance(event, Noise):
