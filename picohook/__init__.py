@@ -48,6 +48,7 @@ _HOME = {
     "Modify": "decisions",
     "Notes": "decisions",
     "OnFailure": "spec",
+    "OpenTelemetry": "observe.otel",
     "Outcome": "decisions",
     "Pause": "decisions",
     "PausedError": "errors",
@@ -153,6 +154,7 @@ if TYPE_CHECKING:
         ToolResult as ToolResult,
         ToolReturn as ToolReturn,
     )
+    from .observe.otel import OpenTelemetry as OpenTelemetry
     from .observe.witness import Account as Account, Witness as Witness
     from .paused import PausedTurn as PausedTurn
     from .reload import Reloaded as Reloaded

@@ -215,7 +215,9 @@ async def ask(
     duration = clock() - started
     hook.metrics.at(stage.name).record(duration, cause, retries)
     said = "" if cause else decision.reason
-    entry = TrailEntry(hook.name, decision.action, duration, error, decision.notes, retries=retries, reason=said)
+    entry = TrailEntry(
+        hook.name, decision.action, duration, error, decision.notes, retries=retries, reason=said, failure=cause
+    )
     asked = Asked(decision, left, entry, result)
     if account is not None:
         account.asked(hook, encoded, asked)

@@ -31,10 +31,12 @@ class Meta(Model):
     iteration: int = Field(default=0, validation_alias="Iteration", serialization_alias="Iteration")
     trace_path: str = Field(default="", validation_alias="TracePath", serialization_alias="TracePath")
     source: str = Field(default="", validation_alias="Source", serialization_alias="Source")
+    traceparent: str = ""
+    """The trace and the span that this is part of, as W3C's Trace Context writes them."""
 
     def wire(self) -> dict[str, Any]:
         # Written out: it is made for every question and every event.
-        return {
+        shown = {
             "AgentID": self.agent_id,
             "TurnID": self.turn_id,
             "ParentTurnID": self.parent_turn_id,
@@ -43,6 +45,9 @@ class Meta(Model):
             "TracePath": self.trace_path,
             "Source": self.source,
         }
+        if self.traceparent:
+            shown["traceparent"] = self.traceparent
+        return shown
 
 
 NO_META = Meta()
