@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -20,6 +21,7 @@ from . import output
 
 if TYPE_CHECKING:
     from ..host import Host
+    from ..observe.audit import AuditLog
 
 T = TypeVar("T")
 
@@ -45,6 +47,15 @@ Named = Annotated[
         "--config",
         metavar="FILE",
         help="The configuration, alone. Without it: your own, and that of this directory if you trust it.",
+        show_default=False,
+    ),
+]
+Audit = Annotated[
+    Path | None,
+    typer.Option(
+        "--audit",
+        metavar="FILE",
+        help="Keep an audit log there: what is asked, said and concluded, without payloads.",
         show_default=False,
     ),
 ]
@@ -91,14 +102,18 @@ def configured(named: Path | None) -> Layers:
     return found
 
 
-def with_hooks(config: Layers, work: Callable[["Host"], Awaitable[T]]) -> T:
+def with_hooks(config: Layers, work: Callable[["Host"], Awaitable[T]], audit: Path | None = None) -> T:
     """What `work` returns, with the hooks running. A signal that ends this program stops them first."""
     with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
-        return anyio.run(_serve, config, work)
+        return anyio.run(_serve, config, work, audit)
 
 
-async def _serve(config: Layers, work: Callable[["Host"], Awaitable[T]]) -> T:
-    from ..host import Host  # noqa: PLC0415 - most commands start nothing
+async def _serve(config: Layers, work: Callable[["Host"], Awaitable[T]], audit: Path | None) -> T:
+    from ..config.audits import KEY, audit_logs  # noqa: PLC0415 - most commands start nothing
+    from ..host import Host  # noqa: PLC0415
+
+    logs = audit_logs(config.configs, audit)
+    os.environ.pop(KEY, None)  # no hook's business
 
     received: list[int] = []
     with anyio.CancelScope() as scope:
@@ -110,6 +125,16 @@ async def _serve(config: Layers, work: Callable[["Host"], Awaitable[T]]) -> T:
         for number in _ENDINGS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # under nohup, or in a script's background
                 asyncio.get_running_loop().add_signal_handler(number, end, number)
-        async with Host(config.hooks, timeouts=config.timeouts, verify=config.verify) as host:
-            return await work(host)
+        try:
+            async with Host(config.hooks, timeouts=config.timeouts, verify=config.verify, witnesses=logs) as host:
+                return await work(host)
+        finally:
+            for log in logs:
+                _say_how_it_went(log)
     raise typer.Exit(128 + received[0])
+
+
+def _say_how_it_went(log: "AuditLog") -> None:
+    if log.failures:
+        output.warn(f"{log.failures} records could not be written to the audit log {log.path}")
+    logging.getLogger("picohook").info("audit log %s: %d records, head %s", log.path, log.records, log.head)
