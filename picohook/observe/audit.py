@@ -152,7 +152,7 @@ class Entry(Account[P]):
         self._log = log
         self._began = time.perf_counter()
         # Taken now: a function in this process could change what is inside.
-        self._about = {**_place(payload.meta), **_tool(payload), **log.stamp("payload", payload)}
+        self._about = {**_tool(payload), **log.stamp("payload", payload)}
         self._hooks: list[Hook] = []
         self._entries: list[TrailEntry] = []
 
@@ -193,7 +193,7 @@ class Entry(Account[P]):
     def _write(self, about: Mapping[str, Any]) -> None:
         for hook in self._hooks:
             self._log.meet(hook)
-        self._log.write(self.stage.method, {**self._about, **about})
+        self._log.write(self.stage.method, {**_place(self.payload.meta), **self._about, **about})
 
 
 def _refuse(stage: Stage[Any], outcome: Outcome[Any], why: str) -> None:

@@ -87,6 +87,8 @@ class Witnesses:
             if account is not None:
                 accounts.append(account)
                 payload = account.payload
+        for account in accounts:
+            account.payload = payload
         return Accounts(stage, payload, given, accounts, self._safely)
 
     def told(self, event: Event, hooks: Sequence[Hook]) -> None:

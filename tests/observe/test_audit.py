@@ -15,6 +15,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
 
 from picohook import (
     AuditLog,
@@ -25,6 +26,7 @@ from picohook import (
     LLMRequest,
     Meta,
     Modify,
+    OpenTelemetry,
     PicohookError,
     Respond,
     ToolCall,
@@ -221,6 +223,19 @@ async def test_names_of_a_models_own_are_cut(path):
 def test_only_its_owner_can_read_it(path):
     Ledger(path).close()
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("first", [True, False])
+async def test_it_names_the_trace_whoever_is_witness_first(path, first):
+    traces = TracerProvider()
+    witnesses = [AuditLog(path), OpenTelemetry(tracer_provider=traces)]
+    hooks = [asking("a", lambda call: Deny(call.meta.traceparent))]
+    async with Host(hooks, witnesses=witnesses if first else witnesses[::-1]) as host:
+        outcome = await host.before_tool(CALL)
+    (chain,) = chains(path)
+    assert chain["traceparent"] == outcome.reason
+    assert "changed_digest" not in chain
+    assert outcome.payload is CALL
 
 
 # What it shows of what was done to it.
