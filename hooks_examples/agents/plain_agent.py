@@ -303,4 +303,7 @@ if __name__ == "__main__":
     parser.add_argument("--config", default=EXAMPLES / "picohook.toml", type=Path, metavar="FILE")
     parser.add_argument("--notes", default=Path("notes"), type=Path, metavar="DIRECTORY")
     use_this_python()
-    sys.exit(anyio.run(main, parser.parse_args()))
+    try:
+        sys.exit(anyio.run(main, parser.parse_args()))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import pty
 import subprocess
 import sys
 import threading
@@ -280,3 +281,36 @@ def test_the_program_talks_to_an_endpoint_and_says_what_a_hook_or_the_endpoint_e
     done = run_it("Hi")
     assert done.returncode == 1
     assert "answered 500" in done.stdout
+
+
+AT_A_TERMINAL = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+def test_at_a_terminal_it_is_a_conversation_and_asks_before_it_saves(tmp_path):
+    ours, theirs = pty.openpty()
+    shown = b""
+
+    def until(mark):
+        nonlocal shown
+        before = len(shown)
+        while mark not in shown[before:]:
+            shown += os.read(ours, 4096)
+        return shown[before:].decode()
+
+    command = [sys.executable, "-c", AT_A_TERMINAL, str(AGENT)]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=tmp_path) as process:
+        os.close(theirs)
+        until(b"you: ")
+        os.write(ours, b"Do I need an umbrella?\n")
+        assert '"text": "Take an umbrella. password: [redacted]"' in until(b"why not: ")
+        os.write(ours, b"not today\n")
+        assert "[save_note: the user said: not today]" in until(b"you: ")
+        os.write(ours, b"\x04")
+        assert process.wait(60) == 0
+    os.close(ours)
+    assert not (tmp_path / "notes").exists()
