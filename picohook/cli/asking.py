@@ -8,7 +8,7 @@ import typer
 from ..errors import ConfigError
 from ..stages import STAGES
 from . import given, outcomes, output
-from .source import Audit, Json, Named, Verbose, configured, with_hooks
+from .source import Audit, Json, Named, Otel, Verbose, configured, with_hooks
 
 if TYPE_CHECKING:
     from ..host import Host
@@ -23,6 +23,7 @@ def call(
         typer.Option(metavar="JSON|@FILE|-", help="What the stage is about: JSON, a file of it, or standard input."),
     ] = "{}",
     audit: Audit = None,
+    otel: Otel = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -54,4 +55,4 @@ def call(
         else:
             outcomes.show(outcome, question.payload)
 
-    with_hooks(configured(config), ask, audit)
+    with_hooks(configured(config), ask, audit=audit, otel=otel)

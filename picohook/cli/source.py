@@ -22,6 +22,7 @@ from . import output
 if TYPE_CHECKING:
     from ..host import Host
     from ..observe.audit import AuditLog
+    from ..observe.witness import Witness
 
 T = TypeVar("T")
 
@@ -58,6 +59,9 @@ Audit = Annotated[
         help="Keep an audit log there: what is asked, said and concluded, without payloads.",
         show_default=False,
     ),
+]
+Otel = Annotated[
+    bool, typer.Option("--otel", help="Trace and measure with OpenTelemetry, as opentelemetry-instrument sets it up.")
 ]
 Positional = Annotated[
     Path | None,
@@ -102,13 +106,27 @@ def configured(named: Path | None) -> Layers:
     return found
 
 
-def with_hooks(config: Layers, work: Callable[["Host"], Awaitable[T]], audit: Path | None = None) -> T:
+def with_hooks(
+    config: Layers, work: Callable[["Host"], Awaitable[T]], *, audit: Path | None = None, otel: bool = False
+) -> T:
     """What `work` returns, with the hooks running. A signal that ends this program stops them first."""
+    telemetry = [_telemetry()] if otel else []
     with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
-        return anyio.run(_serve, config, work, audit)
+        return anyio.run(_serve, config, work, audit, telemetry)
 
 
-async def _serve(config: Layers, work: Callable[["Host"], Awaitable[T]], audit: Path | None) -> T:
+def _telemetry() -> "Witness":
+    from ..observe.otel import OpenTelemetry  # noqa: PLC0415 - an extra
+
+    made = OpenTelemetry()
+    if not made.is_set_up:
+        output.warn("--otel: nothing sets up OpenTelemetry here, so nothing is sent (opentelemetry-instrument does)")
+    return made
+
+
+async def _serve(
+    config: Layers, work: Callable[["Host"], Awaitable[T]], audit: Path | None, telemetry: "list[Witness]"
+) -> T:
     from ..config.audits import KEY, audit_logs  # noqa: PLC0415 - most commands start nothing
     from ..host import Host  # noqa: PLC0415
 
@@ -125,8 +143,9 @@ async def _serve(config: Layers, work: Callable[["Host"], Awaitable[T]], audit: 
         for number in _ENDINGS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # under nohup, or in a script's background
                 asyncio.get_running_loop().add_signal_handler(number, end, number)
+        seen_by = [*telemetry, *logs]
         try:
-            async with Host(config.hooks, timeouts=config.timeouts, verify=config.verify, witnesses=logs) as host:
+            async with Host(config.hooks, timeouts=config.timeouts, verify=config.verify, witnesses=seen_by) as host:
                 return await work(host)
         finally:
             for log in logs:

@@ -91,6 +91,11 @@ class OpenTelemetry(Witness):
             "picohook.hook.failures", "{failure}", "Failures of hooks, by their kind."
         )
 
+    @property
+    def is_set_up(self) -> bool:
+        """Whether anything is to become of the spans and metrics, as far as the global providers say."""
+        return not isinstance(self.trace.get_tracer_provider(), self.trace.ProxyTracerProvider)
+
     def begin(self, stage: Stage[P], payload: P) -> Account[P]:
         return Traced(self, stage, payload)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -333,3 +334,44 @@ def test_who_lacks_the_api_is_told_how_to_get_it():
     code = "import sys; sys.modules['opentelemetry'] = None; import picohook; picohook.OpenTelemetry()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True, timeout=60)
     assert "PicohookError: OpenTelemetry needs its API: pip install 'picohook[otel]'" in done.stderr
+
+
+SET_UP = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+import sys
+exporter = ConsoleSpanExporter(out=sys.stderr, formatter=lambda span: span.name + "\\n")
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(exporter))
+trace.set_tracer_provider(provider)
+"""
+
+
+ASK = ("call", "before_tool", "--params", '{"tool": "a"}', "--config", "picohook.toml", "--otel")
+
+
+@pytest.mark.parametrize(
+    ("set_up", "said"),
+    [
+        (SET_UP, "hook a\nhooks before_tool\n"),
+        (
+            "",
+            "Warning: --otel: nothing sets up OpenTelemetry here, so nothing is sent (opentelemetry-instrument does)\n",
+        ),
+    ],
+)
+def test_the_command_line_traces_to_what_is_set_up_around_it(tmp_path, set_up, said):
+    (tmp_path / "sitecustomize.py").write_text(set_up)
+    (tmp_path / "picohook.toml").write_text("[hooks.a]\npython = 'a:b'\nstages = ['before_tool']\n")
+    (tmp_path / "a.py").write_text("def b(call):\n    return None\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "picohook", *ASK],
+        capture_output=True,
+        check=True,
+        cwd=tmp_path,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        timeout=60,
+    )
+    assert done.stderr == said
