@@ -136,12 +136,18 @@ class AuditLog(Witness):
 
     def stamp(self, name: str, payload: Any) -> dict[str, Any]:
         """A payload as a record has it: itself, or a hash of it; nothing, where it is no JSON."""
+        value = payload.wire()
+        value.pop("meta", None)
+        if not self.payloads:
+            try:
+                return {f"{name}_digest": keyed(self._secret, value)}
+            except (TypeError, ValueError, RecursionError):
+                pass  # it may be JSON to the host all the same, which knows more types
         try:
-            value = json.loads(encode(payload.wire()))
+            plain = json.loads(encode(value))
         except (EncodeError, ValueError, RecursionError):
             return {}
-        value.pop("meta", None)
-        return {name: value} if self.payloads else {f"{name}_digest": keyed(self._secret, value)}
+        return {name: plain} if self.payloads else {f"{name}_digest": keyed(self._secret, plain)}
 
 
 class Entry(Account[P]):

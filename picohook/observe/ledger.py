@@ -26,13 +26,14 @@ NOTHING = "0" * 64
 """What the first record has for the hash of the one before it."""
 START, STOP, CUT, LOST = "host.start", "host.stop", "audit.cut", "audit.lost"
 
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 _BEGINNING = b'{"number": '
 _BLOCK = 1 << 16
 
 
 def canonical(value: Any) -> bytes:
-    """A JSON value as the bytes that are hashed."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+    """A JSON value as the bytes that are hashed. Raises `TypeError` or `ValueError` for what is none."""
+    return _canonical(value).encode()
 
 
 def keyed(key: bytes, value: Any) -> str:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import UUID
 
 import anyio
 import pytest
@@ -193,6 +194,15 @@ async def test_with_a_key_who_has_it_can_check_a_digest(path):
     value = {key: value for key, value in CALL.wire().items() if key != "meta"}
     plain = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
     assert chains(path)[0]["payload_digest"] == hmac.digest(b"k", plain, "sha256").hex()
+
+
+async def test_what_is_json_to_hooks_has_a_digest_and_what_is_none_has_a_record(path):
+    async with Host([], witnesses=[AuditLog(path)]) as host:
+        await host.before_tool({"tool": "a", "arguments": {"id": UUID(int=1)}})
+        await host.before_tool({"tool": "a", "arguments": {"id": {1, 2}}})
+    one, other = chains(path)
+    assert len(one["payload_digest"]) == 64
+    assert "payload_digest" not in other
 
 
 async def test_a_change_in_place_by_a_function_does_not_change_what_was_asked(path):
