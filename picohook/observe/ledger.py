@@ -117,7 +117,7 @@ class Ledger:
             want *= 4
 
     def add(self, method: str, about: Mapping[str, Any]) -> None:
-        """Write a record. Raises `OSError`, and then nothing of it stays; the next one takes its number."""
+        """Write a record. Raises `OSError`, and then it is none: the next one takes its number and its place."""
         record = {
             "number": self.count + 1,
             "time": datetime.now(UTC).isoformat(timespec="microseconds"),
@@ -127,29 +127,26 @@ class Ledger:
         }
         head = keyed(self._key, record)
         data = json.dumps({**record, "hash": head}).encode() + b"\n"
-        if self._torn:
-            self._take_back()
+        self._take_back()
         self._torn = True
-        try:
-            left = memoryview(data)
-            while left:
-                left = left[os.write(self._file, left) :]
-        except OSError:
-            self._take_back()
-            raise
+        left = memoryview(data)
+        while left:
+            left = left[os.write(self._file, left) :]
         self._torn = False
         self._end += len(data)
         self.count, self.head = self.count + 1, head
 
     def _take_back(self) -> None:
         """Leave nothing of a record that could not be written whole."""
-        os.ftruncate(self._file, self._end)
-        self._torn = False
+        if self._torn:
+            os.ftruncate(self._file, self._end)
+            self._torn = False
 
     def close(self) -> None:
         """Have all of it on the disk, and let go of the file."""
         self.closed = True
         try:
+            self._take_back()
             os.fsync(self._file)
         finally:
             os.close(self._file)
