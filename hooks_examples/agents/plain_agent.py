@@ -27,7 +27,7 @@ import anyio.lowlevel
 import anyio.to_thread
 from pydantic import TypeAdapter, validate_call
 
-from picohook import AbortTurnError, HardAbortError, HookSpec, Host, LLMRequest, Outcome, Session, ToolCall
+from picohook import HardAbortError, HookSpec, Host, LLMRequest, Outcome, PicohookError, Session, ToolCall
 
 EXAMPLES = Path(__file__).resolve().parents[1]
 
@@ -133,19 +133,22 @@ def openai(base_url: str, api_key: str | None = None) -> Model:
         body = {**request.options, "model": request.model, "messages": [*system, *request.messages], "stream": True}
         if request.tools:
             body["tools"] = request.tools
-        async with (
-            httpx.AsyncClient(timeout=60) as client,
-            client.stream("POST", url, json=body, headers=headers) as response,
-        ):
-            if not response.is_success:
-                said = (await response.aread()).decode(errors="replace")
-                raise ConnectionError(f"{url} answered {response.status_code}: {said[:200]}")
-            done = False
-            async with aclosing(events(response.aiter_bytes())) as stream:
-                async for data in stream:
-                    done = done or data == b"[DONE]"
-                    for choice in () if done else json.loads(data).get("choices") or ():
-                        yield choice.get("delta") or {}
+        done = False
+        try:
+            async with (
+                httpx.AsyncClient(timeout=60) as client,
+                client.stream("POST", url, json=body, headers=headers) as response,
+            ):
+                if not response.is_success:
+                    said = (await response.aread()).decode(errors="replace")
+                    raise ConnectionError(f"{url} answered {response.status_code}: {said[:200]}")
+                async with aclosing(events(response.aiter_bytes())) as stream:
+                    async for data in stream:
+                        done = done or data == b"[DONE]"
+                        for choice in () if done else json.loads(data).get("choices") or ():
+                            yield choice.get("delta") or {}
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise ConnectionError(f"{url} cannot be asked: {error}") from None
         if not done:
             raise ConnectionError(f"{url} broke off in the middle of an answer")
 
@@ -286,7 +289,7 @@ async def main(options: argparse.Namespace) -> int:
                 except HardAbortError as error:
                     print(f"\n[ended by a hook: {error.reason}]")
                     return 1
-                except (AbortTurnError, OSError) as error:
+                except (PicohookError, OSError) as error:
                     failed = 1
                     print(f"\n[no answer: {error}]")
     return failed

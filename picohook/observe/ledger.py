@@ -47,12 +47,10 @@ def _read(line: bytes, key: bytes) -> dict[str, Any] | str:
         record = json.loads(line)
         exact = json.dumps(record).encode() == line  # else another reader may see another record in it
         said = record.pop("hash")
+        holds = exact and hmac.compare_digest(said.encode(), keyed(key, record).encode())
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return "cannot be read"
-    if not exact or not hmac.compare_digest(str(said).encode(), keyed(key, record).encode()):
-        return "was changed"
-    record["hash"] = said
-    return record  # type: ignore[no-any-return]
+    return {**record, "hash": said} if holds else "was changed"
 
 
 class Ledger:
@@ -94,6 +92,8 @@ class Ledger:
         line, rest = self._tail(os.fstat(self._file).st_size)
         if line is not None:
             record = _read(line, self._key)
+            if not isinstance(record, str) and not isinstance(record.get("number"), int):
+                record = "has no number"
             if isinstance(record, str):
                 hint = "see `picohook audit verify`, give the key that it has, or another file"
                 raise self._error(f"cannot be gone on with: its last record {record} ({hint})")

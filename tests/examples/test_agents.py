@@ -281,6 +281,11 @@ def test_the_program_talks_to_an_endpoint_and_says_what_a_hook_or_the_endpoint_e
     done = run_it("Hi")
     assert done.returncode == 1
     assert "answered 500" in done.stdout
+    endpoint.says(end=b"data: {\n\n")
+    assert "cannot be asked: Expecting property name" in run_it("Hi").stdout
+    done = run_it("Hi", OPENAI_BASE_URL="http://127.0.0.1:1/v1")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "[no answer: http://127.0.0.1:1/v1/chat/completions cannot be asked: " in done.stdout
 
 
 AT_A_TERMINAL = """

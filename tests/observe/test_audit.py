@@ -298,13 +298,15 @@ def test_a_log_that_is_as_it_was_written_holds(written):
         (lambda lines: [*lines[:4], lines[3], *lines[4:]], "record 5 does not follow the one before it"),
         (lambda lines: [*lines[:3], b"{}\n", *lines[3:]], "record 4 cannot be read"),
         (lambda lines: [*lines[:3], b"\n", *lines[3:]], "record 4 cannot be read"),
+        (lambda lines: [*lines[:3], lines[3].replace(b"0.1", b"NaN"), *lines[4:]], "record 4 cannot be read"),
+        (lambda lines: [*lines[:3], lines[3][:-67] + b'"\\ud800"}\n', *lines[4:]], "record 4 cannot be read"),
         (lambda lines: [*lines[:3], b"[" * 100_000 + b"\n", *lines[3:]], "record 4 cannot be read"),
         (lambda lines: [lines[0].replace(b"pid", b"PID"), *lines[1:]], "record 1 was changed (or it has another key)"),
         (lambda lines: [*lines[:-1], lines[-1][:-9]],
          "record 7 is cut: its writer ended before it was whole, or the end was cut off"),
     ],
     ids=["changed", "doubled key", "space", "forged", "first gone", "left out", "swapped", "repeated", "put in", "blank",
-         "deep", "other key", "torn"],
+         "no number", "no text", "deep", "other key", "torn"],
 )  # fmt: skip
 def test_what_was_done_to_it_shows(written, change, said):
     assert rewritten(written, change).problem == said
@@ -379,6 +381,12 @@ def test_a_file_that_is_something_else_is_left_alone(path, content):
     with pytest.raises(PicohookError, match=r"is something else|cannot be gone on with"):
         Ledger(path)
     assert path.read_bytes() == content
+
+
+def test_a_record_that_says_not_which_it_is_is_not_gone_on_with(path):
+    path.write_bytes(forged(b'{"number": "1", "hash": ""}'))
+    with pytest.raises(PicohookError, match="its last record has no number"):
+        Ledger(path)
 
 
 def test_a_log_whose_last_record_was_changed_or_has_another_key_is_not_gone_on_with(written):
