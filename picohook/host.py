@@ -195,7 +195,7 @@ class Host:
         if any(one.audit for one in config.configs):
             from .config.audits import audit_logs  # noqa: PLC0415 - most keep none
 
-            witnesses = (*witnesses, *audit_logs(config.configs))
+            witnesses = (*audit_logs(config.configs), *witnesses)  # first: a log that is required has a say
         return cls(config.hooks, timeouts=config.timeouts, source=source, witnesses=witnesses, **settings)
 
     @classmethod
