@@ -143,7 +143,7 @@ async def _serve(
         for number in _ENDINGS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # under nohup, or in a script's background
                 asyncio.get_running_loop().add_signal_handler(number, end, number)
-        seen_by = [*telemetry, *logs]
+        seen_by = [*logs, *telemetry]
         try:
             async with Host(config.hooks, timeouts=config.timeouts, verify=config.verify, witnesses=seen_by) as host:
                 return await work(host)

@@ -35,6 +35,8 @@ P = TypeVar("P", bound=Payload)
 
 MOST = 256
 """Bytes of an id or a name that a record has: some of them are a model's own words."""
+UNWRITTEN = "the audit log cannot be written"
+"""What the model is told of a call that is denied for it."""
 _TOO_MANY = frozenset({"llm_delta"})
 """Events that are no news."""
 _OF_EVENTS = {"Tool": "tool", "Status": "status", "IsError": "is_error", "Stage": "stage"}
@@ -67,7 +69,7 @@ class AuditLog(Witness):
         self._secret = self._key or secrets.token_bytes(32)
         self._ledger: Ledger | None = None
         self._lost = 0
-        self._seen: dict[str, HookSpec] = {}
+        self._seen: dict[str, tuple[HookSpec, str]] = {}
 
     @property
     def records(self) -> int:
@@ -128,11 +130,13 @@ class AuditLog(Witness):
 
     def meet(self, hook: Hook) -> None:
         """Note what a hook is, the first time and whenever its settings are others."""
-        if self._seen.get(hook.name) is not hook.spec:
-            spec = hook.spec
+        spec, (known, mark) = hook.spec, self._seen.get(hook.name, (None, ""))
+        if spec is known:
+            return
+        if spec.fingerprint != mark:
             layer = spec.layer or ("builtin" if hook.in_process else "user")
             self.write("host.hook", {"hook": hook.name, "layer": layer, "fingerprint": spec.fingerprint})
-            self._seen[hook.name] = spec
+        self._seen[hook.name] = spec, spec.fingerprint
 
     def stamp(self, name: str, payload: Any) -> dict[str, Any]:
         """A payload as a record has it: itself, or a hash of it; nothing, where it is no JSON."""
@@ -170,9 +174,9 @@ class Entry(Account[P]):
     def concluded(self, outcome: Outcome[P]) -> None:
         try:
             self._write(self._concluded(outcome))
-        except Exception as error:
+        except Exception:
             if self._log.required:
-                _refuse(self.stage, outcome, str(error))
+                _refuse(self.stage, outcome)
             raise
 
     def abandoned(self, error: BaseException) -> None:
@@ -202,12 +206,14 @@ class Entry(Account[P]):
         self._log.write(self.stage.method, {**_place(self.payload.meta), **self._about, **about})
 
 
-def _refuse(stage: Stage[Any], outcome: Outcome[Any], why: str) -> None:
-    """What nobody can be shown to have decided is decided against."""
+def _refuse(stage: Stage[Any], outcome: Outcome[Any]) -> None:
+    """What nobody can be shown to have decided is decided against, unless hooks have done so already."""
+    if outcome.action in {wire.DENY, wire.ABORT_TURN, wire.HARD_ABORT}:
+        return
     denies = stage.approves or wire.DENY in stage.actions
     outcome.action = wire.DENY if denies else wire.ABORT_TURN
     outcome.approved = False if stage.approves else None
-    outcome.reason, outcome.result, outcome.feedback, outcome.hook = why, None, "", ""
+    outcome.reason, outcome.result, outcome.feedback, outcome.hook = UNWRITTEN, None, "", ""
 
 
 def _said(entry: TrailEntry, *, texts: bool) -> dict[str, Any]:

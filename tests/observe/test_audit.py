@@ -141,6 +141,15 @@ async def test_a_hook_with_other_settings_is_noted_again(path):
     assert met[0]["fingerprint"] != met[1]["fingerprint"]
 
 
+async def test_a_hook_whose_settings_are_made_anew_and_are_the_same_is_noted_once(path):
+    hook = asking("a", lambda _: None)
+    async with Host([hook], witnesses=[AuditLog(path)]) as host:
+        await host.before_tool(CALL)
+        hook.spec = hook.spec.model_copy()
+        await host.before_tool(CALL)
+    assert [record["method"] for record in records(path)].count("host.hook") == 1
+
+
 async def test_a_chain_that_was_given_up_is_a_record_too(path):
     asked = anyio.Event()
 
@@ -492,8 +501,9 @@ async def test_where_it_is_required_nothing_is_approved_that_cannot_be_written(p
             result = await host.run_tool(CALL, ran.append)
         again = await host.run_tool(CALL, lambda call: "done")
     assert (outcome.approved, outcome.action) == (False, "deny_tool")
-    assert "cannot be written: File too large" in outcome.reason
-    assert result.for_llm.startswith("Tool execution denied by hook: the audit log ")
+    assert outcome.reason == "the audit log cannot be written"
+    assert result.for_llm == "Tool execution denied by hook: the audit log cannot be written"
+    assert "cannot be written: File too large" in output.warnings[0][1]["why"]
     assert ran == []
     assert again.for_llm == "done"
     assert checked(path).ok
@@ -515,6 +525,15 @@ async def test_where_it_is_required_a_stage_ends_as_with_a_hook_that_fails_and_d
         with full(path):
             outcome = await getattr(host, stage)(payload)
     assert (outcome.action, outcome.result, outcome.approved) == (action, None, None)
+
+
+@pytest.mark.parametrize("action", ["abort_turn", "hard_abort", "deny_tool"])
+async def test_what_hooks_have_stopped_stays_stopped_as_they_said(path, action):
+    hook = asking("a", lambda _: {"action": action, "reason": "enough"})
+    async with Host([hook], witnesses=[AuditLog(path, required=True)]) as host:
+        with full(path):
+            outcome = await host.before_tool(CALL)
+    assert (outcome.action, outcome.reason) == (action, "enough")
 
 
 async def test_a_host_whose_log_cannot_be_begun_does_not_start(path):
