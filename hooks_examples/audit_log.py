@@ -5,7 +5,7 @@ Verify it with:  python3 audit_log.py --verify FILE [--head HASH]
 
 A record is on the disk before its call is answered. With the variable AUDIT_KEY the hashes are keyed: then nobody who lacks
 the key can make a chain that holds. That the last records are missing shows only if HASH, the head that the hook said on
-stderr when it ended, was kept elsewhere.
+stderr when it ended, was kept elsewhere. The format is that of a host's own audit log, and `picohook audit verify` takes both.
 """
 
 from __future__ import annotations

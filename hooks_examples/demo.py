@@ -2,8 +2,8 @@
 
 Run it with: make demo, or: python hooks_examples/demo.py [CONFIG]
 
-It is also a small example of how a runtime embeds a host: `turn` is an ordinary agent loop, in which `host.run_llm` stands
-for asking the model and `host.run_tool` for running a tool. All the rest is there to show what the hooks do.
+The agent is the one in agents/plain_agent.py, with other tools and another script. All that is here beside these is there to
+show what the hooks do: a witness of the host notes what each of them saw, decided and changed.
 """
 
 from __future__ import annotations
@@ -11,25 +11,28 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from picohook import LLMRequest, Meta, Outcome, ProcessHook, Question, ToolCall
+from picohook import Account, Host, Witness
 from picohook.config import load
-from picohook.testing import RecordingHost
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from picohook import Decision, HookSpec, TrailEntry
+from picohook.conversation import calls_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "agents"))
 
-# The agent: its tools, and what its model says each time it is asked.
+from plain_agent import Agent, scripted, use_this_python  # noqa: E402 - it is in the directory named above
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from picohook import Outcome, TrailEntry
+
+# The agent's tools, and what its model says each time it is asked.
 
 QUESTION = "Do I need an umbrella in Berlin? And please look after my notes."
 
@@ -45,9 +48,6 @@ def save_note(text: str) -> str:
 def bash(command: str) -> str:
     return {"ls notes": "shopping.md  travel.md"}.get(command, "")
 
-
-TOOLS: dict[str, Callable[..., str]] = {"read_file": read_file, "save_note": save_note, "bash": bash}
-OFFERED = [{"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in TOOLS]
 
 SCRIPT: list[dict[str, Any]] = [
     {
@@ -66,56 +66,50 @@ SCRIPT: list[dict[str, Any]] = [
 ]
 
 
-async def turn(host: RecordingHost, show: Screen) -> None:
-    meta = Meta(agent_id="demo", turn_id="turn-1", session_key="session-1")
-    lines = iter(SCRIPT)
-    messages: list[dict[str, Any]] = [{"role": "user", "content": QUESTION}]
-
-    async def model(request: LLMRequest) -> dict[str, Any]:
-        show.offered = ", ".join(tool["function"]["name"] for tool in request.tools)
-        said = next(lines)
-        calls = [{"function": {"name": name, "arguments": given}} for name, given in said.get("tool_calls", ())]
-        return {"role": "assistant", "content": said["content"], "tool_calls": calls}
-
-    def execute(call: ToolCall) -> str:
-        return TOOLS[call.tool](**call.arguments)
-
-    host.emit("turn_start", {"UserMessage": QUESTION, "MediaCount": 0}, meta=meta)
-    while True:
-        request = LLMRequest(meta=meta, model="scripted", messages=messages, tools=OFFERED)
-        response = (await host.run_llm(request, model)).response
-        show.step("the model is asked", host, f"it is offered {show.offered}, and says: {response['content']}")
-        messages = [*messages, response]
-        if not response["tool_calls"]:
-            break
-        for function in (call["function"] for call in response["tool_calls"]):
-            call = ToolCall(meta=meta, tool=function["name"], arguments=function["arguments"])
-            result = await host.run_tool(call, execute)
-            style = "red" if result.is_error else ""
-            show.step(call_of(call.tool, call.arguments), host, f"the model is told: {result.for_llm}", style)
-            messages = [*messages, {"role": "tool", "content": result.for_llm}]
-    host.emit("turn_end", {"Status": "completed", "FinalContent": response["content"]}, meta=meta)
-
-
 # What there is to see.
 
 
-class Watched(ProcessHook):
-    """A hook process, with a note of what it saw and what it changed."""
+class Answer(NamedTuple):
+    """What one hook made of one question."""
 
-    def __init__(self, spec: HookSpec) -> None:
-        super().__init__(spec)
-        self.saw: dict[str, str] = {}
-        self.changed: dict[str, str] = {}
+    saw: str
+    changed: str
+    entry: TrailEntry
 
-    async def handle(self, question: Question[Any]) -> Decision:
-        stage, payload = question.stage, question.payload
-        self.saw[stage.name] = brief(stage.name, payload.wire())
-        decision = await super().handle(question)
-        if decision.action == "modify":
-            before, after = payload.wire(), stage.edit(payload, getattr(decision, "changes", {})).wire()
-            self.changed[stage.name] = ", ".join(name for name in after if after[name] != before.get(name))
-        return decision
+
+class Asked(NamedTuple):
+    """What all hooks of one stage made of it."""
+
+    outcome: Outcome[Any]
+    answers: list[Answer]
+
+
+class Observer(Witness):
+    """Notes every chain."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+
+    def begin(self, stage: Any, payload: Any) -> Account[Any]:
+        return Chain(self, stage, payload)
+
+
+class Chain(Account[Any]):
+    """Notes one chain, hook by hook."""
+
+    def __init__(self, observer: Observer, stage: Any, payload: Any) -> None:
+        super().__init__(stage, payload)
+        self.observer = observer
+        self.answers: list[Answer] = []
+
+    def asked(self, hook: Any, encoded: Any, asked: Any) -> None:
+        del hook
+        before, after = encoded.payload.wire(), asked.encoded.payload.wire()
+        changed = ", ".join(name for name in after if after[name] != before.get(name))
+        self.answers.append(Answer(brief(self.stage.name, before), changed, asked.entry))
+
+    def concluded(self, outcome: Outcome[Any]) -> None:
+        self.observer.asked.append(Asked(outcome, self.answers))
 
 
 class Output:
@@ -171,30 +165,48 @@ class Screen:
         terminal = sys.stdout.isatty()
         plain = not terminal or bool(os.environ.get("NO_COLOR"))
         self.console = Console(highlight=False, color_system=None if plain else "auto", width=None if terminal else 100)
-        self.offered = ""
         self.steps = 0
         self.failures = 0
 
     def title(self, text: str) -> None:
         self.console.print(Text(f"\n{text}", "bold"))
 
-    def step(self, title: str, host: RecordingHost, result: str, style: str = "") -> None:
+    def turn(self, observer: Observer, messages: list[dict[str, Any]]) -> None:
+        """Every step of it, in the order of the conversation."""
+        of_model = [asked for asked in observer.asked if asked.outcome.stage in {"before_llm", "after_llm"}]
+        calls: dict[str, Any] = {}
+        for message in messages:
+            if message["role"] == "assistant":
+                (before, *after), of_model = of_model[:2], of_model[2:]
+                offered = ", ".join(tool["function"]["name"] for tool in before.outcome.payload.tools)
+                told = f"it is offered {offered}, and says: {message['content']}"
+                self.step("the model is asked", [before, *after], told)
+                calls = {call.tool_call_id or "": call for call in calls_of(message)}
+            elif message["role"] == "tool":
+                call = calls[message["tool_call_id"]]
+                asked = [
+                    one
+                    for one in observer.asked
+                    if getattr(one.outcome.payload, "tool_call_id", None) == message["tool_call_id"]
+                ]
+                style = "red" if asked[-1].outcome.action == "deny_tool" else ""
+                title = call_of(call.tool, call.arguments)
+                self.step(title, asked, f"the model is told: {message['content']}", style)
+
+    def step(self, title: str, asked: list[Asked], result: str, style: str = "") -> None:
         """What every hook saw, decided and needed in one step, and what came of it."""
         self.steps += 1
         self.title(f"{self.steps}  {title}")
-        outcomes, host.outcomes = host.outcomes, []
-        hooks = {hook.name: hook for hook in host.hooks if isinstance(hook, Watched)}
-        self.table([row for outcome in outcomes for row in self.rows(outcome, hooks)])
+        self.table([row for one in asked for row in self.rows(one)])
         self.columns("→", Text(result, style), 1)
 
-    def rows(self, outcome: Outcome[Any], hooks: dict[str, Watched]) -> Iterator[tuple[Text, ...]]:
-        stage, above = outcome.stage, ""
-        for place, entry in enumerate(outcome.trail):
-            saw = hooks[entry.hook].saw.get(stage, "")
-            decided, detail = told(outcome, entry, hooks[entry.hook])
+    def rows(self, asked: Asked) -> Iterator[tuple[Text, ...]]:
+        outcome, above = asked.outcome, ""
+        for place, (saw, changed, entry) in enumerate(asked.answers):
+            decided, detail = told(outcome, entry, changed)
             self.failures += entry.error is not None
             yield (
-                Text("" if place else stage, "bold"),
+                Text("" if place else outcome.stage, "bold"),
                 Text(entry.hook, "cyan"),
                 Text("the same" if saw == above else saw, "dim" if saw == above else ""),
                 Text(f"{decided}: {detail}" if detail else decided, "red" if entry.error else STYLES[decided]),
@@ -224,7 +236,7 @@ class Screen:
         self.console.print(table)
 
 
-def told(outcome: Outcome[Any], entry: TrailEntry, hook: Watched) -> tuple[str, str]:
+def told(outcome: Outcome[Any], entry: TrailEntry, changed: str) -> tuple[str, str]:
     """What a hook decided, and what more there is to say about that."""
     decided = entry.action
     if outcome.approved is not None:
@@ -232,22 +244,21 @@ def told(outcome: Outcome[Any], entry: TrailEntry, hook: Watched) -> tuple[str, 
     if entry.error:
         return decided, entry.error
     if decided == "modify":
-        return decided, hook.changed[outcome.stage]
+        return decided, changed
     if entry.hook == outcome.hook:
         return decided, outcome.reason or str(outcome.result.for_llm)
     return decided, ""
 
 
 async def main(config: str) -> int:
-    # "python3" in the configuration is the Python that runs this: one that has jsonrpcserver.
-    os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", "")
-    show, output, settings = Screen(), Output(), load(config)
+    use_this_python()
+    show, output, observer, settings = Screen(), Output(), Observer(), load(config)
     show.title(f"user: {QUESTION}")
-    async with RecordingHost(
-        [Watched(spec) for spec in settings.hooks], timeouts=settings.timeouts, logger=output
-    ) as host:
+    async with Host(settings.hooks, timeouts=settings.timeouts, logger=output, witnesses=[observer]) as host:
         show.table([], header=True)
-        await turn(host, show)
+        async with host.session("session-1", agent_id="demo") as session:
+            await Agent(session, scripted(SCRIPT), [read_file, save_note, bash], name="scripted").answer(QUESTION)
+        show.turn(observer, session.messages)
         processes = [hook for hook in host.status().hooks if hook.pid]
     show.title("Events, which nobody waited for, and what the observers made of them")
     for name in ("event_counter", "runtime_events"):

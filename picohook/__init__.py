@@ -16,6 +16,7 @@ _HOME = {
     "AbortTurnError": "errors",
     "Account": "observe.witness",
     "Approve": "decisions",
+    "AuditLog": "observe.audit",
     "BlockingHost": "blocking",
     "CommandHook": "hooks.command",
     "Compaction": "models",
@@ -48,6 +49,7 @@ _HOME = {
     "Modify": "decisions",
     "Notes": "decisions",
     "OnFailure": "spec",
+    "OpenTelemetry": "observe.otel",
     "Outcome": "decisions",
     "Pause": "decisions",
     "PausedError": "errors",
@@ -153,6 +155,8 @@ if TYPE_CHECKING:
         ToolResult as ToolResult,
         ToolReturn as ToolReturn,
     )
+    from .observe.audit import AuditLog as AuditLog
+    from .observe.otel import OpenTelemetry as OpenTelemetry
     from .observe.witness import Account as Account, Witness as Witness
     from .paused import PausedTurn as PausedTurn
     from .reload import Reloaded as Reloaded

@@ -225,7 +225,9 @@ async def ask(
     duration = clock() - started
     hook.metrics.at(stage.name).record(duration, cause, retries)
     said = "" if cause else decision.reason
-    entry = TrailEntry(seat.name, decision.action, duration, error, decision.notes, retries=retries, reason=said)
+    entry = TrailEntry(
+        seat.name, decision.action, duration, error, decision.notes, retries=retries, reason=said, failure=cause
+    )
     asked = Asked(decision, left, entry, result)
     if account is not None:
         account.asked(hook, encoded, asked)

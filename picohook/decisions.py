@@ -153,6 +153,8 @@ class TrailEntry:
     retries: int = 0
     reason: str = ""
     """What the hook gave as its reason, whatever it decided."""
+    failure: str | None = None
+    """The kind of its failure, if it failed: timeout, crashed, refused, reply, handshake or error."""
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""

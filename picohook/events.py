@@ -41,13 +41,16 @@ class Event:
 
     def _runtime(self) -> bytes:
         meta = self.meta
+        correlation = {"parent_turn_id": meta.parent_turn_id, "trace_id": meta.trace_path}
+        if meta.traceparent:
+            correlation["traceparent"] = meta.traceparent
         params = {
             "id": uuid.uuid4().hex,
             "kind": wire.EVENT_KINDS[self.kind],
             "time": datetime.now(UTC).isoformat(),
             "source": {"component": "agent", "name": meta.agent_id},
             "scope": {"agent_id": meta.agent_id, "session_key": meta.session_key, "turn_id": meta.turn_id},
-            "correlation": {"parent_turn_id": meta.parent_turn_id, "trace_id": meta.trace_path},
+            "correlation": correlation,
             "severity": "error" if self.kind == "error" else "info",
             "payload": self.payload,
             "attrs": {},

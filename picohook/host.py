@@ -190,9 +190,13 @@ class Host:
         )
 
     @classmethod
-    def _of(cls, source: Source, **settings: Any) -> Self:
+    def _of(cls, source: Source, *, witnesses: Iterable[Witness], **settings: Any) -> Self:
         config = source.read()
-        return cls(config.hooks, timeouts=config.timeouts, source=source, **settings)
+        if any(one.audit for one in config.configs):
+            from .config.audits import audit_logs  # noqa: PLC0415 - most keep none
+
+            witnesses = (*audit_logs(config.configs), *witnesses)  # first: a log that is required has a say
+        return cls(config.hooks, timeouts=config.timeouts, source=source, witnesses=witnesses, **settings)
 
     @classmethod
     def blocking(

@@ -31,11 +31,13 @@ class Meta(Model):
     iteration: int = Field(default=0, validation_alias="Iteration", serialization_alias="Iteration")
     trace_path: str = Field(default="", validation_alias="TracePath", serialization_alias="TracePath")
     source: str = Field(default="", validation_alias="Source", serialization_alias="Source")
+    traceparent: str = ""
+    """The trace and the span that this is part of, as W3C's Trace Context writes them."""
 
     def wire(self) -> dict[str, Any]:
         # Written out, and past the model's own attribute access: it is made for every question and every event.
         own = self.__dict__
-        return {
+        shown = {
             "AgentID": own["agent_id"],
             "TurnID": own["turn_id"],
             "ParentTurnID": own["parent_turn_id"],
@@ -44,6 +46,9 @@ class Meta(Model):
             "TracePath": own["trace_path"],
             "Source": own["source"],
         }
+        if own["traceparent"]:
+            shown["traceparent"] = own["traceparent"]
+        return shown
 
 
 NO_META = Meta()

@@ -62,6 +62,7 @@ AT_HOME = {
     "asyncio": {"transport", "cli", "sdk"},
     "jiter": {"protocol"},
     "orjson": {"protocol"},
+    "opentelemetry": {"observe"},
 }
 """Libraries that only these rooms may import, at run time at least."""
 

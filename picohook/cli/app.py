@@ -10,6 +10,7 @@ from .. import __version__
 from ..errors import ConfigError, PicohookError
 from . import output
 from .asking import call
+from .auditing import app as audit
 from .configs import check, schema
 from .conformance import conformance, probe
 from .control import app as control
@@ -56,6 +57,7 @@ app.command()(probe)
 app.command("run")(run_script)
 app.command()(schema)
 app.command()(trust)
+app.add_typer(audit, name="audit")
 app.add_typer(control, name="control")
 
 

@@ -13,7 +13,7 @@ import typer
 from ..errors import ConfigError
 from ..protocol.lines import LineBuffer
 from . import given, outcomes, output, stats
-from .source import Json, Named, Verbose, configured, with_hooks
+from .source import Audit, Json, Named, Otel, Verbose, configured, with_hooks
 
 if TYPE_CHECKING:
     from ..host import Host, HostStatus
@@ -38,6 +38,8 @@ def run(
             show_default=False,
         ),
     ] = None,
+    audit: Audit = None,
+    otel: Otel = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -53,7 +55,8 @@ def run(
     """  # noqa: D301 - click wants this character, and not its name
     del verbose
     descriptor = given.open_source(script)
-    good, status = with_hooks(configured(config), partial(_run, descriptor, script, as_json))
+    work = partial(_run, descriptor, script, as_json)
+    good, status = with_hooks(configured(config), work, audit=audit, otel=otel)
     if with_stats:
         if as_json:
             output.data({"stats": status.wire()})

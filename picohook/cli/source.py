@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -20,6 +21,8 @@ from . import output
 
 if TYPE_CHECKING:
     from ..host import Host
+    from ..observe.audit import AuditLog
+    from ..observe.witness import Witness
 
 T = TypeVar("T")
 
@@ -47,6 +50,18 @@ Named = Annotated[
         help="The configuration, alone. Without it: your own, and that of this directory if you trust it.",
         show_default=False,
     ),
+]
+Audit = Annotated[
+    Path | None,
+    typer.Option(
+        "--audit",
+        metavar="FILE",
+        help="Keep an audit log there: what is asked, said and concluded, without payloads.",
+        show_default=False,
+    ),
+]
+Otel = Annotated[
+    bool, typer.Option("--otel", help="Trace and measure with OpenTelemetry, as opentelemetry-instrument sets it up.")
 ]
 Positional = Annotated[
     Path | None,
@@ -91,14 +106,32 @@ def configured(named: Path | None) -> Layers:
     return found
 
 
-def with_hooks(config: Layers, work: Callable[["Host"], Awaitable[T]]) -> T:
+def with_hooks(
+    config: Layers, work: Callable[["Host"], Awaitable[T]], *, audit: Path | None = None, otel: bool = False
+) -> T:
     """What `work` returns, with the hooks running. A signal that ends this program stops them first."""
+    telemetry = [_telemetry()] if otel else []
     with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
-        return anyio.run(_serve, config, work)
+        return anyio.run(_serve, config, work, audit, telemetry)
 
 
-async def _serve(config: Layers, work: Callable[["Host"], Awaitable[T]]) -> T:
-    from ..host import Host  # noqa: PLC0415 - most commands start nothing
+def _telemetry() -> "Witness":
+    from ..observe.otel import OpenTelemetry  # noqa: PLC0415 - an extra
+
+    made = OpenTelemetry()
+    if not made.is_set_up:
+        output.warn("--otel: nothing sets up OpenTelemetry here, so nothing is sent (opentelemetry-instrument does)")
+    return made
+
+
+async def _serve(
+    config: Layers, work: Callable[["Host"], Awaitable[T]], audit: Path | None, telemetry: "list[Witness]"
+) -> T:
+    from ..config.audits import KEY, audit_logs  # noqa: PLC0415 - most commands start nothing
+    from ..host import Host  # noqa: PLC0415
+
+    logs = audit_logs(config.configs, audit)
+    os.environ.pop(KEY, None)  # no hook's business
 
     received: list[int] = []
     with anyio.CancelScope() as scope:
@@ -110,6 +143,17 @@ async def _serve(config: Layers, work: Callable[["Host"], Awaitable[T]]) -> T:
         for number in _ENDINGS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # under nohup, or in a script's background
                 asyncio.get_running_loop().add_signal_handler(number, end, number)
-        async with Host(config.hooks, timeouts=config.timeouts, verify=config.verify) as host:
-            return await work(host)
+        seen_by = [*logs, *telemetry]
+        try:
+            async with Host(config.hooks, timeouts=config.timeouts, verify=config.verify, witnesses=seen_by) as host:
+                return await work(host)
+        finally:
+            for log in logs:
+                _say_how_it_went(log)
     raise typer.Exit(128 + received[0])
+
+
+def _say_how_it_went(log: "AuditLog") -> None:
+    if log.failures:
+        output.warn(f"{log.failures} records could not be written to the audit log {log.path}")
+    logging.getLogger("picohook").info("audit log %s: %d records, head %s", log.path, log.records, log.head)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ..spec import HookSpec, Timeouts
+    from .native import Audit
     from .problems import KeyPath, Problems
 
 STAGES: tuple[StageName, ...] = get_args(StageName)
@@ -43,6 +44,7 @@ class Contents(NamedTuple):
     timeouts: Timeouts
     enabled: bool = True
     warnings: tuple[str, ...] = ()
+    audit: Audit | None = None
 
 
 def check_name(name: str, problems: Problems, at: KeyPath) -> None:

@@ -14,6 +14,7 @@ from .problems import Problems
 
 if TYPE_CHECKING:
     from ..spec import HookSpec, Timeouts
+    from .native import Audit
 
 NAMES = ("picohook.toml", "picohook.yaml", "picohook.json")
 DIRECTORIES = (".picohook", ".jcli")
@@ -41,6 +42,8 @@ class Config:
     """What it says in vain, as far as the file itself shows."""
     layer: Literal["user", "project"] | None = None
     """Where it applies, if it was found and not named."""
+    audit: Audit | None = None
+    """The audit log that it wants kept, at an absolute path."""
 
     @property
     def configs(self) -> tuple[Config, ...]:
@@ -108,4 +111,5 @@ def load(
         found=found,
         enabled=contents.enabled,
         warnings=contents.warnings,
+        audit=contents.audit,
     )

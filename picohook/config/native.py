@@ -61,6 +61,14 @@ class Defaults(Settings):
         return taken | {"env": self.env | hook.env, "restart": RestartPolicy(**restart)}
 
 
+class Audit(Settings):
+    """A log of what hooks are asked and say, in which nothing can be changed unseen."""
+
+    path: str = Field(min_length=1, description="The file, relative to this one; it is added to.")
+    payloads: bool = Field(default=False, description="Whether it has payloads and texts, and not only their hashes.")
+    required: bool = Field(default=False, description="true: what cannot be written there is not allowed.")
+
+
 class NativeFile(Settings):
     """The hooks that picohook runs, and what they have in common."""
 
@@ -69,6 +77,7 @@ class NativeFile(Settings):
     schema_: str = Field("", alias="$schema", description="For editors; not looked at.")
     defaults: Defaults = Field(default_factory=Defaults)
     hooks: dict[str, HookSpec] = Field(default_factory=dict, description="One table each, by the hook's name.")
+    audit: Audit | None = Field(default=None, description="Where an audit log is kept; none: nowhere.")
 
 
 def read(document: dict[str, Any], problems: Problems, directory: Path, *, found: bool) -> Contents:
@@ -94,6 +103,7 @@ def read(document: dict[str, Any], problems: Problems, directory: Path, *, found
             if hook.enabled
             for doubt in of_hook(hook, document["hooks"][name])
         ),
+        audit=file.audit and file.audit.model_copy(update={"path": str(directory / file.audit.path)}),
     )
 
 

@@ -29,7 +29,8 @@ class Account(Generic[P]):
     def __init__(self, stage: Stage[P], payload: P) -> None:
         self.stage = stage
         self.payload = payload
-        """What the hooks are asked about. A witness may replace its `meta`, so that hooks can join a trace."""
+        """What the hooks are asked about. A witness may replace its `meta`, so that hooks can join a trace; the caller gets
+        its own back."""
 
     def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
         """A hook was asked about this, and this came of it."""
@@ -80,12 +81,15 @@ class Witnesses:
     def begin(self, stage: Stage[P], payload: P) -> Accounts[P]:
         """A chain begins."""
         accounts = []
+        given = payload
         for witness in self._all:
             account: Account[P] | None = self._safely(witness.begin, stage, payload)
             if account is not None:
                 accounts.append(account)
                 payload = account.payload
-        return Accounts(stage, payload, accounts, self._safely)
+        for account in accounts:
+            account.payload = payload
+        return Accounts(stage, payload, given, accounts, self._safely)
 
     def told(self, event: Event, hooks: Sequence[Hook]) -> None:
         """An event was handed on."""
@@ -108,8 +112,11 @@ class Witnesses:
 class Accounts(Account[P]):
     """One chain as all witnesses see it."""
 
-    def __init__(self, stage: Stage[P], payload: P, accounts: Sequence[Account[P]], safely: Callable[..., Any]) -> None:
+    def __init__(
+        self, stage: Stage[P], payload: P, given: P, accounts: Sequence[Account[P]], safely: Callable[..., Any]
+    ) -> None:
         super().__init__(stage, payload)
+        self._given = given
         self._all = accounts
         self._safely = safely
 
@@ -120,6 +127,12 @@ class Accounts(Account[P]):
     def concluded(self, outcome: Outcome[P]) -> None:
         for account in self._all:
             self._safely(account.concluded, outcome)
+        given = self._given
+        if given is not self.payload:
+            own = {"meta": given.meta}
+            outcome.payload = given if outcome.payload is self.payload else outcome.payload.model_copy(update=own)
+            if isinstance(outcome.result, Payload):
+                outcome.result = outcome.result.model_copy(update=own)
 
     def abandoned(self, error: BaseException) -> None:
         for account in self._all:

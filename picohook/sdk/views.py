@@ -64,6 +64,7 @@ class Meta(View):
         "iteration": "Iteration",
         "trace_path": "TracePath",
         "source": "Source",
+        "traceparent": "traceparent",
     }
 
     agent_id: str
@@ -73,6 +74,8 @@ class Meta(View):
     iteration: int
     trace_path: str
     source: str
+    traceparent: str
+    """The trace and the span that this is part of, as W3C's Trace Context writes them; empty where nobody traces."""
 
 
 class ToolResult(View):

@@ -1,0 +1,55 @@
+"""`picohook audit`: whether an audit log is as it was written."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..config.audits import KEY
+from ..errors import PicohookError
+from ..observe.ledger import verify as verify_chain
+from . import output
+from .source import Json, require_file
+
+app = typer.Typer(no_args_is_help=True, help="Look at an audit log.")
+
+
+@app.callback()
+def _audit() -> None:
+    """Look at an audit log."""  # so that `verify` is named, though it is the only one
+
+
+@app.command()
+def verify(
+    log: Annotated[Path, typer.Argument(metavar="FILE", help="The log.", show_default=False)],
+    head: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HASH", help="The hash of a record, kept elsewhere: it has to be there.", show_default=False
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Find a record that was changed, removed, put in or moved.
+
+    That the end is missing shows only with --head, the hash that was the last one at some time. The key of a keyed log is
+    taken from the variable PICOHOOK_AUDIT_KEY. Exits with 1 if the log does not hold.
+    """
+    try:
+        with open(require_file(log), "rb") as file:
+            found = verify_chain(file, os.environ.get(KEY, "").encode(), head=head and head.lower())
+    except OSError as error:
+        raise PicohookError(f"{log} cannot be read: {error.strerror}") from None
+    if as_json:
+        shown = {"records": found.records, "head": found.head, "problem": found.problem, "notes": list(found.notes)}
+        output.data({"file": str(log), "ok": found.ok, **shown})
+    else:
+        for note in found.notes:
+            output.warn(f"{log}: {note}")
+        if found.problem is None:
+            output.line(f"{log}: ok, {found.records} records, head {found.head}")
+        else:
+            output.error(f"{log}: {found.problem}")
+    if not found.ok:
+        raise typer.Exit(1)
