@@ -69,6 +69,25 @@ class Desk:
         self.version = 0
         self.calls: dict[str, dict[str, Any]] = {}
 
+    def take(self, message: Any) -> None:
+        """Take what the host asks or tells."""
+        match message:
+            case {"method": "hook.cancel", "params": {"id": number}}:
+                self.cancel(number)
+            case {"id": 0 | None}:  # an event with an id: PicoClaw's
+                pass
+            case {"method": "hook.approve_tool", "id": _}:
+                self.ask(message)
+            case {"method": "hook.hello", "id": number}:
+                hello = {"ok": True, "name": "web_approval", "capabilities": {"cancel": True}}
+                self.send(number, result=hello)
+            case {"method": str(), "id": number}:
+                self.send(number, error={"code": -32601, "message": "no such method"})
+
+    def send(self, number: Any, **said: Any) -> None:
+        with self.changed:  # one reply is written at a time
+            print(json.dumps({"jsonrpc": "2.0", "id": number, **said}), flush=True)
+
     def ask(self, request: dict[str, Any]) -> None:
         with self.changed:
             self.calls[secrets.token_hex(8)] = request
@@ -79,7 +98,7 @@ class Desk:
         with self.changed:
             request = self.calls.pop(key, None)
             if request is not None:
-                send(request["id"], result)
+                self.send(request["id"], result=result)
                 self._change()
         return request is not None
 
@@ -153,7 +172,9 @@ script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'"
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
-        if self.place() != "decide" or not length.isdecimal() or int(length) > 64 * 1024:
+        # A browser says which page a form is from: none but ours decides, whoever knows its address.
+        ours = self.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
+        if not ours or self.place() != "decide" or not length.isdecimal() or int(length) > 64 * 1024:
             self.answer(404)
             return
         said = {name: values[0] for name, values in parse_qs(self.rfile.read(int(length)).decode()).items()}
@@ -191,11 +212,6 @@ script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'"
         pass
 
 
-def send(number: Any, result: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": number, "result": result}) + "\n")
-    sys.stdout.flush()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=8765)
@@ -208,17 +224,10 @@ def main() -> None:
     if given.open:
         webbrowser.open(server.url)
     for line in sys.stdin.buffer:
-        request = json.loads(line)
-        if request["method"] == "hook.cancel":
-            desk.cancel(request["params"]["id"])
-        elif not request.get("id"):  # 0 or none: an event, and nobody waits for an answer
-            continue
-        elif request["method"] == "hook.approve_tool":
-            desk.ask(request)
-        else:
-            hello = {"ok": True, "name": "web_approval", "capabilities": {"cancel": True}}
-            with desk.changed:  # which has one reply written at a time
-                send(request["id"], hello if request["method"] == "hook.hello" else {"action": "continue"})
+        try:
+            desk.take(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            print(f"not JSON: {error}", file=sys.stderr)
 
 
 if __name__ == "__main__":

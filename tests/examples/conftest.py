@@ -42,6 +42,15 @@ def where_the_examples_are_run(monkeypatch):
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable), prepend=os.pathsep)
 
 
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory, request):
+    """One directory for all the workers."""
+    base = tmp_path_factory.getbasetemp()
+    place = (base.parent if hasattr(request.config, "workerinput") else base) / "languages"
+    place.mkdir(exist_ok=True)
+    return place
+
+
 @pytest.fixture(params=["picohook.toml", "picoclaw.json"])
 def config(request):
     return EXAMPLES / request.param

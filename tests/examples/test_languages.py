@@ -14,7 +14,7 @@ from picohook.spec import Timeouts
 from picohook.testing import RecordingHost
 
 from .conftest import EXAMPLES
-from .languages import LANGUAGES
+from .languages import LANGUAGES, Language
 
 PATIENT = Timeouts(hello=60, interceptor=60, chain=120)  # for a busy machine: nothing here is about time
 STAGES = ("before_llm", "before_tool", "approve_tool", "after_tool")
@@ -23,15 +23,6 @@ ODD = (
     "\"quoted\" \\back/slash\\\n\r\ttab \x01\x1f\x7f \0 </script> & 'x' "
     "caf\u00e9 \u2028\u2029\u0085 \ufeff \u65e5\u672c \U0001f600 end"
 )
-
-
-@pytest.fixture(scope="session")
-def shared(tmp_path_factory, request):
-    """One directory for all the workers."""
-    base = tmp_path_factory.getbasetemp()
-    place = (base.parent if hasattr(request.config, "workerinput") else base) / "languages"
-    place.mkdir(exist_ok=True)
-    return place
 
 
 @pytest.fixture(params=LANGUAGES, ids=lambda language: language.name)
@@ -285,3 +276,11 @@ def test_the_readme_lists_every_language_there_is():
         re.findall(r"^\|[^|]+\| `(\w+/\w+\.\w+)`", readme, re.MULTILINE)
     )
     assert all((EXAMPLES / language.source).is_file() for language in LANGUAGES)
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("", pytest.skip.Exception), ("true", pytest.fail.Exception)])
+def test_a_toolchain_that_is_missing_skips_with_what_to_do_and_fails_in_ci(monkeypatch, tmp_path, ci, outcome):
+    monkeypatch.setenv("CI", ci)
+    cobol = Language("cobol", "cobol/hook.cob", ("{out}/hook",), needs=("cobc-of-tomorrow",), install="apt-get install it")
+    with pytest.raises(outcome, match="there is no cobc-of-tomorrow: apt-get install it"):
+        cobol.command(tmp_path)
