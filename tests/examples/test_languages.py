@@ -281,6 +281,8 @@ def test_the_readme_lists_every_language_there_is():
 @pytest.mark.parametrize(("ci", "outcome"), [("", pytest.skip.Exception), ("true", pytest.fail.Exception)])
 def test_a_toolchain_that_is_missing_skips_with_what_to_do_and_fails_in_ci(monkeypatch, tmp_path, ci, outcome):
     monkeypatch.setenv("CI", ci)
-    cobol = Language("cobol", "cobol/hook.cob", ("{out}/hook",), needs=("cobc-of-tomorrow",), install="apt-get install it")
+    cobol = Language(
+        "cobol", "cobol/hook.cob", ("{out}/hook",), needs=("cobc-of-tomorrow",), install="apt-get install it"
+    )
     with pytest.raises(outcome, match="there is no cobc-of-tomorrow: apt-get install it"):
         cobol.command(tmp_path)
