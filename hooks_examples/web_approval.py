@@ -49,14 +49,15 @@ addEventListener("load", async () => {{
 </html>
 """
 
+# Deny is the first button: it is the one that Enter stands for.
 CALL = """<article>
 <h2>{tool}</h2>
 <pre>{arguments}</pre>
 <form method="post" action="decide">
 <input type="hidden" name="call" value="{key}">
-<button name="approved" value="yes">Approve</button>
-<button name="approved" value="no">Deny</button>
 <input name="reason" placeholder="why not" aria-label="why not" autocomplete="off">
+<button name="approved" value="no">Deny</button>
+<button name="approved" value="yes">Approve</button>
 </form>
 </article>"""
 

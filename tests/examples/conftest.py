@@ -1,13 +1,26 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
+
+from picohook import HookSpec
+from picohook.testing import RecordingHost
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "hooks_examples"
+
+
+def needed(program, install):
+    """Where this program is. Where it is not, the test is skipped; in CI, what was not tried did not pass."""
+    found = shutil.which(program)
+    if found is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"there is no {program}: {install}")
+    return found
 
 
 class Output:
@@ -28,6 +41,21 @@ class Output:
         self.complaints.append((event, fields))
 
     error = warning
+
+
+class Told(Output):
+    """The host's log, which tells when the page's address is there."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = anyio.Event()
+        self.url = ""
+
+    def info(self, event, **fields):
+        super().info(event, **fields)
+        if event == "stderr" and "http://" in fields["line"]:
+            self.url = fields["line"].split()[-1]
+            self.found.set()
 
 
 @pytest.fixture
@@ -54,3 +82,16 @@ def shared(tmp_path_factory, request):
 @pytest.fixture(params=["picohook.toml", "picoclaw.json"])
 def config(request):
     return EXAMPLES / request.param
+
+
+@pytest.fixture
+async def web_approval(request):
+    """A host with the hook that asks on a page, and the page's address. A parameter is its approval's timeout."""
+    told = Told()
+    command = (sys.executable, str(EXAMPLES / "web_approval.py"), "--port", "0")
+    spec = HookSpec(
+        name="person", command=command, stages=("approve_tool",), approval_timeout=getattr(request, "param", 60)
+    )
+    async with RecordingHost([spec], logger=told) as host:
+        await told.found.wait()
+        yield host, told.url
