@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 
 import anyio
@@ -13,7 +14,7 @@ from picohook import HookSpec, LLMRequest, LLMResponse, ToolCall
 from picohook.spec import Timeouts
 from picohook.testing import RecordingHost
 
-from .conftest import EXAMPLES
+from .conftest import EXAMPLES, needed
 from .languages import LANGUAGES, Language
 
 PATIENT = Timeouts(hello=60, interceptor=60, chain=120)  # for a busy machine: nothing here is about time
@@ -270,12 +271,32 @@ def test_it_ends_with_its_input(command):
     assert conversation(command) == []
 
 
+HOW_TO_RUN = dict(
+    re.findall(r"^\|[^|]+\| `(\w+/\w+\.\w+)` \| (.+?) \|", (EXAMPLES / "README.md").read_text(), re.MULTILINE)
+)
+
+
 def test_the_readme_lists_every_language_there_is():
-    readme = (EXAMPLES / "README.md").read_text()
-    assert sorted(language.source for language in LANGUAGES) == sorted(
-        re.findall(r"^\|[^|]+\| `(\w+/\w+\.\w+)`", readme, re.MULTILINE)
-    )
+    assert HOW_TO_RUN.keys() == {language.source for language in LANGUAGES}
     assert all((EXAMPLES / language.source).is_file() for language in LANGUAGES)
+
+
+def test_the_readme_says_how_it_is_run(language, tmp_path):
+    for program in language.needs:
+        needed(program, language.install)
+    directory = tmp_path / "copy"
+    shutil.copytree((EXAMPLES / language.source).parent, directory, ignore=shutil.ignore_patterns("node_modules"))
+    commands = re.findall("`([^`]+)`", HOW_TO_RUN[language.source])
+    done = subprocess.run(
+        commands[-1 if language.build else 0],
+        shell=True,
+        cwd=directory,
+        input=request(1, "hook.hello", version=1, modes=[]) + b"\n",
+        capture_output=True,
+        check=True,
+        timeout=100,
+    )
+    assert json.loads(done.stdout.splitlines()[-1])["result"]["ok"] is True
 
 
 @pytest.mark.parametrize(("ci", "outcome"), [("", pytest.skip.Exception), ("true", pytest.fail.Exception)])
