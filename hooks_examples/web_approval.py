@@ -1,6 +1,6 @@
 """Asks a person on a web page, on this machine, before a tool is called.
 
-Run it with: python3 web_approval.py [--port 8765] [--open]
+Run it with: python3 web_approval.py [--port NUMBER] [--open]
 
     [hooks.person]
     command = ["python3", "web_approval.py"]
@@ -8,7 +8,7 @@ Run it with: python3 web_approval.py [--port 8765] [--open]
     approval_timeout = 300
 
 The address of the page goes to stderr, which is the host's log; --open shows it in a browser. Who knows the address can
-approve: it has a token, which is another one each time.
+approve: it has a token, which is another one each time. A call that nobody decides is denied when `approval_timeout` is over.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'"
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--port", type=int, default=8765)
+    parser.add_argument("--port", type=int, default=0, help="any that is free, if none is named")
     parser.add_argument("--open", action="store_true")
     given = parser.parse_args()
     desk = Desk()
