@@ -135,10 +135,13 @@ class Client:
         """Wait for the answer to a question."""
         if not self._until(lambda: number in self._answers):
             raise self._broken("no answer")
-        message = self._answers.pop(number)
-        if error := message.get("error"):
-            raise AnswerError(error["code"], error["message"])
-        return Answer(*self._asked.pop(number), message.get("result") or {})
+        match self._answers.pop(number):
+            case {"error": {"code": int(code), "message": str(said)}}:
+                raise AnswerError(code, said)
+            case {"result": dict() | None as result}:
+                return Answer(*self._asked.pop(number), result or {})
+            case message:
+                raise BrokenHookError(f"it answered what is no answer: {json.dumps(message)[:300]}")
 
     def cancel(self, number: int) -> None:
         """Tell it that nobody waits for this answer any more."""
