@@ -122,11 +122,12 @@ def directory(tmp_path, monkeypatch):
         "XDG_CONFIG_HOME": str(tmp_path / "home" / ".config"),
         "NO_COLOR": "1",
         "COLUMNS": "120",
-        # What toolchains keep for everybody, a reader has already.
+        # What toolchains keep and are told for everybody, a reader has already.
         "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", f"{HOME}/.rustup"),
         "CARGO_HOME": os.environ.get("CARGO_HOME", f"{HOME}/.cargo"),
         "GOCACHE": os.environ.get("GOCACHE", f"{HOME}/.cache/go-build"),
         "npm_config_cache": os.environ.get("npm_config_cache", f"{HOME}/.npm"),
+        "npm_config_userconfig": os.environ.get("npm_config_userconfig", f"{HOME}/.npmrc"),
     }.items():
         monkeypatch.setenv(name, value)
     return here
