@@ -17,7 +17,10 @@ import json
 import os
 import sys
 from datetime import UTC, datetime
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 KEY = os.environ.get("AUDIT_KEY", "").encode()
 NOTHING = "0" * 64
@@ -80,24 +83,31 @@ class Log:
         os.fsync(self.file.fileno())
         self.count, self.head = self.count + 1, head
 
+    def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        self.add(method, params)
+        match method:
+            case "hook.hello":
+                return {"ok": True, "name": "audit_log"}
+            case "hook.approve_tool":
+                return {"approved": True}  # it objects to nothing
+        return {"action": "continue"} if method.startswith(("hook.before_", "hook.after_")) else None
 
-def answer(method: str) -> dict[str, Any]:
-    match method:
-        case "hook.hello":
-            return {"ok": True, "name": "audit_log"}
-        case "hook.approve_tool":
-            return {"approved": True}  # it objects to nothing
-    return {"action": "continue"}
 
-
-def serve(log: Log) -> None:
+def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> None:
+    """Answer what the host asks, a line each. A line that is no message is skipped; a method without an answer is refused."""
     for line in sys.stdin.buffer:
-        request = json.loads(line)
-        log.add(request["method"], request.get("params"))
-        if request.get("id"):  # 0 or none: an event, and nobody waits for an answer
-            result = answer(request["method"])
-            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
-    print(f"{log.count} records, head {log.head}", file=sys.stderr)
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            print(f"not JSON: {error}", file=sys.stderr)
+            continue
+        if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+            continue
+        result = answer(message["method"], message.get("params") or {})
+        if message.get("id"):  # 0 or none: an event, and nobody waits for an answer
+            refusal = {"error": {"code": -32601, "message": "no such method"}}
+            said = refusal if result is None else {"result": result}
+            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)
 
 
 def check(path: str, head: str | None) -> None:
@@ -120,7 +130,9 @@ def main() -> int:
         if given.verify:
             check(given.file, given.head)
         else:
-            serve(Log(given.file))
+            log = Log(given.file)
+            serve(log.answer)
+            print(f"{log.count} records, head {log.head}", file=sys.stderr)
     except BrokenError as error:
         print(f"{given.file}: {error}", file=sys.stderr)
         return 1

@@ -3,12 +3,13 @@
 Run it with: MAX_CALLS=3 python3 jsonrpcserver_gate.py        (needs: pip install jsonrpcserver)
 
 A hook is an ordinary JSON-RPC 2.0 server on its standard streams, so any library for such servers will do. Here
-jsonrpcserver reads each line, finds the method, checks its parameters, and makes the answer; it answers a stage that this
+jsonrpcserver finds the method of each message, checks its parameters, and makes the answer; it answers a stage that this
 hook has no method for with "Method not found", and an event with nothing.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections import Counter
@@ -40,8 +41,17 @@ def before_tool(*, meta: dict[str, Any], tool: str, **_: Any) -> Result:
 
 
 def main() -> None:
-    for line in sys.stdin.buffer:
-        answer = dispatch(line.decode())
+    for line in sys.stdin.buffer:  # bytes: these lines end at \n alone
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            print(f"not JSON: {error}", file=sys.stderr)
+            continue
+        if not isinstance(message, dict) or "method" not in message:
+            continue
+        if message.get("id") == 0:  # PicoClaw's way to say that this is a notification
+            del message["id"]
+        answer = dispatch(message, deserializer=lambda message: message)
         if answer:
             print(answer, flush=True)
 

@@ -11,7 +11,12 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STAGES = ("hook.before_", "hook.approve_", "hook.after_")
 
 logger = logging.getLogger("hook")
 
@@ -28,15 +33,34 @@ def describe(method: str, params: dict[str, Any]) -> str:
     return method.removeprefix("hook.")
 
 
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    logger.info(describe(method, params))
+    if method == "hook.hello":
+        return {"ok": True, "name": "logger"}
+    return {"action": "continue"} if method.startswith(STAGES) else None
+
+
+def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> None:
+    """Answer what the host asks, a line each. A line that is no message is skipped; a method without an answer is refused."""
+    for line in sys.stdin.buffer:
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            print(f"not JSON: {error}", file=sys.stderr)
+            continue
+        if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+            continue
+        result = answer(message["method"], message.get("params") or {})
+        if message.get("id"):  # 0 or none: an event, and nobody waits for an answer
+            refusal = {"error": {"code": -32601, "message": "no such method"}}
+            said = refusal if result is None else {"result": result}
+            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)
+
+
 def main() -> None:
     file = sys.argv[1] if len(sys.argv) > 1 else None
     logging.basicConfig(filename=file, format="%(asctime)s %(message)s", level=logging.INFO)
-    for line in sys.stdin.buffer:
-        request = json.loads(line)
-        logger.info(describe(request["method"], request.get("params") or {}))
-        if request.get("id"):  # 0 or none: an event, and nobody waits for an answer
-            result = {"ok": True, "name": "logger"} if request["method"] == "hook.hello" else {"action": "continue"}
-            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+    serve(answer)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,10 @@ import sys
 import tomllib
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,18 @@ class Policy:
             return self.harm(str((call.get("arguments") or {}).get("command", "")))
         return reason
 
+    def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        match method:
+            case "hook.hello":
+                return {"ok": True, "name": "path_guard"}
+            case "hook.before_tool":
+                reason = self.reason_to_deny(params)
+                return {"action": "deny_tool", "reason": reason} if reason else {"action": "continue"}
+            case "hook.approve_tool":
+                reason = self.reason_to_refuse(params)
+                return {"approved": False, "reason": reason} if reason else {"approved": True}
+        return None
+
 
 def paths_of(word: str) -> list[str]:
     """What may be a path in a word of a command: all of it, or what comes with an option, as in --file=PATH and -fPATH."""
@@ -103,26 +118,26 @@ def load(file: str) -> Policy:
     return Policy(os.path.realpath(root), **{name: tuple(value) for name, value in said.items()})
 
 
-def answer(policy: Policy, method: str, params: dict[str, Any]) -> dict[str, Any]:
-    match method:
-        case "hook.hello":
-            return {"ok": True, "name": "path_guard"}
-        case "hook.before_tool":
-            reason = policy.reason_to_deny(params)
-            return {"action": "deny_tool", "reason": reason} if reason else {"action": "continue"}
-        case "hook.approve_tool":
-            reason = policy.reason_to_refuse(params)
-            return {"approved": False, "reason": reason} if reason else {"approved": True}
-    return {"action": "continue"}
+def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> None:
+    """Answer what the host asks, a line each. A line that is no message is skipped; a method without an answer is refused."""
+    for line in sys.stdin.buffer:
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            print(f"not JSON: {error}", file=sys.stderr)
+            continue
+        if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+            continue
+        result = answer(message["method"], message.get("params") or {})
+        if message.get("id"):  # 0 or none: an event, and nobody waits for an answer
+            refusal = {"error": {"code": -32601, "message": "no such method"}}
+            said = refusal if result is None else {"result": result}
+            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)
 
 
 def main() -> None:
     policy = load(sys.argv[1]) if len(sys.argv) > 1 else Policy(os.path.realpath(os.environ.get("GUARD_ROOT", ".")))
-    for line in sys.stdin.buffer:
-        request = json.loads(line)
-        if request.get("id"):  # 0 or none: an event, and nobody waits for an answer
-            result = answer(policy, request["method"], request.get("params") or {})
-            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+    serve(policy.answer)
 
 
 if __name__ == "__main__":

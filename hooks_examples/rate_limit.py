@@ -55,15 +55,31 @@ class Limits:
         reason = f"{tool} may be called {rate.calls} times in {rate.seconds:g} s"
         return f"{reason}: wait {math.ceil(calls[0] + rate.seconds - now)} s" if calls else reason
 
+    def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        match method:
+            case "hook.hello":
+                return {"ok": True, "name": "rate_limit"}
+            case "hook.before_tool":
+                reason = self.reason_to_deny((params.get("meta") or {}).get("SessionKey", ""), params["tool"])
+                return {"action": "deny_tool", "reason": reason} if reason else {"action": "continue"}
+        return None
 
-def answer(limits: Limits, method: str, params: dict[str, Any]) -> dict[str, Any]:
-    if method == "hook.hello":
-        return {"ok": True, "name": "rate_limit"}
-    if method == "hook.before_tool":
-        reason = limits.reason_to_deny((params.get("meta") or {}).get("SessionKey", ""), params["tool"])
-        if reason:
-            return {"action": "deny_tool", "reason": reason}
-    return {"action": "continue"}
+
+def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> None:
+    """Answer what the host asks, a line each. A line that is no message is skipped; a method without an answer is refused."""
+    for line in sys.stdin.buffer:
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            print(f"not JSON: {error}", file=sys.stderr)
+            continue
+        if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+            continue
+        result = answer(message["method"], message.get("params") or {})
+        if message.get("id"):  # 0 or none: an event, and nobody waits for an answer
+            refusal = {"error": {"code": -32601, "message": "no such method"}}
+            said = refusal if result is None else {"result": result}
+            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)
 
 
 def main() -> None:
@@ -74,12 +90,7 @@ def main() -> None:
             tools[tool] = Rate.read(rate)
         else:
             default = Rate.read(rate)
-    limits = Limits(default, tools)
-    for line in sys.stdin.buffer:
-        request = json.loads(line)
-        if request.get("id"):  # 0 or none: an event, and nobody waits for an answer
-            result = answer(limits, request["method"], request.get("params") or {})
-            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+    serve(Limits(default, tools).answer)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,10 @@ import argparse
 import json
 import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SECRETS = [
     r"\bsk-[A-Za-z0-9_-]{12,}",  # OpenAI, Anthropic
@@ -71,7 +74,7 @@ class Hook:
             return {"action": "continue"}
         return {"action": "modify", "call": {**call, "arguments": clean}}
 
-    def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         match method:
             case "hook.hello":
                 return {"ok": True, "name": "redactor"}
@@ -82,12 +85,29 @@ class Hook:
             case "hook.after_llm":
                 # Not its tool_calls, whose arguments are JSON in a string: before_tool sees them decoded.
                 return self.edited(params, "response", ("content",))
-        return {"action": "continue"}
+        return None
 
 
 def patterns_in(file: str) -> list[str]:
     with open(file, encoding="utf-8") as lines:
         return [line for line in lines.read().splitlines() if line.strip() and not line.startswith("#")]
+
+
+def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> None:
+    """Answer what the host asks, a line each. A line that is no message is skipped; a method without an answer is refused."""
+    for line in sys.stdin.buffer:
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            print(f"not JSON: {error}", file=sys.stderr)
+            continue
+        if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+            continue
+        result = answer(message["method"], message.get("params") or {})
+        if message.get("id"):  # 0 or none: an event, and nobody waits for an answer
+            refusal = {"error": {"code": -32601, "message": "no such method"}}
+            said = refusal if result is None else {"result": result}
+            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)
 
 
 def main() -> None:
@@ -97,11 +117,7 @@ def main() -> None:
     given = parser.parse_args()
     more = patterns_in(given.patterns) if given.patterns else []
     hook = Hook(Redactor([*more, *SECRETS]), flat=given.flat)
-    for line in sys.stdin.buffer:
-        request = json.loads(line)
-        if request.get("id"):  # 0 or none: an event, and nobody waits for an answer
-            result = hook.answer(request["method"], request.get("params") or {})
-            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+    serve(hook.answer)
 
 
 if __name__ == "__main__":

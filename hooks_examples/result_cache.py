@@ -61,7 +61,7 @@ class Cache:
                 del self.results[next(iter(self.results))]  # the oldest
         return {"action": "continue"}
 
-    def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         match method:
             case "hook.hello":
                 return {"ok": True, "name": "result_cache"}
@@ -69,12 +69,29 @@ class Cache:
                 return self.before_tool(params)
             case "hook.after_tool":
                 return self.after_tool(params)
-        return {"action": "continue"}
+        return None
 
 
 def key_of(call: dict[str, Any]) -> str:
     session = (call.get("meta") or {}).get("SessionKey", "")
     return json.dumps([session, call["tool"], call.get("arguments") or {}], sort_keys=True)
+
+
+def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> None:
+    """Answer what the host asks, a line each. A line that is no message is skipped; a method without an answer is refused."""
+    for line in sys.stdin.buffer:
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            print(f"not JSON: {error}", file=sys.stderr)
+            continue
+        if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+            continue
+        result = answer(message["method"], message.get("params") or {})
+        if message.get("id"):  # 0 or none: an event, and nobody waits for an answer
+            refusal = {"error": {"code": -32601, "message": "no such method"}}
+            said = refusal if result is None else {"result": result}
+            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)
 
 
 def main() -> None:
@@ -84,11 +101,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=1000)
     given = parser.parse_args()
     cache = Cache(set(given.tools), given.seconds, given.size)
-    for line in sys.stdin.buffer:
-        request = json.loads(line)
-        if request.get("id"):  # 0 or none: an event, and nobody waits for an answer
-            result = cache.answer(request["method"], request.get("params") or {})
-            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+    serve(cache.answer)
 
 
 if __name__ == "__main__":

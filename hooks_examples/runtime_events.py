@@ -11,7 +11,10 @@ from __future__ import annotations
 import json
 import sys
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def describe(event: dict[str, Any], begun: datetime) -> str:
@@ -21,18 +24,35 @@ def describe(event: dict[str, Any], begun: datetime) -> str:
     return f"{after:7.1f} ms  {event['severity']:5}  {event['kind']}  {about}".rstrip()
 
 
+def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> None:
+    """Answer what the host asks, a line each. A line that is no message is skipped; a method without an answer is refused."""
+    for line in sys.stdin.buffer:
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            print(f"not JSON: {error}", file=sys.stderr)
+            continue
+        if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+            continue
+        result = answer(message["method"], message.get("params") or {})
+        if message.get("id"):  # 0 or none: an event, and nobody waits for an answer
+            refusal = {"error": {"code": -32601, "message": "no such method"}}
+            said = refusal if result is None else {"result": result}
+            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)
+
+
 def main() -> None:
     begun: datetime | None = None
+
+    def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        nonlocal begun
+        if method == "hook.runtime_event":
+            begun = begun or datetime.fromisoformat(params["time"])
+            print(describe(params, begun), file=file, flush=True)
+        return {"ok": True, "name": "runtime_events"} if method == "hook.hello" else None
+
     with open(sys.argv[1] if len(sys.argv) > 1 else 2, "w", encoding="utf-8") as file:
-        for line in sys.stdin.buffer:
-            request = json.loads(line)
-            if request["method"] == "hook.runtime_event":
-                event = request["params"]
-                begun = begun or datetime.fromisoformat(event["time"])
-                print(describe(event, begun), file=file, flush=True)
-            elif request.get("id"):
-                result = {"ok": True, "name": "runtime_events"}
-                print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+        serve(answer)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 TOOL = {
     "type": "function",
@@ -41,7 +44,7 @@ def before_tool(call: dict[str, Any]) -> dict[str, Any]:
     return {"action": "respond", "result": {"for_llm": text, "silent": False, "is_error": forecast is None}}
 
 
-def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     match method:
         case "hook.hello":
             return {"ok": True, "name": "weather_tool"}
@@ -49,15 +52,28 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
             return before_llm(params)
         case "hook.before_tool":
             return before_tool(params)
-    return {"action": "continue"}
+    return None
+
+
+def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> None:
+    """Answer what the host asks, a line each. A line that is no message is skipped; a method without an answer is refused."""
+    for line in sys.stdin.buffer:
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            print(f"not JSON: {error}", file=sys.stderr)
+            continue
+        if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+            continue
+        result = answer(message["method"], message.get("params") or {})
+        if message.get("id"):  # 0 or none: an event, and nobody waits for an answer
+            refusal = {"error": {"code": -32601, "message": "no such method"}}
+            said = refusal if result is None else {"result": result}
+            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)
 
 
 def main() -> None:
-    for line in sys.stdin.buffer:
-        request = json.loads(line)
-        if request.get("id"):  # 0 or none: an event, and nobody waits for an answer
-            result = answer(request["method"], request.get("params") or {})
-            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+    serve(answer)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Asks a person on a web page, on this machine, before a tool is called.
 
-Run it with: python3 web_approval.py [--port 8765] [--open]
+Run it with: python3 web_approval.py [--port NUMBER] [--open]
 
     [hooks.person]
     command = ["python3", "web_approval.py"]
@@ -8,7 +8,7 @@ Run it with: python3 web_approval.py [--port 8765] [--open]
     approval_timeout = 300
 
 The address of the page goes to stderr, which is the host's log; --open shows it in a browser. Who knows the address can
-approve: it has a token, which is another one each time.
+approve: it has a token, which is another one each time. A call that nobody decides is denied when `approval_timeout` is over.
 """
 
 from __future__ import annotations
@@ -49,14 +49,15 @@ addEventListener("load", async () => {{
 </html>
 """
 
+# Deny is the first button: it is the one that Enter stands for.
 CALL = """<article>
 <h2>{tool}</h2>
 <pre>{arguments}</pre>
 <form method="post" action="decide">
 <input type="hidden" name="call" value="{key}">
-<button name="approved" value="yes">Approve</button>
-<button name="approved" value="no">Deny</button>
 <input name="reason" placeholder="why not" aria-label="why not" autocomplete="off">
+<button name="approved" value="no">Deny</button>
+<button name="approved" value="yes">Approve</button>
 </form>
 </article>"""
 
@@ -69,6 +70,25 @@ class Desk:
         self.version = 0
         self.calls: dict[str, dict[str, Any]] = {}
 
+    def take(self, message: Any) -> None:
+        """Take what the host asks or tells."""
+        match message:
+            case {"method": "hook.cancel", "params": {"id": number}}:
+                self.cancel(number)
+            case {"id": 0 | None}:  # an event with an id: PicoClaw's
+                pass
+            case {"method": "hook.approve_tool", "id": _}:
+                self.ask(message)
+            case {"method": "hook.hello", "id": number}:
+                hello = {"ok": True, "name": "web_approval", "capabilities": {"cancel": True}}
+                self.send(number, result=hello)
+            case {"method": str(), "id": number}:
+                self.send(number, error={"code": -32601, "message": "no such method"})
+
+    def send(self, number: Any, **said: Any) -> None:
+        with self.changed:  # one reply is written at a time
+            print(json.dumps({"jsonrpc": "2.0", "id": number, **said}), flush=True)
+
     def ask(self, request: dict[str, Any]) -> None:
         with self.changed:
             self.calls[secrets.token_hex(8)] = request
@@ -79,7 +99,7 @@ class Desk:
         with self.changed:
             request = self.calls.pop(key, None)
             if request is not None:
-                send(request["id"], result)
+                self.send(request["id"], result=result)
                 self._change()
         return request is not None
 
@@ -153,7 +173,9 @@ script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'"
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
-        if self.place() != "decide" or not length.isdecimal() or int(length) > 64 * 1024:
+        # A browser says which page a form is from: none but ours decides, whoever knows its address.
+        ours = self.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
+        if not ours or self.place() != "decide" or not length.isdecimal() or int(length) > 64 * 1024:
             self.answer(404)
             return
         said = {name: values[0] for name, values in parse_qs(self.rfile.read(int(length)).decode()).items()}
@@ -191,14 +213,9 @@ script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'"
         pass
 
 
-def send(number: Any, result: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": number, "result": result}) + "\n")
-    sys.stdout.flush()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--port", type=int, default=8765)
+    parser.add_argument("--port", type=int, default=0, help="any that is free, if none is named")
     parser.add_argument("--open", action="store_true")
     given = parser.parse_args()
     desk = Desk()
@@ -208,17 +225,10 @@ def main() -> None:
     if given.open:
         webbrowser.open(server.url)
     for line in sys.stdin.buffer:
-        request = json.loads(line)
-        if request["method"] == "hook.cancel":
-            desk.cancel(request["params"]["id"])
-        elif not request.get("id"):  # 0 or none: an event, and nobody waits for an answer
-            continue
-        elif request["method"] == "hook.approve_tool":
-            desk.ask(request)
-        else:
-            hello = {"ok": True, "name": "web_approval", "capabilities": {"cancel": True}}
-            with desk.changed:  # which has one reply written at a time
-                send(request["id"], hello if request["method"] == "hook.hello" else {"action": "continue"})
+        try:
+            desk.take(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            print(f"not JSON: {error}", file=sys.stderr)
 
 
 if __name__ == "__main__":

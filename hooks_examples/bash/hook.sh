@@ -50,7 +50,8 @@ def answer:
     else {error: {code: -32601, message: "no such method: \($method)"}} end;
 
 fromjson?
-| select(type == "object" and has("id"))  # without one, it is a notification
+| select(type == "object" and (.method | type == "string"))
+| select(.id // 0 | . != 0)  # without one, or with 0 as PicoClaw has it, it is a notification
 | {jsonrpc: "2.0", id} + answer
 '
 

@@ -344,8 +344,9 @@ int main(void) {
             fprintf(stderr, "not JSON: %s", line);
             continue;
         }
-        json id = member(request, "id");
-        if (id.at == NULL) continue; /* a notification */
+        json id = member(request, "id"), method = member(request, "method");
+        if (id.at == NULL || *id.at == '0' || *id.at == 'n') continue; /* none, 0 or null: a notification, from PicoClaw too */
+        if (method.at == NULL || *method.at != '"') continue; /* no request */
         text reply = {0};
         put(&reply, "{\"jsonrpc\":\"2.0\",\"id\":");
         add(&reply, id.at, (size_t)(id.end - id.at));

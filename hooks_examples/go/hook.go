@@ -28,7 +28,7 @@ type object map[string]any
 
 type request struct {
 	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
+	Method *string         `json:"method"` // nil in what is no request
 	Params json.RawMessage `json:"params"`
 }
 
@@ -105,8 +105,8 @@ var stages = map[string]func(params) object{
 func answer(r request) object {
 	reply := object{"jsonrpc": "2.0", "id": r.ID}
 	var p params
-	if stage := stages[r.Method]; stage == nil {
-		reply["error"] = object{"code": -32601, "message": "no such method: " + r.Method}
+	if stage := stages[*r.Method]; stage == nil {
+		reply["error"] = object{"code": -32601, "message": "no such method: " + *r.Method}
 	} else if err := json.Unmarshal(r.Params, &p); len(r.Params) > 0 && err != nil {
 		reply["error"] = object{"code": -32602, "message": err.Error()}
 	} else {
@@ -130,7 +130,7 @@ func main() {
 		var r request
 		if err := json.Unmarshal(line, &r); err != nil {
 			log.Print(fmt.Errorf("not a request: %w", err))
-		} else if r.ID != nil { // without one, it is a notification
+		} else if r.Method != nil && r.ID != nil && string(r.ID) != "0" { // none or 0: a notification, from PicoClaw too
 			if err := replies.Encode(answer(r)); err != nil {
 				log.Fatal(err)
 			}

@@ -105,7 +105,8 @@ public class Hook {
                 System.err.println("not JSON: " + error.getMessage());
                 continue;
             }
-            if (request.containsKey("id")) { // without one, it is a notification
+            var id = request.get("id"); // none or 0: a notification, from PicoClaw too
+            if (request.get("method") instanceof String && id != null && !id.equals(BigDecimal.ZERO)) {
                 replies.print(Json.write(answer(request)) + "\n");
                 replies.flush();
             }

@@ -73,7 +73,7 @@ function parse(line) {
 
 for await (const line of lines(process.stdin)) {
   const { id, method, params } = parse(line);
-  if (id === undefined) continue; // a notification
+  if (!id || typeof method !== "string") continue; // 0 or none: a notification, from PicoClaw too
   const answer = Object.hasOwn(methods, method)
     ? { result: methods[method](params ?? {}) }
     : { error: { code: -32601, message: `no such method: ${method}` } };

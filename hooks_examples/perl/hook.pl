@@ -76,8 +76,9 @@ while ( my $line = <STDIN> ) {
         print STDERR "not a request: $@\n";
         next;
     }
-    next unless exists $request->{id};    # a notification
-    my $method = $request->{method} // '';
+    my $method = $request->{method};
+    next if !defined $method || ref $method;    # no request
+    next unless $request->{id};                 # 0 or none: a notification, from PicoClaw too
     my %reply  = ( jsonrpc => '2.0', id => $request->{id} );
     if ( my $stage = $methods{$method} ) {
         $reply{result} = $stage->( $request->{params} // {} );

@@ -2,12 +2,13 @@
 
 Run it with: python3 jsonrpcserver_hook.py        (needs: pip install jsonrpcserver)
 
-jsonrpcserver reads each line, finds the method and makes the answer: "Method not found" for what is not here, and nothing
-at all for a notification.
+jsonrpcserver finds the method of each message and makes the answer: "Method not found" for what is not here, and nothing at
+all for a notification.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from typing import Any
@@ -64,7 +65,16 @@ def after_tool(*, result: dict[str, Any] | None = None, **_: Any) -> Result:
 
 def main() -> None:
     for line in sys.stdin.buffer:  # bytes: these lines end at \n alone
-        answer = dispatch(line.decode(errors="replace"))
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            print(f"not JSON: {error}", file=sys.stderr)
+            continue
+        if not isinstance(message, dict) or "method" not in message:
+            continue
+        if message.get("id") == 0:  # PicoClaw's way to say that this is a notification
+            del message["id"]
+        answer = dispatch(message, deserializer=lambda message: message)
         if answer:
             print(answer, flush=True)
 

@@ -77,9 +77,12 @@ def main() -> None:
         except (ValueError, RecursionError) as error:
             print(f"not JSON: {error}", file=sys.stderr)
             continue
-        if isinstance(request, dict) and "id" in request:  # without one, it is a notification
-            reply = answer(str(request.get("method")), request.get("params") or {})
-            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **reply}), flush=True)
+        match request:
+            case {"id": 0 | None}:  # a notification that has one: PicoClaw's
+                continue
+            case {"id": number, "method": str(method)}:
+                reply = answer(method, request.get("params") or {})
+                print(json.dumps({"jsonrpc": "2.0", "id": number, **reply}), flush=True)
 
 
 if __name__ == "__main__":

@@ -135,11 +135,15 @@ fn main() -> io::Result<()> {
             eprintln!("not JSON: {}", String::from_utf8_lossy(&line));
             continue;
         };
-        let id = request.get("id");
-        if matches!(id, Json::Null) {
-            continue; // a notification
-        }
-        let (field, said) = answer(request.get("method").text(), request.get("params"));
+        let Json::Text(method) = request.get("method") else {
+            continue; // no request
+        };
+        let id = match request.get("id") {
+            Json::Null => continue, // a notification
+            Json::Number(zero) if zero == "0" => continue, // and PicoClaw's
+            id => id,
+        };
+        let (field, said) = answer(method, request.get("params"));
         let reply = object([("jsonrpc", "2.0".into()), ("id", id.clone()), (field, said)]);
         writeln!(replies, "{reply}")?;
         replies.flush()?;

@@ -101,7 +101,7 @@ function parse(line: string): Message {
 
 for await (const line of lines(process.stdin)) {
   const { id, method, params } = parse(line);
-  if (id === undefined) continue; // a notification
+  if (!id || typeof method !== "string") continue; // 0 or none: a notification, from PicoClaw too
   const stage = methods.get(method);
   const answer = stage
     ? { result: stage(params ?? {}) }

@@ -10,6 +10,8 @@ Each page is one working directory, in which its snippets are taken in order, as
   `$ echo $?` follows.
 - `jsonl` is a conversation on the wire: each request is held against its stage, each answer against its request.
 - `text` is a drawing.
+- Any other language is a file that a console of the page builds and runs. Where its toolchain is missing the page is skipped, and
+  in CI it fails.
 
 A snippet that cannot be run says so, with the reason, in a comment on the line above: `<!-- not run: REASON -->`.
 """
@@ -39,8 +41,21 @@ from picohook.stages import STAGES
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BIN = os.path.dirname(sys.executable)
+HOME = Path.home()
 
 LANGUAGES = {"python", "console", "toml", "yaml", "json", "jsonl", "text"}
+TOOLCHAINS = {
+    "node": ("node --version", "install Node"),
+    "typescript": ("npm view typescript version", "install Node with npm, which has to reach its registry"),
+    "go": ("go version", "install Go"),
+    "rust": ("cargo init -q --vcs none --name x && cargo add -q serde_json && cargo fetch", "install Rust, whose cargo has to reach its registry"),
+    "java": ("javac -version", "install a JDK"),
+    "c": ("echo '#include <cjson/cJSON.h>' | cc -E -", "apt-get install gcc libc6-dev libcjson-dev"),
+    "bash": ("jq --version", "apt-get install jq"),
+    "perl": ("perl -MJSON::PP -e 1", "apt-get install perl"),
+}
+"""What a page of this name takes: a command that shows whether it is there, and how it is had."""
+SOURCES = {"javascript", "typescript", "go", "rust", "java", "c", "bash", "perl"}
 NOT_RUN_AT_MOST = 2
 
 _FENCE = re.compile(r"^```(\w*)(.*)$")
@@ -107,15 +122,23 @@ def directory(tmp_path, monkeypatch):
         "XDG_CONFIG_HOME": str(tmp_path / "home" / ".config"),
         "NO_COLOR": "1",
         "COLUMNS": "120",
+        # What toolchains keep and are told for everybody, a reader has already.
+        "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", f"{HOME}/.rustup"),
+        "CARGO_HOME": os.environ.get("CARGO_HOME", f"{HOME}/.cargo"),
+        "GOCACHE": os.environ.get("GOCACHE", f"{HOME}/.cache/go-build"),
+        "npm_config_cache": os.environ.get("npm_config_cache", f"{HOME}/.npm"),
+        "npm_config_userconfig": os.environ.get("npm_config_userconfig", f"{HOME}/.npmrc"),
     }.items():
         monkeypatch.setenv(name, value)
     return here
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
-def test_a_page_shows_what_happens(page, directory):
+def test_a_page_shows_what_happens(page, directory, tmp_path):
+    if page.stem in TOOLCHAINS:
+        need(*TOOLCHAINS[page.stem], tmp_path)
     for snippet in snippets(page):
-        assert snippet.language in LANGUAGES, f"{snippet}: say which language it is"
+        assert snippet.language in LANGUAGES | SOURCES, f"{snippet}: say which language it is"
         if snippet.not_run:
             continue
         if snippet.title:
@@ -123,8 +146,20 @@ def test_a_page_shows_what_happens(page, directory):
             file.write_text(snippet.text, encoding="utf-8")
         else:
             file = directory / f"snippet-{snippet.line}.{snippet.language}"
+        if snippet.language in SOURCES:
+            assert snippet.title, f"{snippet}: say which file it is"
+            continue
         taken = globals()[f"take_{snippet.language}"]
         taken(snippet, file)
+
+
+def need(probe, install, where):
+    """Go on where this command works. Elsewhere skip; in CI, what was not tried did not pass."""
+    there = where / "probe"
+    there.mkdir()
+    done = subprocess.run(["sh", "-c", probe], cwd=there, capture_output=True, check=False, text=True, timeout=100)
+    if done.returncode != 0:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{install}: {done.stderr.strip()}")
 
 
 def take_python(snippet, file):

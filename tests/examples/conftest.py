@@ -1,13 +1,26 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
+
+from picohook import HookSpec
+from picohook.testing import RecordingHost
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "hooks_examples"
+
+
+def needed(program, install):
+    """Where this program is. Where it is not, the test is skipped; in CI, what was not tried did not pass."""
+    found = shutil.which(program)
+    if found is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"there is no {program}: {install}")
+    return found
 
 
 class Output:
@@ -30,6 +43,21 @@ class Output:
     error = warning
 
 
+class Told(Output):
+    """The host's log, which tells when the page's address is there."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = anyio.Event()
+        self.url = ""
+
+    def info(self, event, **fields):
+        super().info(event, **fields)
+        if event == "stderr" and "http://" in fields["line"]:
+            self.url = fields["line"].split()[-1]
+            self.found.set()
+
+
 @pytest.fixture
 def output():
     return Output()
@@ -42,6 +70,28 @@ def where_the_examples_are_run(monkeypatch):
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable), prepend=os.pathsep)
 
 
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory, request):
+    """One directory for all the workers."""
+    base = tmp_path_factory.getbasetemp()
+    place = (base.parent if hasattr(request.config, "workerinput") else base) / "languages"
+    place.mkdir(exist_ok=True)
+    return place
+
+
 @pytest.fixture(params=["picohook.toml", "picoclaw.json"])
 def config(request):
     return EXAMPLES / request.param
+
+
+@pytest.fixture
+async def web_approval(request):
+    """A host with the hook that asks on a page, and the page's address. A parameter is its approval's timeout."""
+    told = Told()
+    command = (sys.executable, str(EXAMPLES / "web_approval.py"), "--port", "0")
+    spec = HookSpec(
+        name="person", command=command, stages=("approve_tool",), approval_timeout=getattr(request, "param", 60)
+    )
+    async with RecordingHost([spec], logger=told) as host:
+        await told.found.wait()
+        yield host, told.url

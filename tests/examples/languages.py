@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import functools
-import os
 import re
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .conftest import EXAMPLES
+from .conftest import EXAMPLES, needed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,10 +39,8 @@ class Language:
         """The command that runs the hook, which is built once for all the workers that share this directory."""
         out = shared / self.name
         values = {"source": str(EXAMPLES / self.source), "out": str(out)}
-        missing = [program for program in self.needs if shutil.which(program) is None]
-        if missing:
-            # Where the tests are the last word, what was not tried did not pass.
-            (pytest.fail if os.environ.get("CI") else pytest.skip)(f"there is no {missing[0]}: {self.install}")
+        for program in self.needs:
+            needed(program, self.install)
         if self.build:
             with open(shared / f"{self.name}.lock", "w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pty
 import re
-import sys
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -18,7 +17,7 @@ from picohook import HookSpec, ToolCall
 from picohook.hooks.function import FunctionHook
 from picohook.testing import RecordingHost
 
-from .conftest import EXAMPLES, Output
+from .conftest import EXAMPLES
 from .test_useful import module
 
 pytestmark = pytest.mark.anyio
@@ -127,21 +126,6 @@ async def test_the_terminal_hook_is_found_by_its_name():
 # web_approval.py
 
 
-class Told(Output):
-    """The host's log, which tells when the page's address is there."""
-
-    def __init__(self):
-        super().__init__()
-        self.found = anyio.Event()
-        self.url = ""
-
-    def info(self, event, **fields):
-        super().info(event, **fields)
-        if event == "stderr" and "http://" in fields["line"]:
-            self.url = fields["line"].split()[-1]
-            self.found.set()
-
-
 class Page:
     """The page, as a browser has it."""
 
@@ -174,14 +158,10 @@ class Page:
 
 
 @pytest.fixture
-async def web():
+def web(web_approval):
     """A host with the hook, and the page."""
-    told = Told()
-    command = (sys.executable, str(EXAMPLES / "web_approval.py"), "--port", "0")
-    spec = HookSpec(name="person", command=command, stages=("approve_tool",))
-    async with RecordingHost([spec], logger=told) as host:
-        await told.found.wait()
-        yield host, Page(told.url)
+    host, url = web_approval
+    return host, Page(url)
 
 
 @pytest.mark.parametrize(

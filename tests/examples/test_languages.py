@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 
 import anyio
@@ -13,8 +14,8 @@ from picohook import HookSpec, LLMRequest, LLMResponse, ToolCall
 from picohook.spec import Timeouts
 from picohook.testing import RecordingHost
 
-from .conftest import EXAMPLES
-from .languages import LANGUAGES
+from .conftest import EXAMPLES, needed
+from .languages import LANGUAGES, Language
 
 PATIENT = Timeouts(hello=60, interceptor=60, chain=120)  # for a busy machine: nothing here is about time
 STAGES = ("before_llm", "before_tool", "approve_tool", "after_tool")
@@ -23,15 +24,6 @@ ODD = (
     "\"quoted\" \\back/slash\\\n\r\ttab \x01\x1f\x7f \0 </script> & 'x' "
     "caf\u00e9 \u2028\u2029\u0085 \ufeff \u65e5\u672c \U0001f600 end"
 )
-
-
-@pytest.fixture(scope="session")
-def shared(tmp_path_factory, request):
-    """One directory for all the workers."""
-    base = tmp_path_factory.getbasetemp()
-    place = (base.parent if hasattr(request.config, "workerinput") else base) / "languages"
-    place.mkdir(exist_ok=True)
-    return place
 
 
 @pytest.fixture(params=LANGUAGES, ids=lambda language: language.name)
@@ -279,9 +271,39 @@ def test_it_ends_with_its_input(command):
     assert conversation(command) == []
 
 
+HOW_TO_RUN = dict(
+    re.findall(r"^\|[^|]+\| `(\w+/\w+\.\w+)` \| (.+?) \|", (EXAMPLES / "README.md").read_text(), re.MULTILINE)
+)
+
+
 def test_the_readme_lists_every_language_there_is():
-    readme = (EXAMPLES / "README.md").read_text()
-    assert sorted(language.source for language in LANGUAGES) == sorted(
-        re.findall(r"^\|[^|]+\| `(\w+/\w+\.\w+)`", readme, re.MULTILINE)
-    )
+    assert HOW_TO_RUN.keys() == {language.source for language in LANGUAGES}
     assert all((EXAMPLES / language.source).is_file() for language in LANGUAGES)
+
+
+def test_the_readme_says_how_it_is_run(language, tmp_path):
+    for program in language.needs:
+        needed(program, language.install)
+    directory = tmp_path / "copy"
+    shutil.copytree((EXAMPLES / language.source).parent, directory, ignore=shutil.ignore_patterns("node_modules"))
+    commands = re.findall("`([^`]+)`", HOW_TO_RUN[language.source])
+    done = subprocess.run(
+        commands[-1 if language.build else 0],
+        shell=True,
+        cwd=directory,
+        input=request(1, "hook.hello", version=1, modes=[]) + b"\n",
+        capture_output=True,
+        check=True,
+        timeout=100,
+    )
+    assert json.loads(done.stdout.splitlines()[-1])["result"]["ok"] is True
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("", pytest.skip.Exception), ("true", pytest.fail.Exception)])
+def test_a_toolchain_that_is_missing_skips_with_what_to_do_and_fails_in_ci(monkeypatch, tmp_path, ci, outcome):
+    monkeypatch.setenv("CI", ci)
+    cobol = Language(
+        "cobol", "cobol/hook.cob", ("{out}/hook",), needs=("cobc-of-tomorrow",), install="apt-get install it"
+    )
+    with pytest.raises(outcome, match="there is no cobc-of-tomorrow: apt-get install it"):
+        cobol.command(tmp_path)

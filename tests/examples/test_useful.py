@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
+import shutil
 import subprocess
 import sys
 
@@ -48,6 +50,31 @@ class Clock:
 
     def __call__(self):
         return self.now
+
+
+def readme(title):
+    """A file that the README shows."""
+    shown = (EXAMPLES / "README.md").read_text()
+    return re.search(rf'^```toml title="{title}"\n(.*?)^```', shown, re.MULTILINE | re.DOTALL)[1]
+
+
+@pytest.mark.anyio
+async def test_the_readmes_configuration_of_them_all_is_one(tmp_path, output):
+    for file in EXAMPLES.glob("*.py"):
+        shutil.copy(file, tmp_path)
+    (tmp_path / "policy.toml").write_text(readme("policy.toml"))
+    config = tmp_path / "picohook.toml"
+    config.write_text(readme("picohook.toml").replace('"--open"', '"--port", "0"'))
+    call = ToolCall(tool="read_file", arguments={"path": "notes"})
+    async with RecordingHost.from_config(config, logger=output) as host:
+        states = {hook.name: hook.state for hook in host.status().hooks}
+        outcome = await host.before_tool(call)
+        denied = await host.before_tool(ToolCall(tool="read_file", arguments={"path": ".env"}))
+    assert states == dict.fromkeys(("redactor", "guard", "rate", "audit", "cache", "person"), "ready")
+    assert (outcome.action, [entry.error for entry in outcome.trail if entry.error]) == ("continue", [])
+    assert denied.reason == ".env is denied by .env"
+    verified = run("audit_log.py", "--verify", tmp_path / "audit.jsonl")
+    assert verified.returncode == 0, verified.stderr
 
 
 # redactor.py

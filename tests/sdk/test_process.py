@@ -25,6 +25,10 @@ def test_it_needs_and_imports_nothing_but_a_little_of_the_standard_library(tmp_p
         "app = HookApp('test')\n"
         "@app.before_tool\n"
         "def hook(call): return None\n"
+        "@app.approve_tool(tool='read')\n"
+        "def approve(call): return True\n"
+        "@app.tool(description='adds')\n"
+        "def add(one: int, other: int) -> int: return one + other\n"
         "app.run()\n"
         "sys.stderr.write(' '.join(sys.modules))\n"
     )

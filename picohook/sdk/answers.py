@@ -1,0 +1,117 @@
+"""What a hook's test gets back: the hook's answer, with what a host makes of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .. import wire
+from .calls import (
+    AfterCompact,
+    AfterLLM,
+    AfterTool,
+    ApproveTool,
+    BeforeCompact,
+    BeforeFinish,
+    BeforeLLM,
+    BeforePrompt,
+    BeforeTool,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .base import Call
+
+FIXED = frozenset({"meta", "context", "tool_call_id"})
+"""What of a payload no hook can change."""
+
+STAGES: dict[str, type[Call]] = {
+    call.stage: call
+    for call in (
+        BeforePrompt,
+        BeforeLLM,
+        AfterLLM,
+        BeforeTool,
+        ApproveTool,
+        AfterTool,
+        BeforeFinish,
+        BeforeCompact,
+        AfterCompact,
+    )
+}
+
+
+class AnswerError(Exception):
+    """The hook answered with an error: to a host, it failed at this call."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(f"{message} ({code})")
+        self.code = code
+        self.message = message
+
+
+class BrokenHookError(Exception):
+    """The hook ended, said nothing in time, refused to serve, or wrote what is no message."""
+
+
+class Answer(dict[str, Any]):
+    """What the hook answered, as it came, and what a host makes of it."""
+
+    def __init__(self, stage: str, params: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+        super().__init__(result)
+        self.stage = stage
+        self._params = params
+
+    @property
+    def action(self) -> str:
+        """`continue` where it names none. An approval has none."""
+        return str(self.get("action") or wire.CONTINUE)
+
+    @property
+    def approved(self) -> bool:
+        """Whether it is a yes to approve_tool. Nothing but true is."""
+        return self.get("approved") is True
+
+    @property
+    def denied(self) -> bool:
+        """Whether the tool is not to run."""
+        return not self.approved if self.stage == ApproveTool.stage else self.action == wire.DENY
+
+    @property
+    def reason(self) -> str:
+        """Why; empty where it does not say."""
+        return str(self.get("reason") or "")
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """What was asked about, with the hook's edits: what the host goes on with."""
+        call = STAGES[self.stage]
+        carries, part = getattr(call, "carries", ""), getattr(call, "part", "")
+        given = self.get(carries) or {} if carries else {name: self[name] for name in _direct(call) if name in self}
+
+        def editable(value: Mapping[str, Any]) -> dict[str, Any]:
+            inner = value.get(part) if part else value
+            return {name: value for name, value in (inner or value).items() if part or name not in FIXED}
+
+        edits = {name: value for name, value in editable(given).items() if value is not None}
+        target = (self._params.get(part) or {}) if part else self._params
+        edited = _merged({**target, **edits}, editable(self.get("patch") or {}))
+        return {**self._params, part: edited} if part else edited
+
+
+def _direct(call: type[Call]) -> tuple[str, ...]:
+    """What can be edited where a reply carries fields by their own names."""
+    return ("prompt", "messages") if call is BeforePrompt else ("messages",)
+
+
+def _merged(target: Any, patch: Any) -> Any:
+    """RFC 7396, without changing the target."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = _merged(merged.get(name), value)
+    return merged
