@@ -13,6 +13,7 @@ from .asking import call
 from .configs import check, schema
 from .conformance import conformance, probe
 from .control import app as control
+from .doctor import doctor
 from .listing import list_hooks
 from .scripts import run as run_script
 from .source import Verbose, log_to_stderr
@@ -52,6 +53,7 @@ app.command()(check)
 app.command("list")(list_hooks)
 app.command()(call)
 app.command(context_settings={"allow_interspersed_args": False})(conformance)
+app.command()(doctor)
 app.command()(probe)
 app.command("run")(run_script)
 app.command()(schema)

@@ -13,7 +13,7 @@ from ..errors import PicohookError
 from ..text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from rich.console import Console
 
@@ -37,14 +37,16 @@ def line(text: str = "", *, style: str = "") -> None:
     _show(Text(escape(text), style=style))
 
 
-def pairs(rows: Iterable[tuple[str, str]]) -> None:
-    """Names and what they stand for, below each other."""
+def pairs(rows: Iterable[tuple[str, str]], *, styles: Mapping[str, str] | None = None) -> None:
+    """Names and what they stand for, below each other; `styles` has those of names that are not dim."""
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     grid = Table.grid(padding=(0, 2))
     for name, value in rows:
-        grid.add_row(Text(f"  {escape(name)}", style="dim"), Text(escape(value), overflow="fold"))
+        grid.add_row(
+            Text(f"  {escape(name)}", style=(styles or {}).get(name, "dim")), Text(escape(value), overflow="fold")
+        )
     if grid.rows:
         _show(grid)
 

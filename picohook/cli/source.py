@@ -93,13 +93,23 @@ def configured(named: Path | None) -> Layers:
 
 def with_hooks(config: Layers, work: Callable[["Host"], Awaitable[T]]) -> T:
     """What `work` returns, with the hooks running. A signal that ends this program stops them first."""
+
+    async def serve() -> T:
+        from ..host import Host  # noqa: PLC0415 - most commands start nothing
+
+        async with Host(config.hooks, timeouts=config.timeouts, verify=config.verify) as host:
+            return await work(host)
+
+    return in_loop(serve)
+
+
+def in_loop(work: Callable[[], Awaitable[T]]) -> T:
+    """What `work` returns, in an event loop. A signal that ends this program cancels it first."""
     with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
-        return anyio.run(_serve, config, work)
+        return anyio.run(_until_signalled, work)
 
 
-async def _serve(config: Layers, work: Callable[["Host"], Awaitable[T]]) -> T:
-    from ..host import Host  # noqa: PLC0415 - most commands start nothing
-
+async def _until_signalled(work: Callable[[], Awaitable[T]]) -> T:
     received: list[int] = []
     with anyio.CancelScope() as scope:
 
@@ -110,6 +120,5 @@ async def _serve(config: Layers, work: Callable[["Host"], Awaitable[T]]) -> T:
         for number in _ENDINGS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # under nohup, or in a script's background
                 asyncio.get_running_loop().add_signal_handler(number, end, number)
-        async with Host(config.hooks, timeouts=config.timeouts, verify=config.verify) as host:
-            return await work(host)
+        return await work()
     raise typer.Exit(128 + received[0])
