@@ -15,6 +15,7 @@ from .conformance import conformance, probe
 from .control import app as control
 from .doctor import doctor
 from .listing import list_hooks
+from .new import new
 from .scripts import run as run_script
 from .source import Verbose, log_to_stderr
 from .trusting import trust
@@ -54,6 +55,7 @@ app.command("list")(list_hooks)
 app.command()(call)
 app.command(context_settings={"allow_interspersed_args": False})(conformance)
 app.command()(doctor)
+app.command()(new)
 app.command()(probe)
 app.command("run")(run_script)
 app.command()(schema)
