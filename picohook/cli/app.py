@@ -18,6 +18,7 @@ from .listing import list_hooks
 from .new import new
 from .scripts import run as run_script
 from .source import Verbose, log_to_stderr
+from .top import top
 from .trusting import trust
 
 app = typer.Typer(
@@ -59,6 +60,7 @@ app.command()(new)
 app.command()(probe)
 app.command("run")(run_script)
 app.command()(schema)
+app.command()(top)
 app.command()(trust)
 app.add_typer(control, name="control")
 

@@ -34,7 +34,7 @@ def line(text: str = "", *, style: str = "") -> None:
     """One line of stdout for people."""
     from rich.text import Text  # noqa: PLC0415 - not where the output is JSON
 
-    _show(Text(escape(text), style=style))
+    show(Text(escape(text), style=style))
 
 
 def pairs(rows: Iterable[tuple[str, str]], *, styles: Mapping[str, str] | None = None) -> None:
@@ -48,7 +48,7 @@ def pairs(rows: Iterable[tuple[str, str]], *, styles: Mapping[str, str] | None =
             Text(f"  {escape(name)}", style=(styles or {}).get(name, "dim")), Text(escape(value), overflow="fold")
         )
     if grid.rows:
-        _show(grid)
+        show(grid)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[str] = ()) -> None:
@@ -62,15 +62,16 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Col
         made.add_column(column, overflow="fold", no_wrap=is_number, justify="right" if is_number else "left")
     for row in rows:
         made.add_row(*(Text(escape(cell)) for cell in row))
-    _show(made)
+    show(made)
 
 
-def _show(what: Any) -> None:
-    console = _console()
-    console.file = rendered = io.StringIO()
-    console.print(what)
+def show(what: Any) -> None:
+    """Whatever rich can render."""
+    renderer = _console()
+    renderer.file = rendered = io.StringIO()
+    renderer.print(what)
     text = rendered.getvalue()
-    if console.color_system is None:
+    if renderer.color_system is None:
         text = "\n".join(row.rstrip() for row in text.split("\n"))
     _write(text)
 
@@ -92,6 +93,11 @@ def _write(text: str) -> None:
 
 @cache
 def _console() -> Console:
+    return console()
+
+
+def console() -> Console:
+    """One for stdout, as it is: with colour and a width if it is a terminal."""
     from rich.console import Console  # noqa: PLC0415
 
     stream = sys.__stdout__  # sys.stdout is elsewhere while hooks run
