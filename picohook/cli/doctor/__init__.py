@@ -11,6 +11,7 @@ They are imported when they are needed: they run hosts, which most commands do n
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import sys
@@ -30,8 +31,10 @@ from .. import output
 from ..source import Json, Verbose, in_loop, require_file
 from .findings import Finding, Level, about, count
 
-_BEAT = 2.0
-"""Seconds from one look at the event loop to the next, and the least that it may take to come round."""
+_BEAT = 1.0
+"""Seconds from one look at the event loop to the next."""
+_ROUND = 5.0
+"""Seconds that it may take to come round, at least: the machine may be busy."""
 _STYLES = {Level.OK: "green", Level.NOTE: "cyan", Level.WARNING: "bold yellow", Level.ERROR: "bold red"}
 
 
@@ -93,15 +96,17 @@ async def _examine(
         if spec.source in trusted and not any(map(_keeps_from_starting, programs_of[spec.name]))
     ]
 
+    pythons = [spec.name for spec in to_try if spec.python is not None]
+
     def give_up() -> NoReturn:
-        whose = f"hook {', '.join(spec.name for spec in to_try if spec.python is not None)}"
+        whose = f"hook {', '.join(pythons)}"
         message = "it holds up the process that it is in: a host would hang"
         hint = "make its functions plain ones, which run in threads, or have them await; or make it a process"
         findings.append(Finding(Level.ERROR, whose, "start", message, hint))
         _show(findings, as_json=as_json)
         os._exit(1)
 
-    with _Watchdog(give_up, patience):
+    with _Watchdog(give_up, patience) if pythons else contextlib.nullcontext():
         tried = await hooks.try_all(to_try, found, patience)
     for spec in found.hooks:
         findings += programs_of[spec.name]
@@ -173,7 +178,7 @@ class _Watchdog(threading.Thread):
     def __init__(self, give_up: Callable[[], NoReturn], patience: float) -> None:
         super().__init__(daemon=True)
         self._give_up = give_up
-        self._patience = max(patience, _BEAT)
+        self._patience = max(patience, _ROUND)
         self._over = threading.Event()
         self._loop = asyncio.get_running_loop()
 
