@@ -60,10 +60,13 @@ def _is_terminal() -> bool:
 def _print(looks: Iterator[dict[str, Any]], *, once: bool, as_json: bool) -> None:
     next(looks)  # it has no rates yet
     for shown in looks:
-        if as_json:
-            output.data(shown)
-        else:
-            output.show(_table(shown))
+        try:
+            if as_json:
+                output.data(shown)
+            else:
+                output.show(_table(shown))
+        except BrokenPipeError:  # whoever read it is gone: no trouble of the socket's
+            raise typer.Exit(1) from None
         if once:
             return
 

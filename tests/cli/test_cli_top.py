@@ -132,6 +132,13 @@ def test_a_host_that_ends_is_an_error_and_so_is_none(project, agent):
     assert (nobody.code, nobody.err) == (1, "Error: no host has its control socket at host.sock\n")
 
 
+def test_it_ends_quietly_when_nobody_reads_it_any_more(project, agent):
+    done = project.shell("picohook top --control host.sock --interval 0.1 --json | head -n 1; echo ${PIPESTATUS[0]}")
+
+    shown, code = done.out.splitlines()
+    assert (json.loads(shown)["hooks"][0]["name"], code, done.err) == ("one", "1", "")
+
+
 def test_a_live_view_without_a_terminal_is_wrong_usage(project):
     done = project("top", "--control", "host.sock")
 
