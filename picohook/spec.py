@@ -121,6 +121,13 @@ class Sandbox(Settings):
     network: bool = Field(default=False, description="Whether it has one.")
 
 
+class Canary(Settings):
+    """A tool call that a gate has to deny: `picohook doctor` asks it about this one. No tool is called."""
+
+    tool: str = Field(min_length=1, description="The tool's name.")
+    arguments: dict[str, Any] = Field(default_factory=dict, description="What it is called with.")
+
+
 class Timeouts(Settings):
     """Seconds. What one hook does not set, the defaults of its configuration do."""
 
@@ -175,6 +182,9 @@ class HookSpec(Settings):
     )
     limits: Limits | None = Field(default=None, description="What its processes may use.")
     sandbox: Sandbox | None = Field(default=None, description="What it may read, write and reach; none: all.")
+    canary: Canary | None = Field(
+        default=None, exclude=True, description="A tool call that it must deny: picohook doctor tries it."
+    )
 
     @field_validator("command", mode="before")
     @classmethod

@@ -14,9 +14,12 @@ from .auditing import app as audit
 from .configs import check, schema
 from .conformance import conformance, probe
 from .control import app as control
+from .doctor import doctor
 from .listing import list_hooks
+from .new import new
 from .scripts import run as run_script
 from .source import Verbose, log_to_stderr
+from .top import top
 from .trusting import trust
 
 app = typer.Typer(
@@ -53,9 +56,12 @@ app.command()(check)
 app.command("list")(list_hooks)
 app.command()(call)
 app.command(context_settings={"allow_interspersed_args": False})(conformance)
+app.command()(doctor)
+app.command()(new)
 app.command()(probe)
 app.command("run")(run_script)
 app.command()(schema)
+app.command()(top)
 app.command()(trust)
 app.add_typer(audit, name="audit")
 app.add_typer(control, name="control")

@@ -8,7 +8,8 @@ import typer
 from ..errors import ConfigError
 from ..stages import STAGES
 from . import given, outcomes, output
-from .source import Audit, Json, Named, Otel, Verbose, configured, with_hooks
+from .source import Json, Named, Verbose, configured, with_hooks
+from .witnesses import Audit, Otel
 
 if TYPE_CHECKING:
     from ..host import Host

@@ -82,16 +82,16 @@ class _Report:
 
     def _resolve(self, config: Config, spec: HookSpec, name: str) -> None:
         file, where = str(config.path), place(config, spec)
-        program = None
+        found = None
         try:
-            program = _program(spec)
-            missing = _missing_script(spec)
+            found = program(spec)
+            missing = missing_script(spec)
             if missing:
                 self.warnings.append(Problem(file, where, f"there is no {missing}"))
         except HookCrashedError as error:
             self.problems.append(Problem(file, where, str(error)))
         shown = {"name": name, "layer": spec.layer, "source": file}
-        self.hooks.append({**shown, "runs": spec.runs, "program": program, "dir": spec.dir})
+        self.hooks.append({**shown, "runs": spec.runs, "program": found, "dir": spec.dir})
 
     def show(self, *, as_json: bool) -> None:
         """Print it."""
@@ -127,7 +127,7 @@ def described(config: Config) -> dict[str, Any]:
     }
 
 
-def _program(spec: HookSpec) -> str | None:
+def program(spec: HookSpec) -> str | None:
     """The file that a hook comes to; None for one that asks a model. Raises `HookCrashedError`."""
     if spec.prompt is not None:
         return None
@@ -140,7 +140,7 @@ def _program(spec: HookSpec) -> str | None:
     return module if file is None else str(file)
 
 
-def _missing_script(spec: HookSpec) -> str | None:
+def missing_script(spec: HookSpec) -> str | None:
     """The script that an interpreter is told to run, where there is none: it would start, and end at once."""
     script = spec.command[1] if len(spec.command) > 1 else ""
     path = os.path.join(spec.dir or "", script)

@@ -1,37 +1,27 @@
 """`picohook control`: look at a running host, and act on it, through its control socket."""
 
 import json
-import socket
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO, Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
-from ..errors import ConfigError, PicohookError, Problem
+from ..errors import PicohookError
 from ..text import escape
 from . import output
+from .client import Socket, ask, connected, request
 from .source import Json
-
-PATIENCE = 30.0
-"""Seconds in which a host that is well answers what asks for no waiting."""
 
 app = typer.Typer(no_args_is_help=True, help="Look at a running host, and act on it, through its control socket.")
 
-Socket = Annotated[
-    Path,
-    typer.Option(
-        "--control", metavar="PATH", help="The host's control socket: Host(control=PATH).", show_default=False
-    ),
-]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The hook.", show_default=False)]
 
 
 @app.command()
 def status(control: Socket, as_json: Json = False) -> None:
     """Show how every hook does."""
-    answer = _ask(control, "status")
+    answer = ask(control, "status")
     if as_json:
         output.data(answer)
         return
@@ -45,7 +35,7 @@ def status(control: Socket, as_json: Json = False) -> None:
 @app.command("list")
 def list_hooks(control: Socket, as_json: Json = False) -> None:
     """List the hooks in the order they are asked, stage by stage, and who is told of events."""
-    answer = _ask(control, "list")
+    answer = ask(control, "list")
     if as_json:
         output.data(answer)
         return
@@ -60,7 +50,7 @@ def list_hooks(control: Socket, as_json: Json = False) -> None:
 @app.command()
 def metrics(control: Socket, as_json: Json = False) -> None:
     """Print counts and times, in Prometheus' text format."""
-    answer = _ask(control, "metrics")
+    answer = ask(control, "metrics")
     if as_json:
         output.data(answer)
     else:
@@ -73,7 +63,7 @@ def reload(control: Socket, as_json: Json = False) -> None:
 
     Fails when the configuration is wrong, and nothing is changed then; or when a hook does not start.
     """
-    answer = _ask(control, "reload", patience=None)
+    answer = ask(control, "reload", patience=None)
     if as_json:
         output.data(answer)
     else:
@@ -99,8 +89,8 @@ def restart(name: Name, control: Socket, as_json: Json = False) -> None:
 @app.command()
 def watch(control: Socket, as_json: Json = False) -> None:
     """Show what becomes of the hooks and what chains conclude, as it happens, until interrupted."""
-    with _connected(control, None) as connection:
-        _answer(connection, "watch")
+    with connected(control, None) as connection:
+        request(connection, "watch")
         for line in connection:
             told = json.loads(line)
             if as_json:
@@ -138,43 +128,6 @@ def _section(title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...
 
 
 def _act(control: Path, method: str, name: str, *, as_json: bool) -> None:
-    answer = _ask(control, method, {"hook": name})
+    answer = ask(control, method, {"hook": name})
     if as_json:
         output.data(answer)
-
-
-def _ask(control: Path, method: str, params: Any = None, *, patience: float | None = PATIENCE) -> Any:
-    with _connected(control, patience) as connection:
-        return _answer(connection, method, params)
-
-
-@contextmanager
-def _connected(control: Path, patience: float | None) -> Iterator[IO[bytes]]:
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(patience)
-            connection.connect(str(control))
-            with connection.makefile("rwb") as file:
-                yield cast(IO[bytes], file)
-    except TimeoutError:
-        raise PicohookError(f"the host at {control} does not answer") from None
-    except (FileNotFoundError, ConnectionRefusedError):
-        raise PicohookError(f"no host has its control socket at {control}") from None
-    except OSError as error:
-        raise PicohookError(f"the control socket {control} cannot be used: {error.strerror or error}") from None
-
-
-def _answer(connection: IO[bytes], method: str, params: Any = None) -> Any:
-    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
-    connection.write(json.dumps(request).encode() + b"\n")
-    connection.flush()
-    line = connection.readline()
-    if not line:
-        raise PicohookError("the host hung up without an answer")
-    answer = json.loads(line)
-    error = answer.get("error")
-    if error and "data" in error:
-        raise ConfigError(Problem(**problem) for problem in error["data"]["problems"])
-    if error:
-        raise PicohookError(error["message"])
-    return answer["result"]

@@ -13,7 +13,7 @@ from ..errors import PicohookError
 from ..text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from rich.console import Console
 
@@ -34,19 +34,21 @@ def line(text: str = "", *, style: str = "") -> None:
     """One line of stdout for people."""
     from rich.text import Text  # noqa: PLC0415 - not where the output is JSON
 
-    _show(Text(escape(text), style=style))
+    show(Text(escape(text), style=style))
 
 
-def pairs(rows: Iterable[tuple[str, str]]) -> None:
-    """Names and what they stand for, below each other."""
+def pairs(rows: Iterable[tuple[str, str]], *, styles: Mapping[str, str] | None = None) -> None:
+    """Names and what they stand for, below each other; `styles` has those of names that are not dim."""
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     grid = Table.grid(padding=(0, 2))
     for name, value in rows:
-        grid.add_row(Text(f"  {escape(name)}", style="dim"), Text(escape(value), overflow="fold"))
+        grid.add_row(
+            Text(f"  {escape(name)}", style=(styles or {}).get(name, "dim")), Text(escape(value), overflow="fold")
+        )
     if grid.rows:
-        _show(grid)
+        show(grid)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[str] = ()) -> None:
@@ -60,15 +62,16 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Col
         made.add_column(column, overflow="fold", no_wrap=is_number, justify="right" if is_number else "left")
     for row in rows:
         made.add_row(*(Text(escape(cell)) for cell in row))
-    _show(made)
+    show(made)
 
 
-def _show(what: Any) -> None:
-    console = _console()
-    console.file = rendered = io.StringIO()
-    console.print(what)
+def show(what: Any) -> None:
+    """Whatever rich can render."""
+    renderer = _console()
+    renderer.file = rendered = io.StringIO()
+    renderer.print(what)
     text = rendered.getvalue()
-    if console.color_system is None:
+    if renderer.color_system is None:
         text = "\n".join(row.rstrip() for row in text.split("\n"))
     _write(text)
 
@@ -90,6 +93,11 @@ def _write(text: str) -> None:
 
 @cache
 def _console() -> Console:
+    return console()
+
+
+def console() -> Console:
+    """One for stdout, as it is: with colour and a width if it is a terminal."""
     from rich.console import Console  # noqa: PLC0415
 
     stream = sys.__stdout__  # sys.stdout is elsewhere while hooks run

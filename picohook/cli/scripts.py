@@ -13,7 +13,8 @@ import typer
 from ..errors import ConfigError
 from ..protocol.lines import LineBuffer
 from . import given, outcomes, output, stats
-from .source import Audit, Json, Named, Otel, Verbose, configured, with_hooks
+from .source import Json, Named, Verbose, configured, with_hooks
+from .witnesses import Audit, Otel
 
 if TYPE_CHECKING:
     from ..host import Host, HostStatus

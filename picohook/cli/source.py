@@ -3,12 +3,11 @@
 import asyncio
 import contextlib
 import logging
-import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import anyio
 import typer
@@ -17,11 +16,12 @@ from .. import config as configs
 from ..config import layers
 from ..config.doubts import doubts
 from ..config.layers import Layers
+from ..spec import Timeouts
 from . import output
+from .witnesses import witnesses
 
 if TYPE_CHECKING:
     from ..host import Host
-    from ..observe.audit import AuditLog
     from ..observe.witness import Witness
 
 T = TypeVar("T")
@@ -50,18 +50,6 @@ Named = Annotated[
         help="The configuration, alone. Without it: your own, and that of this directory if you trust it.",
         show_default=False,
     ),
-]
-Audit = Annotated[
-    Path | None,
-    typer.Option(
-        "--audit",
-        metavar="FILE",
-        help="Keep an audit log there: what is asked, said and concluded, without payloads.",
-        show_default=False,
-    ),
-]
-Otel = Annotated[
-    bool, typer.Option("--otel", help="Trace and measure with OpenTelemetry, as opentelemetry-instrument sets it up.")
 ]
 Positional = Annotated[
     Path | None,
@@ -107,32 +95,37 @@ def configured(named: Path | None) -> Layers:
 
 
 def with_hooks(
-    config: Layers, work: Callable[["Host"], Awaitable[T]], *, audit: Path | None = None, otel: bool = False
+    config: Layers,
+    work: Callable[["Host"], Awaitable[T]],
+    *,
+    timeouts: Timeouts | None = None,
+    seen_by: "Sequence[Witness]" = (),
+    **wanted: Any,
 ) -> T:
-    """What `work` returns, with the hooks running. A signal that ends this program stops them first."""
-    telemetry = [_telemetry()] if otel else []
+    """What `work` returns, with the hooks running. A signal that ends this program stops them first.
+
+    `wanted`: the options of `witnesses`.
+    """
+
+    async def serve() -> T:
+        from ..host import Host  # noqa: PLC0415 - most commands start nothing
+
+        with witnesses(config, **wanted) as chosen:
+            seen = [*chosen, *seen_by]
+            timing = timeouts or config.timeouts
+            async with Host(config.hooks, timeouts=timing, verify=config.verify, witnesses=seen) as host:
+                return await work(host)
+
+    return in_loop(serve)
+
+
+def in_loop(work: Callable[[], Awaitable[T]]) -> T:
+    """What `work` returns, in an event loop. A signal that ends this program cancels it first."""
     with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
-        return anyio.run(_serve, config, work, audit, telemetry)
+        return anyio.run(_until_signalled, work)
 
 
-def _telemetry() -> "Witness":
-    from ..observe.otel import OpenTelemetry  # noqa: PLC0415 - an extra
-
-    made = OpenTelemetry()
-    if not made.is_set_up:
-        output.warn("--otel: nothing sets up OpenTelemetry here, so nothing is sent (opentelemetry-instrument does)")
-    return made
-
-
-async def _serve(
-    config: Layers, work: Callable[["Host"], Awaitable[T]], audit: Path | None, telemetry: "list[Witness]"
-) -> T:
-    from ..config.audits import KEY, audit_logs  # noqa: PLC0415 - most commands start nothing
-    from ..host import Host  # noqa: PLC0415
-
-    logs = audit_logs(config.configs, audit)
-    os.environ.pop(KEY, None)  # no hook's business
-
+async def _until_signalled(work: Callable[[], Awaitable[T]]) -> T:
     received: list[int] = []
     with anyio.CancelScope() as scope:
 
@@ -140,20 +133,13 @@ async def _serve(
             received.append(number)
             scope.cancel()
 
-        for number in _ENDINGS:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # under nohup, or in a script's background
-                asyncio.get_running_loop().add_signal_handler(number, end, number)
-        seen_by = [*logs, *telemetry]
-        try:
-            async with Host(config.hooks, timeouts=config.timeouts, verify=config.verify, witnesses=seen_by) as host:
-                return await work(host)
-        finally:
-            for log in logs:
-                _say_how_it_went(log)
+        on_endings(end)
+        return await work()
     raise typer.Exit(128 + received[0])
 
 
-def _say_how_it_went(log: "AuditLog") -> None:
-    if log.failures:
-        output.warn(f"{log.failures} records could not be written to the audit log {log.path}")
-    logging.getLogger("picohook").info("audit log %s: %d records, head %s", log.path, log.records, log.head)
+def on_endings(end: Callable[[int], None]) -> None:
+    """Have every signal that ends a program do this instead."""
+    for number in _ENDINGS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # under nohup, or in a script's background
+            asyncio.get_running_loop().add_signal_handler(number, end, number)

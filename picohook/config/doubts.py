@@ -34,6 +34,7 @@ _NEEDS = {
     "provides": ("before_tool", frozenset({"before_tool"})),
     "respond": ("before_llm and before_tool", frozenset({"before_llm", "before_tool"})),
     "may_edit": ("before_llm", frozenset({"before_llm"})),
+    "canary": ("before_tool and approve_tool", frozenset({"before_tool", "approve_tool"})),
 }
 """The stages at which a setting matters, in words and by name."""
 _OF_PROCESSES = ("events", "restart")

@@ -7,6 +7,7 @@ import stat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from .problems import Problems
@@ -34,14 +35,20 @@ def read(path: Path, problems: Problems) -> bytes:
 
 
 def _refuse_strangers(status: os.stat_result, problems: Problems) -> None:
+    for who, hint in strangers(status):
+        problems.add("", who, hint)
+    problems.check()
+
+
+def strangers(status: os.stat_result) -> Iterator[tuple[str, str]]:
+    """Who else could change a file, and what to do about it."""
     user = os.geteuid()
     if status.st_uid not in {user, 0}:
-        problems.add("", f"belongs to another user (uid {status.st_uid}), who could make it run anything", "chown it")
+        yield f"belongs to another user (uid {status.st_uid}), who could make it run anything", "chown it"
     if status.st_mode & stat.S_IWOTH:
-        problems.add("", "can be written by everyone, who could make it run anything", "chmod o-w")
+        yield "can be written by everyone, who could make it run anything", "chmod o-w"
     elif status.st_mode & stat.S_IWGRP and not any(_is_private(status.st_gid, uid) for uid in (user, 0)):
-        problems.add("", f"can be written by a whole group (gid {status.st_gid})", "chmod g-w")
-    problems.check()
+        yield f"can be written by a whole group (gid {status.st_gid})", "chmod g-w"
 
 
 def _is_private(group: int, user: int) -> bool:

@@ -70,13 +70,22 @@ def require_trust(config: Config) -> None:
         _compare(trusted, now, trusted.keys() | now.keys())
 
 
+def states(config: Config) -> Digests:
+    """For each file that trust in this configuration covers, or covered, what keeps it from being trusted; empty: nothing."""
+    known, now = _read_store().get(str(config.path)), _digests(config)
+    if known is None:
+        return dict.fromkeys(now, "is not trusted yet")
+    names = sorted(known.keys() | now.keys())
+    return {name: "" if known.get(name) == now.get(name) else _change(name, known, now) for name in names}
+
+
 def still_trusted(config: Config, spec: HookSpec) -> None:
     """The same for one hook that is about to be started, from what is on the disk now."""
     if not config.found:
         return
     trusted = _trusted(config)
     here = str(config.path)
-    scripts = _arguments(spec)
+    scripts = arguments(spec)
     now = {here: _digest(_read(config.path))} | _script_digests(config, spec)
     _compare(trusted, now, {here, *scripts})
     if now[here] != config.digest:
@@ -113,7 +122,7 @@ def _digests(config: Config) -> Digests:
 def scripts(config: Config, spec: HookSpec) -> tuple[str, ...]:
     """The project files that a hook's command names."""
     found = []
-    for name in _arguments(spec):
+    for name in arguments(spec):
         real = os.path.realpath(name)
         inside = any(Path(path).is_relative_to(config.project) for path in (os.path.normpath(name), real))
         if inside and os.path.isfile(real):
@@ -125,7 +134,7 @@ def _script_digests(config: Config, spec: HookSpec) -> Digests:
     return {name: _digest_file(os.path.realpath(name)) for name in scripts(config, spec)}
 
 
-def _arguments(spec: HookSpec) -> list[str]:
+def arguments(spec: HookSpec) -> list[str]:
     """Each element of the command, or word of the shell's, as the path that it would be; or the file of a function."""
     words = list(spec.command)
     if spec.run is not None:

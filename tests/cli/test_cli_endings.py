@@ -115,7 +115,7 @@ def test_help_names_every_command_and_none_is_wrong_usage(project):
     helped, bare, unknown = project("--help"), project(), project("chek")
 
     assert (helped.code, helped.err) == (0, "")
-    for command in ("check", "list", "call", "run", "schema", "trust"):
+    for command in ("check", "list", "call", "doctor", "new", "run", "schema", "top", "trust"):
         assert f"\n  {command} " in helped.out
     assert bare.code == 2
     assert unknown.code == 2

@@ -314,6 +314,30 @@ class TestSchema:
         assert load(write("a.json", json.dumps({"$schema": "./s.json", **EXAMPLE}))).hooks
 
 
+class TestCanary:
+    def canary(self, write: Write, canary: Any) -> HookSpec:
+        table = {"command": ["a"], "stages": ["before_tool"], **({"canary": canary} if canary else {})}
+        (spec,) = load(write("a.json", json.dumps({"hooks": {"gate": table}}))).hooks
+        return spec
+
+    def test_it_is_a_call(self, write: Write) -> None:
+        canary = self.canary(write, {"tool": "bash", "arguments": {"command": "rm"}}).canary
+        assert canary is not None
+        assert (canary.tool, canary.arguments) == ("bash", {"command": "rm"})
+
+    def test_it_is_no_setting_that_a_host_would_start_the_hook_anew_for(self, write: Write) -> None:
+        assert self.canary(write, {"tool": "bash"}).fingerprint == self.canary(write, None).fingerprint
+
+    @pytest.mark.parametrize(
+        ("canary", "message"),
+        [({"tol": "bash"}, 'canary.tol: unknown key (did you mean "tool"?)'), ({"tool": ""}, "canary.tool")],
+    )
+    def test_a_wrong_one_is_a_mistake(self, write: Write, canary: Any, message: str) -> None:
+        with pytest.raises(ConfigError) as caught:
+            self.canary(write, canary)
+        assert any(message in str(problem) for problem in caught.value.problems), str(caught.value)
+
+
 def test_importing_the_package_loads_no_library() -> None:
     code = "import sys, picohook.config; print({'pydantic', 'yaml', 'platformdirs', 'tomllib'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,0 +1,121 @@
+"""The configurations, and whether anybody else has a hand in them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...config import trust
+from ...config.doubts import doubts
+from ...config.files import strangers
+from ...errors import ConfigError, TrustError
+from .findings import Finding, Level
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...config import Config
+    from ...config.layers import Layers
+
+_TRUST = "read it and the programs it names, then: picohook trust"
+
+
+def mistakes(error: ConfigError) -> Iterator[Finding]:
+    """What keeps a configuration from being read."""
+    for problem in error.problems:
+        message = f"{problem.where}: {problem.message}" if problem.where else problem.message
+        yield Finding(Level.ERROR, problem.file, "configuration", message, problem.hint or "correct the file")
+
+
+def examine(found: Layers) -> Iterator[Finding]:
+    """Each file: what it says, who can change it, whether it is trusted, and what its hooks inherit."""
+    vain = doubts(found)
+    for config in found.configs:
+        path = str(config.path)
+        yield _contents(config)
+        for problem in vain:
+            if problem.file == path:
+                message = f"{problem.where}: {problem.message}" if problem.where else problem.message
+                hint = problem.hint or "take it out, or set what it needs"
+                yield Finding(Level.WARNING, path, "configuration", message, hint)
+        yield from _place(config.path)
+        yield from _trust(config)
+        yield from _environment(config)
+
+
+def _contents(config: Config) -> Finding:
+    path, hooks = str(config.path), len(config.hooks)
+    if hooks:
+        said = f"{config.dialect} format, {hooks} hook{'s' if hooks > 1 else ''}"
+        return Finding(Level.OK, path, "configuration", said)
+    if not config.enabled:
+        return Finding(Level.WARNING, path, "configuration", "no hook will run", "set hooks.enabled to true")
+    return Finding(Level.WARNING, path, "configuration", "it has no hooks", "add one: picohook new")
+
+
+def _place(path: Path) -> Iterator[Finding]:
+    """Reading has refused a file that others can write. They could also put another one in its place."""
+    exposed = exposed_directory(path.parent)
+    if exposed:
+        yield Finding(Level.WARNING, str(path), "permissions", exposed, f"chmod o-w {path.parent}")
+    else:
+        yield Finding(Level.OK, str(path), "permissions", "nobody else can change it")
+
+
+def exposed_directory(directory: Path) -> str:
+    """How others can replace what is in a directory; empty if they cannot."""
+    mode = directory.stat().st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        return f"everybody can replace what is in {directory}"
+    return ""
+
+
+def exposed_file(path: str) -> tuple[str, str] | None:
+    """How others can change what a hook runs, and what to do about it."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None  # what is not there is somebody else's finding
+    for how, hint in strangers(status):
+        return f"{path} {how}", f"{hint} {path}" if hint.startswith("chmod") else f"{hint}: {path}"
+    exposed = exposed_directory(Path(path).parent)
+    return (exposed, f"chmod o-w {Path(path).parent}") if exposed else None
+
+
+def _trust(config: Config) -> Iterator[Finding]:
+    path = str(config.path)
+    if not config.found:
+        whose = "yours, in the layer `user`" if config.layer == "user" else "you named it"
+        yield Finding(Level.OK, path, "trust", f"{whose}: it needs no trust")
+        return
+    try:
+        states = trust.states(config)
+    except TrustError as error:
+        for problem in error.problems:
+            yield Finding(Level.ERROR, path, "trust", f"{problem.file}: {problem.message}", problem.hint or _TRUST)
+        return
+    for file, against in states.items():
+        if against:
+            yield Finding(Level.ERROR, path, "trust", f"{file} {against}, so these hooks do not run", _TRUST)
+        else:
+            yield Finding(Level.OK, path, "trust", f"{file} is trusted as it is now")
+    message = "trust covers these files alone, and nothing that they import or start"
+    yield Finding(Level.NOTE, path, "trust", message, "read that as well, and again when it changes")
+
+
+def _environment(config: Config) -> Iterator[Finding]:
+    """What gets more of the environment than it says it needs."""
+    path = str(config.path)
+    names = ", ".join(spec.name for spec in config.hooks if spec.inherit_env is True)
+    if not names:
+        return
+    if config.dialect == "native":
+        hint = 'name the variables that they need: inherit_env = ["NAME"]'
+        yield Finding(Level.NOTE, path, "environment", f"the host's whole environment goes to {names}", hint)
+    else:
+        whose = {"picoclaw": "PicoClaw", "jcli": "j-cli"}[config.dialect]
+        message = f"its hooks inherit the host's whole environment, secrets too, as {whose}'s users expect"
+        hint = "in picohook's own format hooks get a few variables, and those that you name"
+        yield Finding(Level.NOTE, path, "environment", message, hint)

@@ -1,0 +1,78 @@
+"""The hooks that decide about tool calls: whether they deny what they must, and what happens when they fail."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ... import wire
+from ...models import ToolCall
+from ...spec import OnFailure
+from .findings import Finding, Level, about
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...decisions import Outcome
+    from ...host import Host
+    from ...spec import HookSpec
+
+DECIDES = ("before_tool", "approve_tool")
+_DENIALS = {wire.DENY, wire.ABORT_TURN, wire.HARD_ABORT}
+_EXAMPLE = 'canary = { tool = "bash", arguments = { command = "rm -rf /" } }'
+
+
+def settings(spec: HookSpec, dialect: str) -> Iterator[Finding]:
+    """What becomes of calls while the hook is down, and whether anything shows that it denies what it must."""
+    asked = [stage for stage in DECIDES if stage in spec.asked_at]
+    fails_open = "before_tool" in asked and spec.on_failure is OnFailure.CONTINUE
+    where = "" if dialect == "native" else ", in picohook's own format"
+    if not asked:
+        return
+    if not (spec.guard or spec.canary or "approve_tool" in asked):
+        deny = 'on_failure = "deny", and ' if fails_open else ""
+        message = "it can deny calls, and has no canary" + (", and while it is down, calls go on" if fails_open else "")
+        hint = f"if it is there to deny calls, set {deny}a canary, which is a call that it must deny{where}"
+        yield Finding(Level.NOTE, about(spec), "gate", message, hint)
+        return
+    if fails_open:
+        message = "it fails open: while it is down or hangs, before_tool lets through what it would deny"
+        yield Finding(Level.WARNING, about(spec), "gate", message, f'set on_failure = "deny"{where}')
+    if spec.canary is None:
+        message = "it has no canary: whether it denies anything is not known"
+        yield Finding(Level.WARNING, about(spec), "gate", message, f"set a call that it must deny{where}: {_EXAMPLE}")
+
+
+async def try_canary(host: Host, spec: HookSpec) -> Finding:
+    """Ask a gate about its canary. No tool is called, whatever it says."""
+    assert spec.canary is not None
+    call = ToolCall(tool=spec.canary.tool, arguments=spec.canary.arguments)
+    shown = f"{call.tool} {json.dumps(call.arguments)}"
+    hint = "correct the hook, or its canary, and do not rely on it until this is ok"
+    said = []
+    for stage in DECIDES:
+        if stage not in spec.asked_at:
+            continue
+        outcome = await getattr(host, stage)(call)
+        answer, denied = _answer(outcome, spec.name, stage)
+        if denied:
+            reason = f": {outcome.reason}" if outcome.reason else ""
+            return Finding(Level.OK, about(spec), "canary", f"it denies {shown} at {stage}{reason}")
+        said.append(f"{stage}: {answer}")
+    if not said:
+        message, hint = "it has a canary, and is asked at neither before_tool nor approve_tool", "take the canary out"
+    else:
+        message = f"it does not deny its canary, {shown} ({'; '.join(said)})"
+    return Finding(Level.ERROR, about(spec), "canary", message, hint)
+
+
+def _answer(outcome: Outcome[Any], name: str, stage: str) -> tuple[str, bool]:
+    """What the hook said, and whether that is a denial of its own: one that its failure made shows nothing."""
+    entries = [entry for entry in outcome.trail if entry.hook == name and outcome.stage == stage]
+    if not entries or entries[0].skipped:
+        return "its filter keeps it from being asked", False
+    if failed := next((entry.error for entry in entries if entry.error), None):
+        return f"it failed, {failed}", False
+    if outcome.approved is not None and stage == "approve_tool":
+        return "approved" if outcome.approved else "denied", not outcome.approved
+    return outcome.action, outcome.action in _DENIALS

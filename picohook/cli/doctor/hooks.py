@@ -1,0 +1,84 @@
+"""The hooks themselves: each is started for real, alone on a host of its own, greeted, and asked about its canary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ...errors import PicohookError
+from ...hooks import make_hook
+from ...host import Host
+from ...spec import Timeouts
+from . import gates
+from .findings import Finding, Level, about
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...config.layers import Layers
+    from ...spec import HookSpec
+
+AT_ONCE = 4
+"""Hooks that are tried at the same time."""
+_TIMES = ("timeout", "approval_timeout", "hello_timeout", "grace")
+
+
+async def try_all(specs: Iterable[HookSpec], found: Layers, patience: float) -> dict[str, list[Finding]]:
+    """What comes of it, by the names of the hooks."""
+    timeouts = Timeouts(**{name: min(value, patience) for name, value in found.timeouts.model_dump().items()})
+    results: dict[str, list[Finding]] = {}
+    limiter = anyio.CapacityLimiter(AT_ONCE)
+
+    async def one(spec: HookSpec) -> None:
+        async with limiter:
+            results[spec.name] = await _try(_hurried(spec, patience), found, timeouts)
+
+    async with anyio.create_task_group() as tasks:
+        for spec in specs:
+            tasks.start_soon(one, spec)
+    return results
+
+
+def _hurried(spec: HookSpec, patience: float) -> HookSpec:
+    """The hook as it is set up, but for its times, and for what it has to do with others."""
+    changed: dict[str, Any] = {
+        name: min(value, patience) for name in _TIMES if (value := getattr(spec, name)) is not None
+    }
+    changed["timeouts"] = {stage: min(value, patience) for stage, value in spec.timeouts.items()}
+    return spec.model_copy(update={**changed, "required": False, "after": (), "retry": 0, "observe": ()})
+
+
+async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts) -> list[Finding]:
+    if spec.prompt is not None:
+        hint = "try it in your agent, which has the model"
+        return [Finding(Level.NOTE, about(spec), "start", "it asks a model, and there is none here: not tried", hint)]
+    try:
+        hook = make_hook(spec)
+        async with Host([hook], timeouts=timeouts, verify=found.verify) as host:
+            findings = [_started(host, spec)]
+            if spec.canary is not None and findings[0].level is Level.OK:
+                findings.append(await gates.try_canary(host, spec))
+            return findings
+    except PicohookError as error:
+        return [Finding(Level.ERROR, about(spec), "start", str(error), _by_hand(spec))]
+
+
+def _started(host: Host, spec: HookSpec) -> Finding:
+    (status,) = host.status().hooks
+    if status.state != "ready" or status.last_error:
+        why = status.last_error or f"it is {status.state}"
+        return Finding(Level.ERROR, about(spec), "start", why, _by_hand(spec))
+    if spec.run is not None:
+        return Finding(Level.OK, about(spec), "start", "it is run anew for each question: there is nothing to start")
+    if spec.python is not None:
+        return Finding(Level.OK, about(spec), "start", "it was imported")
+    held = [f"containment: {status.containment}"]
+    held += [name for name in ("limits", "sandbox") if getattr(spec, name) is not None]
+    return Finding(Level.OK, about(spec), "start", f"it starts and says hello ({', '.join(held)})")
+
+
+def _by_hand(spec: HookSpec) -> str:
+    if spec.command:
+        return f"see what it says: picohook conformance -- {spec.runs}"
+    return f"correct what it runs: {spec.runs}"

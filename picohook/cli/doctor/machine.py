@@ -1,0 +1,109 @@
+"""What this machine can hold hooks with: it is tried, with a program that does nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ... import __version__
+from ...log import Log
+from ...process.containment import Containment
+from ...process.plan import Plan
+from ...process.spawn import NotAvailableError
+from ...spec import Limits, Sandbox
+from ...transport.reactor import current_reactor
+from .findings import Finding, Level
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+MACHINE = "this machine"
+_SOME = 64
+"""Processes: a limit that a program which does nothing keeps."""
+
+
+async def examine(patience: float) -> AsyncIterator[Finding]:
+    """What it has, and lacks."""
+    system = f"{platform.system()} {platform.release()}"
+    yield Finding(Level.OK, MACHINE, "version", f"picohook {__version__}, Python {platform.python_version()}, {system}")
+    machine = _Machine(patience)
+    try:
+        yield await machine.containment()
+        yield await machine.limits()
+        yield await machine.sandbox()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await machine.close()
+
+
+class _Machine:
+    def __init__(self, patience: float) -> None:
+        self._reactor = current_reactor()
+        self._held = Containment(self._reactor, Log())
+        self._patience = patience
+        self._idle = (shutil.which("true") or sys.executable,)
+
+    async def close(self) -> None:
+        await self._held.aclose()
+
+    async def containment(self) -> Finding:
+        why = await self._lacks(Plan(self._idle, os.environ, None))
+        tier = self._held.tier
+        lacking = "; ".join(f"no {kind}: {reason}" for kind, reason in self._held.unable.items())
+        if tier is None:
+            hint = "hooks do not start here: look at the limits of this user and this machine"
+            return Finding(Level.ERROR, MACHINE, "containment", f"no process can be started: {why}", hint)
+        if tier == "namespace":
+            return Finding(
+                Level.OK, MACHINE, "containment", "namespace: whatever a hook starts ends with it, a hostile one's too"
+            )
+        hint = 'have user namespaces allowed, or run as root; contain = "required" keeps hooks from starting without'
+        if tier == "sweep":
+            message = f"sweep: what a hook starts ends with it, unless the hook is hostile ({lacking})"
+            return Finding(Level.NOTE, MACHINE, "containment", message, hint)
+        message = f"group: what leaves a hook's process group outlives it ({lacking or 'this is not Linux'})"
+        return Finding(Level.WARNING, MACHINE, "containment", message, hint)
+
+    async def limits(self) -> Finding:
+        why = await self._lacks(Plan(self._idle, os.environ, None, limits=Limits(open_files=_SOME)))
+        if why:
+            hint = "leave `limits` out here: a hook that asks for them does not start"
+            return Finding(Level.NOTE, MACHINE, "limits", f"hooks cannot be limited: {why}", hint)
+        why = await self._lacks(Plan(self._idle, os.environ, None, limits=Limits(processes=_SOME)))
+        if why:
+            hint = "leave `processes` out of `limits` here: a hook that asks for it does not start"
+            return Finding(Level.NOTE, MACHINE, "limits", f"all but `processes` can be limited: {why}", hint)
+        return Finding(Level.OK, MACHINE, "limits", "memory, cpu time, open files, file size, processes")
+
+    async def sandbox(self) -> Finding:
+        why = await self._lacks(Plan(self._idle, os.environ, None, sandbox=Sandbox()))
+        if not why:
+            return Finding(Level.OK, MACHINE, "sandbox", "files and network can be closed to hooks")
+        hint = "install bubblewrap, or leave `sandbox` out here: a hook that asks for it does not start"
+        return Finding(Level.NOTE, MACHINE, "sandbox", f"hooks cannot be sandboxed: {why}", hint)
+
+    async def _lacks(self, plan: Plan) -> str:
+        """Why nothing can be started so; empty if it can."""
+        ended = anyio.Event()
+        null = os.open(os.devnull, os.O_RDWR)
+        try:
+            process = await self._held.spawn(plan, (null, null, null), self._reactor.now() + self._patience)
+            process.when_ended(ended.set)
+            try:
+                with anyio.move_on_after(self._patience):
+                    await ended.wait()
+            finally:
+                process.signal(signal.SIGKILL)
+        except NotAvailableError as error:
+            return str(error)
+        except (OSError, ValueError, TimeoutError) as error:
+            return str(error) or "it took too long"
+        finally:
+            os.close(null)
+        return "" if process.exit_code == 0 else f"a program that does nothing ended with {process.exit_code}"

@@ -1,0 +1,110 @@
+"""The programs that hooks come to: where they are, which versions, and who can change them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...config import trust
+from ...errors import HookCrashedError
+from ...process.plan import plan
+from ..configs import missing_script, program
+from .files import exposed_file
+from .findings import Finding, Level, about
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...spec import HookSpec
+
+_TELLS_ITS_VERSION = re.compile(r"python[\d.]*|pypy[\d.]*|node(js)?|deno|bun|ruby[\d.]*|perl|php|bash|jq|java")
+_VERSION_PATIENCE = 5.0
+_SHOWN = 80
+
+
+def examine(spec: HookSpec, *, may_run: bool) -> Iterator[Finding]:
+    """The program of one hook. Only where it may be run anyway, its interpreter is asked for its version."""
+    try:
+        found = program(spec)
+        missing = missing_script(spec)
+    except HookCrashedError as error:
+        yield Finding(
+            Level.ERROR, about(spec), "command", str(error), f"install it, or correct the hook's command: {spec.runs}"
+        )
+        return
+    if found is None:
+        yield Finding(Level.OK, about(spec), "command", "it asks a model, and runs no program")
+        return
+    if missing:
+        hint = f"put it there, or correct the hook's command: {spec.runs}"
+        yield Finding(Level.ERROR, about(spec), "command", f"there is no {missing}", hint)
+    version = _version(spec, found) if may_run else ""
+    yield Finding(Level.OK, about(spec), "command", f"runs {found}" + (f" ({version})" if version else ""))
+    yield from _permissions(spec, found)
+
+
+def _permissions(spec: HookSpec, found: str) -> Iterator[Finding]:
+    named = {path for path in trust.arguments(spec) if os.path.isfile(path)}
+    exposed = [(Level.ERROR, exposed_file(path)) for path in sorted(named)]
+    if found not in named and os.path.isabs(found):
+        exposed.append((Level.WARNING, exposed_file(found)))  # what a system has on its PATH is not the hook's doing
+    for level, how in exposed:
+        if how is not None:
+            yield Finding(level, about(spec), "permissions", *how)
+    if not any(how for _, how in exposed):
+        yield Finding(Level.OK, about(spec), "permissions", "nobody else can change what it runs")
+
+
+def _version(spec: HookSpec, found: str) -> str:
+    """What its interpreter says of itself, where that is known to be quick and to do nothing else."""
+    if spec.python is not None:
+        return ""
+    environment = plan(spec, os.environ).env
+    interpreter = found
+    if not _TELLS_ITS_VERSION.fullmatch(os.path.basename(found)):
+        interpreter = _interpreter(found, environment.get("PATH", os.defpath))
+    if not _TELLS_ITS_VERSION.fullmatch(os.path.basename(interpreter)):
+        return ""
+    said = _ask(interpreter, frozenset(environment.items()))
+    name = os.path.basename(interpreter)
+    return said if name.rstrip("0123456789.") in said.lower() else f"{name} {said}".strip()
+
+
+@functools.cache
+def _ask(interpreter: str, environment: frozenset[tuple[str, str]]) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603 - one of the programs named above
+            [interpreter, "--version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=dict(environment),
+            cwd="/",
+            timeout=_VERSION_PATIENCE,
+            check=False,
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return ""
+    said = next((line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()), "")
+    return said[:_SHOWN]
+
+
+def _interpreter(script: str, path: str) -> str:
+    """What the first line of a script names; empty if it is no script."""
+    try:
+        with Path(script).open("rb") as file:
+            first = file.readline(256)
+    except OSError:
+        return ""
+    if not first.startswith(b"#!"):
+        return ""
+    words = os.fsdecode(first[2:]).split()
+    if os.path.basename(words[0]) != "env":
+        return words[0]
+    named = next((word for word in words[1:] if not word.startswith("-") and "=" not in word), "")
+    return shutil.which(named, path=path) or ""

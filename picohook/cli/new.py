@@ -1,0 +1,271 @@
+"""`picohook new`: a hook to begin with, that has a configuration and passes its test."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..config.problems import meant, quoted
+from ..errors import PicohookError
+from ..stages import STAGES
+from ..text import escape
+from . import output
+from .source import Json
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_DECIDED = ("before_tool", "approve_tool")
+"""The stages at which the hook that is made decides something. At all others it says: go on."""
+_TAKES_TYPES_OUT = (22, 18)
+"""The first version of Node that runs TypeScript."""
+
+
+@dataclass(frozen=True)
+class _Language:
+    name: str
+    source: str
+    """The file to go on with."""
+    run: str
+    test: str
+    programs: tuple[str, ...]
+    """What it takes, on the PATH."""
+    needs: str
+    """The same, for people."""
+    build: str = ""
+
+
+_LANGUAGES = {
+    "python": _Language(
+        "Python",
+        "hook.py",
+        run="python3 hook.py",
+        test="python3 -m unittest",
+        programs=("python3",),
+        needs="Python 3.11 or newer, with picohook in it",
+    ),
+    "node": _Language(
+        "JavaScript",
+        "hook.mjs",
+        run="node hook.mjs",
+        test="node --test",
+        programs=("node",),
+        needs="Node 18 or newer",
+    ),
+    "typescript": _Language(
+        "TypeScript",
+        "hook.mts",
+        run="node dist/hook.mjs",
+        test="node --test dist/hook.test.mjs",
+        programs=("node", "npm"),
+        needs="Node 18 or newer, and npm for the compiler",
+        build="npm install && npx tsc",
+    ),
+    "go": _Language(
+        "Go",
+        "hook.go",
+        run="./hook",
+        test="go test",
+        programs=("go",),
+        needs="Go 1.21 or newer",
+        build="go build",
+    ),
+    "rust": _Language(
+        "Rust",
+        "src/main.rs",
+        run="./target/release/hook",
+        test="cargo test",
+        programs=("cargo",),
+        needs="Rust 1.75 or newer, with cargo",
+        build="cargo build --release",
+    ),
+    "bash": _Language(
+        "bash and jq",
+        "hook.sh",
+        run="bash hook.sh",
+        test="bash test.sh",
+        programs=("bash", "jq"),
+        needs="jq 1.6 or newer",
+    ),
+}
+_TYPESCRIPT_AS_IT_IS = _Language(
+    "TypeScript",
+    "hook.mts",
+    run="node hook.mts",
+    test="node --test hook.test.mts",
+    programs=("node",),
+    needs="Node 22.18 or newer",
+)
+
+
+def new(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Where to make it; the hook is named like it.", show_default=False)
+    ],
+    *,
+    lang: Annotated[str, typer.Option(metavar="LANGUAGE", help=f"One of {', '.join(_LANGUAGES)}.")] = "python",
+    stages: Annotated[str, typer.Option(metavar="A,B", help="The stages that it is asked at.")] = "before_tool",
+    as_json: Json = False,
+) -> None:
+    """Make a hook to begin with: a program, its configuration, and a test that passes.
+
+    \b
+    picohook new guard --lang go --stages before_tool,approve_tool
+
+    DIR is made, or is empty.
+    """  # noqa: D301 - click wants this character, and not its name
+    language = _language(lang)
+    asked_at = _stages(stages)
+    directory = Path(os.path.abspath(directory))
+    if not _NAME.fullmatch(directory.name):
+        raise typer.BadParameter(
+            f"{quoted(directory.name)} cannot be a hook's name: take letters, digits, - and _", param_hint="DIR"
+        )
+    texts = contents(directory.name, lang, asked_at)
+    _write(directory, texts)
+    made = sorted(texts)
+    for program in language.programs:
+        if shutil.which(program) is None:
+            output.warn(f"{program} is not on the PATH: it takes {language.needs}")
+    if as_json:
+        output.data(
+            {
+                "dir": str(directory),
+                "name": directory.name,
+                "language": lang,
+                "stages": asked_at,
+                "files": made,
+                "build": language.build or None,
+                "test": language.test,
+                "run": shlex.split(language.run),
+            }
+        )
+        return
+    output.line(f"{directory}: a hook in {language.name}, asked at {', '.join(asked_at)}", style="bold green")
+    for name in made:
+        output.line(f"  {name}")
+    output.line("to build and test it:" if language.build else "to test it:")
+    for command in (f"cd {shlex.quote(str(directory))}", language.build, language.test):
+        if command:
+            output.line(f"  {command}")
+
+
+def _language(name: str) -> _Language:
+    if name not in _LANGUAGES:
+        raise typer.BadParameter(f"there is no {quoted(name)} ({meant(name, _LANGUAGES)})", param_hint="--lang")
+    return _TYPESCRIPT_AS_IT_IS if name == "typescript" and _node() >= _TAKES_TYPES_OUT else _LANGUAGES[name]
+
+
+@cache
+def _node() -> tuple[int, ...]:
+    """The version of Node; empty where there is none."""
+    try:
+        said = subprocess.run(["node", "--version"], capture_output=True, check=False, text=True, timeout=10).stdout  # noqa: S607
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return tuple(map(int, re.findall(r"\d+", said)[:2]))
+
+
+def _stages(given: str) -> list[str]:
+    """Those that were named, in the order of a turn."""
+    named = given.replace(",", " ").split()
+    for name in named:
+        if name not in STAGES:
+            raise typer.BadParameter(f"there is no {quoted(name)} ({meant(name, STAGES)})", param_hint="--stages")
+    if not named:
+        raise typer.BadParameter(f"name one at least ({meant(None, STAGES)})", param_hint="--stages")
+    return [stage for stage in STAGES if stage in named]
+
+
+def contents(name: str, lang: str, asked_at: list[str]) -> dict[str, str]:
+    """The files of a hook of this name, in one of the languages, by their names."""
+    language = _language(lang)
+    others = [stage for stage in asked_at if stage not in _DECIDED]
+    values = {
+        "name": name,
+        "language": language.name,
+        "source": language.source,
+        "command": _listed(shlex.split(language.run)),
+        "run": language.run,
+        "build": language.build,
+        "test": language.test,
+        "needs": language.needs,
+        "stages": _listed(asked_at),
+        "others": _listed(others),
+        "others_words": " ".join(others),
+    }
+    held = {*asked_at, *(["build"] if language.build else [])}
+    templates = {**_templates(_place("common")), **_templates(_place(lang))}
+    return {file: render(template.read_text(encoding="utf-8"), held, values) for file, template in templates.items()}
+
+
+def _write(directory: Path, texts: Mapping[str, str]) -> None:
+    """All of the files, or nothing."""
+    written: list[Path] = []
+    try:
+        present = directory.exists()
+        if present and any(directory.iterdir()):
+            raise PicohookError(f"{escape(str(directory))} is not empty: name a directory that is, or a new one")
+        directory.mkdir(parents=True, exist_ok=True)
+        if not present:
+            written.append(directory)
+        for name, text in texts.items():
+            inner = (directory / name).parent  # one level at most
+            if not inner.exists():
+                inner.mkdir()
+                written.append(inner)
+            written.append(directory / name)
+            with written[-1].open("x", encoding="utf-8") as file:
+                file.write(text)
+    except OSError as error:
+        for path in reversed(written):
+            _remove(path)
+        raise PicohookError(f"{escape(str(directory))} cannot be made: {error.strerror}") from None
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+    except OSError:
+        pass  # what is in the way of making it is in the way of this too
+
+
+def _place(name: str) -> Traversable:
+    return files("picohook.cli") / "templates" / name
+
+
+def _templates(place: Traversable, before: str = "") -> dict[str, Traversable]:
+    """The templates of a directory, by the names of the files that they become."""
+    found: dict[str, Traversable] = {}
+    for entry in place.iterdir():
+        if entry.is_dir():
+            found |= _templates(entry, f"{before}{entry.name}/")
+        else:
+            found[before + entry.name.removesuffix(".in")] = entry
+    return found
+
+
+def render(template: str, held: Collection[str], values: Mapping[str, str]) -> str:
+    """The text of a template: the lines between `@if A B` and `@end` stay if A or B is held, and `@name@` is its value."""
+    kept, stays = [], True
+    for line in template.splitlines(keepends=True):
+        if line.startswith("@if "):
+            stays = any(word in held for word in line.split()[1:])
+        elif line == "@end\n":
+            stays = True
+        elif stays:
+            kept.append(line)
+    return re.sub(r"@(\w+)@", lambda found: values[found[1]], "".join(kept))
+
+
+def _listed(words: Collection[str]) -> str:
+    """As elements of a list, in TOML and in every language that there is."""
+    return ", ".join(f'"{word}"' for word in words)

@@ -1,0 +1,59 @@
+"""Who looks on while a command runs hooks: an audit log, OpenTelemetry."""
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..config.layers import Layers
+from . import output
+
+if TYPE_CHECKING:
+    from ..observe.audit import AuditLog
+    from ..observe.witness import Witness
+
+Audit = Annotated[
+    Path | None,
+    typer.Option(
+        "--audit",
+        metavar="FILE",
+        help="Keep an audit log there: what is asked, said and concluded, without payloads.",
+        show_default=False,
+    ),
+]
+Otel = Annotated[
+    bool, typer.Option("--otel", help="Trace and measure with OpenTelemetry, as opentelemetry-instrument sets it up.")
+]
+
+
+@contextlib.contextmanager
+def witnesses(config: Layers, *, audit: Path | None = None, otel: bool = False) -> Iterator["list[Witness]"]:
+    """Those that the configuration and the options ask for; how a log went is said at the end."""
+    from ..config.audits import KEY, audit_logs  # noqa: PLC0415 - most commands start nothing
+
+    logs = audit_logs(config.configs, audit)
+    os.environ.pop(KEY, None)  # no hook's business
+    try:
+        yield [*logs, *([_telemetry()] if otel else [])]
+    finally:
+        for log in logs:
+            _say_how_it_went(log)
+
+
+def _telemetry() -> "Witness":
+    from ..observe.otel import OpenTelemetry  # noqa: PLC0415 - an extra
+
+    made = OpenTelemetry()
+    if not made.is_set_up:
+        output.warn("--otel: nothing sets up OpenTelemetry here, so nothing is sent (opentelemetry-instrument does)")
+    return made
+
+
+def _say_how_it_went(log: "AuditLog") -> None:
+    if log.failures:
+        output.warn(f"{log.failures} records could not be written to the audit log {log.path}")
+    logging.getLogger("picohook").info("audit log %s: %d records, head %s", log.path, log.records, log.head)

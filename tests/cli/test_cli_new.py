@@ -1,0 +1,220 @@
+"""`picohook new`: what it makes is built, tested and held to the protocol as its README says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from picohook.cli.new import contents
+from picohook.config import load
+from picohook.stages import STAGES
+
+from .conftest import PATIENCE, ROOT
+
+ALL = ",".join(STAGES)
+BIN = os.path.dirname(sys.executable)  # where python3 is this one
+LANGUAGES = ("python", "node", "typescript", "go", "rust", "bash")
+NODE_MODULES = ROOT / "hooks_examples" / "typescript" / "node_modules"
+NEEDS = {
+    "python": ("python3",),
+    "node": ("node",),
+    "typescript": ("node", str(NODE_MODULES / ".bin" / "tsc")),
+    "go": ("go",),
+    "rust": ("cargo",),
+    "bash": ("bash", "jq"),
+}
+
+
+@pytest.fixture
+def new(project):
+    """Makes a hook, and gives what it says of it."""
+    project.env["PATH"] = BIN + os.pathsep + project.env["PATH"]
+
+    def run(language, stages=ALL, name="made"):
+        missing = [program for program in NEEDS[language] if shutil.which(program) is None]
+        if missing:
+            # Where the tests are the last word, what was not tried did not pass.
+            (pytest.fail if os.environ.get("CI") else pytest.skip)(f"there is no {missing[0]}")
+        done = project("new", name, "--lang", language, "--stages", stages, "--json")
+        assert (done.code, done.err) == (0, "")
+        made = done.json
+        project.path = Path(made["dir"])
+        return made
+
+    return run
+
+
+def in_shell(project, command):
+    """What its reader would type: with their own home, where compilers keep what they have compiled."""
+    return subprocess.run(
+        ["bash", "-c", command],
+        cwd=project.path,
+        env={**project.env, "HOME": os.environ["HOME"]},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def build(project, made):
+    if made["build"] is None:
+        return
+    command = made["build"]
+    if "npm install" in command:
+        (project.path / "node_modules").symlink_to(NODE_MODULES)
+        command = command.replace("npm install", "true")
+    built = in_shell(project, command)
+    assert built.returncode == 0, built.stdout
+    assert "warning" not in built.stdout
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_hook_for_all_stages_passes_its_test_and_conforms(project, new, language):
+    made = new(language)
+    build(project, made)
+
+    tested = in_shell(project, made["test"])
+    conforms = project("conformance", "--json", "--stages", ALL, "--", *made["run"])
+
+    assert tested.returncode == 0, tested.stdout
+    assert conforms.code == 0, conforms.out
+    unkept = [one["id"] for one in conforms.json["requirements"] if one["status"] == "fail"]
+    assert unkept == []
+    document = (project.path / "README.md").read_text()
+    assert f"`{made['test']}`" in document
+    assert f"`picohook conformance -- {' '.join(made['run'])}`" in document
+
+
+@pytest.mark.parametrize("language", ["python", "go", "bash"])
+def test_the_test_notices_when_the_hook_does_not_do_its_work(project, new, language):
+    made = new(language, "before_tool")
+    source = next(project.path / name for name in made["files"] if name.startswith("hook."))
+    source.write_text(source.read_text().replace('"rm -rf"', '"nothing"'))
+
+    assert in_shell(project, made["test"]).returncode != 0
+
+
+def test_what_was_made_is_well_in_the_eyes_of_the_doctor(project, new):
+    new("python", "before_tool,approve_tool")
+
+    done = project("doctor", "--config", "picohook.toml", "--json")
+
+    findings = [one for one in done.json["findings"] if one["about"] != "this machine"]
+    assert [one for one in findings if one["level"] != "ok"] == []
+    assert "canary" in {one["check"] for one in findings}
+
+
+def test_go_takes_it_without_imports_that_are_not_used(project, new):
+    made = new("go", "after_tool")
+    build(project, made)
+
+    tested = in_shell(project, made["test"])
+
+    assert tested.returncode == 0, tested.stdout
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_only_what_was_asked_for_is_there(tmp_path, language, stage):
+    texts = contents("one-stage", language, [stage])
+
+    for name, text in texts.items():
+        assert re.search(r"^@(if|end)|@\w+@", text, re.MULTILINE) is None, name
+        assert [other for other in STAGES if other in text and other != stage] == []
+        if name.endswith(".py"):
+            compile(text, name, "exec")
+    assert any(stage in text for name, text in texts.items() if name != "picohook.toml")
+    config = tmp_path / "picohook.toml"
+    config.write_text(texts[config.name])
+    (spec,) = load(config).hooks
+    assert (spec.name, list(spec.stages)) == ("one-stage", [stage])
+    assert (spec.canary is not None) == (stage in {"before_tool", "approve_tool"})
+
+
+def test_people_are_told_what_to_do_next(project):
+    done = project("new", "guard", "--stages", "approve_tool, before_tool")
+
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        f"{project.path}/guard: a hook in Python, asked at before_tool, approve_tool",
+        "  README.md",
+        "  hook.py",
+        "  picohook.toml",
+        "  test_hook.py",
+        "to test it:",
+        f"  cd {project.path}/guard",
+        "  python3 -m unittest",
+    ]
+
+
+def test_an_empty_directory_will_do_also_the_one_that_one_is_in(project):
+    done = project("new", ".")
+
+    assert done.code == 0
+    assert {path.name for path in project.path.iterdir()} == {"README.md", "hook.py", "picohook.toml", "test_hook.py"}
+    assert load(project.config).hooks[0].name == "project"
+
+
+def test_what_is_there_already_is_left_alone(project):
+    (project.path / "full").mkdir()
+    (project.path / "full" / "mine").write_text("mine")
+    (project.path / "file").write_text("mine")
+
+    full, file, below = project("new", "full"), project("new", "file"), project("new", "file/below")
+
+    assert (full.code, full.err) == (
+        1,
+        f"Error: {project.path}/full is not empty: name a directory that is, or a new one\n",
+    )
+    assert (file.code, below.code) == (1, 1)
+    assert [path.name for path in (project.path / "full").iterdir()] == ["mine"]
+    assert (project.path / "file").read_text() == "mine"
+
+
+def test_what_cannot_be_written_whole_is_not_left_half(project):
+    def little():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))
+
+    with project.start("new", "made", "--lang", "rust", preexec_fn=little) as process:
+        _, err = process.communicate(timeout=PATIENCE)
+
+    assert (process.returncode, err) == (1, f"Error: {project.path}/made cannot be made: File too large\n")
+    assert list(project.path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["made", "--lang", "pyton"], 'there is no "pyton" (did you mean "python"?)'),
+        (["made", "--stages", "before_tol"], 'there is no "before_tol" (did you mean "before_tool"?)'),
+        (["made", "--stages", ","], "name one at least (known: before_prompt"),
+        (["my hook"], '"my hook" cannot be a hook\'s name: take letters, digits, - and _'),
+    ],
+)
+def test_wrong_usage_names_what_was_meant(project, arguments, said):
+    done = project("new", *arguments)
+
+    assert done.code == 2
+    assert said in " ".join(done.err.split())
+    assert list(project.path.iterdir()) == []
+
+
+def test_a_language_that_is_not_installed_is_said_and_the_hook_is_made(project):
+    (project.path / "bin").mkdir()
+
+    done = project("new", "made", "--lang", "go", "--json", env={"PATH": str(project.path / "bin")})
+
+    assert done.code == 0
+    assert json.loads(done.out)["language"] == "go"
+    assert done.err == "Warning: go is not on the PATH: it takes Go 1.21 or newer\n"
