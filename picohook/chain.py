@@ -61,6 +61,8 @@ class Asked(Generic[P]):
     """What to go on with: what was asked about, or what the hook made of it."""
     entry: TrailEntry
     result: Any = None
+    cause: str | None = None
+    """The kind of its failure, if it failed."""
 
 
 async def run_chain(
@@ -202,6 +204,8 @@ async def ask(
         try:
             if begun >= end:
                 raise HookTimeoutError("the time for the whole chain was used up before it was asked")  # noqa: TRY301
+            if account is not None:
+                account.asking(hook, encoded)
             decision = await hook.handle(Question(stage, encoded, deadline, limit))
             if stage.approves or not isinstance(decision, Continue):
                 left, result, error = _apply(stage, hook, encoded, decision, final=final)
@@ -216,7 +220,7 @@ async def ask(
     hook.metrics.at(stage.name).record(duration, cause, retries)
     said = "" if cause else decision.reason
     entry = TrailEntry(hook.name, decision.action, duration, error, decision.notes, retries=retries, reason=said)
-    asked = Asked(decision, left, entry, result)
+    asked = Asked(decision, left, entry, result, cause)
     if account is not None:
         account.asked(hook, encoded, asked)
     return asked

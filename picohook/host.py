@@ -47,6 +47,7 @@ from .stages import (
     BEFORE_LLM,
     BEFORE_PROMPT,
     BEFORE_TOOL,
+    STAGES,
 )
 
 if TYPE_CHECKING:
@@ -382,6 +383,18 @@ class Host:
         """What came of a tool call."""
         return await self._run(AFTER_TOOL, _as_payload(AFTER_TOOL, returned))
 
+    async def ask(
+        self,
+        stage: str,
+        payload: Payload | Mapping[str, Any],
+        *,
+        said: tuple[str, Decision] | None = None,
+        without: Collection[str] = (),
+    ) -> Outcome[Any]:
+        """The chain of one stage, by its name, and nothing beside it: what a hook answers for a tool is not put to approval."""
+        row = STAGES[stage]
+        return await self._run(row, _as_payload(row, payload), said=said, without=without)
+
     async def run_tool(self, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
         """A whole tool call: before_tool, approve_tool, `execute(call)`, after_tool, with its events.
 
@@ -413,6 +426,8 @@ class Host:
         if self._witnesses:
             account = self._witnesses.begin(stage, payload)
             payload = account.payload
+            if said is not None or without:
+                account.resumed(said, without)
         chains = crew.chains[stage.name]
         chains.under_way += 1
         try:
