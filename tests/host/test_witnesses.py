@@ -87,10 +87,10 @@ async def test_a_witness_sees_the_life_of_a_host_and_each_chain_hook_by_hook():
 
 async def test_approvers_are_seen_as_well():
     diary = Diary()
-    hooks = [FunctionHook(name, {"approve_tool": deny}) for name in "ab"]
+    hooks = [FunctionHook("a", {"approve_tool": deny}), FunctionHook("b", {"approve_tool": lambda call: True})]
     async with Host(hooks, witnesses=[diary]) as host:
         await host.approve_tool(ToolCall(tool="bash"))
-    assert ("asked", "a", "bash", "deny_tool") in diary.seen
+    assert ("asked", "a", "bash", "deny_tool") in diary.seen  # b may be asked first, or not be waited for
     assert ("concluded", "deny_tool") in diary.seen
 
 
