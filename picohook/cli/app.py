@@ -14,8 +14,10 @@ from .configs import check, schema
 from .conformance import conformance, probe
 from .control import app as control
 from .listing import list_hooks
+from .replaying import replay
 from .scripts import run as run_script
 from .source import Verbose, log_to_stderr
+from .tracing import trace
 from .trusting import trust
 
 app = typer.Typer(
@@ -53,8 +55,10 @@ app.command("list")(list_hooks)
 app.command()(call)
 app.command(context_settings={"allow_interspersed_args": False})(conformance)
 app.command()(probe)
+app.command()(replay)
 app.command("run")(run_script)
 app.command()(schema)
+app.command()(trace)
 app.command()(trust)
 app.add_typer(control, name="control")
 

@@ -8,7 +8,7 @@ import typer
 from ..errors import ConfigError
 from ..stages import STAGES
 from . import given, outcomes, output
-from .source import Json, Named, Verbose, configured, with_hooks
+from .source import Json, Named, Record, Verbose, configured, with_hooks
 
 if TYPE_CHECKING:
     from ..host import Host
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 def call(
     stage: Annotated[str, typer.Argument(metavar="STAGE", help=f"One of {', '.join(STAGES)}.", show_default=False)],
+    *,
     config: Named = None,
     params: Annotated[
         str,
         typer.Option(metavar="JSON|@FILE|-", help="What the stage is about: JSON, a file of it, or standard input."),
     ] = "{}",
+    record: Record = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -52,4 +54,4 @@ def call(
         else:
             outcomes.show(outcome, question.payload)
 
-    with_hooks(configured(config), ask)
+    with_hooks(configured(config), ask, record=record)

@@ -30,11 +30,11 @@ def verbatim(text: str) -> None:
     _write(text + "\n")
 
 
-def line(text: str = "", *, style: str = "") -> None:
-    """One line of stdout for people."""
+def line(text: str = "", *, style: str = "", cut: bool = False) -> None:
+    """One line of stdout for people; with `cut`, no longer than a terminal is wide."""
     from rich.text import Text  # noqa: PLC0415 - not where the output is JSON
 
-    _show(Text(escape(text), style=style))
+    _show(Text(escape(text), style=style), cut=cut)
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> None:
@@ -63,10 +63,10 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Col
     _show(made)
 
 
-def _show(what: Any) -> None:
+def _show(what: Any, *, cut: bool = False) -> None:
     console = _console()
     console.file = rendered = io.StringIO()
-    console.print(what)
+    console.print(what, no_wrap=cut, overflow="ellipsis" if cut else None)
     text = rendered.getvalue()
     if console.color_system is None:
         text = "\n".join(row.rstrip() for row in text.split("\n"))

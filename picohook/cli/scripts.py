@@ -13,7 +13,7 @@ import typer
 from ..errors import ConfigError
 from ..protocol.lines import LineBuffer
 from . import given, outcomes, output, stats
-from .source import Json, Named, Verbose, configured, with_hooks
+from .source import Json, Named, Record, Verbose, configured, with_hooks
 
 if TYPE_CHECKING:
     from ..host import Host, HostStatus
@@ -38,6 +38,7 @@ def run(
             show_default=False,
         ),
     ] = None,
+    record: Record = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -53,7 +54,7 @@ def run(
     """  # noqa: D301 - click wants this character, and not its name
     del verbose
     descriptor = given.open_source(script)
-    good, status = with_hooks(configured(config), partial(_run, descriptor, script, as_json))
+    good, status = with_hooks(configured(config), partial(_run, descriptor, script, as_json), record=record)
     if with_stats:
         if as_json:
             output.data({"stats": status.wire()})

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -16,10 +16,12 @@ from .. import config as configs
 from ..config import layers
 from ..config.doubts import doubts
 from ..config.layers import Layers
+from ..spec import Timeouts
 from . import output
 
 if TYPE_CHECKING:
     from ..host import Host
+    from ..observe.witness import Witness
 
 T = TypeVar("T")
 
@@ -45,6 +47,15 @@ Named = Annotated[
         "--config",
         metavar="FILE",
         help="The configuration, alone. Without it: your own, and that of this directory if you trust it.",
+        show_default=False,
+    ),
+]
+Record = Annotated[
+    Path | None,
+    typer.Option(
+        "--record",
+        metavar="FILE",
+        help="Write down all that is asked and answered, for `picohook replay` and `trace`.",
         show_default=False,
     ),
 ]
@@ -91,15 +102,32 @@ def configured(named: Path | None) -> Layers:
     return found
 
 
-def with_hooks(config: Layers, work: Callable[["Host"], Awaitable[T]]) -> T:
+def with_hooks(
+    config: Layers,
+    work: Callable[["Host"], Awaitable[T]],
+    *,
+    record: Path | None = None,
+    witnesses: Iterable["Witness"] = (),
+    timeouts: Timeouts | None = None,
+) -> T:
     """What `work` returns, with the hooks running. A signal that ends this program stops them first."""
     with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
-        return anyio.run(_serve, config, work)
+        return anyio.run(_serve, config, work, record, witnesses, timeouts)
 
 
-async def _serve(config: Layers, work: Callable[["Host"], Awaitable[T]]) -> T:
+async def _serve(
+    config: Layers,
+    work: Callable[["Host"], Awaitable[T]],
+    record: Path | None,
+    witnesses: Iterable["Witness"],
+    timeouts: Timeouts | None,
+) -> T:
     from ..host import Host  # noqa: PLC0415 - most commands start nothing
 
+    if record is not None:
+        from ..record.recorder import Recorder  # noqa: PLC0415
+
+        witnesses = [*witnesses, Recorder(record)]
     received: list[int] = []
     with anyio.CancelScope() as scope:
 
@@ -110,6 +138,8 @@ async def _serve(config: Layers, work: Callable[["Host"], Awaitable[T]]) -> T:
         for number in _ENDINGS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # under nohup, or in a script's background
                 asyncio.get_running_loop().add_signal_handler(number, end, number)
-        async with Host(config.hooks, timeouts=config.timeouts, verify=config.verify) as host:
+        async with Host(
+            config.hooks, timeouts=timeouts or config.timeouts, verify=config.verify, witnesses=witnesses
+        ) as host:
             return await work(host)
     raise typer.Exit(128 + received[0])
