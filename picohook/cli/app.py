@@ -14,10 +14,9 @@ from .configs import check, schema
 from .conformance import conformance, probe
 from .control import app as control
 from .listing import list_hooks
-from .replaying import replay
+from .replaying import replay, trace
 from .scripts import run as run_script
 from .source import Verbose, log_to_stderr
-from .tracing import trace
 from .trusting import trust
 
 app = typer.Typer(

@@ -1,9 +1,7 @@
-"""`picohook trace`: a record, as a timeline."""
+"""A record as a timeline, for people and for programs."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from .. import wire
 from ..record.form import AnswerLine, CloseLine, HookLine, editable
@@ -11,23 +9,14 @@ from ..record.reader import Abandoned, Answer, Ask, Begun, Chain, End, Entry, Re
 from ..text import cut
 from . import outcomes, output
 from .records import about, damaged, open_record, warn_of_end
-from .source import Json
 
 _LONGEST = 200
 """Bytes of a row, where no terminal cuts it."""
 _GOOD = {wire.CONTINUE: "green", wire.MODIFY: "green", "approved": "green", wire.RESPOND: "cyan"}
 
 
-def trace(
-    record: Annotated[
-        str,
-        typer.Argument(
-            metavar="RECORD", help="What --record has written, or - for standard input.", show_default=False
-        ),
-    ],
-    as_json: Json = False,
-) -> None:
-    """Show a record as a timeline: who was asked what, decided what, and how long that took."""
+def show(record: str, *, as_json: bool) -> None:
+    """Print it."""
     source = open_record(record)
     if not as_json:
         output.line(f"recorded {source.header.time} by picohook {source.header.picohook}", cut=True)
