@@ -121,6 +121,8 @@ class Host:
         """Called with whatever becomes of a hook and whatever a chain concludes, at once: they must not block."""
         self._crew = Crew(Log(logger), timeouts or Timeouts(), verify=verify, complete=complete, notice=self._tell)
         self._witnesses = Witnesses(tuple(witnesses), self._crew.log)
+        if self._witnesses:
+            self._crew.told = self._witnesses.told
         self._waiting = [_as_hook(hook) for hook in hooks]
         self._source = source
         self._reloader: Reloader | None = None
@@ -504,10 +506,8 @@ class Host:
         audience = audience.wanting(event)
         for dialect in audience.dialects:
             event.line(dialect)  # a payload that is no JSON is the caller's mistake, raised here
-        if audience.hooks:
+        if audience.hooks or self._witnesses:
             crew.outbox.put(event, audience.hooks)
-        if self._witnesses:
-            self._witnesses.told(event, audience.hooks)
 
     async def emit_and_wait(
         self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None
