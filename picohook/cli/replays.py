@@ -143,7 +143,8 @@ def _conclude(tally: Tally, unanswered: int) -> None:
         output.data({"decisions": tally.compared, "changed": tally.changed, "unanswered": unanswered})
     else:
         extra = f", and {unanswered} that the record has no answer to" if unanswered else ""
-        text = f"{tally.compared} decisions, {tally.changed} changed{extra}"
+        plural = "" if tally.compared == 1 else "s"
+        text = f"{tally.compared} decision{plural}, {tally.changed} changed{extra}"
         output.line(text, style="bold red" if tally.changed else "bold green")
     if not tally.compared:
         output.error("the record has no decision that could be compared")
