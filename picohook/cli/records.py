@@ -2,12 +2,12 @@
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 
-from ..errors import PicohookError
 from ..record.reader import Record, RecordError
 from ..stages import Stage
 from ..text import cut
@@ -18,13 +18,15 @@ _ABOUT = 120
 """Bytes of what a question is about that people see."""
 
 
-def open_record(name: str) -> Record:
-    """The record of this name, or of standard input for `-`; wrong usage where there is none."""
+@contextmanager
+def opened(name: str) -> Iterator[Record]:
+    """The record of this name, or of standard input for `-`. One that is none, or damaged, is wrong usage."""
     descriptor = given.open_source(name)
-    try:
-        return Record(os.fdopen(descriptor, "rb", closefd=descriptor > 0), shown_name(name))
-    except RecordError as error:
-        raise damaged(error) from None
+    with os.fdopen(descriptor, "rb", closefd=descriptor > 0) as file:
+        try:
+            yield Record(file, shown_name(name))
+        except RecordError as error:
+            raise typer.BadParameter(str(error)) from None
 
 
 def shown_name(name: str) -> str:
@@ -38,11 +40,6 @@ def require_rereadable(name: str) -> None:
         raise typer.BadParameter(
             f"{shown_name(name)} can be read once only, and a replay reads it twice: save it first"
         )
-
-
-def damaged(error: PicohookError) -> typer.BadParameter:
-    """What is said of a file that is no record, or a damaged one."""
-    return typer.BadParameter(str(error))
 
 
 def warn_of_end(record: Record, name: str) -> None:

@@ -11,11 +11,10 @@ import typer
 
 from ..config.layers import Layers
 from ..errors import HookCrashedError, PicohookError
-from ..record.reader import RecordError
 from ..record.replay import Compared, Replay, choose, survey
 from ..spec import Timeouts
 from . import outcomes, output
-from .records import about, damaged, open_record, require_rereadable, warn_of_end
+from .records import about, opened, require_rereadable, warn_of_end
 from .source import configured, with_hooks
 
 if TYPE_CHECKING:
@@ -67,8 +66,9 @@ def run(
         layers = configured(config)
 
     async def work(host: "Host") -> None:
-        async for one in ask(open_record(name), host):
-            tally.take(one)
+        with opened(name) as source:
+            async for one in ask(source, host):
+                tally.take(one)
 
     try:
         with_hooks(layers, work, record=record, witnesses=[again.witness], timeouts=timeouts)
@@ -80,12 +80,9 @@ def run(
 
 
 def _survey(name: str) -> "dict[str, Known]":
-    source = open_record(name)
-    require_rereadable(name)
-    try:
+    with opened(name) as source:
+        require_rereadable(name)
         known = survey(source)
-    except RecordError as error:
-        raise damaged(error) from None
     warn_of_end(source, name)
     return known
 

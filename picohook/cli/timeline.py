@@ -5,10 +5,10 @@ from typing import Any
 
 from .. import wire
 from ..record.form import AnswerLine, CloseLine, HookLine, editable
-from ..record.reader import Abandoned, Answer, Ask, Begun, Chain, End, Entry, RecordError, Told
+from ..record.reader import Abandoned, Answer, Ask, Begun, Chain, End, Entry, Told
 from ..text import cut
 from . import outcomes, output
-from .records import about, damaged, open_record, warn_of_end
+from .records import about, opened, warn_of_end
 
 _LONGEST = 200
 """Bytes of a row, where no terminal cuts it."""
@@ -17,15 +17,12 @@ _GOOD = {wire.CONTINUE: "green", wire.MODIFY: "green", "approved": "green", wire
 
 def show(record: str, *, as_json: bool) -> None:
     """Print it."""
-    source = open_record(record)
-    if not as_json:
-        output.line(f"recorded {source.header.time} by picohook {source.header.picohook}", cut=True)
     take = _json if as_json else _people
-    try:
+    with opened(record) as source:
+        if not as_json:
+            output.line(f"recorded {source.header.time} by picohook {source.header.picohook}", cut=True)
         for entry in source:
             take(entry)
-    except RecordError as error:
-        raise damaged(error) from None
     for chain in source.open_chains:
         if as_json:
             output.data(_chain(chain, {"ended": None}))
