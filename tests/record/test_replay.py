@@ -49,7 +49,12 @@ def approve_tool(params):
 
 
 def processes(**sources):
-    return [hook_process(source, name=name, priority=place) for place, (name, source) in enumerate(sources.items())]
+    # Told of turn_end alone, after which the tests wait: an event that nobody waits for may be overtaken by a question.
+    settings = {"counts": {"observe": ("turn_end",)}}
+    return [
+        hook_process(source, name=name, priority=place, **settings.get(name, {}))
+        for place, (name, source) in enumerate(sources.items())
+    ]
 
 
 @pytest.fixture
