@@ -215,8 +215,8 @@ def decision_to_json(decision: Decision) -> dict[str, Any]:
 
 
 def decision_from_json(said: dict[str, Any]) -> Decision:
-    """The same, back. Raises `LookupError` or `TypeError` for what is none."""
-    given = dict(said)
+    """The same, back. Raises `LookupError`, `TypeError` or `ValueError` for what is none."""
+    given = {name: value for name, value in said.items() if name != "hook"}
     kind = _DECISIONS[given.pop("kind")]
     if "notes" in given:
         notes = dict(given["notes"])

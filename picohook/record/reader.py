@@ -11,9 +11,12 @@ from ..errors import PicohookError
 from ..events import known_kind
 from ..models import Meta
 from ..protocol.messages import decode_value
+from ..spec import HookSpec
 from ..stages import STAGES
 from ..text import cut, escape
+from ..wire import PAUSE
 from .form import (
+    KEPT,
     LINES,
     VERSION,
     AbandonedLine,
@@ -195,8 +198,11 @@ class Reader:
                 return Begun(self._begin(line))
             case EventLine():
                 return self._event(line)
-            case HookLine() | CloseLine():
-                self.closed = isinstance(line, CloseLine)
+            case HookLine():
+                self._check_settings(line.settings)
+                return line
+            case CloseLine():
+                self.closed = True
                 return line
         chain = self.chains.get(line.chain)
         if chain is None:
@@ -221,18 +227,27 @@ class Reader:
             raise self.wrong(f"stage: there is no stage {line.stage!r}")
         if line.chain in self.chains:
             raise self.wrong(f"chain: {line.chain} is under way already")
-        said = None
-        if line.said is not None:
-            given = dict(line.said)
-            try:
-                said = given.pop("hook"), decision_from_json(given)
-            except (LookupError, TypeError, ValueError):
-                raise self.wrong("said: is no decision") from None
         stage = STAGES[line.stage]
+        said = None if line.said is None else self._said(stage, line.said)
         payload_of(stage, line.params)
         chain = Chain(line.chain, self._number, line.at, stage, line.params, said, line.without, line.params)
         self.chains[line.chain] = chain
         return chain
+
+    def _said(self, stage: Stage[Any], given: dict[str, Any]) -> tuple[str, Decision]:
+        try:
+            hook, decision = given["hook"], decision_from_json(given)
+        except (LookupError, TypeError, ValueError):
+            raise self.wrong("said: is no decision") from None
+        if not isinstance(hook, str) or decision.action not in stage.actions - {PAUSE}:
+            raise self.wrong("said: is no decision that answers for a hook here")
+        return hook, decision
+
+    def _check_settings(self, settings: dict[str, Any]) -> None:
+        """They come to apply to a program: a record that somebody made has no say in how that is run."""
+        for name in settings.keys() - set(KEPT):
+            raise self.wrong(f"settings.{name}: is none that a record has")
+        HookSpec.model_validate(settings)
 
     def _ask(self, chain: Chain, line: AskLine) -> Ask:
         if line.params is not None:

@@ -30,6 +30,8 @@ class Known:
 
     line: HookLine | None = None
     """What it was last."""
+    named: set[str] = field(default_factory=set)
+    """The stages that its settings named."""
     stages: set[str] = field(default_factory=set)
     """Where it was asked."""
     told: bool = False
@@ -39,8 +41,7 @@ class Known:
         """The settings of a program that is to answer what this hook was asked."""
         settings = {} if self.line is None else self.line.settings
         kind = ModeGrainedSpec if self.line is not None and self.line.whole_modes else HookSpec
-        if kind is HookSpec:
-            settings = settings | {"stages": sorted(self.stages)}
+        settings = settings | {"stages": sorted(self.stages if kind is HookSpec else self.named)}
         # What somebody names on a command line runs as it would there, and tells nothing when it does not start.
         place = {"name": name, "command": list(command), "inherit_env": True, "required": True}
         return kind.model_validate(settings | place | {"observe": ["*"] if self.told else []})
@@ -53,6 +54,7 @@ def survey(entries: Iterable[Entry]) -> dict[str, Known]:
         match entry:
             case HookLine():
                 hooks[entry.hook].line = entry
+                hooks[entry.hook].named.update(entry.settings.get("stages", ()))
             case Ask(stands_in=False):
                 hooks[entry.hook].stages.add(entry.chain.stage.name)
             case Told():

@@ -43,6 +43,18 @@ DAMAGED = {
         "Turn: Extra inputs",
     ),
     "a decision that is none": (BEGIN | {"chain": 9, "said": {"hook": "h", "kind": "Maybe"}}, "said: is no decision"),
+    "a decision that answers for nobody here": (
+        BEGIN | {"chain": 9, "said": {"hook": "h", "kind": "Pause"}},
+        "said: is no decision that answers for a hook here",
+    ),
+    "a setting with which it would be run otherwise": (
+        {"type": "hook", "at": 0.0, "hook": "h", "runs": "", "settings": {"env": {"LD_PRELOAD": "x"}}},
+        "settings.env: is none that a record has",
+    ),
+    "a setting that is none": (
+        {"type": "hook", "at": 0.0, "hook": "h", "runs": "", "settings": {"timeout": "long"}},
+        "timeout: Input should be a valid number",
+    ),
     "a decision of nobody": (BEGIN | {"chain": 9, "said": {"kind": "Continue"}}, "said: is no decision"),
     "a decision with too much": (
         BEGIN | {"chain": 9, "said": {"hook": "h", "kind": "Continue", "x": 1}},
