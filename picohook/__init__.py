@@ -62,6 +62,7 @@ _HOME = {
     "ProtocolError": "errors",
     "PythonHook": "hooks.python",
     "Question": "hooks.base",
+    "Recorder": "record.recorder",
     "Reloaded": "reload",
     "RemoteProtocolError": "errors",
     "Respond": "decisions",
@@ -159,6 +160,7 @@ if TYPE_CHECKING:
     from .observe.otel import OpenTelemetry as OpenTelemetry
     from .observe.witness import Account as Account, Witness as Witness
     from .paused import PausedTurn as PausedTurn
+    from .record.recorder import Recorder as Recorder
     from .reload import Reloaded as Reloaded
     from .session import Session as Session
     from .spec import (

@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from .decisions import Outcome
     from .hooks.base import Hook
     from .host import Host, HostStatus
-    from .models import Compaction, Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult, ToolReturn
+    from .models import (
+        Compaction,
+        Finish,
+        LLMRequest,
+        LLMResponse,
+        Meta,
+        Payload,
+        Prompt,
+        ToolCall,
+        ToolResult,
+        ToolReturn,
+    )
     from .reload import Reloaded
     from .spec import HookSpec
 
@@ -103,6 +114,10 @@ class BlockingHost:
     def after_compact(self, compaction: Compaction | Mapping[str, Any]) -> Outcome[Compaction]:
         """See `Host.after_compact`."""
         return self._call(self._host.after_compact, compaction)  # type: ignore[no-any-return]
+
+    def ask(self, stage: str, payload: Payload | Mapping[str, Any]) -> Outcome[Any]:
+        """See `Host.ask`."""
+        return self._call(self._host.ask, stage, payload)  # type: ignore[no-any-return]
 
     def run_tool(self, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
         """See `Host.run_tool`. The tool runs in a worker thread, so that hooks are served while it blocks."""

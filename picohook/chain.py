@@ -211,6 +211,8 @@ async def ask(
         try:
             if begun >= end:
                 raise HookTimeoutError("the time for the whole chain was used up before it was asked")  # noqa: TRY301
+            if account is not None:
+                account.asking(hook, encoded)
             decision = await hook.handle(Question(stage, encoded, deadline, limit))
             if decision is not CONTINUE or stage.approves:
                 left, result, error = _apply(stage, hook, encoded, decision, final=final)

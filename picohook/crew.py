@@ -19,11 +19,12 @@ from .transport.reactor import current_reactor
 from .underway import Chains, Mounted, Service, longest
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from anyio.abc import TaskGroup
 
     from .chain import Seat
+    from .events import Event
     from .hooks.base import Complete, Hook, StateChange
     from .log import Log
     from .roster import Audience
@@ -63,6 +64,8 @@ class Crew:
         self.owners = Ownership()
         self.containment: Containment | None = None
         self.outbox: Outbox
+        self.told: Callable[[Event, Sequence[Hook]], None] | None = None
+        """Called with every event that is handed on, and to whom."""
         self._verify = verify
         self._complete = complete
         self._notice = notice
@@ -79,7 +82,7 @@ class Crew:
         if self._reactor is not None:
             raise PicohookError("a host is entered once: make another one")
         self._reactor = current_reactor()
-        self.outbox = Outbox(self._reactor, self.log)
+        self.outbox = Outbox(self._reactor, self.log, self.told)
         self.containment = Containment(self._reactor, self.log)
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()

@@ -47,6 +47,7 @@ from .stages import (
     BEFORE_LLM,
     BEFORE_PROMPT,
     BEFORE_TOOL,
+    STAGES,
 )
 
 if TYPE_CHECKING:
@@ -120,6 +121,8 @@ class Host:
         """Called with whatever becomes of a hook and whatever a chain concludes, at once: they must not block."""
         self._crew = Crew(Log(logger), timeouts or Timeouts(), verify=verify, complete=complete, notice=self._tell)
         self._witnesses = Witnesses(tuple(witnesses), self._crew.log)
+        if self._witnesses:
+            self._crew.told = self._witnesses.told
         self._waiting = [_as_hook(hook) for hook in hooks]
         self._source = source
         self._reloader: Reloader | None = None
@@ -387,6 +390,18 @@ class Host:
         """What came of a tool call."""
         return await self._run(AFTER_TOOL, _as_payload(AFTER_TOOL, returned))
 
+    async def ask(
+        self,
+        stage: str,
+        payload: Payload | Mapping[str, Any],
+        *,
+        said: tuple[str, Decision] | None = None,
+        without: Collection[str] = (),
+    ) -> Outcome[Any]:
+        """The chain of one stage, by its name, and nothing beside it: what a hook answers for a tool is not put to approval."""
+        row = STAGES[stage]
+        return await self._run(row, _as_payload(row, payload), said=said, without=without)
+
     async def run_tool(self, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
         """A whole tool call: before_tool, approve_tool, `execute(call)`, after_tool, with its events.
 
@@ -418,6 +433,8 @@ class Host:
         if self._witnesses:
             account = self._witnesses.begin(stage, payload)
             payload = account.payload
+            if said is not None or without:
+                account.resumed(said, without)
         chains = crew.chains[stage.name]
         chains.under_way += 1
         try:
@@ -495,10 +512,8 @@ class Host:
         audience = audience.wanting(event)
         for dialect in audience.dialects:
             event.line(dialect)  # a payload that is no JSON is the caller's mistake, raised here
-        if audience.hooks:
+        if audience.hooks or self._witnesses:
             crew.outbox.put(event, audience.hooks)
-        if self._witnesses:
-            self._witnesses.told(event, audience.hooks)
 
     async def emit_and_wait(
         self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None

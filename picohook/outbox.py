@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .events import Event
     from .hooks.base import Hook
@@ -19,9 +19,10 @@ AT_ONCE = 1024
 class Outbox:
     """Hands events on in the event loop's next round, so that `emit` costs its caller next to nothing."""
 
-    def __init__(self, reactor: Reactor, log: Log) -> None:
+    def __init__(self, reactor: Reactor, log: Log, told: Callable[[Event, Sequence[Hook]], None] | None = None) -> None:
         self._reactor = reactor
         self._log = log
+        self._told = told
         self._waiting: list[tuple[Event, Sequence[Hook]]] = []
 
     def put(self, event: Event, hooks: Sequence[Hook]) -> None:
@@ -36,6 +37,8 @@ class Outbox:
         """Hand on what waits, now."""
         waiting, self._waiting = self._waiting, []
         for event, hooks in waiting:
+            if self._told is not None:
+                self._told(event, hooks)
             for hook in hooks:
                 try:
                     hook.notify(event)

@@ -42,7 +42,7 @@ LAYERS = [
     {"crew"},
     {"reload", "blocking", "serve"},
     {"host"},
-    {"testing", "conformance"},
+    {"testing", "conformance", "record"},
     {"cli"},
     {"__main__"},
 ]

@@ -17,6 +17,7 @@ from .control import app as control
 from .doctor import doctor
 from .listing import list_hooks
 from .new import new
+from .replaying import replay, trace
 from .scripts import run as run_script
 from .source import Verbose, log_to_stderr
 from .top import top
@@ -59,9 +60,11 @@ app.command(context_settings={"allow_interspersed_args": False})(conformance)
 app.command()(doctor)
 app.command()(new)
 app.command()(probe)
+app.command()(replay)
 app.command("run")(run_script)
 app.command()(schema)
 app.command()(top)
+app.command()(trace)
 app.command()(trust)
 app.add_typer(audit, name="audit")
 app.add_typer(control, name="control")

@@ -9,7 +9,7 @@ from ..errors import ConfigError
 from ..stages import STAGES
 from . import given, outcomes, output
 from .source import Json, Named, Verbose, configured, with_hooks
-from .witnesses import Audit, Otel
+from .witnesses import Audit, Otel, Record
 
 if TYPE_CHECKING:
     from ..host import Host
@@ -25,6 +25,7 @@ def call(
     ] = "{}",
     audit: Audit = None,
     otel: Otel = False,
+    record: Record = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -56,4 +57,4 @@ def call(
         else:
             outcomes.show(outcome, question.payload)
 
-    with_hooks(configured(config), ask, audit=audit, otel=otel)
+    with_hooks(configured(config), ask, audit=audit, otel=otel, record=record)

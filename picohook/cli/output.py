@@ -30,11 +30,11 @@ def verbatim(text: str) -> None:
     _write(text + "\n")
 
 
-def line(text: str = "", *, style: str = "") -> None:
-    """One line of stdout for people."""
+def line(text: str = "", *, style: str = "", cut: bool = False) -> None:
+    """One line of stdout for people; with `cut`, no longer than a terminal is wide."""
     from rich.text import Text  # noqa: PLC0415 - not where the output is JSON
 
-    show(Text(escape(text), style=style))
+    show(Text(escape(text), style=style), cut=cut)
 
 
 def pairs(rows: Iterable[tuple[str, str]], *, styles: Mapping[str, str] | None = None) -> None:
@@ -65,11 +65,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Col
     show(made)
 
 
-def show(what: Any) -> None:
+def show(what: Any, *, cut: bool = False) -> None:
     """Whatever rich can render."""
     renderer = _console()
     renderer.file = rendered = io.StringIO()
-    renderer.print(what)
+    renderer.print(what, no_wrap=cut, overflow="ellipsis" if cut else None)
     text = rendered.getvalue()
     if renderer.color_system is None:
         text = "\n".join(row.rstrip() for row in text.split("\n"))

@@ -14,7 +14,7 @@ from ..errors import ConfigError
 from ..protocol.lines import LineBuffer
 from . import given, outcomes, output, stats
 from .source import Json, Named, Verbose, configured, with_hooks
-from .witnesses import Audit, Otel
+from .witnesses import Audit, Otel, Record
 
 if TYPE_CHECKING:
     from ..host import Host, HostStatus
@@ -41,6 +41,7 @@ def run(
     ] = None,
     audit: Audit = None,
     otel: Otel = False,
+    record: Record = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -57,7 +58,7 @@ def run(
     del verbose
     descriptor = given.open_source(script)
     work = partial(_run, descriptor, script, as_json)
-    good, status = with_hooks(configured(config), work, audit=audit, otel=otel)
+    good, status = with_hooks(configured(config), work, audit=audit, otel=otel, record=record)
     if with_stats:
         if as_json:
             output.data({"stats": status.wire()})

@@ -1,4 +1,4 @@
-"""Who looks on while a command runs hooks: an audit log, OpenTelemetry."""
+"""Who looks on while a command runs hooks: an audit log, OpenTelemetry, a recorder."""
 
 import contextlib
 import logging
@@ -28,17 +28,35 @@ Audit = Annotated[
 Otel = Annotated[
     bool, typer.Option("--otel", help="Trace and measure with OpenTelemetry, as opentelemetry-instrument sets it up.")
 ]
+Record = Annotated[
+    Path | None,
+    typer.Option(
+        "--record",
+        metavar="FILE",
+        help="Write down all that is asked and answered, for `picohook replay` and `trace`.",
+        show_default=False,
+    ),
+]
 
 
 @contextlib.contextmanager
-def witnesses(config: Layers, *, audit: Path | None = None, otel: bool = False) -> Iterator["list[Witness]"]:
+def witnesses(
+    config: Layers, *, audit: Path | None = None, otel: bool = False, record: Path | None = None
+) -> Iterator["list[Witness]"]:
     """Those that the configuration and the options ask for; how a log went is said at the end."""
     from ..config.audits import KEY, audit_logs  # noqa: PLC0415 - most commands start nothing
 
     logs = audit_logs(config.configs, audit)
     os.environ.pop(KEY, None)  # no hook's business
+    seen_by: list[Witness] = [*logs]
+    if otel:
+        seen_by.append(_telemetry())
+    if record is not None:
+        from ..record.recorder import Recorder  # noqa: PLC0415 - few commands write one
+
+        seen_by.append(Recorder(record))
     try:
-        yield [*logs, *([_telemetry()] if otel else [])]
+        yield seen_by
     finally:
         for log in logs:
             _say_how_it_went(log)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from ..models import Payload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from ..chain import Asked
-    from ..decisions import Outcome
+    from ..decisions import Decision, Outcome
     from ..events import Event
     from ..hooks.base import Encoded, Hook
     from ..log import Log
@@ -31,6 +31,12 @@ class Account(Generic[P]):
         self.payload = payload
         """What the hooks are asked about. A witness may replace its `meta`, so that hooks can join a trace; the caller gets
         its own back."""
+
+    def resumed(self, said: tuple[str, Decision] | None, without: Collection[str]) -> None:
+        """It goes on after a pause: this answers for the hook that paused, and these are not asked again."""
+
+    def asking(self, hook: Hook, encoded: Encoded[P]) -> None:
+        """A hook is about to be asked about this; once more for each time that it is asked again because it failed."""
 
     def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
         """A hook was asked about this, and this came of it."""
@@ -119,6 +125,14 @@ class Accounts(Account[P]):
         self._given = given
         self._all = accounts
         self._safely = safely
+
+    def resumed(self, said: tuple[str, Decision] | None, without: Collection[str]) -> None:
+        for account in self._all:
+            self._safely(account.resumed, said, without)
+
+    def asking(self, hook: Hook, encoded: Encoded[P]) -> None:
+        for account in self._all:
+            self._safely(account.asking, hook, encoded)
 
     def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
         for account in self._all:

@@ -6,11 +6,14 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 
 import anyio
 import pytest
 
-from picohook import HookSpec, LLMRequest, LLMResponse, ToolCall
+from picohook import HookSpec, Host, LLMRequest, LLMResponse, Recorder, ToolCall
+from picohook.record.reader import Record
+from picohook.record.replay import Replay, survey
 from picohook.spec import Timeouts
 from picohook.testing import RecordingHost
 
@@ -307,3 +310,33 @@ def test_a_toolchain_that_is_missing_skips_with_what_to_do_and_fails_in_ci(monke
     )
     with pytest.raises(outcome, match="there is no cobc-of-tomorrow: apt-get install it"):
         cobol.command(tmp_path)
+
+
+# Held to a record of another one.
+
+
+@pytest.mark.parametrize(
+    "language", [one for one in LANGUAGES if one.name in {"node", "go"}], indirect=True, ids=["node", "go"]
+)
+@pytest.mark.anyio
+async def test_it_decides_what_the_one_in_python_was_recorded_to_decide(command, tmp_path):
+    path = tmp_path / "session.jsonl"
+    python = HookSpec(name="hook", command=(sys.executable, str(EXAMPLES / "python/stdlib_hook.py")), stages=STAGES)
+    async with Host([python], timeouts=PATIENT, witnesses=[Recorder(path)]) as host:
+        await host.before_llm({"model": "m", "messages": [{"role": "user", "content": ODD}], "tools": [SEARCH]})
+        await host.before_tool({"tool": "get_weather", "arguments": {"city": "Tokyo"}})
+        for text in ("ls", "rm -rf /", ODD):
+            call = {"tool": "bash", "arguments": {"command": text}}
+            await host.before_tool(call)
+            await host.approve_tool(call)
+            await host.after_tool({**call, "result": {"for_llm": f"password=hunter2 {text}"}})
+
+    again = Replay()
+    with path.open("rb") as file:
+        hook = survey(Record(file, path.name))["hook"].stand_in("hook", command)
+        file.seek(0)
+        async with Host([hook], timeouts=PATIENT, witnesses=[again.witness]) as host:
+            compared = [one async for one in again.of_hook("hook", Record(file, path.name), host)]
+    assert len(compared) == 11
+    assert {one.recorded["action"] for one in compared} == {"modify", "respond", "continue", "deny_tool", "denied"}
+    assert [one for one in compared if list(one.differences())] == []

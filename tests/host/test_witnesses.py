@@ -13,6 +13,7 @@ from picohook import (
     Host,
     Modify,
     PicohookError,
+    Respond,
     ToolCall,
     Witness,
 )
@@ -86,11 +87,78 @@ async def test_a_witness_sees_the_life_of_a_host_and_each_chain_hook_by_hook():
 
 async def test_approvers_are_seen_as_well():
     diary = Diary()
-    hooks = [FunctionHook(name, {"approve_tool": deny}) for name in "ab"]
+    hooks = [FunctionHook("a", {"approve_tool": deny}), FunctionHook("b", {"approve_tool": lambda call: True})]
     async with Host(hooks, witnesses=[diary]) as host:
         await host.approve_tool(ToolCall(tool="bash"))
-    assert ("asked", "a", "bash", "deny_tool") in diary.seen
+    assert ("asked", "a", "bash", "deny_tool") in diary.seen  # b may be asked first, or not be waited for
     assert ("concluded", "deny_tool") in diary.seen
+
+
+async def test_each_try_is_seen_before_it_is_made_and_why_the_last_one_failed_after_it():
+    seen = []
+
+    class Tries(Account):
+        def asking(self, hook, encoded):
+            seen.append(("asking", hook.name, encoded.payload.tool))
+
+        def asked(self, hook, encoded, asked):
+            seen.append(("asked", hook.name, asked.entry.failure))
+
+    class Watch(Witness):
+        def begin(self, stage, payload):
+            return Tries(stage, payload)
+
+    def fail(call):
+        seen.append("failing")
+        raise RuntimeError("no")
+
+    hooks = [FunctionHook("a", {"before_tool": fail}, retry=1), FunctionHook("b", {"before_tool": go_on})]
+    async with Host(hooks, witnesses=[Watch()]) as host:
+        await host.before_tool(ToolCall(tool="bash"))
+    assert seen == [
+        *[("asking", "a", "bash"), "failing"] * 2,
+        ("asked", "a", "error"),
+        ("asking", "b", "bash"),
+        ("asked", "b", None),
+    ]
+
+
+async def test_a_chain_that_goes_on_after_a_pause_says_who_is_answered_for_and_who_has_decided():
+    seen = []
+
+    class Resumed(Account):
+        def resumed(self, said, without):
+            seen.append((said, set(without)))
+
+    class Watch(Witness):
+        def begin(self, stage, payload):
+            return Resumed(stage, payload)
+
+    hooks = [FunctionHook(name, {"before_tool": deny}) for name in "abc"]
+    async with Host(hooks, witnesses=[Watch()]) as host:
+        await host.before_tool(ToolCall(tool="bash"))
+        outcome = await host.ask("before_tool", {"tool": "bash"}, said=("b", Continue()), without={"a"})
+    assert seen == [(("b", Continue()), {"a"})]
+    assert [entry.hook for entry in outcome.trail] == ["b", "c"]
+
+
+async def test_a_stage_that_is_asked_by_its_name_is_asked_and_nothing_else():
+    diary = Diary()
+
+    def answer(call):
+        return Respond({"for_llm": "42"})
+
+    hooks = [FunctionHook("a", {"before_tool": answer}), FunctionHook("b", {"approve_tool": deny})]
+    async with Host(hooks, witnesses=[diary]) as host:
+        asked = await host.ask("before_tool", {"tool": "bash"})
+        alone = len(diary.seen)
+        before = await host.before_tool({"tool": "bash"})
+    assert (asked.action, before.action) == ("respond", "deny_tool")
+    assert diary.seen[1:alone] == [
+        ("begin", "before_tool", "bash"),
+        ("asked", "a", "bash", "respond"),
+        ("concluded", "respond"),
+    ]
 
 
 async def test_a_chain_whose_caller_gives_up_is_abandoned():

@@ -1,0 +1,124 @@
+"""A record as a timeline, for people and for programs."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from .. import wire
+from ..record.form import AnswerLine, CloseLine, HookLine, editable
+from ..record.reader import Abandoned, Answer, Ask, Begun, Chain, End, Entry, Told
+from ..text import cut
+from . import outcomes, output
+from .records import about, opened, warn_of_end
+
+_LONGEST = 200
+"""Bytes of a row, where no terminal cuts it."""
+_GOOD = {wire.CONTINUE: "green", wire.MODIFY: "green", "approved": "green", wire.RESPOND: "cyan"}
+
+
+def show(record: str, *, as_json: bool) -> None:
+    """Print it."""
+    take = _json if as_json else _people
+    with opened(record) as source:
+        if not as_json:
+            output.line(f"recorded {source.header.time} by picohook {source.header.picohook}", cut=True)
+        for entry in source:
+            take(entry)
+    for chain in source.open_chains:
+        if as_json:
+            output.data(_chain(chain, {"ended": None}))
+        else:
+            _unanswered(chain)
+            _row(None, chain, "= has no end", style="yellow")
+    warn_of_end(source, record)
+
+
+def _row(at: float | None, chain: Chain | None, text: str, *, style: str = "") -> None:
+    short = cut(text, _LONGEST)
+    number = "" if chain is None else f"#{chain.number}"
+    when = "" if at is None else f"{at:.3f} s"
+    output.line(f"{when:>11}  {number:<4} {short}{'' if short == text else '…'}", style=style, cut=True)
+
+
+def _people(entry: Entry) -> None:
+    match entry:
+        case Begun(chain):
+            again = "" if chain.said is None else f"after a pause, with an answer for {chain.said[0]}"
+            _row(chain.at, chain, _joined(chain.stage.name, again, about(chain.stage, chain.asked_about)), style="bold")
+        case Answer(said, chain):
+            _answer(said, chain, entry)
+        case End(said, chain):
+            for name in said.skipped:
+                _hook(None, chain, name, "not asked: its filter")
+            _unanswered(chain, "not waited for")
+            verdict = entry.facts["action"]
+            what = _joined(f"= {verdict}", _time(said.at - chain.at), said.reason or said.feedback)
+            _row(said.at, chain, what, style=_GOOD.get(verdict, "red"))
+        case Abandoned(at, chain, why):
+            _unanswered(chain)
+            _row(at, chain, _joined("= abandoned", _time(at - chain.at), why), style="yellow")
+        case Told():
+            told = f"→ {', '.join(entry.hooks)}" if entry.hooks else ""
+            _row(entry.at, None, _joined(entry.kind, told, outcomes.shown(entry.payload) if entry.payload else ""))
+        case CloseLine():
+            _row(entry.at, None, "the host ended")
+        case HookLine() | Ask():
+            pass
+
+
+def _answer(said: AnswerLine, chain: Chain, entry: Answer) -> None:
+    action = entry.facts["action"] if said.failed is None else f"failed ({said.failed}): {said.action}"
+    made = [] if said.params is None else outcomes.changes(editable(entry.before), editable(said.params))
+    what = said.error or said.reason or said.feedback or "; ".join(made)
+    retried = f"(asked again {said.retries} times)" if said.retries else ""
+    _hook(said.at, chain, said.hook, _joined(f"{action:<9}", f"{_time(said.seconds):>8}", retried, what))
+
+
+def _hook(at: float | None, chain: Chain, name: str, text: str) -> None:
+    _row(at, chain, f"  {name:<14}  {text}")
+
+
+def _unanswered(chain: Chain, why: str = "asked, and has not answered") -> None:
+    for name in chain.waiting:
+        _hook(None, chain, name, why)
+
+
+def _joined(*parts: str) -> str:
+    return "  ".join(part for part in parts if part.strip())
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 10 else f"{seconds * 1000:.1f} ms"  # noqa: PLR2004
+
+
+def _json(entry: Entry) -> None:
+    match entry:
+        case End(said, chain):
+            ended = said.model_dump(exclude={"type", "at", "chain", "skipped"}, exclude_defaults=True)
+            output.data(
+                _chain(chain, {"ended": said.at, **ended, "skipped": list(said.skipped), "payload": chain.params})
+            )
+        case Abandoned(at, chain, why):
+            output.data(_chain(chain, {"ended": at, "abandoned": why}))
+        case Told():
+            meta = {name: value for name, value in entry.meta.wire().items() if value}
+            told = {"payload": entry.payload, "meta": meta, "hooks": list(entry.hooks)}
+            output.data({"line": entry.line, "at": entry.at, "event": entry.kind, **told})
+
+
+def _chain(chain: Chain, end: dict[str, Any]) -> dict[str, Any]:
+    """A chain whole, for programs."""
+    begin = {
+        "line": chain.line,
+        "at": chain.at,
+        "chain": chain.number,
+        "stage": chain.stage.name,
+        "params": chain.asked_about,
+    }
+    return {**begin, "hooks": list(_hooks(chain)), **end}
+
+
+def _hooks(chain: Chain) -> Iterator[dict[str, Any]]:
+    for said in chain.answers:
+        yield said.model_dump(exclude={"type", "chain"}, exclude_defaults=True)
+    for name, params in chain.waiting.items():
+        yield {"hook": name, "action": None, "params": params}

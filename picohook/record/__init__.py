@@ -1,0 +1,1 @@
+"""Recording what a host asks and is answered, and asking it again."""

@@ -1,0 +1,98 @@
+"""A file that is written in a thread of its own: whoever has a line for it never waits for a disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import threading
+
+PAUSE = 0.05
+"""Seconds in which lines gather before they are written."""
+ENOUGH = 256 * 1024
+"""Bytes that are written without waiting for more."""
+MOST = 64 * 1024 * 1024
+"""Bytes that may wait. A file that takes them more slowly than they come is given up."""
+PATIENCE = 5.0
+"""Seconds in which what waits at the end is to be written."""
+
+
+class Sink:
+    """Takes whole lines. After the first failure it takes none any more, so that the file is what it says, up to there."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        self._written = 0
+        self._lines: list[bytes] = []
+        self._size = 0
+        self._lock = threading.Lock()
+        self._some = threading.Event()
+        self._hurry = threading.Event()
+        self._closing = False
+        self.lost = 0
+        """Lines that are not in the file."""
+        self.failure = ""
+        """Why."""
+        self._thread = threading.Thread(target=self._run, name="picohook record", daemon=True)
+        self._thread.start()
+
+    def put(self, line: bytes) -> None:
+        """Have a line written soon."""
+        with self._lock:
+            if self.failure:
+                self.lost += 1
+                return
+            self._lines.append(line)
+            self._size += len(line)
+            if self._size > MOST:
+                self._give_up("it is written more slowly than there is to write", self._lines)
+                self._lines, self._size = [], 0
+        self._some.set()
+        if self._size > ENOUGH:
+            self._hurry.set()
+
+    def close(self) -> None:
+        """Write what waits, and close the file: within `PATIENCE`, whatever the disk does."""
+        self._closing = True
+        self._hurry.set()
+        self._some.set()
+        self._thread.join(PATIENCE)
+        with self._lock:
+            if self._thread.is_alive() and not self.failure:
+                self._give_up("the end of it is not written yet", self._lines)
+
+    def _run(self) -> None:
+        done = False
+        while not done:
+            self._some.wait()
+            self._hurry.wait(PAUSE)
+            with self._lock:
+                done = self._closing
+                lines, self._lines, self._size = self._lines, [], 0
+                self._some.clear()
+                if not done:
+                    self._hurry.clear()
+            self._write(b"".join(lines))
+        os.close(self._descriptor)
+
+    def _write(self, data: bytes) -> None:
+        left = memoryview(data)
+        try:
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+        except OSError as error:
+            whole = data.rfind(b"\n", 0, len(data) - len(left)) + 1
+            if self._regular:
+                # The end of a line that is cut off has no room, and what follows would be glued to it.
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._descriptor, self._written + whole)
+            with self._lock:
+                self._give_up(error.strerror or str(error), data[whole:].splitlines(), self._lines)
+                self._lines, self._size = [], 0
+        else:
+            self._written += len(data)
+
+    def _give_up(self, why: str, *lost: list[bytes]) -> None:
+        self.failure = self.failure or why
+        self.lost += sum(map(len, lost))

@@ -1,0 +1,136 @@
+"""What a record says is taken at its word, and what is no record, or a damaged one, is refused with the line."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from picohook.record.reader import Begun, Record, RecordError, Told
+
+HEADER = {"type": "record", "version": 1, "time": "now", "picohook": "0.1.0"}
+BEGIN = {"type": "begin", "at": 0.0, "chain": 1, "stage": "before_tool", "params": {"tool": "t"}}
+ASK = {"type": "ask", "at": 0.0, "chain": 1, "hook": "h"}
+END = {"type": "end", "at": 0.0, "chain": 1, "action": "continue"}
+CLOSE = {"type": "close", "at": 0.0}
+
+
+def record(*lines, end=b"\n"):
+    data = b"\n".join(line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines)
+    return Record(io.BytesIO(data + end), "r.jsonl")
+
+
+DAMAGED = {
+    "no JSON": (b"{", "is not JSON: EOF while parsing"),
+    "no UTF-8": (b'{"\xff": 1}', "is not JSON: "),
+    "a blank line": (b"", "is not JSON: "),
+    "a key twice": (b'{"type": "close", "at": 0.0, "at": 1.0}', "is not JSON: Detected duplicate key"),
+    "no line that there is": ({"type": "bigin", "at": 0.0}, "type: is none that a record has"),
+    "no type": ({"at": 0.0}, "type: is none that a record has"),
+    "no object": ([], "Input should be a valid dictionary"),
+    "a key too many": (CLOSE | {"x": 1}, "close.x: Extra inputs are not permitted"),
+    "a key too few": ({"type": "close"}, "close.at: Field required"),
+    "a value of another type": (ASK | {"hook": 1}, "ask.hook: Input should be a valid string"),
+    "a stage that there is not": (BEGIN | {"chain": 9, "stage": "before"}, "stage: there is no stage 'before'"),
+    "params that are no payload": (BEGIN | {"chain": 9, "params": {}}, "tool: Field required"),
+    "params of an ask that are none": (ASK | {"params": {"tol": "t"}}, "tool: Field required"),
+    "a chain twice": (BEGIN, "chain: 1 is under way already"),
+    "a chain that did not begin": (END | {"chain": 9}, "is of chain 9, which is not under way"),
+    "an event that there is not": ({"type": "event", "at": 0.0, "event": "tea", "payload": {}}, "event: there is no"),
+    "meta that is none": (
+        {"type": "event", "at": 0.0, "event": "turn_end", "payload": {}, "meta": {"Turn": 1}},
+        "Turn: Extra inputs",
+    ),
+    "a decision that is none": (BEGIN | {"chain": 9, "said": {"hook": "h", "kind": "Maybe"}}, "said: is no decision"),
+    "a decision that answers for nobody here": (
+        BEGIN | {"chain": 9, "said": {"hook": "h", "kind": "Pause"}},
+        "said: is no decision that answers for a hook here",
+    ),
+    "a setting with which it would be run otherwise": (
+        {"type": "hook", "at": 0.0, "hook": "h", "runs": "", "settings": {"env": {"LD_PRELOAD": "x"}}},
+        "settings.env: is none that a record has",
+    ),
+    "a setting that is none": (
+        {"type": "hook", "at": 0.0, "hook": "h", "runs": "", "settings": {"timeout": "long"}},
+        "timeout: Input should be a valid number",
+    ),
+    "a decision of nobody": (BEGIN | {"chain": 9, "said": {"kind": "Continue"}}, "said: is no decision"),
+    "a decision with too much": (
+        BEGIN | {"chain": 9, "said": {"hook": "h", "kind": "Continue", "x": 1}},
+        "said: is no decision",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_a_damaged_line_is_named_with_what_is_wrong_with_it(case):
+    line, why = DAMAGED[case]
+    with pytest.raises(RecordError) as error:
+        list(record(HEADER, BEGIN, line, CLOSE))
+    assert str(error.value).startswith("r.jsonl: line 3: ")
+    assert why in str(error.value)
+
+
+def test_nothing_comes_after_the_end():
+    with pytest.raises(RecordError, match="line 3: comes after the end of the host"):
+        list(record(HEADER, CLOSE, BEGIN))
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "r.jsonl: is empty"),
+        (b"[hooks]\n", "r.jsonl: is no record"),
+        (b"[]\n", "r.jsonl: is no record"),
+        (json.dumps(BEGIN).encode() + b"\n", "r.jsonl: is no record"),
+        (b"\x00" * 100_000, "r.jsonl: is no record"),
+        (
+            json.dumps(HEADER | {"version": 2, "picohook": "9.0", "new": 1}).encode() + b"\n",
+            "r.jsonl: is a record of version 2, made by picohook 9.0; this one reads version 1",
+        ),
+    ],
+)
+def test_what_is_no_record_is_said_to_be_none(data, why):
+    with pytest.raises(RecordError) as error:
+        Record(io.BytesIO(data), "r.jsonl")
+    assert str(error.value).startswith(why)
+
+
+def test_a_last_line_that_is_cut_off_is_left_out():
+    cut = record(HEADER, BEGIN, json.dumps(END).encode()[:-5], end=b"")
+    assert [type(entry) for entry in cut] == [Begun]
+    assert (cut.cut_off, cut.closed) == (True, False)
+    assert [chain.number for chain in cut.open_chains] == [1]
+
+
+def test_a_last_line_that_only_lacks_its_end_is_whole():
+    whole = record(HEADER, BEGIN, END, CLOSE, end=b"")
+    assert len(list(whole)) == 3
+    assert (whole.cut_off, whole.closed, whole.open_chains) == (False, True, [])
+
+
+def test_it_is_read_as_it_is_iterated_over_and_keeps_no_chain_that_is_over():
+    def lines():
+        yield json.dumps(HEADER)
+        yield json.dumps(BEGIN | {"chain": 0})
+        for number in range(1, 500):
+            yield json.dumps(BEGIN | {"chain": number})
+            yield json.dumps(END | {"chain": number})
+
+    file = io.BytesIO("".join(f"{line}\n" for line in lines()).encode())
+    source = Record(file, "r.jsonl")
+    most = place = 0
+    for _ in source:
+        assert file.tell() > place
+        place = file.tell()
+        most = max(most, len(source.open_chains))
+    assert most == 2
+
+
+def test_events_carry_where_they_belong():
+    meta = {"SessionKey": "s1", "Iteration": 2}
+    event = {"type": "event", "at": 0.0, "event": "turn_end", "payload": {"n": 2**70}, "meta": meta, "hooks": ["a"]}
+    (told,) = list(record(HEADER, event))
+    assert isinstance(told, Told)
+    assert (told.payload, told.meta.session_key, told.meta.iteration, told.hooks) == ({"n": 2**70}, "s1", 2, ("a",))
