@@ -512,6 +512,8 @@ class Host:
         audience = audience.wanting(event)
         for dialect in audience.dialects:
             event.line(dialect)  # a payload that is no JSON is the caller's mistake, raised here
+        if self._witnesses:
+            self._witnesses.happened(event)
         if audience.hooks or self._witnesses:
             crew.outbox.put(event, audience.hooks)
 

@@ -97,8 +97,7 @@ class AuditLog(Witness):
     def begin(self, stage: Stage[P], payload: P) -> Account[P]:
         return Entry(self, stage, payload)
 
-    def told(self, event: Event, hooks: Sequence[Hook]) -> None:
-        del hooks
+    def happened(self, event: Event) -> None:
         if event.kind in _TOO_MANY:
             return
         said = event.payload

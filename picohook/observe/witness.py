@@ -57,6 +57,9 @@ class Witness:
     def begin(self, stage: Stage[P], payload: P) -> Account[P] | None:
         """A chain begins; None if it is of no interest."""
 
+    def happened(self, event: Event) -> None:
+        """An event was emitted; nobody has been told of it yet."""
+
     def told(self, event: Event, hooks: Sequence[Hook]) -> None:
         """An event was handed on to these."""
 
@@ -96,6 +99,11 @@ class Witnesses:
         for account in accounts:
             account.payload = payload
         return Accounts(stage, payload, given, accounts, self._safely)
+
+    def happened(self, event: Event) -> None:
+        """An event was emitted."""
+        for witness in self._all:
+            self._safely(witness.happened, event)
 
     def told(self, event: Event, hooks: Sequence[Hook]) -> None:
         """An event was handed on."""

@@ -90,6 +90,8 @@ class _Chain(Account[P]):
     def __init__(self, scribe: Scribe, number: int, stage: Stage[P], payload: P) -> None:
         super().__init__(stage, payload)
         self._scribe = scribe
+        self._given = payload
+        """Without what later witnesses mark it with."""
         self._of = {"chain": number}
         self._at = scribe.now()
         self._resumed: dict[str, Any] = {}
@@ -102,13 +104,13 @@ class _Chain(Account[P]):
         self._resumed["without"] = sorted(without)
 
     def asking(self, hook: Hook, encoded: Encoded[P]) -> None:
-        self._begin(encoded.params if encoded.payload is self.payload else None)
+        self._begin(encoded.params if encoded.payload is self._given else None)
         self._scribe.know(hook)
         said = self._of | {"hook": hook.name} | ({"stands_in": True} if isinstance(hook, Said) else {})
         self._scribe.write("ask", said, self._params(encoded))
 
     def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
-        self._begin(encoded.params if encoded.payload is self.payload else None)
+        self._begin(encoded.params if encoded.payload is self._given else None)
         entry, decision = asked.entry, asked.decision
         said: dict[str, Any] = {
             **self._of,
@@ -145,9 +147,9 @@ class _Chain(Account[P]):
 
     def _begin(self, params: bytes | None) -> None:
         if self._written is None:
-            params = encode(self.payload.wire()) if params is None else params
+            params = encode(self._given.wire()) if params is None else params
             self._scribe.write("begin", {**self._of, "stage": self.stage.name, **self._resumed}, params, at=self._at)
-            self._written = self.payload
+            self._written = self._given
 
     def _params(self, encoded: Encoded[P]) -> bytes | None:
         if encoded.payload is self._written:

@@ -34,6 +34,9 @@ class Diary(Witness):
         self.seen.append(("begin", stage.name, payload.tool))
         return Page(stage, payload, self.seen)
 
+    def happened(self, event):
+        self.seen.append(("happened", event.kind))
+
     def told(self, event, hooks):
         self.seen.append(("told", event.kind, [hook.name for hook in hooks]))
 
@@ -80,6 +83,7 @@ async def test_a_witness_sees_the_life_of_a_host_and_each_chain_hook_by_hook():
         ("asked", "a", "bash", "modify"),
         ("asked", "b", "sh", "deny_tool"),
         ("concluded", "deny_tool"),
+        ("happened", "turn_start"),
         ("told", "turn_start", []),
         "closed",
     ]
@@ -194,7 +198,7 @@ async def test_a_witness_can_replace_the_meta_that_hooks_see():
     assert seen == ["t1"]
 
 
-@pytest.mark.parametrize("at", ["begin", "asked", "concluded", "told", "closed"])
+@pytest.mark.parametrize("at", ["begin", "asked", "concluded", "happened", "told", "closed"])
 async def test_a_witness_that_fails_changes_nothing(at):
     def fail(*_):
         raise RuntimeError(at)
@@ -218,6 +222,7 @@ async def test_a_witness_that_fails_changes_nothing(at):
         "begin",
         "asked",
         "concluded",
+        "happened",
         "told",
         "closed",
     ]
