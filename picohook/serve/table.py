@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import functools
+import inspect
 import warnings
 from dataclasses import asdict, dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound=BaseModel)
 
 Schema = dict[str, Any]
+_NONE: Mapping[str, Any] = {}
 TRUE: Schema = {"const": True}
 
 
@@ -47,11 +50,11 @@ class Method:
 
     def read(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> BaseModel:
         """The params. Raises `RpcError`, which names what is wrong."""
-        fields = list(self.params.model_fields)
-        if given and issubclass(self.params, Params) and len(given) <= len(fields):
+        if given:
+            fields = list(self.params.model_fields)
+            if not issubclass(self.params, Params) or len(given) > len(fields):
+                raise RpcError(INVALID_PARAMS, f"{ERRORS[INVALID_PARAMS]}: they are an object, with names")
             named = dict(zip(fields, given, strict=False))
-        elif given:
-            raise RpcError(INVALID_PARAMS, f"{ERRORS[INVALID_PARAMS]}: they are an object, with names")
         try:
             return self.params.model_validate(named, strict=True)
         except ValidationError as error:
@@ -70,13 +73,15 @@ def _wrong(error: ValidationError, model: type[BaseModel]) -> RpcError:
 
 
 @functools.cache
-def _library() -> Any:
-    """Its import takes so long that it is done when the first client asks, in a thread."""
+def _library() -> SimpleNamespace:
+    """The dispatcher of one request, of jsonrpcserver. Parsing, validation and batches, which lie around it, are done here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of how it reads its own files
-        import jsonrpcserver  # noqa: PLC0415
+        from jsonrpcserver import Error, Success  # noqa: PLC0415 - it takes a quarter of a second
+        from jsonrpcserver.dispatcher import dispatch_request  # noqa: PLC0415
+        from jsonrpcserver.request import Request  # noqa: PLC0415
 
-    return jsonrpcserver
+    return SimpleNamespace(error=Error, success=Success, dispatch=dispatch_request, request=Request)
 
 
 class Table:
@@ -99,41 +104,37 @@ class Table:
             # What the library raises or catches is told to the client or logged: so nothing is raised through it.
             def prepare(context: Any, /, *given: Any, **named: Any) -> Any:
                 try:
-                    return library.Success(functools.partial(method.do, context, method.read(given, named)))
+                    return library.success(functools.partial(method.do, context, method.read(given, named)))
                 except RpcError as error:
-                    return library.Error(error.code, str(error), error.data)
+                    return library.error(error.code, str(error), error.data)
 
+            prepare.__signature__ = signature  # type: ignore[attr-defined] # which the library would make at each call
             return prepare
 
+        signature = inspect.signature(_anything)
         self._entries = {name: entry(method) for name, method in self.methods.items()}
 
     def prepare(self, context: Any, request: Mapping[str, Any]) -> Callable[[], Awaitable[Any]]:
-        """What does the request. Raises `RpcError`.
+        """What does the request, which is parsed and looked at already. Raises `RpcError`.
 
-        The request is parsed and looked at already. Doing it is left to who asked: the library's own way of awaiting is
-        asyncio's.
+        Doing it is left to who asked: the library's own way of awaiting is asyncio's.
         """
-        asked = request if request.get("id") is not None else {**request, "id": 0}
-        reply: Any = _library().dispatch_to_serializable(
-            asked, self._entries, context=context, deserializer=_as_it_is, validator=_no_more
-        )
-        if "result" in reply:
-            return reply["result"]  # type: ignore[no-any-return]
-        error = reply["error"]
-        if error["code"] == METHOD_NOT_FOUND:
+        library = _library()
+        asked = library.request(request["method"], request.get("params", _NONE), None)
+        _, done = library.dispatch(self._entries, context, asked)
+        error = getattr(done, "_error", None)
+        if error is None:
+            return done._value.result  # type: ignore[no-any-return] # noqa: SLF001 - as the library itself reads it
+        if error.code == METHOD_NOT_FOUND:
             raise RpcError(METHOD_NOT_FOUND, ERRORS[METHOD_NOT_FOUND] + self._meant(request["method"]))
-        if error["code"] == INVALID_PARAMS:
-            raise RpcError(INVALID_PARAMS, error["message"], error.get("data"))
-        raise RuntimeError(error)
+        if error.code == INVALID_PARAMS:
+            raise RpcError(INVALID_PARAMS, error.message, error.data)
+        raise RuntimeError(error.message)
 
     def _meant(self, name: str) -> str:
         near = difflib.get_close_matches(name, self.methods, 1)
         return f": did you mean {near[0]!r}?" if near else ""
 
 
-def _as_it_is(request: Any) -> Any:
-    return request
-
-
-def _no_more(_: Any) -> None:
-    """It was looked at before."""
+def _anything(*_: Any, **__: Any) -> None:
+    """Takes what it is given."""
