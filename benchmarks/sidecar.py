@@ -15,7 +15,7 @@ from picohook import Host
 
 from .clients import CHUNK, line
 from .given import CALL, FAR, Given, hook, on
-from .measure import Row, Timed, alternate, each, micros, on_one_core, p50
+from .measure import Row, Timed, alternate, blocking, each, micros, on_one_core, p50
 
 AT_ONCE = 64
 TIMEOUTS = "interceptor_timeout = 60\nhello_timeout = 60\nchain_budget = 300"
@@ -79,7 +79,7 @@ async def _against_embedded(given: Given) -> dict[str, float]:
                     embedded=each(count, AT_ONCE, partial(host.before_tool, CALL)),
                     sidecar=sidecar.each(count, AT_ONCE),
                     embedded_alone=p50(count // 4, partial(host.before_tool, CALL)),
-                    sidecar_alone=sidecar.each(count // 4, 1),
+                    sidecar_alone=blocking(partial(sidecar.ask, line(1, "before_tool", CALL.wire()), 1), count // 4),
                 )
         finally:
             sidecar.close()
