@@ -31,7 +31,7 @@ class Place:
         self.listener = listener
         self.path = path
         """Of a Unix socket."""
-        self._inode = _inode(path)
+        self._inode = _inode(path) if path else None
 
     @classmethod
     async def at(cls, path: str | os.PathLike[str], noun: str) -> Place:
@@ -66,12 +66,15 @@ class Place:
         """Of a listener on a port, also where any would do."""
         return int(self.listener.getsockname()[1])
 
-    def leave(self) -> None:
-        """Listen no more. The path goes, if there is still this socket at it."""
-        if self.listener.fileno() < 0:
-            return
-        if self.path and _inode(self.path) == self._inode:
+    def hide(self) -> None:
+        """Nobody else finds it. The path goes, if there is still this socket at it."""
+        if self._inode is not None and _inode(self.path) == self._inode:
             os.unlink(self.path)
+        self._inode = None
+
+    def leave(self) -> None:
+        """Listen no more."""
+        self.hide()
         self.listener.close()
 
 

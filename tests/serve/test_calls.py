@@ -549,7 +549,10 @@ async def test_clients_that_vanish_without_reading_hurt_nobody(serving, path, co
             await anyio.lowlevel.checkpoint()
         while True:
             client = await connect()
-            await client.send('{"jsonrpc": "2.0", "id": 1, "method": "status"}')
-            if await client.line() is not None:
-                break
+            with contextlib.suppress(
+                anyio.BrokenResourceError
+            ):  # for a moment, those that are still served fill the house
+                await client.send('{"jsonrpc": "2.0", "id": 1, "method": "status"}')
+                if await client.line() is not None:
+                    break
         assert (await client.result("before_tool", CALL))["trail"][0]["error"] is None
