@@ -443,7 +443,9 @@ async def test_a_client_that_does_not_read_is_read_no_more_and_gets_everything_w
             received = b""
             while received.count(b"\n") < 1000:
                 received += await stream.receive()
-        assert [json.loads(line)["id"] for line in received.splitlines()] == [*range(1000)]
+        answers = [json.loads(line) for line in received.splitlines()]
+        assert [answer["id"] for answer in answers] == [*range(1000)]
+        assert all(answer["result"]["payload"]["arguments"] == params["arguments"] for answer in answers)
         assert guest._stream.unsent == 0
         await stream.aclose()
 

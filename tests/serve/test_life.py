@@ -13,7 +13,7 @@ import anyio.lowlevel
 import pytest
 from scripted import PATIENCE, descriptors, settled, tasks_alive
 
-from picohook import FunctionHook, Host, PicohookError
+from picohook import FunctionHook, Host, Modify, PicohookError
 from picohook.serve.client import Limits
 from picohook.serve.sidecar import MAX_CLIENTS, Sidecar
 
@@ -163,6 +163,26 @@ async def test_calls_that_waited_for_their_turn_are_answered_too(path, connect):
         assert {((answer := await client.message())["id"], answer["error"]["code"]) for _ in range(5)} == {
             (number, -32004) for number in range(5)
         }
+
+
+async def test_calls_that_wait_for_a_slow_reader_are_answered_before_the_end(path):
+    hook = FunctionHook("f", {"before_tool": lambda _: Modify({"arguments": {"text": "x" * 500_000}})})
+    limits = Limits(line=10_000, in_flight=1, unread=100_000, last_words=PATIENCE)
+    async with Host([hook]) as host, anyio.create_task_group() as tasks:
+        sidecar = Sidecar(host, grace=PATIENCE, limits=limits)
+        door = await sidecar.at_socket(path)
+        tasks.start_soon(sidecar.serve, door)
+        stream = await anyio.connect_unix(path)
+        await stream.send(b"".join(request(number, "before_tool", tool="x") for number in range(5)))
+        while not any(guest._held for guest in door._guests):
+            await anyio.lowlevel.checkpoint()
+        sidecar.end()
+        received = b""
+        with contextlib.suppress(anyio.EndOfStream):
+            while True:
+                received += await stream.receive()
+        assert [json.loads(line)["id"] for line in received.splitlines()] == [*range(5)]
+        await stream.aclose()
 
 
 async def test_a_client_that_does_not_read_does_not_hold_up_the_end(path, connect):
