@@ -181,7 +181,9 @@ async def test_calls_that_wait_for_a_slow_reader_are_answered_before_the_end(pat
         with contextlib.suppress(anyio.EndOfStream):
             while True:
                 received += await stream.receive()
-        assert [json.loads(line)["id"] for line in received.splitlines()] == [*range(5)]
+        answers = [json.loads(line) for line in received.splitlines()]
+        assert [answer["id"] for answer in answers] == [*range(5)]
+        assert {answer["result"]["payload"]["arguments"]["text"] for answer in answers} == {"x" * 500_000}
         await stream.aclose()
 
 
