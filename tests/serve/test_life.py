@@ -266,6 +266,41 @@ async def test_the_end_of_its_input_is_the_end_of_the_server_once_all_is_answere
         assert await streams.line() == b""
 
 
+async def test_calls_of_a_program_that_is_gone_are_cancelled(streams):
+    """It closes both its ends, as the system does for one that is killed; in whichever order."""
+    gate = Gate()
+    async with streams.serving(Host([gate])):
+        streams.write(request(1, "before_tool", tool="x") * 3)
+        await gate.has(3)
+        os.close(streams.input)
+        for _ in range(10):
+            await anyio.lowlevel.checkpoint()
+        os.close(streams.output)
+
+
+@pytest.mark.parametrize("kind", ["pair of sockets", "socket"])
+async def test_sockets_as_standard_streams_end_in_order_too(kind):
+    """Some runtimes make them in place of pipes."""
+    gate = Gate()
+    ours, theirs = socket.socketpair()
+    ours_out, theirs_out = socket.socketpair() if kind == "pair of sockets" else (ours.dup(), theirs.dup())
+    with ours, ours_out:
+        async with Host([gate]) as host, anyio.create_task_group() as tasks:
+            sidecar = Sidecar(host)
+            tasks.start_soon(sidecar.serve, sidecar.at_streams(theirs.detach(), theirs_out.detach()))
+            ours.sendall(request(1, "before_tool", tool="x"))
+            await gate.has(1)
+            ours.shutdown(socket.SHUT_WR)
+            if kind == "pair of sockets":
+                ours.close()
+            for _ in range(10):
+                await anyio.lowlevel.checkpoint()
+            gate.opened.set()
+            ours_out.setblocking(False)
+            await anyio.wait_readable(ours_out)
+            assert json.loads(ours_out.recv(65536))["id"] == 1
+
+
 async def test_shutdown_ends_it_too(streams):
     async with streams.serving(Host()):
         streams.write(request(1, "shutdown") + request(2, "list"))
