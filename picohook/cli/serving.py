@@ -12,7 +12,7 @@ import typer
 
 from ..errors import PicohookError
 from . import output
-from .source import Named, Verbose, configured, on_endings
+from .source import Named, Verbose, on_endings, read
 
 
 def serve(
@@ -46,7 +46,7 @@ def serve(
     output carries nothing but answers. `picohook schema protocol` describes the methods.
     """  # noqa: D301 - click wants this character, and not its name
     del verbose
-    configured(config)  # warns of what it says in vain, and stops at what is wrong
+    read(config)  # which says so where there is none; the host reads it again, whenever it is told to
     streams = None if socket else _own_streams()
     with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
         faster = {"use_uvloop": find_spec("uvloop") is not None}

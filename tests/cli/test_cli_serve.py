@@ -70,6 +70,13 @@ def test_without_a_configuration_named_it_serves_what_is_found(project):
     assert project("serve", stdin=request(1, "before_tool", tool="x")).json["result"]["reason"] == "no x"
 
 
+def test_what_a_configuration_says_in_vain_is_a_warning_and_one_alone(project):
+    project.hook("guard", ECHO, timeout=1000)
+    done = project("serve", "--config", str(project.config), stdin="")
+    assert (done.code, done.out) == (0, "")
+    assert done.err.count("raise defaults.chain_budget") == 1
+
+
 @pytest.mark.parametrize("arguments", [["--config", "nowhere.toml"], ["--socket"], ["extra"]])
 def test_wrong_usage(project, arguments):
     done = project("serve", *arguments, stdin="")
