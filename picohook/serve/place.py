@@ -56,8 +56,9 @@ class Place:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-        except OSError as error:
-            raise PicohookError(f"{noun} {host}:{port} cannot be made: {error.strerror or error}") from None
+        except (OSError, UnicodeError) as error:  # the latter of a name that can be none
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise PicohookError(f"{noun} {host}:{port} cannot be made: {why}") from None
         listener.setblocking(False)
         return cls(listener)
 
