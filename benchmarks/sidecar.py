@@ -1,4 +1,4 @@
-"""The host as a sidecar, against the same host embedded."""
+"""The host as a sidecar, against the same host embedded: shown, not held against a bound."""
 
 from __future__ import annotations
 
@@ -97,16 +97,12 @@ def sidecar(given: Given) -> list[Row]:
             f"throughput of the sidecar, {AT_ONCE} in flight, uvloop, against embedded",
             at["embedded"] / at["sidecar"],
             more_is_better=True,
-            must=0.25,
-            aim=0.4,
             detail=detail,
         ),
         Row(
             "15",
             "round trip through the sidecar, uvloop, against embedded",
             at["sidecar_alone"] / at["embedded_alone"],
-            must=5,
-            aim=3.5,
             detail=alone,
         ),
     ]
