@@ -19,6 +19,7 @@ from .listing import list_hooks
 from .new import new
 from .replaying import replay, trace
 from .scripts import run as run_script
+from .serving import serve
 from .source import Verbose, log_to_stderr
 from .top import top
 from .trusting import trust
@@ -65,6 +66,7 @@ app.command("run")(run_script)
 app.command()(schema)
 app.command()(top)
 app.command()(trace)
+app.command()(serve)
 app.command()(trust)
 app.add_typer(audit, name="audit")
 app.add_typer(control, name="control")

@@ -151,17 +151,23 @@ class Described(StrEnum):
     """What there is a schema of."""
 
     CONFIG = "config"
+    PROTOCOL = "protocol"
 
 
 def schema(
-    what: Annotated[Described, typer.Argument(metavar="config", show_default=False)], as_json: Json = False
+    what: Annotated[Described, typer.Argument(metavar="config|protocol", show_default=False)], as_json: Json = False
 ) -> None:
-    """Print the JSON Schema of the configuration.
+    """Print the JSON Schema of the configuration, or the OpenRPC document of what `picohook serve` speaks.
 
     For editors and other programs. It is JSON either way; with --json it is on one line.
     """
-    del what
-    if as_json:
-        output.data(configs.schema())
+    if what is Described.CONFIG:
+        document = configs.schema()
     else:
-        output.verbatim(json.dumps(configs.schema(), indent=2))
+        from ..serve.openrpc import openrpc  # noqa: PLC0415 - of all commands, this one
+
+        document = openrpc()
+    if as_json:
+        output.data(document)
+    else:
+        output.verbatim(json.dumps(document, indent=2))

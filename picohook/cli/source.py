@@ -18,7 +18,7 @@ from ..config.doubts import doubts
 from ..config.layers import Layers
 from ..spec import Timeouts
 from . import output
-from .witnesses import witnesses
+from .witnesses import hide_key, witnesses
 
 if TYPE_CHECKING:
     from ..host import Host
@@ -110,7 +110,8 @@ def with_hooks(
     async def serve() -> T:
         from ..host import Host  # noqa: PLC0415 - most commands start nothing
 
-        with witnesses(config, **wanted) as chosen:
+        with witnesses(config.configs, **wanted) as chosen:
+            hide_key()
             seen = [*chosen, *seen_by]
             timing = timeouts or config.timeouts
             async with Host(config.hooks, timeouts=timing, verify=config.verify, witnesses=seen) as host:

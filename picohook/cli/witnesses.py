@@ -3,16 +3,16 @@
 import contextlib
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..config.layers import Layers
 from . import output
 
 if TYPE_CHECKING:
+    from ..config import Config
     from ..observe.audit import AuditLog
     from ..observe.witness import Witness
 
@@ -41,13 +41,12 @@ Record = Annotated[
 
 @contextlib.contextmanager
 def witnesses(
-    config: Layers, *, audit: Path | None = None, otel: bool = False, record: Path | None = None
+    files: "Sequence[Config]", *, audit: Path | None = None, otel: bool = False, record: Path | None = None
 ) -> Iterator["list[Witness]"]:
-    """Those that the configuration and the options ask for; how a log went is said at the end."""
-    from ..config.audits import KEY, audit_logs  # noqa: PLC0415 - most commands start nothing
+    """Those that these files and the options ask for; how a log went is said at the end."""
+    from ..config.audits import audit_logs  # noqa: PLC0415 - most commands start nothing
 
-    logs = audit_logs(config.configs, audit)
-    os.environ.pop(KEY, None)  # no hook's business
+    logs = audit_logs(files, audit)
     seen_by: list[Witness] = [*logs]
     if otel:
         seen_by.append(_telemetry())
@@ -60,6 +59,13 @@ def witnesses(
     finally:
         for log in logs:
             _say_how_it_went(log)
+
+
+def hide_key() -> None:
+    """Take the key of audit logs, which have it by now, out of the environment: it is no hook's business."""
+    from ..config.audits import KEY  # noqa: PLC0415 - most commands start nothing
+
+    os.environ.pop(KEY, None)
 
 
 def _telemetry() -> "Witness":
