@@ -52,23 +52,28 @@ class Guard:
         self.ended: AbortTurnError | None = None
         """What a hook ended the run with: nothing more is asked or run in it."""
         self._signals = signals
+        self._open = False
         self._locks: dict[str, anyio.Lock] = {}
         self._decided: dict[str, tuple[bytes, Decided]] = {}
 
     async def __aenter__(self) -> Self:
         await self.turn.__aenter__()
+        self._open = True
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.turn.__aexit__(kind, error, trace)
+        if self._open:  # a framework that runs tools at once may come to an end more than once
+            self._open = False
+            await self.turn.__aexit__(kind, error, trace)
 
     async def llm(
         self, request: LLMRequest, complete: Callable[[LLMRequest], Awaitable[Mapping[str, Any]]]
     ) -> LLMResponse:
         """A model call: before_llm, the model, after_llm; `complete` may be called several times."""
         self._require_going()
+        self._locks.clear()
         self._decided.clear()  # ids are the response's own, and some models count them from 1 each time
         try:
             return await self.turn.llm(request, complete)
