@@ -89,7 +89,9 @@ class PicohookInterceptor:
             action = wire.RESPOND if before.action == wire.RESPOND else wire.DENY
             return Verdict.deny(reason=f"picohook:{action}", message=decided.result.for_llm)
         if decided.call.tool != call.tool:
-            return Verdict.deny(reason=f"picohook:{wire.DENY}", message=f"a hook made {decided.call.tool} of {call.tool}")
+            return Verdict.deny(
+                reason=f"picohook:{wire.DENY}", message=f"a hook made {decided.call.tool} of {call.tool}"
+            )
         self._host.emit("tool_exec_start", {"Tool": call.tool, "Arguments": decided.call.arguments}, meta=meta)
         return _verdict(before, "$target", call.arguments, decided.call.arguments)
 

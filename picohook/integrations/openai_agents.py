@@ -75,10 +75,8 @@ class PicohookRunner:
         async with self._turn(said, session_id, options) as (guard, all_options):
             try:
                 return await Runner.run(self.guard(agent), said, **all_options)
-            except Exception:
-                if guard.ended is not None:
-                    raise guard.ended from None  # not as what the SDK made of it
-                raise
+            except Exception as error:
+                raise _meant(error, guard) from None
 
     @asynccontextmanager
     async def stream(
@@ -89,10 +87,8 @@ class PicohookRunner:
             result = Runner.run_streamed(self.guard(agent), said, **all_options)
             try:
                 yield result
-            except Exception:
-                if guard.ended is not None:
-                    raise guard.ended from None
-                raise
+            except Exception as error:
+                raise _meant(error, guard) from None
             finally:
                 if not result.is_complete:
                     result.cancel()
@@ -171,6 +167,13 @@ class PicohookRunner:
         """The guard of the run; a guarded agent that another runner runs has one for each question."""
         guard = _RUN.get()
         return Guard(self._host, uuid4().hex, agent_id=self._agent_id) if guard is None else guard
+
+
+def _meant(error: Exception, guard: Guard) -> Exception:
+    """What ended a run, and not what the SDK made of it on its way out of a tool."""
+    if guard.ended is not None:
+        return guard.ended
+    return error.__cause__ if isinstance(error.__cause__, PicohookError) else error
 
 
 def _is_guarded(agent: Agent[Any] | None) -> bool:

@@ -16,6 +16,8 @@ from picohook import (
     Host,
     Modify,
     Notes,
+    Pause,
+    PausedError,
     Respond,
     Retry,
 )
@@ -158,6 +160,12 @@ async def test_what_a_hook_ends_the_run_with_is_raised_as_it_is(run, stage, deci
     assert type(raised.value) is error
     assert len(agent.requests) == (0 if stage == "before_llm" else 1)
     assert kinds[-2:] == ["turn_abort", "turn_end"]
+
+
+async def test_a_hook_that_pauses_hands_control_back(run):
+    async with host_of({"before_tool": lambda _: Pause("may it?")}) as host:
+        with pytest.raises(PausedError, match="may it"):
+            await run(Agent(host, ONE, [read]))
 
 
 async def test_nothing_is_asked_any_more_when_a_hook_has_ended_the_run(run):
