@@ -76,7 +76,9 @@ class PicohookRunner:
             try:
                 return await Runner.run(self.guard(agent), said, **all_options)
             except Exception as error:
-                raise _meant(error, guard) from None
+                if (own := _own(error, guard)) is not None:
+                    raise own from None
+                raise
 
     @asynccontextmanager
     async def stream(
@@ -88,7 +90,9 @@ class PicohookRunner:
             try:
                 yield result
             except Exception as error:
-                raise _meant(error, guard) from None
+                if (own := _own(error, guard)) is not None:
+                    raise own from None
+                raise
             finally:
                 if not result.is_complete:
                     result.cancel()
@@ -169,11 +173,9 @@ class PicohookRunner:
         return Guard(self._host, uuid4().hex, agent_id=self._agent_id) if guard is None else guard
 
 
-def _meant(error: Exception, guard: Guard) -> Exception:
-    """What ended a run, and not what the SDK made of it on its way out of a tool."""
-    if guard.ended is not None:
-        return guard.ended
-    return error.__cause__ if isinstance(error.__cause__, PicohookError) else error
+def _own(error: Exception, guard: Guard) -> Exception | None:
+    """What was raised here, before the SDK made something else of it on its way out of a tool."""
+    return guard.ended or (error.__cause__ if isinstance(error.__cause__, PicohookError) else None)
 
 
 def _is_guarded(agent: Agent[Any] | None) -> bool:
