@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from picohook import Deny, FunctionHook, Host, PicohookError
+from picohook import Deny, FunctionHook, Host, Modify, PicohookError
 
 from .drivers import Agent, run_openai_agents, scripted_model
 
@@ -170,3 +170,63 @@ async def test_the_session_is_that_of_the_sdk(sdk, runner_of):
         await runner_of(host).run(agent, "hello", session=sdk.SQLiteSession("talk"))
         assert await run_openai_agents(Agent(host, ["done"], [], session="given")) == "done"
     assert seen == ["talk", "given"]
+
+
+async def test_tools_of_mcp_servers_ask_hooks(sdk, runner_of):
+    from agents.mcp import MCPServer
+    from mcp.types import CallToolResult, TextContent, Tool
+
+    called = []
+
+    class Server(MCPServer):
+        name = "files"
+
+        async def connect(self):
+            pass
+
+        async def cleanup(self):
+            pass
+
+        async def list_tools(self, run_context=None, agent=None):
+            schema = {"type": "object", "properties": {"path": {"type": "string"}}}
+            return [Tool(name=name, inputSchema=schema) for name in ("read", "show")]
+
+        async def call_tool(self, tool_name, arguments, meta=None):
+            called.append(tool_name)
+            return CallToolResult(content=[TextContent(type="text", text=f"text of {arguments['path']}")])
+
+        async def list_prompts(self):
+            raise NotImplementedError
+
+        async def get_prompt(self, name, arguments=None):
+            raise NotImplementedError
+
+    async with Host([FunctionHook("h", {"before_tool": no})]) as host:
+        script = Agent(host, [[("1", "read", {"path": "a"}), ("2", "show", {"path": "b"})], "done"], [])
+        agent = sdk.Agent(name="a", model=scripted_model(script), mcp_servers=[Server()])
+        await runner_of(host).run(agent, "hello")
+    assert called == ["show"]
+    assert script.told["1"] == "Tool execution denied by hook: no"
+    assert "text of b" in str(script.told["2"])
+
+
+async def test_tools_that_take_a_text_ask_hooks(sdk, runner_of):
+    from agents.testing import ScriptedModel, assistant_message
+    from openai.types.responses import ResponseCustomToolCall
+
+    given = []
+
+    async def run_code(context, code):
+        del context
+        given.append(code)
+        return "42"
+
+    def judge(call):
+        return Modify({"arguments": {"input": call.arguments["input"].upper()}})
+
+    async with Host([FunctionHook("h", {"before_tool": judge})]) as host:
+        call = ResponseCustomToolCall(type="custom_tool_call", name="code", input="print", call_id="1")
+        model = ScriptedModel([[call], [assistant_message("done")]])
+        tool = sdk.CustomTool(name="code", description="Runs code.", on_invoke_tool=run_code)
+        await runner_of(host).run(sdk.Agent(name="a", model=model, tools=[tool]), "hello")
+    assert given == ["PRINT"]

@@ -202,3 +202,22 @@ async def test_a_capability_outside_of_a_run_says_what_it_is_for():
 
     with pytest.raises(PicohookError, match="this is no run"):
         Picohook(Host()).get_wrapper_model(TestModel())
+
+
+async def test_a_hook_exchanges_a_tool_for_another_one_of_the_agents(agent_of):
+    ran = []
+
+    def look(path: str) -> str:
+        ran.append(("look", path))
+        return "seen"
+
+    def remove(path: str) -> str:
+        pytest.fail(f"{path} was removed")
+
+    def judge(call):
+        return Modify({"tool": "look", "arguments": {"path": "b"}}) if call.tool == "remove" else None
+
+    async with Host([FunctionHook("h", {"before_tool": judge})]) as host:
+        await agent_of(host, remove, look).run("hello")
+    assert ("look", "b") in ran
+    assert len(ran) == 2
