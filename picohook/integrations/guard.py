@@ -74,7 +74,7 @@ class Guard:
         """A model call: before_llm, the model, after_llm; `complete` may be called several times."""
         self._require_going()
         self._locks.clear()
-        self._decided.clear()  # ids are the response's own, and some models count them from 1 each time
+        self._decided.clear()  # they were of the response before
         try:
             return await self.turn.llm(request, complete)
         except AbortTurnError as error:
@@ -128,7 +128,10 @@ class Guard:
         return returned[0]
 
     async def _decide(self, call: ToolCall) -> Decided:
-        """What hooks decided on this call; they are asked once, unless it has become another call meanwhile."""
+        """What hooks decided on this call; they are asked once, unless it has become another call meanwhile.
+
+        The digest is of the iteration too: an id that the next response has again is another call.
+        """
         identity, digest = call.tool_call_id, call_digest(call)
         if not identity:
             return await self._ask(call)

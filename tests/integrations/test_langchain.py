@@ -45,6 +45,21 @@ async def test_a_call_that_the_framework_tries_again_is_decided_on_once():
     assert seen == {"before_tool": ["1"], "approve_tool": ["1"], "after_tool": ["1", "1"]}
 
 
+async def test_a_call_that_a_middleware_changed_meanwhile_is_decided_on_again():
+    from langchain.agents.middleware import AgentMiddleware
+
+    class Twice(AgentMiddleware):
+        async def awrap_tool_call(self, request, handler):
+            await handler(request)
+            return await handler(request.override(tool_call={**request.tool_call, "args": {"path": "b"}}))
+
+    asked = []
+    async with Host([FunctionHook("h", {"before_tool": lambda call: asked.append(call.arguments["path"])})]) as host:
+        agent = Agent(host, ONE, [read])
+        await run_langchain(agent, middleware=[Twice()])
+    assert asked == ["a", "b"]
+
+
 async def test_ids_that_another_response_has_too_are_other_calls():
     asked = []
     async with Host([FunctionHook("h", {"before_tool": lambda call: asked.append(call.arguments["path"])})]) as host:
