@@ -2,6 +2,7 @@
 # make test    the tests
 # make check   everything that has to hold: lint, format, types, tests, coverage
 # make bench   what it costs, against what it could cost at least; with a C compiler
+# make many    a sidecar under 50 clients and 100,000 calls
 # make clean   remove what these made
 #
 # Another Python than python3: make demo PYTHON=python3.12
@@ -16,7 +17,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-inp
 CORE := picohook/protocol/*,picohook/chain.py,picohook/policy.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench many clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -38,6 +39,9 @@ check: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks --json benchmarks/figures.json --svg benchmarks/figures.svg
+
+many: $(VENV)/.installed-dev
+	PICOHOOK_CALLS=2000 $(BIN)/python -m pytest -n 0 -q -s --timeout 600 tests/serve/test_many.py
 
 clean:
 	rm -rf $(VENV) .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -202,9 +202,9 @@ class Host:
             if self._source is not None:
                 self._reloader = Reloader(self._source, hooks, crew)
             if self._control is not None:
-                from .serve.control import Control  # noqa: PLC0415 - for hosts that have one
+                from .serve.control import open_control  # noqa: PLC0415 - for hosts that have one
 
-                crew.begin((await Control.open(self, self._control, crew.log)).serve)
+                crew.begin((await open_control(self, self._control, crew.log)).run)
             crew.mount(*hooks)
             for hook in hooks:
                 await crew.started(hook)

@@ -17,10 +17,11 @@ from .models import LLMRequest, LLMResponse, ToolCall, ToolResult, ToolReturn
 from .protocol.messages import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from .decisions import Notes, Outcome
     from .host import Host
+    from .models import Meta
 
     Took = Callable[[Outcome[Any]], None]
 
@@ -75,7 +76,7 @@ async def approve(host: Host, before: Outcome[ToolCall], took: Took = ignore) ->
     """Take what before_tool concluded, and ask for approval where the tool is to run."""
     call = before.payload
     if before.action == wire.RESPOND:
-        _started(host, call)
+        started(host, call)
         ended(host, call, before.result, 0)
         return Decided(call, before.result)
     if before.action == wire.DENY:
@@ -97,7 +98,7 @@ async def execute_tool(host: Host, decided: Decided, execute: Callable[[ToolCall
     own = call.model_copy(deep=True)
     if call_digest(own) != decided.digest:
         return not_run(host, call, DENIED_BY_APPROVAL, "the call was changed after it was approved")
-    _started(host, call)
+    started(host, call)
     begun = time.monotonic_ns()
     error: str | None = None
     try:
@@ -164,18 +165,7 @@ async def run_llm(
 async def _complete(
     host: Host, request: LLMRequest, complete: Callable[[LLMRequest], Awaitable[Any]]
 ) -> Outcome[LLMResponse]:
-    options = request.options
-    host.emit(
-        "llm_request",
-        {
-            "Model": request.model,
-            "MessagesCount": len(request.messages),
-            "ToolsCount": len(request.tools),
-            "MaxTokens": options.get("max_tokens", 0),
-            "Temperature": options.get("temperature", 0),
-        },
-        meta=request.meta,
-    )
+    requested(host, request)
     said = await complete(request)
     if not isinstance(said, LLMResponse):
         said = LLMResponse(
@@ -188,17 +178,31 @@ async def _complete(
             messages=request.messages,
         )
     after = await host.after_llm(said)
-    response = after.payload.response
-    host.emit(
-        "llm_response",
-        {
-            "ContentLen": len(str(response.get("content") or "")),
-            "ToolCalls": len(response.get("tool_calls") or ()),
-            "HasReasoning": bool(response.get("reasoning") or response.get("reasoning_content")),
-        },
-        meta=request.meta,
-    )
+    answered(host, after.payload.response, request.meta)
     return after
+
+
+def requested(host: Host, request: LLMRequest) -> None:
+    """The event that a request goes to the model."""
+    options = request.options
+    told = {
+        "Model": request.model,
+        "MessagesCount": len(request.messages),
+        "ToolsCount": len(request.tools),
+        "MaxTokens": options.get("max_tokens", 0),
+        "Temperature": options.get("temperature", 0),
+    }
+    host.emit("llm_request", told, meta=request.meta)
+
+
+def answered(host: Host, response: Mapping[str, Any], meta: Meta) -> None:
+    """The event that the model answered."""
+    told = {
+        "ContentLen": len(str(response.get("content") or "")),
+        "ToolCalls": len(response.get("tool_calls") or ()),
+        "HasReasoning": bool(response.get("reasoning") or response.get("reasoning_content")),
+    }
+    host.emit("llm_response", told, meta=meta)
 
 
 def with_notes(request: LLMRequest, notes: tuple[Notes, ...]) -> LLMRequest:
@@ -246,7 +250,8 @@ def raise_if_ended(outcome: Outcome[Any]) -> None:
         raise HardAbortError(outcome)
 
 
-def _started(host: Host, call: ToolCall) -> None:
+def started(host: Host, call: ToolCall) -> None:
+    """The event that a tool is about to run."""
     host.emit("tool_exec_start", {"Tool": call.tool, "Arguments": call.arguments}, meta=call.meta)
 
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 class Session:
     """Made by `Host.session`. Its block begins with session_start and ends with session_end, which observers may act on."""
 
+    kind_of_turn = Turn
+    """What `turn` makes."""
+
     def __init__(
         self,
         host: Host,
@@ -90,7 +93,7 @@ class Session:
             session_key=self.id,
             source="turn",
         )
-        return Turn(self, meta, user_message, parent=parent, label=label, media_count=media_count)
+        return self.kind_of_turn(self, meta, user_message, parent=parent, label=label, media_count=media_count)
 
     def resume(self, paused: PausedTurn, decision: Decision, *, parent: Turn | None = None) -> Turn:
         """A paused turn, going on: the decision answers for the hook that paused it. It can be one of another process.

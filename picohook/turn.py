@@ -114,12 +114,19 @@ class Turn:
             return
         if not self.meta.parent_turn_id:
             self.session.messages = self.messages
-        status = "completed"
-        if error is not None:
-            status = "error" if isinstance(error, Exception) and not isinstance(error, AbortTurnError) else "aborted"
-            reason = escape(cut(str(error) or type(error).__name__, wire.MAX_REASON))
-            if status == "error":
-                self.emit("error", {"Stage": "turn", "Message": reason})
+        if error is None:
+            await self.end("completed")
+        else:
+            failed = isinstance(error, Exception) and not isinstance(error, AbortTurnError)
+            await self.end("error" if failed else "aborted", str(error) or type(error).__name__)
+
+    async def end(self, status: str, reason: str = "") -> None:
+        """Tell that it ended: completed, with an error, or aborted. Leaving the block does it."""
+        self._open = False
+        reason = escape(cut(reason, wire.MAX_REASON))
+        if status == "error":
+            self.emit("error", {"Stage": "turn", "Message": reason})
+        if status != "completed":
             with anyio.CancelScope(shield=True):
                 await self.host.emit_and_wait("turn_abort", {"Reason": reason}, meta=self.meta)
         for child, _ in self._inbox:

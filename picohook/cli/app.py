@@ -15,6 +15,7 @@ from .conformance import conformance, probe
 from .control import app as control
 from .listing import list_hooks
 from .scripts import run as run_script
+from .serving import serve
 from .source import Verbose, log_to_stderr
 from .trusting import trust
 
@@ -55,6 +56,7 @@ app.command(context_settings={"allow_interspersed_args": False})(conformance)
 app.command()(probe)
 app.command("run")(run_script)
 app.command()(schema)
+app.command()(serve)
 app.command()(trust)
 app.add_typer(control, name="control")
 

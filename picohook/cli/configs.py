@@ -17,6 +17,7 @@ from ..errors import ConfigError, HookCrashedError, Problem, TrustError
 from ..hooks import make_hook
 from ..process.plan import plan
 from ..roster import in_order
+from ..serve.openrpc import openrpc
 from ..spec import HookSpec, python_file
 from . import output
 from .source import Json, Positional, read
@@ -151,17 +152,18 @@ class Described(StrEnum):
     """What there is a schema of."""
 
     CONFIG = "config"
+    PROTOCOL = "protocol"
 
 
 def schema(
-    what: Annotated[Described, typer.Argument(metavar="config", show_default=False)], as_json: Json = False
+    what: Annotated[Described, typer.Argument(metavar="config|protocol", show_default=False)], as_json: Json = False
 ) -> None:
-    """Print the JSON Schema of the configuration.
+    """Print the JSON Schema of the configuration, or the OpenRPC document of what `picohook serve` speaks.
 
     For editors and other programs. It is JSON either way; with --json it is on one line.
     """
-    del what
+    document = configs.schema() if what is Described.CONFIG else openrpc()
     if as_json:
-        output.data(configs.schema())
+        output.data(document)
     else:
-        output.verbatim(json.dumps(configs.schema(), indent=2))
+        output.verbatim(json.dumps(document, indent=2))

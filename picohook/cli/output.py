@@ -111,6 +111,11 @@ def warn(text: str) -> None:
     _complain("Warning", text)
 
 
+def note(text: str) -> None:
+    """One line on stderr, of what goes on."""
+    print(escape(text), file=sys.stderr, flush=True)
+
+
 def error(text: str) -> None:
     """One line on stderr, for what went wrong."""
     _complain("Error", text)

@@ -97,6 +97,13 @@ def with_hooks(config: Layers, work: Callable[["Host"], Awaitable[T]]) -> T:
         return anyio.run(_serve, config, work)
 
 
+def on_endings(end: Callable[[int], None]) -> None:
+    """Have every signal that ends a program do this instead."""
+    for number in _ENDINGS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # under nohup, or in a script's background
+            asyncio.get_running_loop().add_signal_handler(number, end, number)
+
+
 async def _serve(config: Layers, work: Callable[["Host"], Awaitable[T]]) -> T:
     from ..host import Host  # noqa: PLC0415 - most commands start nothing
 
@@ -107,9 +114,7 @@ async def _serve(config: Layers, work: Callable[["Host"], Awaitable[T]]) -> T:
             received.append(number)
             scope.cancel()
 
-        for number in _ENDINGS:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # under nohup, or in a script's background
-                asyncio.get_running_loop().add_signal_handler(number, end, number)
+        on_endings(end)
         async with Host(config.hooks, timeouts=config.timeouts, verify=config.verify) as host:
             return await work(host)
     raise typer.Exit(128 + received[0])

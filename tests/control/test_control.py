@@ -238,7 +238,8 @@ async def test_a_client_that_does_not_read_is_dropped_and_others_are_not(path, c
             await quick.told("outcome")
             count += 1
         assert BEHIND < count < 2 * BEHIND
-        assert len(host.watchers) == 1
+        while len(host.watchers) != 1:
+            await anyio.lowlevel.checkpoint()
         told = 0
         while await slow.line() is not None:
             told += 1
@@ -296,7 +297,7 @@ async def test_what_is_asked_wrongly_gets_its_error_and_the_connection_goes_on(p
     async with Host(control=path):
         client = await connect()
         answer = await client.exchange(line)
-        assert answer["error"].keys() == {"code", "message"}
+        assert answer["error"].keys() - {"data"} == {"code", "message"}
         assert answer["error"]["code"] == code
         assert answer["id"] == (1 if code in {-32601, -32602} else None)
         assert (await client.result("status"))["hooks"] == []
@@ -481,7 +482,7 @@ anyio.run(main)
 
 async def test_a_living_host_keeps_its_place(path, connect):
     async with Host(control=path):
-        with pytest.raises(PicohookError, match="another host has its control socket"):
+        with pytest.raises(PicohookError, match="another program listens at"):
             async with Host([scripted("never")], control=path):
                 pytest.fail("it was entered")
         assert (await (await connect()).result("status"))["hooks"] == []

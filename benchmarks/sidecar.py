@@ -1,0 +1,112 @@
+"""The host as a sidecar, against the same host embedded."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+from picohook import Host
+
+from .clients import CHUNK, line
+from .given import CALL, FAR, Given, hook, on
+from .measure import Row, Timed, alternate, blocking, each, micros, on_one_core, p50
+
+AT_ONCE = 64
+TIMEOUTS = "interceptor_timeout = 60\nhello_timeout = 60\nchain_budget = 300"
+
+
+class Sidecar:
+    """`picohook serve` at a socket, and the least that a client can do: lines that are ready, answers that are counted."""
+
+    def __init__(self, directory: Path, echo: str) -> None:
+        config, path = directory / "picohook.toml", directory / "s"
+        config.write_text(
+            f"[defaults]\n{TIMEOUTS}\n[hooks.h]\ncommand = {json.dumps([echo])}\nstages = ['before_tool']\n"
+        )
+        command = [sys.executable, "-m", "picohook", "serve", "--config", str(config), "--socket", str(path)]
+        self._process = subprocess.Popen(command, stderr=subprocess.PIPE)
+        assert self._process.stderr is not None
+        said = self._process.stderr.readline()
+        assert said.startswith(b"Serving"), said
+        self._connection = socket.socket(socket.AF_UNIX)
+        self._connection.connect(str(path))
+
+    def ask(self, requests: bytes, count: int) -> bytes:
+        """The answers to so many requests."""
+        self._connection.sendall(requests)
+        data = self._connection.recv(CHUNK)
+        parts, seen = [data], data.count(b"\n")
+        while seen < count:
+            parts.append(data := self._connection.recv(CHUNK))
+            seen += data.count(b"\n")
+        return b"".join(parts)
+
+    def each(self, count: int, at_once: int) -> Timed:
+        """The time of one of `count`, so many of them at once."""
+        requests = b"".join(line(number, "before_tool", CALL.wire()) for number in range(1, at_once + 1))
+
+        async def timed() -> float:
+            begun = time.perf_counter()
+            for _ in range(count // at_once):
+                self.ask(requests, at_once)
+            return (time.perf_counter() - begun) / (count // at_once * at_once)
+
+        return timed
+
+    def close(self) -> None:
+        """End it."""
+        self._connection.sendall(line(1, "shutdown", {}))
+        self._process.communicate()
+        self._connection.close()
+
+
+async def _against_embedded(given: Given) -> dict[str, float]:
+    count = given.times(4096)
+    with tempfile.TemporaryDirectory() as directory:
+        sidecar = Sidecar(Path(directory), given.echo)
+        answer = json.loads(sidecar.ask(line(1, "before_tool", CALL.wire()), 1))
+        assert [entry["error"] for entry in answer["result"]["trail"]] == [None], answer
+        try:
+            async with Host([hook("h", given.echo)], timeouts=FAR) as host:
+                return await alternate(
+                    given.rounds,
+                    embedded=each(count, AT_ONCE, partial(host.before_tool, CALL)),
+                    sidecar=sidecar.each(count, AT_ONCE),
+                    embedded_alone=p50(count // 4, partial(host.before_tool, CALL)),
+                    sidecar_alone=blocking(partial(sidecar.ask, line(1, "before_tool", CALL.wire()), 1), count // 4),
+                )
+        finally:
+            sidecar.close()
+
+
+def sidecar(given: Given) -> list[Row]:
+    """15."""
+    with on_one_core():
+        at = on("asyncio", partial(_against_embedded, given))
+    detail = {f"{name}_per_s": round(1 / at[name]) for name in ("embedded", "sidecar")}
+    alone = {f"{name}_us": micros(at[f"{name}_alone"]) for name in ("embedded", "sidecar")}
+    return [
+        Row(
+            "15",
+            f"throughput of the sidecar, {AT_ONCE} in flight, against embedded",
+            at["embedded"] / at["sidecar"],
+            more_is_better=True,
+            must=0.33,
+            aim=0.5,
+            detail=detail,
+        ),
+        Row(
+            "15",
+            "round trip through the sidecar, against embedded",
+            at["sidecar_alone"] / at["embedded_alone"],
+            must=4,
+            aim=3,
+            detail=alone,
+        ),
+    ]

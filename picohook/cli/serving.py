@@ -1,0 +1,95 @@
+"""`picohook serve`: the host as a sidecar, for runtimes in any language."""
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, cast
+
+import anyio
+import typer
+
+from ..errors import PicohookError
+from . import output
+from .source import Named, Verbose, configured, on_endings
+
+
+def serve(
+    config: Named = None,
+    socket: Annotated[
+        Path | None,
+        typer.Option(
+            "--socket",
+            metavar="PATH",
+            help="Serve at a Unix socket there, many clients; without it, one on standard input and output.",
+            show_default=False,
+        ),
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--prometheus",
+            metavar="[HOST:]PORT|PATH",
+            help="Answer GET /metrics there, too: on this machine alone, unless a host is named; or at a Unix socket.",
+            show_default=False,
+        ),
+    ] = None,
+    verbose: Verbose = False,
+) -> None:
+    """Serve the hooks to a program in any language: JSON-RPC 2.0, one message a line.
+
+    \b
+    picohook serve --config picohook.toml --socket hooks.sock
+
+    Ends when standard input does, by the method `shutdown`, or by a signal: what was asked is answered first. Standard
+    output carries nothing but answers. `picohook schema protocol` describes the methods.
+    """  # noqa: D301 - click wants this character, and not its name
+    del verbose
+    configured(config)  # warns of what it says in vain, and stops at what is wrong
+    streams = None if socket else _own_streams()
+    with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
+        anyio.run(_serve, config, socket, streams, metrics)
+
+
+def _own_streams() -> tuple[int, int]:
+    """Standard input and output, for the protocol alone: whatever else reads or writes them gets nothing, or goes to stderr."""
+    try:
+        streams = os.dup(0), os.dup(1)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(2, 1)
+    except OSError:
+        raise PicohookError("standard input, output or error is closed: there is nobody to serve") from None
+    if os.isatty(streams[0]):
+        output.note("Serving here: one JSON-RPC request a line; the end of the input is the end.")
+    return streams
+
+
+async def _serve(
+    config: Path | None, socket: Path | None, streams: tuple[int, int] | None, metrics: str | None
+) -> None:
+    from ..host import Host  # noqa: PLC0415 - most commands start nothing
+    from ..log import Log  # noqa: PLC0415
+    from ..serve.exporter import open_exporter  # noqa: PLC0415
+    from ..serve.sidecar import Sidecar  # noqa: PLC0415
+
+    host = Host.discover() if config is None else Host.from_config(config)
+    sidecar = Sidecar(host)
+    with anyio.CancelScope() as starting:
+        on_endings(lambda _: starting.cancel())
+        async with host:
+            with contextlib.ExitStack() as opened:
+                doors = []
+                if metrics is not None:
+                    doors.append(await open_exporter(host, metrics, Log()))
+                    opened.callback(doors[0].close)
+                clients = sidecar.at_streams(*streams) if streams else await sidecar.at_socket(cast(Path, socket))
+                on_endings(lambda _: sidecar.end())
+                if socket is not None:
+                    output.note(f"Serving at {socket}")
+                async with anyio.create_task_group() as tasks:
+                    for door in doors:
+                        tasks.start_soon(door.run)
+                    await sidecar.serve(clients)
+                    tasks.cancel_scope.cancel()
+        return
+    raise typer.Exit(1)

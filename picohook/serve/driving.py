@@ -1,0 +1,268 @@
+"""What a runtime in another language asks: the stages, events, and its sessions and turns."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, field_validator
+
+from ..events import known_kind
+from ..models import NO_META, Meta
+from ..protocol.messages import encode
+from ..stages import STAGES
+from .kept import KeptSession, KeptTurn
+from .operating import OPERATING, Operator
+from .rpc import NOT_OPEN, REFUSED, RETRY_LIMIT, TAKEN, RpcError
+from .table import TRUE, Method, Params
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ..decisions import Outcome
+    from ..host import Host
+    from ..models import Payload
+    from ..stages import Stage
+    from .client import Tell
+
+MOST_OPEN = 1024
+"""Sessions, and turns, that one connection may have open."""
+
+
+class Driver(Operator):
+    """One runtime, and the sessions and turns that it has open. They end with its connection."""
+
+    def __init__(self, host: Host, tell: Tell, taken: set[str], end: Callable[[], None]) -> None:
+        super().__init__(host, tell)
+        self.sessions: dict[str, KeptSession] = {}
+        self.turns: dict[str, KeptTurn] = {}
+        self.taken = taken
+        """The sessions of all connections: hooks own tools by session."""
+        self.end = end
+        """Shuts the server down."""
+
+    def session(self, name: str) -> KeptSession:
+        """One that is open."""
+        if name not in self.sessions:
+            raise RpcError(NOT_OPEN, f"this connection has no session {name!r} open")
+        return self.sessions[name]
+
+    def turn(self, name: str) -> KeptTurn:
+        """One that is open."""
+        if name not in self.turns:
+            raise RpcError(NOT_OPEN, f"this connection has no turn {name!r} open")
+        return self.turns[name]
+
+    async def end_session(self, session: KeptSession, reason: str) -> None:
+        """End it, and the turns that are open in it, the last one first."""
+        del self.sessions[session.id]
+        for turn in [turn for turn in reversed(self.turns.values()) if turn.session is session]:
+            del self.turns[turn.meta.turn_id]
+            await turn.end_with("aborted", reason, None)
+        try:
+            await session.__aexit__(None, None, None)
+        finally:
+            self.taken.discard(session.id)
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        for session in [*self.sessions.values()]:
+            await self.end_session(session, "the client is gone")
+
+
+# Stages and events.
+
+
+def _stage(stage: Stage[Any]) -> Method:
+    async def ask(on: Driver, payload: Payload) -> bytes:
+        turn = on.turns.get(payload.meta.turn_id)
+        asked: Awaitable[Outcome[Any]]
+        asked = getattr(on.host, stage.name)(payload) if turn is None else turn.ask(stage, payload)
+        return _shown(await asked)
+
+    about = f"Ask the hooks at {stage.name}; the params are its payload."
+    return Method(stage.name, about, ask, stage.payload, _outcome_of(stage.payload.__name__), (RETRY_LIMIT,))
+
+
+def _outcome_of(payload: str) -> dict[str, Any]:
+    of_stage = {"properties": {"payload": {"$ref": f"#/components/schemas/{payload}"}}}
+    return {"allOf": [{"$ref": "#/components/schemas/Outcome"}, of_stage]}
+
+
+def _shown(outcome: Outcome[Any]) -> bytes:
+    """`Outcome.wire` as JSON; what may be large in it is encoded on its own, for whatever has a null is looked at twice."""
+    shown = outcome.wire()
+    payload = encode(shown.pop("payload"))
+    result = b',"result":' + encode(shown.pop("result")) if "result" in shown else b""
+    return b'%b,"payload":%b%b}' % (encode(shown)[:-1], payload, result)
+
+
+class Told(Params):
+    """An event."""
+
+    kind: str
+    payload: dict[str, Any] = Field(default_factory=dict)
+    meta: Meta = NO_META
+
+    @field_validator("kind")
+    @classmethod
+    def _known(cls, kind: str) -> str:
+        return known_kind(kind)
+
+
+async def _emit(on: Driver, told: Told) -> bool:
+    turn = on.turns.get(told.meta.turn_id)
+    said = {name: value for name, value in told.meta.__dict__.items() if value}
+    meta = told.meta if turn is None else turn.meta.model_copy(update=said)
+    on.host.emit(told.kind, told.payload, meta=meta)
+    return True
+
+
+# Sessions and turns.
+
+
+class NewSession(Params):
+    """A session with a user."""
+
+    session: str | None = Field(default=None, min_length=1)
+    agent_id: str = ""
+    channel: str = ""
+    chat_id: str = ""
+
+
+class SessionName(Params):
+    """Which session."""
+
+    session: str
+
+
+class NewTurn(Params):
+    """A turn; with `parent`, inside another one."""
+
+    session: str
+    user_message: str = ""
+    turn: str | None = Field(default=None, min_length=1)
+    parent: str | None = None
+    agent_id: str | None = None
+    label: str = ""
+    media_count: int = 0
+
+
+class EndedTurn(Params):
+    """How a turn ended."""
+
+    turn: str
+    status: Literal["completed", "error", "aborted"] = "completed"
+    reason: str = ""
+    content: str | None = None
+
+
+class Answer(Params):
+    """An answer for a hook that paused."""
+
+    turn: str
+    decision: dict[str, Any]
+    tool_call_id: str = ""
+
+
+async def _session_start(on: Driver, new: NewSession) -> dict[str, Any]:
+    name = new.session or uuid.uuid4().hex
+    if name in on.taken:
+        raise RpcError(TAKEN, f"a session {name!r} is open already")
+    _require_room(on.sessions, "sessions")
+    session = KeptSession(on.host, name, agent_id=new.agent_id, channel=new.channel, chat_id=new.chat_id)
+    on.taken.add(name)
+    on.sessions[name] = session
+    await session.__aenter__()  # its block is the client's
+    return {"session": name}
+
+
+async def _session_end(on: Driver, which: SessionName) -> bool:
+    await on.end_session(on.session(which.session), "the session ended")
+    return True
+
+
+async def _turn_start(on: Driver, new: NewTurn) -> dict[str, Any]:
+    session = on.session(new.session)
+    parent = None if new.parent is None else on.turn(new.parent)
+    if new.turn in on.turns:
+        raise RpcError(TAKEN, f"a turn {new.turn!r} is open already")
+    _require_room(on.turns, "turns")
+    turn = session.turn(
+        new.user_message,
+        parent=parent,
+        agent_id=new.agent_id,
+        label=new.label,
+        media_count=new.media_count,
+        turn_id=new.turn,
+    )
+    assert isinstance(turn, KeptTurn)
+    on.turns[turn.meta.turn_id] = turn
+    await turn.__aenter__()
+    return {"turn": turn.meta.turn_id, "meta": turn.meta.wire()}
+
+
+async def _turn_end(on: Driver, done: EndedTurn) -> dict[str, Any]:
+    turn = on.turn(done.turn)
+    del on.turns[done.turn]
+    await turn.end_with(done.status, done.reason, done.content)
+    return {"iterations": turn.meta.iteration}
+
+
+async def _turn_resume(on: Driver, answer: Answer) -> bytes:
+    return _shown(await on.turn(answer.turn).resume(answer.tool_call_id, answer.decision))
+
+
+def _require_room(there: dict[str, Any], what: str) -> None:
+    if len(there) >= MOST_OPEN:
+        raise RpcError(REFUSED, f"this connection has {MOST_OPEN} {what} open: end some first")
+
+
+async def _shutdown(on: Driver, _: Params) -> bool:
+    on.end()
+    return True
+
+
+_SESSION = {"type": "object", "properties": {"session": {"type": "string"}}, "required": ["session"]}
+_TURN = {
+    "type": "object",
+    "properties": {"turn": {"type": "string"}, "meta": {"$ref": "#/components/schemas/Meta"}},
+    "required": ["turn", "meta"],
+}
+_DONE = {"type": "object", "properties": {"iterations": {"type": "integer"}}, "required": ["iterations"]}
+
+DRIVING = (
+    *map(_stage, STAGES.values()),
+    Method("emit", "Tell the observers of an event. Nobody waits for them.", _emit, Told, TRUE),
+    Method(
+        "session.start",
+        "Begin a session: hooks own tools in it, and turns belong to it.",
+        _session_start,
+        NewSession,
+        _SESSION,
+        (TAKEN, REFUSED),
+    ),
+    Method(
+        "session.end", "End a session, and the turns that are open in it.", _session_end, SessionName, TRUE, (NOT_OPEN,)
+    ),
+    Method(
+        "turn.start",
+        "Begin a turn: what is asked with its id as the meta's `TurnID` belongs to it.",
+        _turn_start,
+        NewTurn,
+        _TURN,
+        (NOT_OPEN, TAKEN, REFUSED),
+    ),
+    Method(
+        "turn.resume",
+        "Go on where a hook paused: the decision is its answer, and the hooks behind it are asked.",
+        _turn_resume,
+        Answer,
+        {"$ref": "#/components/schemas/Outcome"},
+        (NOT_OPEN, REFUSED, RETRY_LIMIT),
+    ),
+    Method("turn.end", "End a turn.", _turn_end, EndedTurn, _DONE, (NOT_OPEN,)),
+    *OPERATING,
+    Method("shutdown", "End the server, when all that was asked is answered.", _shutdown),
+)
+"""Every method of the sidecar."""

@@ -1,0 +1,128 @@
+"""The sidecar's methods as an OpenRPC document, made of the very rows that are dispatched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .. import __version__
+from ..models import LLMResponse, ToolResult
+from ..stages import STAGES
+from .driving import DRIVING
+from .rpc import ERRORS, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, SHUTTING_DOWN
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from .table import Method
+
+OPENRPC = "1.3.2"
+"""The version of the specification that the document keeps to."""
+OF_EVERY_METHOD = (
+    PARSE_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    INVALID_PARAMS,
+    INTERNAL_ERROR,
+    SHUTTING_DOWN,
+)
+_REF = "#/components/schemas/{model}"
+_ACTIONS = sorted(set().union(*(stage.actions for stage in STAGES.values())))
+
+
+def openrpc() -> dict[str, Any]:
+    """The document."""
+    schemas: dict[str, Any] = {"Outcome": _OUTCOME, "TrailEntry": _TRAIL_ENTRY}
+    for model in (ToolResult, LLMResponse):
+        _described(model, schemas)
+    methods = [_method(method, schemas) for method in DRIVING]
+    return {
+        "openrpc": OPENRPC,
+        "info": {
+            "title": "picohook serve",
+            "version": __version__,
+            "description": "A host of agent hooks, for runtimes in any language: JSON-RPC 2.0, one message a line.",
+            "license": {"name": "MIT"},
+        },
+        "methods": methods,
+        "components": {
+            "schemas": schemas,
+            "errors": {_name(code): {"code": code, "message": message} for code, message in ERRORS.items()},
+        },
+    }
+
+
+def _method(method: Method, schemas: dict[str, Any]) -> dict[str, Any]:
+    schema = _described(method.params, schemas)
+    required = schema.get("required", ())
+    params = [
+        {"name": name, "required": name in required, "schema": given}
+        for name, given in schema.get("properties", {}).items()
+    ]
+    return {
+        "name": method.name,
+        "summary": method.about,
+        "paramStructure": "by-name" if method.name in STAGES else "either",
+        "params": sorted(params, key=lambda param: not param["required"]),
+        "result": {"name": "outcome" if method.name in STAGES else "result", "schema": method.result},
+        "errors": [{"$ref": f"#/components/errors/{_name(code)}"} for code in (*OF_EVERY_METHOD, *method.errors)],
+    }
+
+
+def _described(model: type[BaseModel], schemas: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a model; that of a payload, and of all that is in it, becomes one of the document's."""
+    schema = model.model_json_schema(ref_template=_REF)
+    schemas |= schema.pop("$defs", {})
+    if not model.__module__.startswith(__package__):
+        schemas[model.__name__] = schema
+    return schema
+
+
+def _name(code: int) -> str:
+    return ERRORS[code].title().replace(" ", "")
+
+
+_TRAIL_ENTRY = {
+    "title": "TrailEntry",
+    "description": "What one hook did.",
+    "type": "object",
+    "properties": {
+        "hook": {"type": "string"},
+        "action": {"enum": ["", *_ACTIONS], "description": "Empty when the hook was not waited for."},
+        "duration_ms": {"type": "number"},
+        "error": {"type": ["string", "null"]},
+        "reason": {"type": "string"},
+        "skipped": {"type": "boolean"},
+        "retries": {"type": "integer"},
+        "notes": {
+            "type": "object",
+            "properties": {
+                "system_message": {"type": "string"},
+                "additional_context": {"type": "string"},
+                "inject_messages": {"type": "array", "items": {"type": "object"}},
+            },
+            "additionalProperties": False,
+        },
+    },
+    "required": ["hook", "action", "duration_ms", "error"],
+    "additionalProperties": False,
+}
+_OUTCOME = {
+    "title": "Outcome",
+    "description": "What the hooks of a stage concluded.",
+    "type": "object",
+    "properties": {
+        "stage": {"enum": [*STAGES]},
+        "action": {"enum": _ACTIONS},
+        "payload": {"type": "object", "description": "What to go on with."},
+        "approved": {"type": "boolean", "description": "At approve_tool: whether the call may run."},
+        "result": {
+            "description": "With `respond`: the result that stands.",
+            "anyOf": [{"$ref": "#/components/schemas/ToolResult"}, {"$ref": "#/components/schemas/LLMResponse"}],
+        },
+        "feedback": {"type": "string", "description": "With `retry`: what to tell the model."},
+        "reason": {"type": "string"},
+        "trail": {"type": "array", "items": {"$ref": "#/components/schemas/TrailEntry"}},
+    },
+    "required": ["stage", "action", "payload", "reason", "trail"],
+    "additionalProperties": False,
+}

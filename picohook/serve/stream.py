@@ -1,0 +1,199 @@
+"""One connection's bytes: in, with pauses, and out through a queue. Nothing here waits or raises.
+
+The two descriptors are those of a socket, or standard input and output, which may also be a file or a terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+from collections import deque
+from typing import TYPE_CHECKING
+
+import anyio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..transport.reactor import Reactor
+
+CHUNK = 65536
+LINES_AT_ONCE = 64
+
+
+class Stream:
+    """Owns both descriptors."""
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        read_fd: int,
+        write_fd: int,
+        *,
+        on_data: Callable[[bytes], None],
+        on_end: Callable[[], None],
+        on_broken: Callable[[], None],
+        on_written: Callable[[], None],
+    ) -> None:
+        self.unsent = 0
+        """Bytes that wait to be written."""
+        self.broken = False
+        """The other side is gone."""
+        self._reactor = reactor
+        self._read_fd = read_fd
+        self._write_fd = write_fd
+        self._on_data = on_data
+        self._on_end = on_end
+        self._on_broken = on_broken
+        self._on_written = on_written
+        self._out: deque[bytes | memoryview] = deque()
+        self._reading = False
+        self._ended = False
+        self._scheduled = False
+        self._blocked = False
+        self._emptied: anyio.Event | None = None
+        self._kind = os.fstat(read_fd).st_mode
+        self._pollable = stat.S_ISFIFO(self._kind) or stat.S_ISSOCK(self._kind) or os.isatty(read_fd)
+        self._before = [(fd, os.get_blocking(fd)) for fd in {read_fd, write_fd}]
+        for fd, _ in self._before:
+            # A file or a terminal is shared with other programs, which would be surprised; neither blocks for long.
+            mode = os.fstat(fd).st_mode
+            if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+                os.set_blocking(fd, False)
+
+    # Reading.
+
+    def read_on(self) -> None:
+        """Read, until it is paused."""
+        if self._reading or self._ended:
+            return
+        self._reading = True
+        if self._pollable:
+            self._reactor.on_readable(self._read_fd, self._readable)
+        else:
+            self._reactor.soon(self._read_file)
+
+    def pause(self) -> None:
+        """Read no more for now."""
+        if self._reading:
+            self._reading = False
+            self._reactor.release(self._read_fd)
+
+    def _read_file(self) -> None:
+        if self._reading:
+            self._readable()
+            self._reactor.soon(self._read_file)
+
+    def _readable(self) -> None:
+        if not self._reading:
+            return
+        try:
+            data = os.read(self._read_fd, CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._break()
+            return
+        if data:
+            self._on_data(data)
+            return
+        self.pause()
+        self._ended = True
+        if stat.S_ISSOCK(self._kind) and _hung_up(self._read_fd):
+            self._break()
+        else:  # only half of it is closed: the other side still reads
+            self._on_end()
+
+    # Writing.
+
+    @property
+    def waiting(self) -> int:
+        """Lines that wait to be written."""
+        return len(self._out)
+
+    def send(self, line: bytes, *, at_once: bool = False) -> None:
+        """Write a line: at once, or together with the others of this turn of the event loop."""
+        if self.broken:
+            return
+        self._out.append(line)
+        self.unsent += len(line)
+        if self._blocked:
+            return
+        if at_once:
+            self._write()
+        elif not self._scheduled:
+            self._scheduled = True
+            self._reactor.soon(self._write_scheduled)
+
+    async def emptied(self) -> None:
+        """Until all is written, or nobody reads it any more."""
+        if self._out:
+            self._emptied = anyio.Event()
+            await self._emptied.wait()
+
+    def _write_scheduled(self) -> None:
+        self._scheduled = False
+        if not self._blocked:
+            self._write()
+
+    def _write(self) -> None:
+        if self._write_out() and not self._blocked:
+            self._blocked = True
+            self._reactor.on_writable(self._write_fd, self._writable)
+
+    def _writable(self) -> bool:
+        self._blocked = self._write_out()
+        return self._blocked
+
+    def _write_out(self) -> bool:
+        """Write what there is room for; whether more is left."""
+        out = self._out
+        while out and not self.broken:
+            some = [out[place] for place in range(min(len(out), LINES_AT_ONCE))]
+            try:
+                written = os.writev(self._write_fd, some)
+            except BlockingIOError:
+                return True
+            except OSError:
+                self._break()
+                return False
+            self.unsent -= written
+            for line in some:
+                if written < len(line):
+                    out[0] = memoryview(line)[written:]
+                    break
+                written -= len(line)
+                out.popleft()
+        if self._emptied is not None:
+            self._emptied.set()
+        if not self.broken:
+            self._on_written()
+        return False
+
+    # The end.
+
+    def _break(self) -> None:
+        if not self.broken:
+            self.broken = True
+            self._out.clear()
+            self.unsent = 0
+            if self._emptied is not None:
+                self._emptied.set()
+            self._on_broken()
+
+    def close(self) -> None:
+        """Give both descriptors back."""
+        self.broken = True
+        self._reading = False
+        for fd, blocking in self._before:
+            self._reactor.release(fd)
+            if not stat.S_ISSOCK(self._kind):
+                os.set_blocking(fd, blocking)
+            os.close(fd)
+
+
+def _hung_up(fd: int) -> bool:
+    poll = select.poll()
+    poll.register(fd, 0)
+    return any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll(0))
