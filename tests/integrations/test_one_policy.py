@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 
 from picohook import Host, LLMRequest, ToolCall
@@ -106,12 +109,21 @@ async def in_agent_hooks(config):
     return told
 
 
+async def in_node(config):
+    """A program that is not in Python, through the sidecar."""
+    picohook = os.path.join(os.path.dirname(sys.executable), "picohook")
+    program = os.path.join(os.path.dirname(__file__), "sidecar.mjs")
+    done = await anyio.run_process(["node", program, picohook, str(config), json.dumps(SCRIPT[0])])
+    return json.loads(done.stdout)
+
+
 RUNTIMES = {
     "a plain loop": in_a_turn,
     "Pydantic AI": lambda config: in_framework("pydantic-ai", config),
     "LangChain": lambda config: in_framework("langchain", config),
     "OpenAI Agents": lambda config: in_framework("openai-agents", config),
     "AGENT-HOOKS": in_agent_hooks,
+    "Node": in_node,
 }
 
 
