@@ -162,6 +162,22 @@ async def test_what_a_hook_ends_the_run_with_is_raised_as_it_is(run, stage, deci
     assert kinds[-2:] == ["turn_abort", "turn_end"]
 
 
+async def test_a_run_that_ends_at_two_calls_at_once_ends_once(run):
+    kinds = []
+    both = asyncio.Barrier(2)
+
+    async def judge(call):
+        async with asyncio.timeout(20):
+            await both.wait()
+        return AbortTurn(call.arguments["path"])
+
+    async with host_of({"before_tool": judge}, on_event=lambda event: kinds.append(event.kind)) as host:
+        script = [[("1", "read", {"path": "a"}), ("2", "read", {"path": "b"})]]
+        with pytest.raises(AbortTurnError):
+            await run(Agent(host, script, [read]))
+    assert (kinds.count("turn_abort"), kinds.count("turn_end")) == (1, 1)
+
+
 async def test_a_hook_that_pauses_hands_control_back(run):
     async with host_of({"before_tool": lambda _: Pause("may it?")}) as host:
         with pytest.raises(PausedError, match="may it"):

@@ -204,6 +204,32 @@ async def test_a_capability_outside_of_a_run_says_what_it_is_for():
         Picohook(Host()).get_wrapper_model(TestModel())
 
 
+async def test_hooks_are_next_to_the_tools_wherever_the_capability_is_listed():
+    from pydantic_ai import Agent
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.models.test import TestModel
+    from pydantic_ai.toolsets import WrapperToolset
+
+    from picohook.integrations.pydantic_ai import Picohook
+
+    class Loud(WrapperToolset):
+        async def call_tool(self, name, tool_args, ctx, tool):
+            return await super().call_tool(name, {"path": "loud"}, ctx, tool)
+
+    class Loudly(AbstractCapability):
+        def get_wrapper_toolset(self, toolset):
+            return Loud(toolset)
+
+    seen = []
+
+    def read(path: str) -> str:
+        return path
+
+    async with Host([FunctionHook("h", {"before_tool": lambda call: seen.append(call.arguments)})]) as host:
+        await Agent(TestModel(), tools=[read], capabilities=[Picohook(host), Loudly()]).run("hello")
+    assert seen == [{"path": "loud"}]
+
+
 async def test_a_hook_exchanges_a_tool_for_another_one_of_the_agents(agent_of):
     ran = []
 
