@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from picohook import Deny, FunctionHook, Host, Modify, PicohookError
+from picohook import Deny, FunctionHook, Host, Modify, PicohookError, Retry
 
 from .drivers import Agent, run_openai_agents, scripted_model
 
@@ -135,6 +135,20 @@ async def test_a_tools_time_is_the_tools_alone(sdk, runner_of):
         await runner.run(guarded, "hello")
     assert "timed out" in script.told["1"]
     assert results == [script.told["1"]]
+
+
+async def test_the_usage_of_every_round_counts(sdk, runner_of):
+    from agents.testing import ModelStep, ScriptedModel, assistant_message
+
+    def judge(answer):
+        return Retry("say please") if answer.response["content"] == "no" else None
+
+    async with Host([FunctionHook("h", {"after_llm": judge})]) as host:
+        usage = sdk.Usage(requests=1, output_tokens=7)
+        model = ScriptedModel([ModelStep([assistant_message(text)], usage=usage) for text in ("no", "please")])
+        result = await runner_of(host).run(sdk.Agent(name="a", model=model), "hello")
+    assert result.final_output == "please"
+    assert result.context_wrapper.usage.output_tokens == 14
 
 
 async def test_models_by_name_are_guarded_too(sdk, runner_of):

@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from picohook import Deny, FunctionHook, Host, Modify, PicohookError
+from picohook import Deny, FunctionHook, Host, Modify, PicohookError, Retry
 
 pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
 
@@ -179,6 +179,27 @@ async def test_the_settings_of_a_request_are_what_hooks_left_of_them(agent_of):
         agent = Agent(FunctionModel(answer), capabilities=[Picohook(host)])
         await agent.run("hello", model_settings={"temperature": 1, "max_tokens": 5})
     assert settings == [{"temperature": 0.5}]
+
+
+async def test_the_usage_of_every_round_counts():
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelResponse, TextPart
+    from pydantic_ai.models.function import FunctionModel
+    from pydantic_ai.usage import RequestUsage
+
+    from picohook.integrations.pydantic_ai import Picohook
+
+    def answer(messages, info):
+        del info
+        return ModelResponse([TextPart(f"{len(messages[0].parts)}")], usage=RequestUsage(output_tokens=7))
+
+    def judge(answer):
+        return Retry("say two") if answer.response["content"] == "1" else None
+
+    async with Host([FunctionHook("h", {"after_llm": judge})]) as host:
+        result = await Agent(FunctionModel(answer), capabilities=[Picohook(host)]).run("hello")
+    assert result.output == "2"
+    assert result.usage.output_tokens == 14
 
 
 async def test_pictures_in_a_conversation_survive_an_edit(agent_of):
