@@ -129,6 +129,22 @@ async def test_what_a_tool_does_to_the_state_survives_what_hooks_do_to_its_messa
     assert agent.told == {"1": "hidden"}
 
 
+async def test_what_a_hook_changed_of_a_result_is_not_in_its_artifact_either():
+    from langchain.agents import create_agent
+    from langchain_core.tools import StructuredTool
+
+    from picohook.integrations.langchain import PicohookMiddleware
+
+    def read(path: str):
+        return "a secret", {"raw": "a secret"}
+
+    async with Host([FunctionHook("h", {"after_tool": lambda _: Modify({"for_llm": "hidden"})})]) as host:
+        tool = StructuredTool.from_function(read, description="Reads.", response_format="content_and_artifact")
+        made = create_agent(scripted_chat(Agent(host, ONE, [])), [tool], middleware=[PicohookMiddleware(host)])
+        result = await made.ainvoke({"messages": [{"role": "user", "content": "hello"}]})
+    assert "secret" not in str(result)
+
+
 async def test_a_tool_that_a_hook_adds_is_offered_and_answered_by_it():
     weather = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
 
