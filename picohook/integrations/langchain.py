@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 RUNS = 1024
 """Runs that are remembered. What failed elsewhere, or waits for an answer to an interrupt, is not told of its end."""
 
+UNSAID = "This answer was changed."
+
 T = TypeVar("T")
 
 
@@ -120,10 +122,10 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
         response = responses[-1]
         if said == _shown(response):
             return response
+        # What was read out of an answer for `response_format` is not what it says any more.
         place, answer = _answer(response)
-        result = list(response.result)
-        result[place] = _answered(answer, said)
-        return ModelResponse(result=result)  # what was read out of the answer is not what it says any more
+        unsaid = [message.model_copy(update={"content": UNSAID}) for message in response.result[place + 1 :]]
+        return ModelResponse(result=[*response.result[:place], _answered(answer, said), *unsaid])
 
     # Tools.
 

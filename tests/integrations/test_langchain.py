@@ -145,6 +145,33 @@ async def test_what_a_hook_changed_of_a_result_is_not_in_its_artifact_either():
     assert "secret" not in str(result)
 
 
+async def test_nothing_of_a_structured_answer_is_left_where_a_hook_changed_it():
+    from langchain.agents import create_agent
+    from langchain.agents.structured_output import ToolStrategy
+    from pydantic import create_model
+
+    from picohook.integrations.langchain import PicohookMiddleware
+
+    def judge(answer):
+        calls = answer.response.get("tool_calls")
+        if not calls:
+            return None
+        function = {**calls[0]["function"], "arguments": '{"text": "hidden"}'}
+        return Modify({"tool_calls": [{**calls[0], "function": function}]})
+
+    async with Host([FunctionHook("h", {"after_llm": judge})]) as host:
+        agent = Agent(host, [[("1", "Answer", {"text": "secret"})], "done"], [])
+        made = create_agent(
+            scripted_chat(agent),
+            response_format=ToolStrategy(create_model("Answer", text=str)),
+            middleware=[PicohookMiddleware(host)],
+        )
+        result = await made.ainvoke({"messages": [{"role": "user", "content": "hello"}]})
+    assert result["structured_response"] is None
+    assert "hidden" in str(result)
+    assert "secret" not in str(result)
+
+
 async def test_a_tool_that_a_hook_adds_is_offered_and_answered_by_it():
     weather = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
 
