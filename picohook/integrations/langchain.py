@@ -95,8 +95,9 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
             thread = str(ensure_config().get("configurable", {}).get("thread_id") or turn_id)
             signals = (GraphBubbleUp,)
             guard = Guard(self._host, thread, prompt, agent_id=self._agent_id, turn_id=turn_id, signals=signals)
+        if turn_id:  # it has none outside of an agent: then nothing goes from one question to the next
             self._guards[turn_id] = guard
-        self._guards.move_to_end(turn_id)
+            self._guards.move_to_end(turn_id)
         if len(self._guards) > RUNS:
             self._guards.popitem(last=False)
         return guard
