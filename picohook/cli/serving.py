@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -11,7 +12,7 @@ import typer
 
 from ..errors import PicohookError
 from . import output
-from .source import Named, Verbose, configured, on_endings
+from .source import Named, Verbose, on_endings, read
 
 
 def serve(
@@ -45,10 +46,11 @@ def serve(
     output carries nothing but answers. `picohook schema protocol` describes the methods.
     """  # noqa: D301 - click wants this character, and not its name
     del verbose
-    configured(config)  # warns of what it says in vain, and stops at what is wrong
+    read(config)  # which says so where there is none; the host reads it again, whenever it is told to
     streams = None if socket else _own_streams()
     with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
-        anyio.run(_serve, config, socket, streams, metrics)
+        faster = {"use_uvloop": find_spec("uvloop") is not None}
+        anyio.run(_serve, config, socket, streams, metrics, backend_options=faster)
 
 
 def _own_streams() -> tuple[int, int]:
@@ -74,8 +76,14 @@ async def _serve(
 
     host = Host.discover() if config is None else Host.from_config(config)
     sidecar = Sidecar(host)
+    received: list[int] = []
     with anyio.CancelScope() as starting:
-        on_endings(lambda _: starting.cancel())
+
+        def end(number: int) -> None:
+            received.append(number)
+            starting.cancel()
+
+        on_endings(end)
         async with host:
             with contextlib.ExitStack() as opened:
                 doors = []
@@ -92,4 +100,4 @@ async def _serve(
                     await sidecar.serve(clients)
                     tasks.cancel_scope.cancel()
         return
-    raise typer.Exit(1)
+    raise typer.Exit(128 + received[0])

@@ -44,12 +44,6 @@ if TYPE_CHECKING:
     from .table import Table
 
 
-def both_ways(connection: socket.socket) -> tuple[int, int]:
-    """A connection's descriptors, to read from and to write to: two, so that either way can be watched alone."""
-    write = os.dup(connection.fileno())
-    return connection.detach(), write
-
-
 SHOWN = 100
 """Bytes of a method's name that the log shows."""
 
@@ -104,6 +98,12 @@ class State(Protocol):
 
     async def aclose(self) -> None:
         """The connection is over."""
+
+
+def both_ways(connection: socket.socket) -> tuple[int, int]:
+    """A connection's descriptors, to read from and to write to: two, so that either way can be watched alone."""
+    write = os.dup(connection.fileno())
+    return connection.detach(), write
 
 
 class Client:

@@ -66,6 +66,7 @@ class Door:
 
     def finish(self) -> None:
         """Nobody else comes in; who is in gets what was asked for."""
+        self._place.hide()
         self._accepting.cancel()
         for guest in tuple(self._guests):
             guest.finish()

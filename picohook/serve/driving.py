@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any, Literal
 
+import anyio
 from pydantic import Field, field_validator
 
 from ..events import known_kind
@@ -66,8 +67,9 @@ class Driver(Operator):
 
     async def aclose(self) -> None:
         await super().aclose()
-        for session in [*self.sessions.values()]:
-            await self.end_session(session, "the client is gone")
+        async with anyio.create_task_group() as tasks:  # observers may be slow, and there may be many sessions
+            for session in [*self.sessions.values()]:
+                tasks.start_soon(self.end_session, session, "the client is gone")
 
 
 # Stages and events.

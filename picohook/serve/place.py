@@ -31,7 +31,7 @@ class Place:
         self.listener = listener
         self.path = path
         """Of a Unix socket."""
-        self._inode = _inode(path)
+        self._inode = _inode(path) if path else None
 
     @classmethod
     async def at(cls, path: str | os.PathLike[str], noun: str) -> Place:
@@ -56,8 +56,9 @@ class Place:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-        except OSError as error:
-            raise PicohookError(f"{noun} {host}:{port} cannot be made: {error.strerror or error}") from None
+        except (OSError, UnicodeError) as error:  # the latter of a name that can be none
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise PicohookError(f"{noun} {host}:{port} cannot be made: {why}") from None
         listener.setblocking(False)
         return cls(listener)
 
@@ -66,12 +67,15 @@ class Place:
         """Of a listener on a port, also where any would do."""
         return int(self.listener.getsockname()[1])
 
-    def leave(self) -> None:
-        """Listen no more. The path goes, if there is still this socket at it."""
-        if self.listener.fileno() < 0:
-            return
-        if self.path and _inode(self.path) == self._inode:
+    def hide(self) -> None:
+        """Nobody else finds it. The path goes, if there is still this socket at it."""
+        if self._inode is not None and _inode(self.path) == self._inode:
             os.unlink(self.path)
+        self._inode = None
+
+    def leave(self) -> None:
+        """Listen no more."""
+        self.hide()
         self.listener.close()
 
 

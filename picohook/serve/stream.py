@@ -53,13 +53,10 @@ class Stream:
         self._scheduled = False
         self._blocked = False
         self._emptied: anyio.Event | None = None
-        self._kind = os.fstat(read_fd).st_mode
-        self._pollable = stat.S_ISFIFO(self._kind) or stat.S_ISSOCK(self._kind) or os.isatty(read_fd)
+        self._pollable = _is_pipe(read_fd) or os.isatty(read_fd)
         self._before = [(fd, os.get_blocking(fd)) for fd in {read_fd, write_fd}]
         for fd, _ in self._before:
-            # A file or a terminal is shared with other programs, which would be surprised; neither blocks for long.
-            mode = os.fstat(fd).st_mode
-            if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            if _is_pipe(fd):  # a file or a terminal is shared with other programs, and does not block for long
                 os.set_blocking(fd, False)
 
     # Reading.
@@ -100,10 +97,20 @@ class Stream:
             return
         self.pause()
         self._ended = True
-        if stat.S_ISSOCK(self._kind) and _hung_up(self._read_fd):
+        if _hung_up(self._write_fd):
             self._break()
-        else:  # only half of it is closed: the other side still reads
-            self._on_end()
+            return
+        if not os.path.samestat(os.fstat(self._read_fd), os.fstat(self._write_fd)) and _is_pipe(self._write_fd):
+            self._reactor.on_readable(self._write_fd, self._unread)
+        self._on_end()  # the other side may still read
+
+    def _unread(self) -> None:
+        """Something is to be seen at where we write to: that nobody reads there any more."""
+        if _hung_up(self._write_fd):
+            self._break()
+        self._reactor.release(self._write_fd)
+        if self._blocked:
+            self._reactor.on_writable(self._write_fd, self._writable)
 
     # Writing.
 
@@ -188,9 +195,13 @@ class Stream:
         self._reading = False
         for fd, blocking in self._before:
             self._reactor.release(fd)
-            if not stat.S_ISSOCK(self._kind):
-                os.set_blocking(fd, blocking)
+            os.set_blocking(fd, blocking)
             os.close(fd)
+
+
+def _is_pipe(fd: int) -> bool:
+    mode = os.fstat(fd).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def _hung_up(fd: int) -> bool:

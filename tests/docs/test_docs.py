@@ -34,6 +34,8 @@ from picohook.cli.app import app
 from picohook.config import load
 from picohook.protocol.messages import Junk, decode
 from picohook.replies import read_decision
+from picohook.serve.rpc import ERRORS
+from picohook.serve.sidecar import TABLE
 from picohook.stages import STAGES
 
 ROOT = Path(__file__).parents[2]
@@ -316,6 +318,15 @@ def test_the_protocol_page_has_every_stage_action_and_event():
     assert {action for stage in STAGES.values() for action in stage.actions} - words == set()
     assert {kind for kinds in wire.EVENT_KINDS.items() for kind in kinds if f"`{kind}`" not in text} == set()
     assert wire.CAPABILITIES - words == set()
+
+
+def test_the_sidecars_page_has_every_method_param_and_error():
+    text = (ROOT / "docs/reference/sidecar.md").read_text(encoding="utf-8")
+    words = {*re.findall(r"`([^`]+)`", prose(ROOT / "docs/reference/sidecar.md"))}
+    stages = {name: method for name, method in TABLE.methods.items() if name in STAGES}
+    params = {name for name, method in TABLE.methods.items() if name not in stages for name in method.params.model_fields}
+    assert (TABLE.methods.keys() | params) - words == set()
+    assert {code for code in ERRORS if f"| `{code}` | {ERRORS[code]} |" not in text} == set()
 
 
 def test_the_command_line_page_has_every_command_and_option():

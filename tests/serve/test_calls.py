@@ -443,7 +443,9 @@ async def test_a_client_that_does_not_read_is_read_no_more_and_gets_everything_w
             received = b""
             while received.count(b"\n") < 1000:
                 received += await stream.receive()
-        assert [json.loads(line)["id"] for line in received.splitlines()] == [*range(1000)]
+        answers = [json.loads(line) for line in received.splitlines()]
+        assert [answer["id"] for answer in answers] == [*range(1000)]
+        assert all(answer["result"]["payload"]["arguments"] == params["arguments"] for answer in answers)
         assert guest._stream.unsent == 0
         await stream.aclose()
 
@@ -549,7 +551,10 @@ async def test_clients_that_vanish_without_reading_hurt_nobody(serving, path, co
             await anyio.lowlevel.checkpoint()
         while True:
             client = await connect()
-            await client.send('{"jsonrpc": "2.0", "id": 1, "method": "status"}')
-            if await client.line() is not None:
-                break
+            with contextlib.suppress(
+                anyio.BrokenResourceError
+            ):  # for a moment, those that are still served fill the house
+                await client.send('{"jsonrpc": "2.0", "id": 1, "method": "status"}')
+                if await client.line() is not None:
+                    break
         assert (await client.result("before_tool", CALL))["trail"][0]["error"] is None

@@ -117,7 +117,19 @@ async def test_an_address_of_version_6_can_be_named():
 
 
 @pytest.mark.parametrize(
-    "where", ["", "here", "127.0.0.1:", "127.0.0.1:port", "70000", ":-1", "1.2.3.4.5:80", "\u0664\u0662"]
+    "where",
+    [
+        "",
+        "here",
+        "127.0.0.1:",
+        "127.0.0.1:port",
+        "70000",
+        ":-1",
+        "1.2.3.4.5:80",
+        "a..b:80",
+        "no.such.host.invalid:80",
+        "\u0664\u0662",
+    ],
 )
 async def test_a_place_that_is_none_says_so(where):
     async with Host() as host:

@@ -13,7 +13,7 @@ import anyio.lowlevel
 import pytest
 from scripted import PATIENCE, descriptors, settled, tasks_alive
 
-from picohook import FunctionHook, Host, PicohookError
+from picohook import FunctionHook, Host, Modify, PicohookError
 from picohook.serve.client import Limits
 from picohook.serve.sidecar import MAX_CLIENTS, Sidecar
 
@@ -80,9 +80,10 @@ async def test_so_many_clients_and_no_more(serving, connect, monkeypatch):
         await clients[0].stream.aclose()
         while True:
             client = await connect()
-            await client.send(request(1, "status"))
-            if await client.line():
-                break
+            with contextlib.suppress(anyio.BrokenResourceError):
+                await client.send(request(1, "status"))
+                if await client.line():
+                    break
 
 
 async def test_clients_leave_nothing_behind(serving, connect):
@@ -164,6 +165,28 @@ async def test_calls_that_waited_for_their_turn_are_answered_too(path, connect):
         }
 
 
+async def test_calls_that_wait_for_a_slow_reader_are_answered_before_the_end(path):
+    hook = FunctionHook("f", {"before_tool": lambda _: Modify({"arguments": {"text": "x" * 500_000}})})
+    limits = Limits(line=10_000, in_flight=1, unread=100_000, last_words=PATIENCE)
+    async with Host([hook]) as host, anyio.create_task_group() as tasks:
+        sidecar = Sidecar(host, grace=PATIENCE, limits=limits)
+        door = await sidecar.at_socket(path)
+        tasks.start_soon(sidecar.serve, door)
+        stream = await anyio.connect_unix(path)
+        await stream.send(b"".join(request(number, "before_tool", tool="x") for number in range(5)))
+        while not any(guest._held for guest in door._guests):
+            await anyio.lowlevel.checkpoint()
+        sidecar.end()
+        received = b""
+        with contextlib.suppress(anyio.EndOfStream):
+            while True:
+                received += await stream.receive()
+        answers = [json.loads(line) for line in received.splitlines()]
+        assert [answer["id"] for answer in answers] == [*range(5)]
+        assert {answer["result"]["payload"]["arguments"]["text"] for answer in answers} == {"x" * 500_000}
+        await stream.aclose()
+
+
 async def test_a_client_that_does_not_read_does_not_hold_up_the_end(path, connect):
     async with Host() as host, anyio.create_task_group() as tasks:
         sidecar = Sidecar(host, grace=0.0, limits=Limits(line=1 << 20, last_words=0.01))
@@ -241,6 +264,41 @@ async def test_the_end_of_its_input_is_the_end_of_the_server_once_all_is_answere
         gate.opened.set()
         assert (await streams.message())["id"] == 1
         assert await streams.line() == b""
+
+
+async def test_calls_of_a_program_that_is_gone_are_cancelled(streams):
+    """It closes both its ends, as the system does for one that is killed; in whichever order."""
+    gate = Gate()
+    async with streams.serving(Host([gate])):
+        streams.write(request(1, "before_tool", tool="x") * 3)
+        await gate.has(3)
+        os.close(streams.input)
+        for _ in range(10):
+            await anyio.lowlevel.checkpoint()
+        os.close(streams.output)
+
+
+@pytest.mark.parametrize("kind", ["pair of sockets", "socket"])
+async def test_sockets_as_standard_streams_end_in_order_too(kind):
+    """Some runtimes make them in place of pipes."""
+    gate = Gate()
+    ours, theirs = socket.socketpair()
+    ours_out, theirs_out = socket.socketpair() if kind == "pair of sockets" else (ours.dup(), theirs.dup())
+    with ours, ours_out:
+        async with Host([gate]) as host, anyio.create_task_group() as tasks:
+            sidecar = Sidecar(host)
+            tasks.start_soon(sidecar.serve, sidecar.at_streams(theirs.detach(), theirs_out.detach()))
+            ours.sendall(request(1, "before_tool", tool="x"))
+            await gate.has(1)
+            ours.shutdown(socket.SHUT_WR)
+            if kind == "pair of sockets":
+                ours.close()
+            for _ in range(10):
+                await anyio.lowlevel.checkpoint()
+            gate.opened.set()
+            ours_out.setblocking(False)
+            await anyio.wait_readable(ours_out)
+            assert json.loads(ours_out.recv(65536))["id"] == 1
 
 
 async def test_shutdown_ends_it_too(streams):

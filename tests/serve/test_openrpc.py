@@ -146,8 +146,10 @@ async def test_outcomes_are_what_it_says(serving, connect):
             for _ in given:
                 result = await client.result(stage, payloads.get(stage, {"tool": "x"}))
                 validator(METHODS[stage]["result"]["schema"]).validate(result)
-                with pytest.raises(jsonschema.ValidationError):
-                    validator(METHODS[stage]["result"]["schema"]).validate({**result, "more": 1})
+                more_in_trail = [{**entry, "more": 1} for entry in result["trail"]]
+                for wrong in ({**result, "more": 1}, {**result, "trail": more_in_trail}):
+                    with pytest.raises(jsonschema.ValidationError):
+                        validator(METHODS[stage]["result"]["schema"]).validate(wrong)
 
 
 @pytest.mark.anyio

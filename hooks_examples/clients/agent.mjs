@@ -1,0 +1,89 @@
+// An agent in Node whose tools are guarded by `picohook serve`, which it starts itself. Node 18, nothing else.
+//
+//     node agent.mjs picohook.toml
+
+import { spawn } from "node:child_process";
+
+/** The sidecar as a child process: many questions can be under way, and answers come as they are ready. */
+class Hooks {
+  #waiting = new Map();
+  #last = 0;
+  #rest = "";
+
+  constructor(config) {
+    this.child = spawn("picohook", ["serve", "--config", config], { stdio: ["pipe", "pipe", "inherit"] });
+    this.child.stdin.on("error", () => {}); // the exit says it
+    this.child.stdout.setEncoding("utf8").on("data", (data) => this.#received(data));
+    this.child.on("error", (error) => this.#failed(error));
+    this.child.on("close", () => this.#failed(new Error("the sidecar has ended")));
+  }
+
+  ask(method, params = {}) {
+    return new Promise((resolve, reject) => {
+      const id = ++this.#last;
+      this.#waiting.set(id, { resolve, reject, method });
+      this.child.stdin.write(JSON.stringify({ jsonrpc: "2.0", id, method, params }) + "\n");
+    });
+  }
+
+  /** The end of its input is the end of the sidecar. */
+  close() {
+    this.child.stdin.end();
+  }
+
+  #received(data) {
+    const lines = (this.#rest + data).split("\n"); // and not at U+2028, as readline would
+    this.#rest = lines.pop();
+    for (const line of lines) {
+      const { id, result, error } = JSON.parse(line);
+      const asked = this.#waiting.get(id);
+      this.#waiting.delete(id);
+      if (error) asked?.reject(new Error(`${asked.method}: ${error.message}`));
+      else asked?.resolve(result);
+    }
+  }
+
+  #failed(error) {
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+  }
+}
+
+/** A whole tool call: before, approve, execute, after. What comes back is what the model is told. */
+async function runTool(hooks, turn, tool, args, execute) {
+  const asked = { meta: { TurnID: turn }, tool, arguments: args };
+  const before = await hooks.ask("before_tool", asked);
+  if (before.action === "respond") return before.result.for_llm;
+  if (before.action === "deny_tool") {
+    const by = before.approved === false ? "approval hook" : "hook";
+    return `Tool execution denied by ${by}: ${before.reason}`;
+  }
+  goesOn(before);
+  const call = before.payload; // as the hooks left it
+  const approval = await hooks.ask("approve_tool", call);
+  if (approval.approved !== true) return `Tool execution denied by approval hook: ${approval.reason}`;
+  const after = await hooks.ask("after_tool", { ...call, result: { for_llm: await execute(call.arguments) } });
+  goesOn(after);
+  return after.payload.result.for_llm;
+}
+
+/** Throws for pause, abort_turn and hard_abort. */
+function goesOn({ action, reason }) {
+  if (action !== "continue" && action !== "modify") throw new Error(`${action}: ${reason}`);
+}
+
+const hooks = new Hooks(process.argv[2]);
+const { session } = await hooks.ask("session.start");
+const { turn } = await hooks.ask("turn.start", { session, user_message: "Look around." });
+const calls = [
+  ["read_file", { path: "notes.txt" }],
+  ["bash", { command: "rm -rf /" }],
+  ["bash", { command: "ls" }],
+  ["get_weather", { city: "Tokyo" }],
+];
+const tool = async () => "password=hunter2"; // what the agent's own tools would do
+const results = await Promise.all(calls.map(([name, args]) => runTool(hooks, turn, name, args, tool)));
+for (const result of results) console.log(result);
+await hooks.ask("turn.end", { turn });
+await hooks.ask("session.end", { session });
+hooks.close();

@@ -1,0 +1,85 @@
+"""An agent without picohook's library: its tools are guarded by `picohook serve`, over a socket. Python 3.11, nothing else.
+
+picohook serve --config picohook.toml --socket hooks.sock &
+python3 agent.py hooks.sock
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Hooks:
+    """A connection to the sidecar: one question after another."""
+
+    def __init__(self, path: str) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(path)
+        self._lines = self._socket.makefile("rwb")
+        self._last = 0
+
+    def ask(self, method: str, **params: Any) -> Any:
+        self._last += 1
+        request = {"jsonrpc": "2.0", "id": self._last, "method": method, "params": params}
+        self._lines.write(json.dumps(request).encode() + b"\n")
+        self._lines.flush()
+        line = self._lines.readline()
+        if not line:
+            raise ConnectionError("the sidecar has hung up")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise RuntimeError(f"{method}: {answer['error']['message']}")
+        return answer["result"]
+
+
+def run_tool(
+    hooks: Hooks, turn: str, tool: str, arguments: dict[str, Any], execute: Callable[[dict[str, Any]], str]
+) -> Any:
+    """A whole tool call: before, approve, execute, after. What comes back is what the model is told."""
+    call = {"meta": {"TurnID": turn}, "tool": tool, "arguments": arguments}
+    before = hooks.ask("before_tool", **call)
+    match before["action"]:
+        case "respond":
+            return before["result"]["for_llm"]
+        case "deny_tool":
+            by = "approval hook" if before.get("approved") is False else "hook"
+            return f"Tool execution denied by {by}: {before['reason']}"
+        case "continue" | "modify":
+            call = before["payload"]  # as the hooks left it
+        case ending:  # pause, abort_turn, hard_abort
+            raise RuntimeError(f"{ending}: {before['reason']}")
+    approval = hooks.ask("approve_tool", **call)
+    if approval.get("approved") is not True:
+        return f"Tool execution denied by approval hook: {approval['reason']}"
+    after = hooks.ask("after_tool", **call, result={"for_llm": execute(call["arguments"])})
+    if after["action"] not in {"continue", "modify"}:
+        raise RuntimeError(f"{after['action']}: {after['reason']}")
+    return after["payload"]["result"]["for_llm"]
+
+
+CALLS = (
+    ("read_file", {"path": "notes.txt"}),
+    ("bash", {"command": "rm -rf /"}),
+    ("bash", {"command": "ls"}),
+    ("get_weather", {"city": "Tokyo"}),
+)
+
+
+def main() -> None:
+    hooks = Hooks(sys.argv[1])
+    session = hooks.ask("session.start")["session"]
+    turn = hooks.ask("turn.start", session=session, user_message="Look around.")["turn"]
+    for tool, arguments in CALLS:
+        print(run_tool(hooks, turn, tool, arguments, lambda _: "password=hunter2"))  # what its own tools would do
+    hooks.ask("turn.end", turn=turn)
+    hooks.ask("session.end", session=session)
+
+
+if __name__ == "__main__":
+    main()

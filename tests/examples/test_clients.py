@@ -1,0 +1,78 @@
+"""The agents in hooks_examples/clients/: whatever they are written in, the same hook decides the same about their tools."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import EXAMPLES
+
+CLIENTS = EXAMPLES / "clients"
+EXPECTED = [
+    "password=[redacted]",
+    "Tool execution denied by hook: rm -rf is not allowed",
+    "Tool execution denied by approval hook: bash is not a read-only tool",
+    "Tokyo: 21 °C, sunny",
+]
+LANGUAGES = {
+    "python": ([sys.executable, str(CLIENTS / "agent.py")], "socket"),
+    "node": (["node", str(CLIENTS / "agent.mjs")], "streams"),
+    "go": (["go", "run", str(CLIENTS / "agent.go")], "socket"),
+}
+
+
+@pytest.fixture
+def config(tmp_path):
+    """The policy, and an observer that writes down what it is told."""
+    observer = tmp_path / "observer.py"
+    observer.write_text(
+        "import json, sys\n"
+        "with open('kinds', 'w') as kinds:\n"
+        "    for line in sys.stdin:\n"
+        "        asked = json.loads(line)\n"
+        "        if 'id' in asked:\n"
+        "            print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': {'ok': True}}), flush=True)\n"
+        "        else:\n"
+        "            print(asked['params']['Kind'], file=kinds, flush=True)\n"
+    )
+    hook = json.dumps([sys.executable, str(EXAMPLES / "python" / "stdlib_hook.py")])
+    path = tmp_path / "picohook.toml"
+    path.write_text(
+        f"[hooks.policy]\ncommand = {hook}\nstages = ['before_tool', 'approve_tool', 'after_tool']\non_failure = 'deny'\n"
+        f"[hooks.observer]\ncommand = [{json.dumps(sys.executable)}, 'observer.py']\nobserve = ['*']\n"
+    )
+    return path
+
+
+@pytest.fixture
+def server(config, tmp_path):
+    """`picohook serve` at a socket."""
+    path = tmp_path / "hooks.sock"
+    command = [sys.executable, "-m", "picohook", "serve", "--config", str(config), "--socket", str(path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr.readline() == f"Serving at {path}\n"
+        yield path
+        process.terminate()
+        assert (process.communicate(timeout=60)[1], process.returncode) == ("", 0)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_agent_in_each_language_is_guarded_alike(language, config, request, tmp_path):
+    command, over = LANGUAGES[language]
+    if shutil.which(command[0]) is None:
+        # Where the tests are the last word, what was not tried did not pass.
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"there is no {command[0]}")
+    place = request.getfixturevalue("server") if over == "socket" else config
+    done = subprocess.run([*command, str(place)], capture_output=True, check=False, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == EXPECTED
+    kinds = (tmp_path / "kinds").read_text().split()
+    assert kinds[:2] == ["session_start", "turn_start"]
+    assert kinds[-3:] == ["turn_end", "task_completed", "session_end"]
+    calls = sorted(kind for kind in kinds if kind.startswith("tool"))
+    assert calls == ["tool_exec_end"] * 2 + ["tool_exec_skipped"] * 2 + ["tool_exec_start"] * 2
