@@ -42,7 +42,7 @@ LAYERS = [
     {"crew"},
     {"reload", "blocking", "serve"},
     {"host"},
-    {"testing", "conformance", "record"},
+    {"testing", "conformance", "record", "integrations"},
     {"cli"},
     {"__main__"},
 ]
@@ -62,6 +62,10 @@ AT_HOME = {
     "asyncio": {"transport", "cli", "sdk"},
     "jiter": {"protocol"},
     "orjson": {"protocol"},
+    "agent_hooks": {"integrations"},
+    "agents": {"integrations"},
+    "langchain": {"integrations"},
+    "pydantic_ai": {"integrations"},
     "opentelemetry": {"observe"},
 }
 """Libraries that only these rooms may import, at run time at least."""

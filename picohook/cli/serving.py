@@ -39,6 +39,7 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    *,
     audit: Audit = None,
     otel: Otel = False,
     record: Record = None,

@@ -1,0 +1,139 @@
+"""Hooks for any host of AGENT-HOOKS-0.1: `emitter.register(PicohookInterceptor(host))`.
+
+The contract of `agent-hooks-sdk` asks interceptors in the host's own process. This one asks hooks that are processes of their
+own, in any language, with picohook's deadlines, restarts and failure policies.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from agent_hooks import Decision, Transform, Verdict, Warning as Concern
+
+from .. import wire
+from ..conversation import text_of
+from ..errors import AbortTurnError, HardAbortError, PausedError
+from ..models import Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult, ToolReturn
+from ..run import approve, conclude, raise_if_ended, with_notes
+
+if TYPE_CHECKING:
+    from agent_hooks import AgentContext
+
+    from ..decisions import Outcome
+    from ..host import Host
+
+
+class PicohookInterceptor:
+    """Answers each interception point with what the host's hooks decide. Its host has to be running.
+
+    The emitter bounds how long it waits for an interceptor, five seconds unless its `timeout` says otherwise: where hooks
+    may ask a human, give it None.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    async def intercept(self, context: AgentContext, /) -> Verdict:
+        """The verdict on one emission."""
+        meta = Meta(agent_id=context["agent"]["id"], session_key=context["session"]["id"], source="agent_hooks")
+        try:
+            return await getattr(self, f"_{context['interception_point']}")(context, meta)  # type: ignore[no-any-return]
+        except PausedError as paused:
+            return Verdict.escalate(reason="picohook:pause", message=paused.reason)
+        except AbortTurnError as ended:
+            action = wire.HARD_ABORT if isinstance(ended, HardAbortError) else wire.ABORT_TURN
+            return Verdict.deny(reason=f"picohook:{action}", message=ended.reason)
+
+    async def _agent_startup(self, context: AgentContext, meta: Meta) -> Verdict:
+        del context
+        self._host.emit("session_start", {"SessionKey": meta.session_key, "Messages": []}, meta=meta)
+        return Verdict.allow()
+
+    async def _agent_shutdown(self, context: AgentContext, meta: Meta) -> Verdict:
+        del context
+        await self._host.emit_and_wait("session_end", {"SessionKey": meta.session_key, "Messages": []}, meta=meta)
+        self._host.forget(meta.session_key)
+        return Verdict.allow()
+
+    async def _input(self, context: AgentContext, meta: Meta) -> Verdict:
+        said = text_of(context["target"])
+        outcome = await self._host.before_prompt(Prompt(prompt=said, meta=meta))
+        return _verdict(outcome, "$target.content", said, outcome.payload.prompt)
+
+    async def _pre_model_call(self, context: AgentContext, meta: Meta) -> Verdict:
+        asked = LLMRequest(
+            model=context["model"]["id"],
+            messages=context["target"],
+            tools=context.get("tools") or [],
+            options=context["model"].get("params") or {},
+            meta=meta,
+        )
+        outcome = await self._host.before_llm(asked)
+        if outcome.action == wire.RESPOND:
+            return Verdict.deny(reason="picohook:respond", message=text_of(outcome.result.response))
+        noted = with_notes(outcome.payload, outcome.notes)
+        told = [{"role": "system", "content": noted.system_prompt}] if noted.system_prompt else []
+        return _verdict(outcome, "$target", asked.messages, [*told, *noted.messages])
+
+    async def _post_model_call(self, context: AgentContext, meta: Meta) -> Verdict:
+        answered = LLMResponse(model=context["model"]["id"], response=context["target"], meta=meta)
+        outcome = await self._host.after_llm(answered)
+        return _verdict(outcome, "$target", answered.response, outcome.payload.response)
+
+    async def _pre_tool_call(self, context: AgentContext, meta: Meta) -> Verdict:
+        call = _call(context, meta, context["target"])
+        before = await self._host.before_tool(call)
+        decided = await approve(self._host, before)
+        if decided.result is not None:
+            action = wire.RESPOND if before.action == wire.RESPOND else wire.DENY
+            return Verdict.deny(reason=f"picohook:{action}", message=decided.result.for_llm)
+        if decided.call.tool != call.tool:
+            return Verdict.deny(
+                reason=f"picohook:{wire.DENY}", message=f"a hook made {decided.call.tool} of {call.tool}"
+            )
+        self._host.emit("tool_exec_start", {"Tool": call.tool, "Arguments": decided.call.arguments}, meta=meta)
+        return _verdict(before, "$target", call.arguments, decided.call.arguments)
+
+    async def _post_tool_call(self, context: AgentContext, meta: Meta) -> Verdict:
+        value, told = context["target"], context["tool_result"]
+        result = ToolResult(for_llm=value if isinstance(value, str) else json.dumps(value), is_error=told["is_error"])
+        call = _call(context, meta, context["tool_call"]["args"])
+        duration = round((told.get("duration_ms") or 0) * 1_000_000)
+        left = await conclude(self._host, ToolReturn(**call.__dict__, result=result, duration=duration))
+        if left.for_llm == result.for_llm:
+            return Verdict.allow()
+        return _transform("$target", left.for_llm if isinstance(value, str) else _read(left.for_llm))
+
+    async def _output(self, context: AgentContext, meta: Meta) -> Verdict:
+        outcome = await self._host.before_finish(
+            Finish(response={"content": context["target"].get("content")}, meta=meta)
+        )
+        return _verdict(outcome, "", None, None)
+
+
+def _call(context: AgentContext, meta: Meta, arguments: dict[str, Any]) -> ToolCall:
+    call = context["tool_call"]
+    return ToolCall(tool=call["name"], arguments=arguments, tool_call_id=call["id"], meta=meta)
+
+
+def _verdict(outcome: Outcome[Any], path: str, before: Any, after: Any) -> Verdict:
+    """What an outcome is here, where nothing stopped it: the target as it is, or as hooks left it."""
+    raise_if_ended(outcome)
+    if outcome.action == wire.RETRY:
+        return Verdict.deny(reason="picohook:retry", message=outcome.feedback)
+    concerns = tuple(Concern(message=note.system_message) for note in outcome.notes if note.system_message)
+    return Verdict(decision=Decision.ALLOW, warnings=concerns) if before == after else _transform(path, after, concerns)
+
+
+def _transform(path: str, value: Any, concerns: tuple[Concern, ...] = ()) -> Verdict:
+    change = Transform(path=path, value=value)
+    return Verdict(decision=Decision.TRANSFORM, transform=change, warnings=concerns)
+
+
+def _read(text: str) -> Any:
+    """What a hook left of a result that was no text; it may be one now."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,227 @@
+"""What the OpenAI Agents SDK asks a model, and gets, as hooks see it; and what they left of it. An item is a message here."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
+
+from agents import FunctionTool, Handoff, ItemHelpers
+from openai.types.responses import (
+    Response,
+    ResponseCompletedEvent,
+    ResponseFunctionToolCall,
+    ResponseOutputItemDoneEvent,
+    ResponseOutputMessage,
+    ResponseOutputText,
+    ResponseTextDeltaEvent,
+)
+
+from ..conversation import text_of
+from ..models import LLMRequest
+from .guard import Message, function_call, function_tool, restored
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from agents import ModelSettings, Tool, TResponseInputItem
+    from agents.items import TResponseOutputItem, TResponseStreamEvent
+
+
+class Request:
+    """What a model is asked, as far as hooks can change it."""
+
+    def __init__(
+        self,
+        instructions: str | None,
+        given: str | list[TResponseInputItem],
+        settings: ModelSettings,
+        tools: list[Tool],
+        handoffs: list[Handoff[Any, Any]],
+    ) -> None:
+        self._instructions = instructions
+        self._given = given
+        self._settings = settings
+        self._tools = tools
+        self._handoffs = handoffs
+
+    def given(self, output_schema: Any, tracing: Any) -> tuple[Any, ...]:
+        """As the SDK's models take it."""
+        return self._instructions, self._given, self._settings, self._tools, output_schema, self._handoffs, tracing
+
+    def shown(self, model: str) -> LLMRequest:
+        """As hooks see it."""
+        options = {key: value for key, value in self._settings.to_json_dict().items() if value is not None}
+        return LLMRequest(
+            model=model,
+            messages=[_message(cast(Message, item)) for item in self._items],
+            tools=[*map(_tool, self._tools), *map(_tool, self._handoffs)],
+            options=options,
+            system_prompt=self._instructions,
+        )
+
+    def edited(self, asked: LLMRequest, edited: LLMRequest) -> Request:
+        """As hooks left it; what they did not change is what it was."""
+        given, settings, tools, handoffs = self._given, self._settings, self._tools, self._handoffs
+        if edited.messages != asked.messages:
+            groups = restored(asked.messages, [[item] for item in self._items], edited.messages, _made)
+            given = [item for group in groups for item in group]
+        if edited.options != asked.options:
+            names = {field.name for field in fields(settings)}
+            changed = {key: edited.options.get(key) for key in (edited.options.keys() | asked.options.keys()) & names}
+            settings = replace(
+                settings, **{key: value for key, value in changed.items() if asked.options.get(key) != value}
+            )
+        if edited.tools != asked.tools:
+            left = [(tool.get("function") or tool) for tool in edited.tools]
+            tools = _left(tools, left)
+            handoffs = _left(handoffs, left)
+        return Request(edited.system_prompt, given, settings, tools, handoffs)
+
+    @property
+    def _items(self) -> list[TResponseInputItem]:
+        return ItemHelpers.input_to_new_input_list(self._given)
+
+
+def _tool(tool: Tool | Handoff[Any, Any]) -> Message:
+    if isinstance(tool, Handoff):
+        return function_tool(tool.tool_name, tool.tool_description, tool.input_json_schema)
+    if isinstance(tool, FunctionTool):
+        return function_tool(tool.name, tool.description, tool.params_json_schema)
+    return {"type": type(tool).__name__, "name": tool.name}
+
+
+def _left(tools: Sequence[Any], left: Sequence[Message]) -> list[Any]:
+    """The tools, or handoffs, that hooks left, as they describe them now."""
+    said = {tool.get("name"): tool for tool in left}
+    kept = []
+    for tool in tools:
+        shown = _tool(tool)
+        shown = shown.get("function") or shown
+        told = said.get(shown["name"])
+        if told is not None and told != shown and isinstance(tool, FunctionTool):
+            tool = copy.copy(tool)  # noqa: PLW2901
+            tool.description = told.get("description") or ""
+            tool.params_json_schema = told.get("parameters") or tool.params_json_schema
+        kept += [] if told is None else [tool]
+    return kept
+
+
+# Messages.
+
+
+def _message(item: Message) -> Message:
+    match item.get("type", "message"):
+        case "message":
+            return {"role": item["role"], "content": _content(item["content"])}
+        case "function_call":
+            call = function_call(item["name"], item["arguments"], item["call_id"])
+            return {"role": "assistant", "content": "", "tool_calls": [call]}
+        case "function_call_output":
+            return {"role": "tool", "tool_call_id": item["call_id"], "content": _content(item["output"])}
+    return {"role": "assistant", **item}
+
+
+def _content(content: Any) -> Any:
+    """Text as a text; what is more than text stays what it is."""
+    if isinstance(content, list) and all(part.get("type") in {"input_text", "output_text", "text"} for part in content):
+        return "".join(part["text"] for part in content)
+    return content
+
+
+def _made(message: Message) -> list[TResponseInputItem]:
+    """What a hook put into the conversation."""
+    items: list[Message] = []
+    if message.get("role") == "tool":
+        items.append(
+            {"type": "function_call_output", "call_id": message.get("tool_call_id"), "output": message["content"]}
+        )
+    elif message.get("content"):
+        items.append({"role": message.get("role", "user"), "content": message["content"]})
+    items += [_made_call(call).model_dump(exclude_none=True) for call in message.get("tool_calls") or ()]
+    return cast("list[TResponseInputItem]", items)
+
+
+def shown_output(output: Sequence[TResponseOutputItem]) -> Message:
+    """What the model said."""
+    texts = [ItemHelpers.extract_text(item) or "" for item in output if isinstance(item, ResponseOutputMessage)]
+    said: Message = {"content": "".join(texts)}
+    if calls := [item for item in output if isinstance(item, ResponseFunctionToolCall)]:
+        said["tool_calls"] = [function_call(call.name, call.arguments, call.call_id) for call in calls]
+    return said
+
+
+def answered(output: Sequence[TResponseOutputItem], said: Mapping[str, Any]) -> list[TResponseOutputItem]:
+    """The output as hooks left it; what they did not change is what it was."""
+    shown = shown_output(output)
+    items = list(output)
+    text = text_of(said)
+    if text != shown["content"]:
+        items = [item for item in items if not isinstance(item, ResponseOutputMessage)]
+        items += [_text_item(text)] if text else []
+    calls = said.get("tool_calls") or []
+    if calls != shown.get("tool_calls", []):
+        own = [item for item in items if isinstance(item, ResponseFunctionToolCall)]
+        others = [item for item in items if not isinstance(item, ResponseFunctionToolCall)]
+        items = [*others, *restored(shown.get("tool_calls", []), own, calls, _made_call)]
+    return items
+
+
+def _text_item(text: str) -> ResponseOutputMessage:
+    content = ResponseOutputText(text=text, type="output_text", annotations=[], logprobs=[])
+    return ResponseOutputMessage(
+        id=f"msg_{uuid4().hex}", type="message", role="assistant", status="completed", content=[content]
+    )
+
+
+def _made_call(call: Message) -> ResponseFunctionToolCall:
+    function = call.get("function") or call
+    arguments = function.get("arguments") or {}
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    identity = call.get("id") or f"call_{uuid4().hex}"
+    return ResponseFunctionToolCall(
+        name=function.get("name", ""), arguments=text, call_id=identity, type="function_call"
+    )
+
+
+def replayed(response: Response, output: list[TResponseOutputItem]) -> list[TResponseStreamEvent]:
+    """The events of an output that hooks made."""
+    events: list[TResponseStreamEvent] = []
+    for place, item in enumerate(output):
+        if isinstance(item, ResponseOutputMessage):
+            events.append(
+                ResponseTextDeltaEvent(
+                    type="response.output_text.delta",
+                    item_id=item.id,
+                    output_index=place,
+                    content_index=0,
+                    delta=ItemHelpers.extract_text(item) or "",
+                    logprobs=[],
+                    sequence_number=len(events),
+                )
+            )
+        events.append(
+            ResponseOutputItemDoneEvent(
+                type="response.output_item.done", item=item, output_index=place, sequence_number=len(events)
+            )
+        )
+    whole = response.model_copy(update={"output": output})
+    events.append(ResponseCompletedEvent(type="response.completed", response=whole, sequence_number=len(events)))
+    return events
+
+
+def nothing() -> Response:
+    """The response of a model that was not asked."""
+    return Response(
+        id=f"resp_{uuid4().hex}",
+        created_at=time.time(),
+        model="",
+        object="response",
+        output=[],
+        parallel_tool_calls=True,
+        tool_choice="auto",
+        tools=[],
+    )

@@ -1,0 +1,192 @@
+"""The same scripted agent in each framework: real ones, offline, with models that say what a script says.
+
+A script is a list of answers: a text, or a list of `(id, tool, arguments)`. Frameworks are imported when they are used, so
+that only the process that runs these tests pays for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+SYSTEM = "You are a test."
+
+
+@dataclass
+class Request:
+    """What a model was asked."""
+
+    system: str | None
+    texts: list[str]
+    tools: list[str]
+
+
+@dataclass
+class Agent:
+    """A scripted agent, and what became of it."""
+
+    host: Any
+    script: list[Any]
+    tools: list[Any]
+    session: str = "s1"
+    requests: list[Request] = field(default_factory=list)
+    told: dict[str, str] = field(default_factory=dict)
+    """What the model was told of each call, by its id."""
+    streamed: list[str] = field(default_factory=list)
+
+    def next(self, request: Request) -> Any:
+        self.requests.append(request)
+        return self.script[len(self.requests) - 1]
+
+
+async def run_pydantic_ai(agent: Agent, prompt: str = "hello", *, stream: bool = False) -> str:
+    import pydantic_ai
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+
+    from picohook.integrations.pydantic_ai import Picohook
+
+    def answer(messages, info):
+        parts = [part for message in messages for part in message.parts]
+        agent.told.update({part.tool_call_id: str(part.content) for part in parts if part.part_kind == "tool-return"})
+        texts = [part.content for part in parts if isinstance(getattr(part, "content", None), str)]
+        said = agent.next(Request(info.instructions, texts, [tool.name for tool in info.function_tools]))
+        if isinstance(said, str):
+            return ModelResponse([TextPart(said)])
+        return ModelResponse([ToolCallPart(tool, arguments, identity) for identity, tool, arguments in said])
+
+    async def answer_in_pieces(messages, info):
+        for place, part in enumerate(answer(messages, info).parts):
+            if isinstance(part, TextPart):
+                for word in part.content.split():
+                    yield f"{word} "
+            else:
+                yield {place: DeltaToolCall(part.tool_name, json.dumps(part.args), tool_call_id=part.tool_call_id)}
+
+    model = FunctionModel(answer, stream_function=answer_in_pieces)
+    made = pydantic_ai.Agent(model, instructions=SYSTEM, tools=agent.tools, capabilities=[Picohook(agent.host)])
+    if not stream:
+        return (await made.run(prompt, conversation_id=agent.session)).output
+    async with made.run_stream(prompt, conversation_id=agent.session) as result:
+        agent.streamed += [text async for text in result.stream_text(delta=True)]
+        return await result.get_output()
+
+
+async def run_langchain(agent: Agent, prompt: str = "hello", *, stream: bool = False, middleware: Any = ()) -> str:
+    from langchain.agents import create_agent
+    from langchain_core.messages import AIMessageChunk
+    from langchain_core.tools import StructuredTool
+
+    from picohook.integrations.langchain import PicohookMiddleware
+
+    def tool(function):
+        how = {"coroutine" if asyncio.iscoroutinefunction(function) else "func": function}
+        return StructuredTool.from_function(name=function.__name__, description="A tool.", **how)
+
+    tools = [tool(function) for function in agent.tools]
+    guards = [*middleware, PicohookMiddleware(agent.host)]
+    made = create_agent(scripted_chat(agent), tools, system_prompt=SYSTEM, middleware=guards)
+    given = {"messages": [{"role": "user", "content": prompt}]}
+    config = {"configurable": {"thread_id": agent.session}}
+    if not stream:
+        return (await made.ainvoke(given, config))["messages"][-1].text
+    async for message, _ in made.astream(given, config, stream_mode="messages"):
+        if message.type in {"ai", AIMessageChunk.__name__} and message.text:
+            agent.streamed.append(message.text)
+    return "".join(agent.streamed)
+
+
+def scripted_chat(agent: Agent) -> Any:
+    """A chat model of LangChain's that can call tools, at once or in pieces."""
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessage, AIMessageChunk
+    from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+
+    class Scripted(BaseChatModel):
+        offered: tuple = ()
+
+        @property
+        def _llm_type(self):
+            return "scripted"
+
+        def bind_tools(self, tools, **settings):
+            del settings
+            return self.model_copy(update={"offered": tuple(tools)})
+
+        def _next(self, messages):
+            system = next((message.text for message in messages if message.type == "system"), None)
+            agent.told.update({message.tool_call_id: message.text for message in messages if message.type == "tool"})
+            texts = [message.text for message in messages if message.type != "system"]
+            names = [tool.name if hasattr(tool, "name") else tool["function"]["name"] for tool in self.offered]
+            return agent.next(Request(system, texts, names))
+
+        def _generate(self, messages, stop=None, run_manager=None, **settings):
+            del stop, run_manager, settings
+            said = self._next(messages)
+            if isinstance(said, str):
+                return ChatResult(generations=[ChatGeneration(message=AIMessage(said))])
+            calls = [{"name": tool, "args": arguments, "id": identity} for identity, tool, arguments in said]
+            return ChatResult(generations=[ChatGeneration(message=AIMessage("", tool_calls=calls))])
+
+        def _stream(self, messages, stop=None, run_manager=None, **settings):
+            del stop, settings
+            said = self._next(messages)
+            if isinstance(said, str):
+                pieces = [AIMessageChunk(content=f"{word} ") for word in said.split()]
+            else:
+                pieces = [
+                    AIMessageChunk(
+                        content="",
+                        tool_call_chunks=[
+                            {"name": tool, "args": json.dumps(arguments), "id": identity, "index": place}
+                            for place, (identity, tool, arguments) in enumerate(said)
+                        ],
+                    )
+                ]
+            for piece in pieces:
+                chunk = ChatGenerationChunk(message=piece)
+                if run_manager is not None:
+                    run_manager.on_llm_new_token(piece.text, chunk=chunk)
+                yield chunk
+
+    return Scripted()
+
+
+async def run_openai_agents(agent: Agent, prompt: str = "hello", *, stream: bool = False) -> str:
+    import agents
+
+    from picohook.integrations.openai_agents import PicohookRunner
+
+    agents.set_tracing_disabled(True)  # it would call home
+    tools = [agents.function_tool(function, failure_error_function=None) for function in agent.tools]
+    made = agents.Agent(name="scripted", instructions=SYSTEM, model=scripted_model(agent), tools=tools)
+    runner = PicohookRunner(agent.host)
+    if not stream:
+        return (await runner.run(made, prompt, session_id=agent.session)).final_output
+    async with runner.stream(made, prompt, session_id=agent.session) as result:
+        async for event in result.stream_events():
+            if event.type == "raw_response_event" and event.data.type == "response.output_text.delta":
+                agent.streamed.append(event.data.delta)
+        return result.final_output
+
+
+def scripted_model(agent: Agent) -> Any:
+    """The SDK's own scripted model."""
+    from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
+
+    def answer(call):
+        items = call.input if isinstance(call.input, list) else [{"role": "user", "content": call.input}]
+        outputs = {item["call_id"]: item["output"] for item in items if item.get("type") == "function_call_output"}
+        agent.told.update(outputs)
+        texts = [item.get("content", item.get("output", "")) for item in items]
+        said = agent.next(Request(call.system_instructions, texts, [tool.name for tool in call.tools]))
+        if isinstance(said, str):
+            return [assistant_message(said)]
+        return [function_call(tool, arguments, call_id=identity) for identity, tool, arguments in said]
+
+    return ScriptedModel([ModelStep.respond(answer)] * 9)
+
+
+FRAMEWORKS = {"pydantic-ai": run_pydantic_ai, "langchain": run_langchain, "openai-agents": run_openai_agents}

@@ -1,0 +1,270 @@
+"""What is Pydantic AI's own."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from picohook import Deny, FunctionHook, Host, Modify, PicohookError, Retry
+
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
+
+
+@pytest.fixture
+def agent_of():
+    """An agent with Pydantic AI's own TestModel, which calls every tool once."""
+    from pydantic_ai import Agent
+    from pydantic_ai.models.test import TestModel
+
+    from picohook.integrations.pydantic_ai import Picohook
+
+    def make(host, *tools, **settings):
+        return Agent(TestModel(seed=1), tools=tools, capabilities=[Picohook(host, agent_id="main")], **settings)
+
+    return make
+
+
+def returns_of(result):
+    parts = [part for message in result.all_messages() for part in message.parts]
+    return [part for part in parts if part.part_kind == "tool-return"]
+
+
+async def test_the_turn_is_the_run_in_its_conversation(agent_of):
+    metas = []
+    async with Host([FunctionHook("h", {"before_llm": lambda request: metas.append(request.meta)})]) as host:
+        result = await agent_of(host).run("hello")
+    (meta,) = metas
+    assert (meta.turn_id, meta.session_key, meta.agent_id) == (result.run_id, result.conversation_id, "main")
+
+
+async def test_a_tool_that_asks_the_model_to_try_again_does_so(agent_of):
+    from pydantic_ai import ModelRetry
+
+    results = []
+    tries = []
+
+    def guess(number: int) -> str:
+        tries.append(number)
+        if len(tries) == 1:
+            raise ModelRetry("higher")
+        return "right"
+
+    async with Host([FunctionHook("h", {"after_tool": lambda returned: results.append(returned.result)})]) as host:
+        result = await agent_of(host, guess).run("hello")
+    assert [part.outcome for part in returns_of(result)] == ["retried", "success"]
+    assert [(one.is_error, one.for_llm) for one in results] == [(True, "ModelRetry: higher"), (False, "right")]
+
+
+async def test_what_hooks_make_of_a_request_to_try_again_is_one_still(agent_of):
+    from pydantic_ai import ModelRetry
+
+    tries = []
+
+    def guess(number: int) -> str:
+        tries.append(number)
+        if len(tries) == 1:
+            raise ModelRetry("it is 42")
+        return "right"
+
+    def hide(returned):
+        return Modify({"for_llm": "try again"}) if returned.result.is_error else None
+
+    async with Host([FunctionHook("h", {"after_tool": hide})]) as host:
+        result = await agent_of(host, guess).run("hello")
+    assert [(part.outcome, part.content) for part in returns_of(result)] == [
+        ("retried", "try again"),
+        ("success", "right"),
+    ]
+
+
+async def test_a_call_that_waits_for_the_frameworks_own_approval_is_put_off_and_resumed(agent_of):
+    from pydantic_ai import DeferredToolRequests, DeferredToolResults, Tool
+
+    seen = {"before_tool": [], "after_tool": []}
+    kinds = []
+
+    def remove(path: str) -> str:
+        return f"{path} is gone"
+
+    stages = {stage: lambda payload, stage=stage: seen[stage].append(payload.tool_call_id) for stage in seen}
+    async with Host([FunctionHook("h", stages, on_event=lambda event: kinds.append(event.kind))]) as host:
+        agent = agent_of(host, Tool(remove, requires_approval=True), output_type=[str, DeferredToolRequests])
+        waiting = await agent.run("hello")
+        (call,) = waiting.output.approvals
+        assert seen["after_tool"] == []
+        approved = DeferredToolResults(approvals={call.tool_call_id: True})
+        result = await agent.run(message_history=waiting.all_messages(), deferred_tool_results=approved)
+    assert [part.content for part in returns_of(result)] == [f"{call.args_as_dict()['path']} is gone"]
+    assert seen["after_tool"] == [call.tool_call_id]
+    assert "tool_exec_end" in kinds
+
+
+async def test_a_tool_that_puts_its_call_off_has_no_result_yet(agent_of):
+    from pydantic_ai import ApprovalRequired, DeferredToolRequests
+
+    seen = []
+    skipped = []
+
+    def remove(path: str) -> str:
+        raise ApprovalRequired({"path": path})
+
+    def told(event):
+        if event.kind == "tool_exec_skipped":
+            skipped.append(event.payload["Reason"])
+
+    async with Host([FunctionHook("h", {"after_tool": seen.append}, on_event=told)]) as host:
+        result = await agent_of(host, remove, output_type=[str, DeferredToolRequests]).run("hello")
+    assert [call.tool_name for call in result.output.approvals] == ["remove"]
+    assert seen == []
+    assert skipped == ["ApprovalRequired"]
+
+
+async def test_arguments_are_what_the_schema_makes_of_them_also_when_a_hook_changed_them(agent_of):
+    given = []
+
+    def book(day: date) -> str:
+        given.append(day)
+        return day.isoformat()
+
+    def tomorrow(call):
+        assert isinstance(call.arguments["day"], str)
+        return Modify({"arguments": {"day": "2031-02-03"}}) if len(given) else None
+
+    async with Host([FunctionHook("h", {"before_tool": tomorrow})]) as host:
+        for _ in range(2):
+            await agent_of(host, book).run("hello")
+    assert all(isinstance(day, date) for day in given)
+    assert given[1] == date(2031, 2, 3)
+
+
+async def test_what_a_tool_returns_is_what_it_was_where_hooks_leave_it(agent_of):
+    from pydantic_ai import ToolReturn
+
+    def look(path: str):
+        return ToolReturn({"size": len(path)}, metadata={"took": 3})
+
+    seen = []
+    async with Host([FunctionHook("h", {"after_tool": lambda returned: seen.append(returned.result.for_llm)})]) as host:
+        result = await agent_of(host, look).run("hello")
+    (part,) = returns_of(result)
+    assert (part.content, part.metadata) == ({"size": 1}, {"took": 3})
+    assert seen == ['{"size":1}']
+
+
+async def test_what_is_denied_is_a_failure_to_the_framework(agent_of):
+    def remove(path: str) -> str:
+        pytest.fail(f"{path} was removed")
+
+    async with Host([FunctionHook("h", {"before_tool": lambda _: Deny("no")})]) as host:
+        result = await agent_of(host, remove).run("hello")
+    assert [part.outcome for part in returns_of(result)] == ["failed"]
+
+
+async def test_the_settings_of_a_request_are_what_hooks_left_of_them(agent_of):
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelResponse, TextPart
+    from pydantic_ai.models.function import FunctionModel
+
+    from picohook.integrations.pydantic_ai import Picohook
+
+    settings = []
+
+    def answer(messages, info):
+        del messages
+        settings.append(dict(info.model_settings))
+        return ModelResponse([TextPart("done")])
+
+    async with Host([FunctionHook("h", {"before_llm": lambda _: Modify({"options": {"temperature": 0.5}})})]) as host:
+        agent = Agent(FunctionModel(answer), capabilities=[Picohook(host)])
+        await agent.run("hello", model_settings={"temperature": 1, "max_tokens": 5})
+    assert settings == [{"temperature": 0.5}]
+
+
+async def test_the_usage_of_every_round_counts():
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelResponse, TextPart
+    from pydantic_ai.models.function import FunctionModel
+    from pydantic_ai.usage import RequestUsage
+
+    from picohook.integrations.pydantic_ai import Picohook
+
+    def answer(messages, info):
+        del info
+        return ModelResponse([TextPart(f"{len(messages[0].parts)}")], usage=RequestUsage(output_tokens=7))
+
+    def judge(answer):
+        return Retry("say two") if answer.response["content"] == "1" else None
+
+    async with Host([FunctionHook("h", {"after_llm": judge})]) as host:
+        result = await Agent(FunctionModel(answer), capabilities=[Picohook(host)]).run("hello")
+    assert result.output == "2"
+    assert result.usage.output_tokens == 14
+
+
+async def test_pictures_in_a_conversation_survive_an_edit(agent_of):
+    from pydantic_ai import ImageUrl
+
+    def edit(request):
+        return Modify({"messages": [{"role": "system", "content": "Mind."}, *request.messages]})
+
+    async with Host([FunctionHook("h", {"before_llm": edit})]) as host:
+        agent = agent_of(host)
+        picture = ImageUrl("https://example.com/a.png")
+        result = await agent.run(["What is this?", picture])
+    (prompt,) = [part for part in result.all_messages()[0].parts if part.part_kind == "user-prompt"]
+    assert prompt.content[1] is picture
+
+
+async def test_a_capability_outside_of_a_run_says_what_it_is_for():
+    from pydantic_ai.models.test import TestModel
+
+    from picohook.integrations.pydantic_ai import Picohook
+
+    with pytest.raises(PicohookError, match="this is no run"):
+        Picohook(Host()).get_wrapper_model(TestModel())
+
+
+async def test_hooks_are_next_to_the_tools_wherever_the_capability_is_listed():
+    from pydantic_ai import Agent
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.models.test import TestModel
+    from pydantic_ai.toolsets import WrapperToolset
+
+    from picohook.integrations.pydantic_ai import Picohook
+
+    class Loud(WrapperToolset):
+        async def call_tool(self, name, tool_args, ctx, tool):
+            return await super().call_tool(name, {"path": "loud"}, ctx, tool)
+
+    class Loudly(AbstractCapability):
+        def get_wrapper_toolset(self, toolset):
+            return Loud(toolset)
+
+    seen = []
+
+    def read(path: str) -> str:
+        return path
+
+    async with Host([FunctionHook("h", {"before_tool": lambda call: seen.append(call.arguments)})]) as host:
+        await Agent(TestModel(), tools=[read], capabilities=[Picohook(host), Loudly()]).run("hello")
+    assert seen == [{"path": "loud"}]
+
+
+async def test_a_hook_exchanges_a_tool_for_another_one_of_the_agents(agent_of):
+    ran = []
+
+    def look(path: str) -> str:
+        ran.append(("look", path))
+        return "seen"
+
+    def remove(path: str) -> str:
+        pytest.fail(f"{path} was removed")
+
+    def judge(call):
+        return Modify({"tool": "look", "arguments": {"path": "b"}}) if call.tool == "remove" else None
+
+    async with Host([FunctionHook("h", {"before_tool": judge})]) as host:
+        await agent_of(host, remove, look).run("hello")
+    assert ("look", "b") in ran
+    assert len(ran) == 2
