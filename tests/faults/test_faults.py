@@ -6,6 +6,7 @@ import pytest
 from catalogue import AREAS, FAULTS
 from table import Table, backend_of, ids_of
 
+
 def test_the_catalogue_is_whole():
     assert len(FAULTS) == 82
     assert {fault[0] for fault in FAULTS} == AREAS.keys()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import contextlib
+import ctypes
+import gc
 import os
-import subprocess
 import sys
 import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -33,39 +33,12 @@ class Used:
         return {name: value - earlier[name] for name, value in asdict(self).items()}
 
 
-class Pulse:
-    """A process that sleeps and wakes, and notes when the machine woke it late: nobody could have kept a deadline then."""
-
-    def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _PULSE], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.late = json.loads(self._process.communicate()[0])
-
-    @property
-    def worst(self) -> float:
-        return max((woke - due for due, woke in self.late), default=0.0)
-
-    def held_up(self, begin: float, end: float) -> float:
-        """For how many of these seconds the machine was not there."""
-        return sum(max(0.0, min(end, woke) - max(begin, due)) for due, woke in self.late)
-
-
-_PULSE = """
-import json, select, time
-late = []
-while True:
-    due = time.monotonic() + 0.01
-    if select.select([0], [], [], 0.01)[0]:
-        break
-    woke = time.monotonic()
-    if woke - due > 0.01:
-        late.append((due, woke))
-print(json.dumps(late))
-"""
+def waited() -> float:
+    """Seconds that this thread was ready to run and had no processor: what the machine took, and no host can give back."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except OSError:
+        return 0.0
 
 
 def tasks() -> int:
@@ -79,7 +52,10 @@ def tasks() -> int:
 
 
 def resident() -> int:
-    """Bytes of memory that this process has."""
+    """Bytes of memory that this process needs: without garbage, and without what the allocator only keeps for later."""
+    gc.collect()
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from gauge import has_mark
+from gauge import has_mark, waited
 
 from picohook import Host, ToolCall
 
@@ -56,17 +56,20 @@ class Tally:
     misattributed: int = 0
     false_approvals: int = 0
     worst_overrun: float = 0.0
-    late: list[tuple[float, float]] = field(default_factory=list)
-    """The deadlines and the ends of calls that ended past what is promised."""
+    excused: int = 0
+    """Calls that ended too late, and would not have if the machine had always had a processor for the host."""
     done: Counter[str] = field(default_factory=Counter)
     """What was done to the hooks."""
     wrong: list[str] = field(default_factory=list)
     """The first of what should not have been."""
 
-    def ended(self, deadline: float, now: float) -> None:
-        self.worst_overrun = max(self.worst_overrun, now - deadline)
-        if now - deadline > OVERRUN:
-            self.late.append((deadline, now))
+    def ended(self, overrun: float, waited: float) -> None:
+        self.worst_overrun = max(self.worst_overrun, overrun)
+        if overrun - waited > OVERRUN:
+            late = f"{overrun * 1000:.0f} ms past its deadline, {waited * 1000:.0f} of them without a processor"
+            self.breach(f"a call ended {late}")
+        elif overrun > OVERRUN:
+            self.excused += 1
 
     def breach(self, what: str) -> None:
         if len(self.wrong) < 20:
@@ -120,14 +123,14 @@ class Load:
         given = {"nonce": f"{self._nonce}", "by": [], "do": do, "good": self.chance.random() < 0.7}
         given["pad"] = "x" * self.chance.choice((0, 100, 5000, 50_000))
         call = ToolCall(tool=tool, arguments=given)
-        deadline = time.monotonic() + (BUDGET if tool == "all" and not approval else TIMEOUT)
+        deadline, taken = time.monotonic() + (BUDGET if tool == "all" and not approval else TIMEOUT), waited()
         self.tally.calls += 1
         with anyio.move_on_after(LOST):
             if approval:
                 good = self._approval(await self.host.approve_tool(call), given, asked)
             else:
                 good = self._interception(await self.host.before_tool(call), given)
-            self.tally.ended(deadline, time.monotonic())
+            self.tally.ended(time.monotonic() - deadline, waited() - taken)
             return good
         self.tally.lost += 1
         self.tally.breach(f"lost: {tool} {do}")
