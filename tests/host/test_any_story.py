@@ -27,7 +27,7 @@ from picohook import Host, PicohookError, RestartPolicy, Timeouts, ToolCall
 from picohook.process import supervisor
 
 NEAR = Timeouts(interceptor=0.1, approval=0.1, hello=PATIENCE, chain=0.3)
-STORIES = settings(max_examples=10, stateful_step_count=30, phases=[Phase.generate])
+STORIES = settings(max_examples=15, stateful_step_count=30, phases=[Phase.generate])
 NAMES = ("a", "b")
 HOOKS = st.sampled_from(NAMES)
 WHICH = st.integers(0, 9)
@@ -49,6 +49,7 @@ MEAN_NOTHING = {
     "no json": '{"jsonrpc":"2.0","id":%d,"result":{"approved":true}',
     "a bad number": '{"jsonrpc":"2.0","id":%d,"result":{"approved":true,"x":NaN}}',
 }
+ANSWERS = st.just("good") | st.sampled_from([*END_IT, *MEAN_NOTHING])
 
 
 @dataclass
@@ -60,6 +61,8 @@ class Question:
     nonce: int
     given: list[str] = field(default_factory=list)
     """The answers that were given to it, of those that end it."""
+    done: bool = False
+    """Whether it had any answer."""
 
 
 class Puppet:
@@ -101,6 +104,7 @@ class Story(RuleBasedStateMachine):
         super().__init__()
         self.seen = seen
         self.closed = False
+        self.planned: list[dict[str, str]] = []
         self.board = Switchboard()
         self.puppets: dict[str, list[Puppet]] = {name: [] for name in NAMES}
         self.calls: list[tuple[int, bool, concurrent.futures.Future]] = []
@@ -142,43 +146,48 @@ class Story(RuleBasedStateMachine):
         call = ToolCall(tool="x", arguments={"nonce": nonce})
         return await (self.host.approve_tool(call) if approval else self.host.before_tool(call))
 
-    @rule(approvals=st.lists(st.booleans(), min_size=1, max_size=4))
-    def call(self, approvals):
-        for approval in approvals:
-            self.begin(approval=approval)
+    @rule(calls=st.lists(st.tuples(st.booleans(), st.tuples(ANSWERS, ANSWERS)), min_size=1, max_size=6))
+    def call(self, calls):
+        for approval, answers in calls:
+            self.begin(approval=approval, answers=answers)
 
-    def begin(self, *, approval):
+    @rule(calls=st.lists(st.tuples(st.booleans(), st.tuples(ANSWERS, ANSWERS)), min_size=1, max_size=6))
+    def call_and_answer(self, calls):
+        self.call(calls)
+        self.all_answer()
+
+    def begin(self, *, approval, answers):
         nonce = len(self.calls)
+        self.planned.append(dict(zip(NAMES, answers, strict=True)))
         future = self.portal.start_task_soon(partial(self.ask, nonce, approval=approval))
         self.calls.append((nonce, approval, future))
         return future
 
-    @rule(name=HOOKS, which=WHICH, how=st.sampled_from(["good", "good", *END_IT]))
+    @rule(name=HOOKS, which=WHICH, how=ANSWERS)
     def reply(self, name, which, how):
         if found := self.question(name, which):
             self.give(*found, how)
 
     @rule()
-    def all_answer_well(self):
+    def all_answer(self):
+        """As they were to when they were asked."""
         for name in NAMES:
             self.listen()
             for puppet in self.puppets[name]:
                 for question in puppet.asked:
-                    if not question.given:
-                        self.give(puppet, question, "good")
+                    if not question.done:
+                        self.give(puppet, question, self.planned[question.nonce][name])
 
     def give(self, puppet, question, how):
+        question.done = True
+        if how in MEAN_NOTHING:
+            puppet.say(MEAN_NOTHING[how] % question.id)
+            return
         question.given.append(how)
         signed = {"arguments": {"nonce": question.nonce, puppet.name: question.nonce}}
         good = {"approved": True} if question.approval else {"action": "modify", "call": signed}
         good = json.dumps({"jsonrpc": "2.0", "id": question.id, "result": good})
         puppet.say(good if how == "good" else END_IT[how] % question.id)
-
-    @rule(name=HOOKS, which=WHICH, how=st.sampled_from(sorted(MEAN_NOTHING)))
-    def say_what_means_nothing(self, name, which, how):
-        if found := self.question(name, which):
-            puppet, question = found
-            puppet.say(MEAN_NOTHING[how] % question.id)
 
     @rule(
         name=HOOKS, text=st.sampled_from(["\x1b[31mgarbage", "", "\ufeff{}", "null", '{"jsonrpc":"2.0","method":"x"}'])
@@ -222,9 +231,9 @@ class Story(RuleBasedStateMachine):
             well = False
             while not well:
                 assert time.monotonic() < end
-                future = self.begin(approval=approval)
+                future = self.begin(approval=approval, answers=("good", "good"))
                 while not future.done():
-                    self.all_answer_well()
+                    self.all_answer()
                 well = all(entry.error is None for entry in future.result().trail)
                 assert future.result().approved is (well if approval else None)
 
