@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import anyio
 import pytest
-from grounds import CONTAIN, Ground, Held, lacking, stray
-from scripted import HELLO, PATIENCE, children, descriptors
+from grounds import CONTAIN, SOMEBODY, Ground, Held, Hosting, lacking, stray
+from scripted import HELLO, PATIENCE, SERVE, children, descriptors
 
 from picohook import HookCrashedError, HookSpec, Host, RestartPolicy, Timeouts, ToolCall
 from picohook.log import Log
@@ -308,6 +308,28 @@ async def test_S1_S3_what_cannot_be_started_is_the_same_error_whoever_tries(tier
     await pipe.ended()
     await held.aclose()
     assert descriptors() == before
+
+
+@pytest.mark.parametrize("tier", ["namespace", "sweep", "group"])
+async def test_S8_out_of_processes_the_start_is_put_off_and_the_other_hooks_serve(tier, board, backend):
+    """As somebody without rights: root may have as many as there are."""
+    user = SOMEBODY if os.geteuid() == 0 else None
+    if tier != "group" and (why := lacking(tier, user)):
+        pytest.skip(why)
+    hooks = [stray("one", board.call("one"), SERVE, stages=("after_tool",)), stray("two", board.call("two"), SERVE)]
+    with Hosting(Ground(tier, user), "close", *hooks, backend=backend) as hosting:
+        assert await hosting.said() == "ready"
+        first = [await board.line(name) for name in ("one", "two")]
+        assert await hosting.do("processes 1") == "limited"
+        await hosting.do("restart one")
+        await first[0].dead()
+        with anyio.fail_after(PATIENCE):
+            while (await hosting.do("status"))[1]["one"][0] != "restarting":
+                pass
+        assert await hosting.do("ask []") == [None]
+        assert first[1].alive
+        assert await hosting.do("processes") == "limited"
+        assert (await board.line("one")).alive
 
 
 async def test_a_directory_that_may_not_be_entered_is_named(tmp_path):
