@@ -15,7 +15,7 @@ import anyio.lowlevel
 import pytest
 from scripted import children, command, descriptors, scripted, settled, tasks_alive
 
-from picohook import Host, LLMRequest, RestartPolicy, Timeouts, ToolCall
+from picohook import Host, LLMRequest, RestartPolicy, Timeouts, ToolCall, ToolResult, ToolReturn
 from picohook.models import Prompt
 from picohook.process import supervisor
 
@@ -24,6 +24,7 @@ pytestmark = pytest.mark.anyio
 FAR = Timeouts(interceptor=60, approval=60, hello=60, chain=60, observer=60)
 ALL = ("before_tool", "approve_tool", "after_tool", "before_llm", "after_llm", "before_prompt")
 OFTEN = RestartPolicy(max_starts=10_000)
+SOON = {"after_tool": 0.05}
 MOST = 200
 """No run has so many points."""
 
@@ -80,6 +81,11 @@ async def restart_and_ask(host):
     await host.before_tool(asking())
 
 
+async def ask_in_vain(host):
+    silent = {"do": [["silent"]], "who": "a"}
+    await host.after_tool(ToolReturn(tool="bash", arguments=silent, result=ToolResult(for_llm="done")))
+
+
 async def mount_and_unmount(host):
     await host.mount(scripted("new"))
     await host.unmount("new")
@@ -99,6 +105,7 @@ ASKED = {
     "an_event_that_is_waited_for": lambda host: host.emit_and_wait("turn_start", {"UserMessage": "x"}),
     "a_call_that_crashes_its_hook_and_the_next": crash_and_ask,
     "a_call_during_a_restart": restart_and_ask,
+    "a_question_that_is_not_answered": ask_in_vain,
     "mount_and_unmount": mount_and_unmount,
 }
 
@@ -106,7 +113,7 @@ ASKED = {
 @pytest.mark.parametrize("what", ASKED)
 async def test_C1_cancelled_at_any_point_it_leaves_nobody_waiting_and_the_host_as_good_as_before(what, monkeypatch):
     monkeypatch.setattr(supervisor, "BACKOFF_FIRST", 0.001)
-    hooks = [scripted(name, stages=ALL, observe=("*",), restart=OFTEN) for name in "ab"]
+    hooks = [scripted(name, stages=ALL, observe=("*",), restart=OFTEN, timeouts=SOON) for name in "ab"]
     async with Host(hooks, timeouts=FAR) as host:
 
         async def check():
