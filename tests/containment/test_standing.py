@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import subprocess
 import sys
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import anyio
 import pytest
 from grounds import CONTAIN, SOMEBODY, Ground, Held, Hosting, lacking, stray
+from hosting import family
 from scripted import HELLO, PATIENCE, SERVE, children, descriptors
 
 from picohook import HookCrashedError, HookSpec, Host, RestartPolicy, Timeouts, ToolCall
@@ -73,6 +76,21 @@ async def test_after_30_restarts_descriptors_threads_and_zombies_are_what_they_w
         assert standing() == before
         assert not any(line.alive for line in lines)
         assert not launcher._processes.keys() - {next(launcher._ids) - 1}
+
+
+async def test_for_a_whole_host_it_takes_less_than_15_mb_of_memory(tier, board):
+    hooks = [stray(name, board.call(name), SERVE, contain=CONTAIN[tier]) for name in ("one", "two")]
+    async with Host(hooks, timeouts=FAR):
+        pids = {(await board.line(name)).pid for name in ("one", "two")}
+        launcher = set(family()) - {os.getpid(), *pids}
+        assert 1 <= len(launcher) <= 2
+        assert 0 < sum(map(own_memory, launcher)) < 15_000_000
+
+
+def own_memory(pid):
+    """Bytes that a process has, those that it shares with others by its share."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return int(re.search(r"^Pss: +(\d+) kB", rollup, re.MULTILINE)[1]) * 1024
 
 
 async def test_the_embedders_own_children_are_not_touched(tier, board):

@@ -103,7 +103,7 @@ class Conversation:
             if isinstance(event, Answer):
                 self.waiting.remove(event.token)  # raises if it ends twice
             elif isinstance(event, Noise):
-                assert not [one for one in event.excerpt if acts(one)]
+                assert not [one for one in set(event.excerpt) if acts(one)]
             elif isinstance(event, Overflow):
                 assert event is events[-1]
         return events
