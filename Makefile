@@ -1,6 +1,9 @@
 # make demo    a scripted agent's turn through the example hooks
 # make test    the tests
 # make check   everything that has to hold: lint, format, types, tests, coverage
+# make faults  the table of faults in docs, from what came of their tests
+# make fuzz    search bytes that break the decoder or the peer, for so many SECONDS (60)
+# make soak    kill, stop, flood and replace hooks under load, for so many MINUTES (1)
 # make bench   what it costs, against what it could cost at least; with a C compiler
 # make many    a sidecar under 50 clients and 100,000 calls
 # make clean   remove what these made
@@ -17,7 +20,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-inp
 CORE := picohook/protocol/*,picohook/chain.py,picohook/policy.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench many clean
+.PHONY: help demo test check faults fuzz soak bench many clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -33,9 +36,19 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/coverage erase
-	$(BIN)/python -m pytest -n auto --dist loadgroup --cov --cov-report=
+	$(BIN)/python -m pytest -n auto --dist loadgroup --cov --cov-report= --faults=check
 	$(BIN)/coverage report
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
+
+faults: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m fault --faults=write
+
+fuzz: $(VENV)/.installed-dev
+	@$(PIP) --editable '.[fuzz]' 2>/dev/null || echo "There is no atheris for this Python on this machine." >&2
+	$(BIN)/python tests/fuzz --seconds $(or $(SECONDS),60)
+
+soak: $(VENV)/.installed-dev
+	$(BIN)/python tests/soak --minutes $(or $(MINUTES),1)
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks --json benchmarks/figures.json --svg benchmarks/figures.svg

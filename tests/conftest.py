@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+sys.path.append(str(Path(__file__).with_name("faults")))
+
+from plugin import pytest_addoption, pytest_collection_modifyitems, pytest_configure  # noqa: F401
 
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("search", parent=settings.get_profile("ci"), derandomize=False, max_examples=2000)

@@ -318,7 +318,7 @@ def test_a_problem_can_be_taken_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "PYTHONPATH", "NODE_OPTIONS", "BASH_ENV", "ENV", "PATH"]
 )
-def test_only_a_config_that_was_named_may_set_what_a_loader_loads(
+def test_X9_only_a_config_that_was_named_may_set_what_a_loader_loads(
     tmp_path: Path, complaints: Complaints, name: str, *, found: bool
 ) -> None:
     text = f'[hooks.a]\ncommand = ["a"]\nobserve = ["*"]\nenv = {{ {name} = "x" }}\n'
@@ -330,7 +330,7 @@ def test_only_a_config_that_was_named_may_set_what_a_loader_loads(
         assert load(tmp_path / "a.toml").hooks[0].env == {name: "x"}
 
 
-def test_each_loader_variable_of_a_found_config_is_a_problem_of_its_own(complaints: Complaints) -> None:
+def test_X9_each_loader_variable_of_a_found_config_is_a_problem_of_its_own(complaints: Complaints) -> None:
     text = """
         [defaults]
         env = { LD_LIBRARY_PATH = "x" }

@@ -114,7 +114,7 @@ def test_relative_paths_start_at_dir_and_dir_at_the_hosts_directory(
     assert (hook.dir, hook.command) == (f"{tmp_path}/work", (f"{tmp_path}/work/gate", "./rules"))
 
 
-def test_a_file_that_was_only_found_does_not_hand_on_the_environment(write: Write) -> None:
+def test_X1_a_file_that_was_only_found_does_not_hand_on_the_environment(write: Write) -> None:
     assert load(write("picohook.json", gate()), found=True).hooks[0].inherit_env is False
 
 

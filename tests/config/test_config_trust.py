@@ -59,11 +59,11 @@ def refusals(config: Config) -> list[str]:
     return str(caught.value).splitlines()
 
 
-def test_what_was_found_is_not_trusted(path: Path) -> None:
+def test_X3_what_was_found_is_not_trusted(path: Path) -> None:
     assert refusals(found(path)) == [f"{path}: {NEVER}"]
 
 
-def test_naming_a_file_is_consent(path: Path) -> None:
+def test_X3_naming_a_file_is_consent(path: Path) -> None:
     config = load(path)
     require_trust(config)
     (path.parent / "gate.py").write_text("print('something else')")
@@ -86,7 +86,7 @@ def test_trust_is_kept_for_others_of_the_users_projects(write: Write, path: Path
     require_trust(found(other))
 
 
-def test_untrusted_again(path: Path) -> None:
+def test_X3_untrusted_again(path: Path) -> None:
     trust(found(path))
     assert untrust(path)
     assert refusals(found(path)) == [f"{path}: {NEVER}"]
@@ -100,7 +100,7 @@ def test_a_config_that_is_gone_can_be_untrusted(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["picohook.toml", "gate.py", "log.sh"])
-def test_changed_bytes_are_asked_about_again_by_name(path: Path, name: str) -> None:
+def test_X4_changed_bytes_are_asked_about_again_by_name(path: Path, name: str) -> None:
     trust(found(path))
     changed = path.parent / name
     changed.write_text(changed.read_text() + "\n# more")
@@ -113,14 +113,14 @@ def test_what_trust_covers_can_be_listed(path: Path) -> None:
     assert covered(found(path)) == (str(path), f"{path.parent}/gate.py", f"{path.parent}/log.sh")
 
 
-def test_all_that_changed_is_named(path: Path) -> None:
+def test_X4_all_that_changed_is_named(path: Path) -> None:
     trust(found(path))
     for name in ("gate.py", "log.sh"):
         (path.parent / name).write_text("changed")
     assert refusals(found(path)) == [f"{path.parent / name}: {CHANGED}" for name in ("gate.py", "log.sh")]
 
 
-def test_a_script_that_appears_is_asked_about(path: Path) -> None:
+def test_X4_a_script_that_appears_is_asked_about(path: Path) -> None:
     (path.parent / "gate.py").unlink()
     trust(found(path))
     (path.parent / "gate.py").write_text("print('new')")
@@ -128,14 +128,14 @@ def test_a_script_that_appears_is_asked_about(path: Path) -> None:
     assert refusal.startswith(f"{path.parent}/gate.py: is run now, and was not when this was trusted")
 
 
-def test_a_script_that_is_gone_is_asked_about(path: Path) -> None:
+def test_X4_a_script_that_is_gone_is_asked_about(path: Path) -> None:
     trust(found(path))
     (path.parent / "gate.py").unlink()
     (refusal,) = refusals(found(path))
     assert refusal.startswith(f"{path.parent}/gate.py: is gone since it was trusted")
 
 
-def test_a_link_turned_to_another_script_is_asked_about(write: Write, path: Path, tmp_path: Path) -> None:
+def test_X6_a_link_turned_to_another_script_is_asked_about(write: Write, path: Path, tmp_path: Path) -> None:
     write("outside/good.py", "print('gate')")
     write("outside/bad.py", "print('bad')")
     script = path.parent / "gate.py"
@@ -149,7 +149,7 @@ def test_a_link_turned_to_another_script_is_asked_about(write: Write, path: Path
     assert refusals(found(path)) == [f"{script}: {CHANGED}"]
 
 
-def test_the_bytes_behind_a_link_are_what_counts(write: Write, path: Path) -> None:
+def test_X6_the_bytes_behind_a_link_are_what_counts(write: Write, path: Path) -> None:
     target = write("outside/good.py", "print('gate')")
     (path.parent / "gate.py").unlink()
     (path.parent / "gate.py").symlink_to(target)
@@ -170,7 +170,7 @@ def test_the_same_bytes_in_another_directory_are_asked_about(write: Write, path:
     assert refusals(found(path)) == [f"{script}: {CHANGED}"]
 
 
-def test_a_linked_config_counts_by_its_real_bytes(write: Write, path: Path) -> None:
+def test_X6_a_linked_config_counts_by_its_real_bytes(write: Write, path: Path) -> None:
     shared = write("shared/picohook.toml", TEXT)
     path.unlink()
     path.symlink_to(shared)
@@ -237,7 +237,7 @@ def test_what_is_trusted_is_what_was_read_even_if_the_file_changes_meanwhile(pat
 
 
 class TestAtEverySpawn:
-    def test_a_changed_script_stops_its_own_hook_only(self, path: Path) -> None:
+    def test_X4_a_changed_script_stops_its_own_hook_only(self, path: Path) -> None:
         config = found(path)
         trust(config)
         gate, log = config.hooks
@@ -246,7 +246,7 @@ class TestAtEverySpawn:
             still_trusted(config, gate)
         still_trusted(config, log)
 
-    def test_a_changed_config_stops_all(self, path: Path) -> None:
+    def test_X4_a_changed_config_stops_all(self, path: Path) -> None:
         config = found(path)
         trust(config)
         path.write_text(path.read_text() + "\n# more")
@@ -269,7 +269,7 @@ class TestAtEverySpawn:
         with pytest.raises(TrustError, match=r"was read before it changed \(start again\)"):
             still_trusted(config, config.hooks[0])
 
-    def test_a_removed_script_or_config_or_trust(self, path: Path) -> None:
+    def test_X4_a_removed_script_or_config_or_trust(self, path: Path) -> None:
         config = found(path)
         trust(config)
         (path.parent / "gate.py").unlink()
@@ -312,7 +312,7 @@ class TestStore:
         trust(found(path))
         require_trust(found(path))
 
-    def test_one_that_others_can_write_trusts_nothing(self, write: Write, path: Path, store: Path) -> None:
+    def test_X8_one_that_others_can_write_trusts_nothing(self, write: Write, path: Path, store: Path) -> None:
         other = write("other/picohook.toml", TEXT)
         trust(found(path))
         store.chmod(0o666)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import functools
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
+from importlib import metadata
 from pathlib import Path
 
 import anyio
@@ -19,6 +23,8 @@ from scripted import PATIENCE, SERVE
 from picohook import HookSpec
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+STRAY = str(HERE / "stray.py")
 CONTAIN = {"namespace": "required", "sweep": "sweep", "group": "group"}
 """The setting that gets a tier."""
 SOMEBODY = 12345
@@ -42,34 +48,90 @@ def lacking(tier, user=None):
         "    await held.aclose()\n"
         "anyio.run(main)\n"
     )
-    python = python_for(user)
+    means = means_for(user)
     done = subprocess.run(
-        [*python, "-c", program, str(HERE.parents[1]), CONTAIN[tier]],
-        capture_output=True, text=True, check=True, env=environment(python), **as_user(user),
+        [means.python, "-c", program, str(means.root), CONTAIN[tier]],
+        capture_output=True, text=True, check=True, env=means.environment, cwd=means.root, **as_user(user),
     )  # fmt: skip
     return done.stdout.strip()
 
 
-@functools.cache
-def python_for(user):
-    """A Python of this version that the user may run; and the packages that are installed for this one."""
-    if user is None:
-        return (sys.executable,)
-    for python in (sys.executable, f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}"):
+@dataclasses.dataclass(frozen=True)
+class Means:
+    """What somebody runs a host with: a Python of this version, and places to read where this project is and what it needs."""
+
+    python: str
+    root: Path
+    packages: tuple[str, ...] = ()
+
+    @property
+    def environment(self):
+        more = {"PYTHONPATH": os.pathsep.join(self.packages)} if self.packages else {}
+        return {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **more}
+
+    def do_for(self, user):
+        program = "import sys, anyio, pydantic, orjson, trio; sys.path[:0] = [sys.argv[1]]; import picohook; open(sys.argv[2])"
+        stray_hook = str(self.root / HERE.relative_to(ROOT) / "stray.py")
         with contextlib.suppress(OSError):
             done = subprocess.run(
-                [python, "-c", "import anyio, pydantic, orjson, trio"],
-                stderr=subprocess.DEVNULL, check=False, cwd="/", env=environment((python,)), **as_user(user),
+                [self.python, "-c", program, str(self.root), stray_hook],
+                stderr=subprocess.DEVNULL, check=False, cwd="/", env=self.environment, **as_user(user),
             )  # fmt: skip
-            if done.returncode == 0:
-                return (python,)
+            return done.returncode == 0
+        return False
+
+
+@functools.cache
+def means_for(user):
+    """Where others may not enter the checkout, or the packages that are installed here, these are copies of both."""
+    if user is None:
+        return Means(sys.executable, ROOT)
+    pythons = (sys.executable, f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}")
+    installed = tuple({str(Path(module.__file__).parents[1]) for module in (anyio, pytest)})
+    for make in (lambda: (ROOT, installed), copies):
+        root, packages = make()
+        for python in pythons:
+            means = Means(python, root, () if root == ROOT and python == sys.executable else packages)
+            if means.do_for(user):
+                return means
     pytest.skip("no Python here that somebody else than root can run with these packages")
 
 
-def environment(python):
-    packages = {str(Path(module.__file__).parents[1]) for module in (anyio, pytest)}
-    more = {} if python == (sys.executable,) else {"PYTHONPATH": os.pathsep.join(packages)}
-    return {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **more}
+@functools.cache
+def copies():
+    """This project and the packages that it needs, where everybody may read them."""
+    place = Path(tempfile.mkdtemp(prefix="picohook-test-"))
+    atexit.register(shutil.rmtree, place)
+    place.chmod(0o755)
+    for part in ("picohook", "tests/hooks", "tests/containment"):
+        shutil.copytree(ROOT / part, place / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for package in closure("picohook", "trio") - {"picohook"}:
+        for file in metadata.files(package) or ():
+            if file.parts[0] != ".." and file.locate().is_file():
+                target = place / "packages" / file
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file.locate(), target)
+    return place, (str(place / "packages"),)
+
+
+def closure(*packages):
+    """These packages and all that they need."""
+    found = set()
+    wanted = list(packages)
+    for package in wanted:
+        if package not in found:
+            found.add(package)
+            needs = [need for need in metadata.requires(package) or () if "extra ==" not in need]
+            names = [re.match(r"[\w.-]+", need)[0] for need in needs]
+            wanted += [name for name in names if is_there(name)]
+    return found
+
+
+def is_there(package):
+    try:
+        return metadata.distribution(package)
+    except metadata.PackageNotFoundError:  # of another platform, or of another Python
+        return None
 
 
 def as_user(user):
@@ -102,7 +164,7 @@ def stray(name, *steps, python=None, **settings):
     """A hook that does these steps, of `stray.py` too; without any it serves."""
     if not {"stages", "observe"} & settings.keys():
         settings["stages"] = ("before_tool",)
-    command = (python or sys.executable, "-I", "-S", str(HERE / "stray.py"), json.dumps(steps or (SERVE,)))
+    command = (python or sys.executable, "-I", "-S", STRAY, json.dumps(steps or (SERVE,)))
     return HookSpec(name=name, command=command, **settings)
 
 
@@ -140,18 +202,19 @@ class Hosting:
     """A host in a process of its own."""
 
     def __init__(self, ground, how, *hooks, backend="asyncio", pass_fds=()):
-        (python,) = python_for(ground.user)
+        means = means_for(ground.user)
+        moved = {sys.executable: means.python, STRAY: str(means.root / Path(STRAY).relative_to(ROOT))}
         given = [
             hook.model_dump(mode="json", exclude_unset=True)
             | {
                 "contain": ground.contain,
-                "command": [python if word == sys.executable else word for word in hook.command],
+                "command": [moved.get(word, word) for word in hook.command],
             }
             for hook in hooks
         ]
         self.process = subprocess.Popen(
-            [python, str(HERE / "hosting.py"), backend, how, json.dumps(given)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment((python,)),
+            [means.python, str(means.root / HERE.relative_to(ROOT) / "hosting.py"), backend, how, json.dumps(given)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=means.environment, cwd=means.root,
             pass_fds=pass_fds, **as_user(ground.user),
         )  # fmt: skip
         self._buffered = b""

@@ -3,8 +3,10 @@
 `python hosting.py BACKEND HOOKS`, the hooks as JSON. It is there to be killed, to crash, and to be forgotten.
 """
 
+import contextlib
 import json
 import os
+import resource
 import sys
 from pathlib import Path
 
@@ -46,6 +48,11 @@ async def obey(host):
                 os.read(int(rest[0]), 1)
                 os._exit(0)
             say("forked")
+        elif verb == "processes":  # so many may there be at most, of this user's; without a number, as many as before
+            for pid in family():
+                _, most = resource.prlimit(pid, resource.RLIMIT_NPROC)
+                resource.prlimit(pid, resource.RLIMIT_NPROC, (int(rest[0]) if rest else most, most))
+            say("limited")
         elif verb == "crash":
             os.abort()
         elif verb == "exit":
@@ -55,6 +62,19 @@ async def obey(host):
         else:
             return verb
     return "end"
+
+
+def family():
+    """This process and all that descend from it."""
+    parents = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError):
+                parents[int(entry)] = int(Path(f"/proc/{entry}/stat").read_text().rsplit(") ", 1)[1].split()[1])
+    found = [os.getpid()]
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found
 
 
 async def close(hooks):

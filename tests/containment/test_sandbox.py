@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from grounds import CONTAIN, HERE, Ground, Hosting, lacking, python_for, stray
+from grounds import CONTAIN, HERE, Ground, Hosting, lacking, means_for, stray
 from scripted import SERVE
 
 from picohook import Host, RestartPolicy, Timeouts, ToolCall
@@ -133,7 +133,7 @@ async def test_somebody_without_rights_can_have_one_too(board, tmp_path_factory)
     ground = Ground("namespace", 12345 if os.geteuid() == 0 else None)
     if why := lacking("namespace", ground.user) or missing("bubblewrap"):
         pytest.skip(why)
-    python_for(ground.user)
+    means_for(ground.user)
     place = tmp_path_factory.mktemp("place")
     for directory in (place, *place.parents):
         if directory.owner() == getpass.getuser() and not directory.stat().st_mode & 0o001:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import subprocess
 import sys
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import anyio
 import pytest
-from grounds import CONTAIN, Ground, Held, lacking, stray
-from scripted import HELLO, PATIENCE, children, descriptors
+from grounds import CONTAIN, SOMEBODY, Ground, Held, Hosting, lacking, stray
+from hosting import family
+from scripted import HELLO, PATIENCE, SERVE, children, descriptors
 
 from picohook import HookCrashedError, HookSpec, Host, RestartPolicy, Timeouts, ToolCall
 from picohook.log import Log
@@ -73,6 +76,21 @@ async def test_after_30_restarts_descriptors_threads_and_zombies_are_what_they_w
         assert standing() == before
         assert not any(line.alive for line in lines)
         assert not launcher._processes.keys() - {next(launcher._ids) - 1}
+
+
+async def test_for_a_whole_host_it_takes_less_than_15_mb_of_memory(tier, board):
+    hooks = [stray(name, board.call(name), SERVE, contain=CONTAIN[tier]) for name in ("one", "two")]
+    async with Host(hooks, timeouts=FAR):
+        pids = {(await board.line(name)).pid for name in ("one", "two")}
+        launcher = set(family()) - {os.getpid(), *pids}
+        assert 1 <= len(launcher) <= 2
+        assert 0 < sum(map(own_memory, launcher)) < 15_000_000
+
+
+def own_memory(pid):
+    """Bytes that a process has, those that it shares with others by its share."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return int(re.search(r"^Pss: +(\d+) kB", rollup, re.MULTILINE)[1]) * 1024
 
 
 async def test_the_embedders_own_children_are_not_touched(tier, board):
@@ -308,6 +326,28 @@ async def test_S1_S3_what_cannot_be_started_is_the_same_error_whoever_tries(tier
     await pipe.ended()
     await held.aclose()
     assert descriptors() == before
+
+
+@pytest.mark.parametrize("tier", ["namespace", "sweep", "group"])
+async def test_S8_out_of_processes_the_start_is_put_off_and_the_other_hooks_serve(tier, board, backend):
+    """As somebody without rights: root may have as many as there are."""
+    user = SOMEBODY if os.geteuid() == 0 else None
+    if tier != "group" and (why := lacking(tier, user)):
+        pytest.skip(why)
+    hooks = [stray("one", board.call("one"), SERVE, stages=("after_tool",)), stray("two", board.call("two"), SERVE)]
+    with Hosting(Ground(tier, user), "close", *hooks, backend=backend) as hosting:
+        assert await hosting.said() == "ready"
+        first = [await board.line(name) for name in ("one", "two")]
+        assert await hosting.do("processes 1") == "limited"
+        await hosting.do("restart one")
+        await first[0].dead()
+        with anyio.fail_after(PATIENCE):
+            while (await hosting.do("status"))[1]["one"][0] != "restarting":
+                pass
+        assert await hosting.do("ask []") == [None]
+        assert first[1].alive
+        assert await hosting.do("processes") == "limited"
+        assert (await board.line("one")).alive
 
 
 async def test_a_directory_that_may_not_be_entered_is_named(tmp_path):

@@ -52,7 +52,7 @@ async def test_all_have_to_say_yes(chain, says, payloads, count):
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-async def test_a3_one_no_is_a_no_and_says_whose_and_why(chain, says, place):
+async def test_A3_one_no_is_a_no_and_says_whose_and_why(chain, says, place):
     hooks = [says(f"{number}", Deny(reason="no") if number == place else APPROVE) for number in range(3)]
     outcome = await chain("approve_tool", *hooks)
     assert (outcome.approved, outcome.action, outcome.reason, outcome.hook) == (False, "deny_tool", "no", f"{place}")
@@ -73,7 +73,7 @@ def test_every_kind_of_decision_but_two_is_among_them():
 @pytest.mark.parametrize("rule", ["continue", "deny", "abort"])
 @pytest.mark.parametrize("others", [0, 2])
 @pytest.mark.parametrize("answer", NO_YES, ids=lambda answer: type(answer).__name__)
-async def test_a1_a2_s11_whatever_is_no_yes_is_a_no_with_its_cause(chain, says, answer, others, rule):
+async def test_A1_A2_S11_whatever_is_no_yes_is_a_no_with_its_cause(chain, says, answer, others, rule):
     given = answer if isinstance(answer, Exception) else lambda _: answer
     hooks = [says("fails", given, on_failure=rule), *(says(f"{number}", APPROVE) for number in range(others))]
     outcome = await chain("approve_tool", *hooks)
@@ -198,14 +198,14 @@ class TestFunctionHooks:
         assert (await ask(lambda _: said)).approved is False
         assert (await ask(lambda _: True, lambda _: said)).approved is False
 
-    async def test_a1_no_answer_in_time_is_a_no(self, ask):
+    async def test_A1_no_answer_in_time_is_a_no(self, ask):
         async def hangs(_):
             await anyio.sleep_forever()
 
         outcome = await ask(hangs, timeout=0.05)
         assert (outcome.approved, outcome.reason) == (False, "hook 0 failed: no answer in time")
 
-    async def test_a9_a_yes_after_the_deadline_is_a_no(self, ask):
+    async def test_A9_a_yes_after_the_deadline_is_a_no(self, ask):
         async def clings(_):
             with anyio.CancelScope(shield=True):
                 await anyio.sleep(0.06)

@@ -197,7 +197,7 @@ class TestWhatEndsIt:
         outcome = await chain("before_tool", says("a", Deny(result={"for_llm": 5}), on_failure="abort"))
         assert outcome.action == "abort_turn"
 
-    async def test_a4_respond_cannot_give_the_tool_another_name(self, chain, says, payloads):
+    async def test_A4_respond_cannot_give_the_tool_another_name(self, chain, says, payloads):
         hook = says("a", Respond({"for_llm": "x"}, changes={"tool": "mine"}), on_failure="deny", provides=("mine",))
         outcome = await chain("before_tool", hook)
         assert outcome.action == "deny_tool"
@@ -476,7 +476,7 @@ class TestFilters:
         assert [(entry.hook, entry.action, entry.skipped) for entry in outcome.trail] == [("a", "", True)]
         assert hook.metrics.at("before_tool").skipped == 1
 
-    async def test_a6_it_sees_the_call_as_it_is_when_its_turn_comes(self, chain, says):
+    async def test_A6_it_sees_the_call_as_it_is_when_its_turn_comes(self, chain, says):
         hook = says("b", Deny(reason="no sh"), **ONLY_SH)
         outcome = await chain("before_tool", says("a", Modify({"tool": "sh"})), hook)
         assert (outcome.action, outcome.reason) == ("deny_tool", "no sh")
@@ -533,7 +533,7 @@ class TestGuards:
         assert "may no longer change" in outcome.reason
         assert "y" not in outcome.payload.arguments
 
-    async def test_a8_a_failed_guard_denies_unless_it_is_told_otherwise(self, chain, says):
+    async def test_A8_a_failed_guard_denies_unless_it_is_told_otherwise(self, chain, says):
         edits = says("edits", adds("x"))
         outcome = await chain("before_tool", says("guard", CONTINUE, ValueError(), guard=True), edits)
         assert outcome.action == "deny_tool"

@@ -74,7 +74,7 @@ def test_an_action_is_taken_where_it_is_allowed_and_a_failure_elsewhere(stage, a
     ids=repr,
 )  # fmt: skip
 @pytest.mark.parametrize("stage", sorted(STAGES))
-def test_a7_an_unknown_action_is_a_failure_and_never_a_continue(stage, action):
+def test_A7_an_unknown_action_is_a_failure_and_never_a_continue(stage, action):
     with pytest.raises(ValueError, match="action"):
         read_decision(STAGES[stage], {"action": action, "approved": True})
 
@@ -190,7 +190,7 @@ class TestWhatAnActionNeeds:
 
 class TestTexts:
     @pytest.mark.parametrize("action", ["continue", "modify", "abort_turn", "hard_abort"])
-    def test_a10_a_reason_is_cut_at_1_kib_and_not_inside_a_character(self, action):
+    def test_A10_a_reason_is_cut_at_1_kib_and_not_inside_a_character(self, action):
         assert read_decision(AFTER_TOOL, {"action": action, "reason": "x" * 5000}).reason == "x" * 1024
         assert read_decision(AFTER_TOOL, {"action": action, "reason": "€" * 5000}).reason == "€" * 341
         assert read_decision(AFTER_TOOL, {"action": action, "reason": "x" * 1024}).reason == "x" * 1024
@@ -269,7 +269,7 @@ class TestApproval:
         ["yes", "true", "True", "on", "1", "", 1, 1.0, 0, -1, 2**70, 10**4299, None, [], [True], {}, {"approved": True}],
         ids=lambda value: repr(value) if value != 10**4299 else "an integer of 4300 digits",
     )  # fmt: skip
-    def test_j6_whatever_else_it_is_is_a_failure(self, approved):
+    def test_J6_whatever_else_it_is_is_a_failure(self, approved):
         with pytest.raises(ValueError, match="only true is a yes"):
             read_decision(APPROVE_TOOL, {"approved": approved})
 
@@ -279,12 +279,12 @@ class TestApproval:
          {"action": "continue"}, {"result": {"approved": True}}, {"call": {}, "reason": "sure"}],
         ids=repr,
     )  # fmt: skip
-    def test_j7_a2_no_approved_is_a_failure(self, answer):
+    def test_J7_A2_no_approved_is_a_failure(self, answer):
         with pytest.raises(ValueError, match="has no `approved`"):
             read_decision(APPROVE_TOOL, answer)
 
     @pytest.mark.parametrize("action", sorted({*DECIDES, "approve", "allow"} - {"continue"}))
-    def test_a7_an_action_of_another_stage_is_a_failure_even_with_a_yes(self, action):
+    def test_A7_an_action_of_another_stage_is_a_failure_even_with_a_yes(self, action):
         with pytest.raises(ValueError, match=f"an approval has no action, and this one has '{action}'"):
             read_decision(APPROVE_TOOL, {"approved": True, "action": action})
 

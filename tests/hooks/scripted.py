@@ -7,6 +7,7 @@ the kernel, which closes its end of the line.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -60,6 +61,20 @@ class Line:
     def go_on(self) -> None:
         """Let the process go on: it does the step `wait`."""
         self._connection.sendall(b"\n")
+
+    def fileno(self) -> int:
+        return self._connection.fileno()
+
+    def say(self, data: bytes) -> None:
+        """To a process that relays it; one that is no more does not hear it."""
+        with contextlib.suppress(ConnectionError):
+            self._connection.sendall(data)
+
+    def take(self) -> bytes:
+        """What it has told and nobody has taken."""
+        self.alive  # noqa: B018 - looking reads it
+        taken, self._buffered = self._buffered, b""
+        return taken
 
     async def said(self) -> str:
         """The next thing that it tells."""
@@ -166,6 +181,17 @@ class Switchboard:
                     return waiting[1]
             connection, _ = self._listener.accept()
             self._take(connection)
+
+    def fileno(self) -> int:
+        return self._listener.fileno()
+
+    def called(self) -> list[tuple[str, Line]]:
+        """Those who have called in by now, and whom nobody has answered."""
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self._take(self._listener.accept()[0])
+        called, self._waiting = self._waiting, []
+        return called
 
     def nobody_called(self) -> bool:
         """Whether nobody has called in that was not answered."""

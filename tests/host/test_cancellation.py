@@ -278,7 +278,7 @@ async def test_a_timeout_of_asyncios_own_around_a_call_leaves_nobody_waiting(boa
         assert_nobody_waits(host)
 
 
-async def test_a_host_that_fails_to_start_for_a_required_hook_leaves_nothing(board):
+async def test_S12_a_host_that_fails_to_start_for_a_required_hook_leaves_nothing(board):
     before, tasks = descriptors(), tasks_alive()
     hooks = [scripted("good", board.call("good"), SERVE), scripted("bad", ["exit", 3], required=True)]
     host = Host(hooks, timeouts=FAR)

@@ -64,7 +64,7 @@ async def test_functions_of_the_program_come_first_and_those_mounted_later_last(
         assert [hook.name for hook in host.asked_at("before_prompt")] == ["builtin", "user", "late"]
 
 
-async def test_a_project_that_is_not_trusted_is_refused_and_nothing_runs(user, project):
+async def test_X3_a_project_that_is_not_trusted_is_refused_and_nothing_runs(user, project):
     user.hooks("user")
     project.write("marker.py", "open('started', 'w')")
     project.write("picohook.toml", f'[hooks.a]\ncommand = ["{sys.executable}", "marker.py"]\nobserve = ["*"]\n')
@@ -74,7 +74,7 @@ async def test_a_project_that_is_not_trusted_is_refused_and_nothing_runs(user, p
     assert not (project.path / "started").exists()
 
 
-async def test_a_script_that_changes_while_it_runs_is_not_started_again(user, project, journal):
+async def test_X4_a_script_that_changes_while_it_runs_is_not_started_again(user, project, journal):
     user.hooks("user")
     project.hooks("project")
     trust_all(project)
@@ -87,6 +87,44 @@ async def test_a_script_that_changes_while_it_runs_is_not_started_again(user, pr
         outcome = await host.before_prompt(Prompt(prompt=""))
         assert outcome.payload.prompt.split() == ["user"]
         assert "changed since it was trusted" in outcome.trail[-1].error
+
+
+async def test_X6_a_link_turned_to_another_script_while_it_runs_is_not_started_again(user, project):
+    project.hooks("project")
+    good, bad = project.write("good.py", (project.path / "sign.py").read_text()), project.write("bad.py", "bad")
+    (project.path / "sign.py").unlink()
+    (project.path / "sign.py").symlink_to(good)
+    trust_all(project)
+
+    async with Host.discover() as host:
+        assert await signed(host) == ["project"]
+        (project.path / "sign.py").unlink()
+        (project.path / "sign.py").symlink_to(bad)
+        host.restart("project")
+        outcome = await host.before_prompt(Prompt(prompt=""))
+        assert outcome.payload.prompt == ""
+        assert "changed since it was trusted" in outcome.trail[-1].error
+
+
+REFUSED = {
+    "X8": ("", 0o666, r"can be written by everyone"),
+    "X9": ('env = { LD_PRELOAD = "mine.so" }\n', 0o644, r"env\.LD_PRELOAD: .* it decides what code a program loads"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: f"{case}_")
+async def test_a_dangerous_configuration_is_refused_even_if_it_is_trusted_and_nothing_runs(case, user, project):
+    more, mode, why = REFUSED[case]
+    project.write("marker.py", "open('started', 'w')")
+    text = f'[hooks.a]\ncommand = ["{sys.executable}", "marker.py"]\nobserve = ["*"]\n'
+    project.write("picohook.toml", text)
+    trust_all(project)
+    project.write("picohook.toml", text + more).chmod(mode)
+
+    with pytest.raises(ConfigError, match=why):
+        async with Host.discover():
+            pass
+    assert not (project.path / "started").exists()
 
 
 async def test_what_code_mounts_needs_no_trust(project):

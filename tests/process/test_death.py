@@ -144,8 +144,9 @@ async def test_P3_a_stopped_process_times_out_and_is_killed(board):
     async with Host([spec], timeouts=FAR) as host:
         line = await board.line("h")
         for _ in range(3):
-            await error_of(host, ["raise", "SIGSTOP"])
+            assert "no answer within" in await error_of(host, ["raise", "SIGSTOP"])
         await line.dead()
+        assert only(host).timeouts == 3
 
 
 async def test_P4_one_that_ignores_the_end_of_its_stdin_and_term_is_killed_after_its_grace(board, journal):

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from scripted import HANG, HELLO, SERVE, descriptors, scripted
 
-from picohook import Host, RestartPolicy, Timeouts, ToolCall
+from picohook import EncodeError, Host, RestartPolicy, Timeouts, ToolCall
 
 pytestmark = pytest.mark.anyio
 
@@ -107,11 +107,17 @@ BAD_LINES = {
     "F9_scalar": b"42",
     "F9_null": b"null",
     "J2_nan": b'{"jsonrpc":"2.0","id":2,"result":{"x":NaN}}',
+    "J2_infinity": b'{"jsonrpc":"2.0","id":2,"result":{"x":-Infinity}}',
+    "J2_1e999": b'{"jsonrpc":"2.0","id":2,"result":{"x":1e999}}',
     "J3_deep": b"[" * 100_000,
+    "J3_deep_and_whole": b'{"jsonrpc":"2.0","id":2,"result":' + b"[" * 300 + b"]" * 300 + b"}",
+    "J4_5000_digits": b'{"jsonrpc":"2.0","id":2,"result":{"x":' + b"9" * 5000 + b"}}",
+    "J5_lone_surrogate": b'{"jsonrpc":"2.0","id":2,"result":{"reason":"\\ud800"}}',
     "R6_batch": b'[{"jsonrpc":"2.0","id":2,"result":{}}]',
     "R6_empty": b"[]",
     "J8_string_id": b'{"jsonrpc":"2.0","id":"2","result":{}}',
     "J8_float_id": b'{"jsonrpc":"2.0","id":2.0,"result":{}}',
+    "J8_true_id": b'{"jsonrpc":"2.0","id":true,"result":{}}',
     "R2_unknown_id": b'{"jsonrpc":"2.0","id":3,"result":{}}',
     "R5_null_id": b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}',
 }
@@ -128,6 +134,27 @@ async def test_a_bad_line_is_dropped_and_counted_and_the_answer_after_it_counts(
         (record,) = journal.all("dropped a line")
         assert not {unicodedata.category(character) for character in record["line"]} & {"Cc", "Cs", "Zl", "Zp"}
         assert len(record["line"]) < 1000
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, 2**63, 2**64 + 1, -(10**80)])
+async def test_J4_a_large_integer_goes_out_and_comes_back_as_it_was(number):
+    async with Host([scripted("h")], timeouts=FAR) as host:
+        arguments = (await host.before_tool(asking(nonce=number))).payload.arguments
+        assert arguments == {"echo": number}
+        assert type(arguments["echo"]) is int
+
+
+async def test_J5_what_cannot_be_sent_is_an_error_before_anything_is_written(tmp_path):
+    record = tmp_path / "record"
+    spec = scripted("h", ["record", str(record)], SERVE, stages=("before_tool", "approve_tool"))
+    async with Host([spec], timeouts=FAR) as host:
+        for ask in (host.before_tool, host.approve_tool):
+            with pytest.raises(EncodeError):
+                await ask(asking(text="half a \ud83d pair"))
+        assert (await host.before_tool(asking(nonce=1))).payload.arguments == {"echo": 1}
+        assert only(host).calls == 1
+    read = [line["line"] for line in map(json.loads, record.read_text().splitlines()) if line["way"] == "in"]
+    assert [line["method"] for line in read] == ["hook.hello", "hook.before_tool"]
 
 
 async def test_F9_R10_past_the_quota_bad_lines_are_a_kill(board):
@@ -301,9 +328,69 @@ async def test_R8_sloppy_answers_are_taken_with_a_warning_by_intercepts_and_deni
         assert approval.trail[0].error is not None
 
 
+BOTH_AT_ONCE = '{"jsonrpc":"2.0","id":{id},"result":{"approved":true},"error":%s}\n'
+
+
+async def test_R1_a_result_and_an_error_are_a_failure():
+    both = BOTH_AT_ONCE % '{"code":-32000,"message":"no"}'
+    async with Host([scripted("h", stages=("before_tool", "approve_tool"))], timeouts=FAR) as host:
+        assert await error_of(host, ["write", both], ["silent"]) == "its answer has both a result and an error"
+        assert not (await host.approve_tool(asking(["write", both], ["silent"]))).approved
+        approval = await host.approve_tool(asking(["write", BOTH_AT_ONCE % "null"], ["silent"]))
+        assert approval.approved  # an error of null is none
+        assert only(host).dropped_lines == 0
+
+
+@pytest.mark.parametrize("action", ["alow", "Continue", "retry", 1])
+@pytest.mark.parametrize("rule", ["continue", "deny"])
+async def test_A7_an_action_that_the_stage_does_not_have_counts_as_a_failure(action, rule):
+    spec = scripted("h", stages=("before_tool", "approve_tool"), on_failure=rule)
+    async with Host([spec], timeouts=FAR) as host:
+        answer = {"action": action, "approved": True, "call": {"arguments": {"x": 1}}, "feedback": "again"}
+        call = asking(["reply", answer])
+        outcome = await host.before_tool(call)
+        assert outcome.action == ("continue" if rule == "continue" else "deny_tool")
+        assert outcome.payload.arguments == call.arguments
+        assert outcome.trail[0].error is not None
+        assert not (await host.approve_tool(call)).approved
+
+
+LONG = "\x1b]0;owned\x07\u202e" * 5000
+
+
+async def test_A10_a_hooks_text_is_cut_to_its_limit_and_escaped_where_people_read_it(journal):
+    hello = ["hello", {"capabilities": {"log": True}, "name": LONG, "version": 1}]
+    spec = scripted("h", hello, SERVE, stages=("before_tool", "approve_tool", "after_llm"))
+    say = ["notify", "host.log", {"message": LONG, "fields": {LONG: LONG}}]
+    async with Host([spec], timeouts=FAR, logger=journal) as host:
+        denial = await host.before_tool(asking(say, ["reply", {"action": "deny_tool", "reason": LONG}]))
+        assert 1000 < len(denial.reason.encode()) <= 1024
+        refused = await host.approve_tool(asking(["reply", {"approved": False, "reason": LONG}]))
+        assert 1000 < len(refused.reason.encode()) <= 1024
+        errors = [
+            await error_of(host, ["error", -32000, LONG]),
+            await error_of(host, ["reply", {"action": LONG}]),
+            await error_of(host, ["reply", {"action": "modify", "call": {"tool": [LONG]}}]),
+            await error_of(host, ["flood", 2, LONG, 1], ["exit", 1]),
+        ]
+        await journal.seen("ended")
+    assert all(len(error) <= 8 * 1024 for error in errors)
+    assert all(len(text) <= 8 * 1024 for text in texts_of(journal, "said", "dropped a line", "ended"))
+    shown = [*errors, *texts_of(journal)]
+    assert not [text for text in shown if set(text) & set("\x1b\x07\u202e")]
+    assert len([text for text in shown if "\\x1b" in text]) >= 4
+
+
+def texts_of(journal, *events):
+    records = [record for record in journal.records if not events or record["event"] in events]
+    return [value for record in records for value in record.values() if isinstance(value, str)]
+
+
 YES = {
     "J6_yes": {"approved": "yes"},
     "J6_one": {"approved": 1},
+    "J6_on": {"approved": "on"},
+    "J6_true_as_text": {"approved": "true"},
     "J7_capital": {"Approved": True},
     "A2_empty": {},
     "A2_null": None,

@@ -233,7 +233,7 @@ async def test_S8_out_of_descriptors_the_start_is_put_off_and_the_other_hooks_se
         await journal.seen("ready", hook="second")
 
 
-async def test_S12_one_that_cannot_start_leaves_the_others_serving_and_a_call_does_not_wait_for_it():
+async def test_S12_S11_one_that_cannot_start_leaves_the_others_serving_and_a_call_does_not_wait_for_it():
     bad = HookSpec(name="bad", command=("./nothing",), stages=("before_tool", "approve_tool"))
     async with Host([bad, scripted("good", stages=("before_tool", "approve_tool"))], timeouts=FAR) as host:
         outcome = await host.before_tool(CALL)

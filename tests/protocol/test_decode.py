@@ -92,7 +92,7 @@ class TestTheFourShapes:
         b'{"id":1,"result":{}} // done', b'{"id":1,/**/"result":{}}', b"{id:1,result:{}}", b'{"id":1,"result":}',
     ],
 )  # fmt: skip
-def test_f9_r6_log_lines_scalars_batches_and_near_json_are_junk(line):
+def test_F9_R6_log_lines_scalars_batches_and_near_json_are_junk(line):
     assert isinstance(decode(line), Junk)
 
 
@@ -121,7 +121,7 @@ class TestF8Encodings:
         assert result_of(json.dumps(text, ensure_ascii=False).encode()) == text
         assert result_of(json.dumps(text).encode()) == text
 
-    def test_f6_a_carriage_return_at_the_end_is_tolerated(self):
+    def test_F6_a_carriage_return_at_the_end_is_tolerated(self):
         assert decode(b'{"id":1,"result":5}\r').result == 5
 
 

@@ -78,7 +78,7 @@ NOT_JSON = {
     ],
     ids=["alone", "inside", "beside null", "beside a text that says null, in a tuple", "beside a big integer"],
 )
-def test_j5_what_has_no_json_form_is_an_encode_error_wherever_it_is(name, around):
+def test_J5_what_has_no_json_form_is_an_encode_error_wherever_it_is(name, around):
     with pytest.raises(EncodeError, match="cannot be sent as JSON"):
         encode(around(NOT_JSON[name]))
 

@@ -63,7 +63,7 @@ def test_after_an_overflow_nothing_comes_out_and_nothing_is_kept():
 
 
 @pytest.mark.parametrize("start", [b"", b"1234"], ids=["at a line's start", "inside a line"])
-def test_an_endless_line_is_never_held_beyond_the_limit(start):
+def test_F1_an_endless_line_is_never_held_beyond_the_limit(start):
     buffer = LineBuffer(8)
     split(buffer, start, b"x" * 1000)
     assert buffer.pending == 0
@@ -75,7 +75,7 @@ def test_an_endless_line_is_never_held_beyond_the_limit(start):
     ["\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\0"],
     ids=lambda character: f"U+{ord(character):04X}",
 )
-def test_nothing_but_a_newline_ends_a_line(character):
+def test_F7_nothing_but_a_newline_ends_a_line(character):
     line = f'{{"said": "one{character}two"}}'.encode()
     assert split(LineBuffer(100), line + b"\n") == [line]
     assert split(LineBuffer(100), *one_by_one(line + b"\n")) == [line]
@@ -100,7 +100,7 @@ def test_feeding_nothing_changes_nothing():
     assert split(buffer, b"ab", b"", b"c\n") == [b"abc"]
 
 
-def test_no_byte_is_looked_at_twice_however_slowly_a_long_line_arrives():
+def test_F1_no_byte_is_looked_at_twice_however_slowly_a_long_line_arrives():
     Watched.looked_at = 0
     buffer = LineBuffer(100_000)
     data = b"x" * 50_000 + b"\n" + b"y" * 49 + b"\n"

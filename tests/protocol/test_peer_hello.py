@@ -96,7 +96,7 @@ class TestHello:
             ({"version": 10**4299}, "it speaks version 1" + "0" * 79 + ", and this host speaks 1"),
         ],
     )
-    def test_s7_a_no_and_another_version_are_refusals_that_say_why(self, talk, result, reason):
+    def test_S7_a_no_and_another_version_are_refusals_that_say_why(self, talk, result, reason):
         hook = talk(ready=False)
         hook.peer.hello("gate", [], "token")
         assert hook.peer.greeted(result) == reason
@@ -120,7 +120,7 @@ class TestHello:
         assert hook.peer.capabilities == taken
 
     @pytest.mark.parametrize("answer", [b'{"id":1,"result":{}}', b'{"jsonrpc":"2.0","id":1}', b'{"id":1}'])
-    def test_r8_a_sloppy_answer_is_one(self, talk, answer):
+    def test_R8_a_sloppy_answer_is_one(self, talk, answer):
         hook = talk(ready=False)
         hook.peer.hello("gate", [], "token")
         hook.take()
@@ -128,7 +128,7 @@ class TestHello:
         assert (answered.token, answered.error) == ("token", None)
         assert answered.warning
 
-    def test_r9_an_echo_ends_hello_with_an_error(self, talk):
+    def test_R9_an_echo_ends_hello_with_an_error(self, talk):
         hook = talk(ready=False)
         hook.peer.hello("gate", [], "token")
         (noise,) = hook.peer.receive_data(hook.take())
@@ -137,7 +137,7 @@ class TestHello:
         assert (answer.token, answer.result, answer.code) == ("token", None, wire.METHOD_NOT_FOUND)
         assert not hook.peer.wants_to_send
 
-    def test_s6_noise_before_the_answer_is_dropped(self, talk):
+    def test_S6_noise_before_the_answer_is_dropped(self, talk):
         hook = talk(ready=False)
         hook.peer.hello("gate", [], "token")
         hook.take()

@@ -45,16 +45,16 @@ class TestWhatAReplyEnds:
     def test_an_error_says_what_it_can(self, hook, error, code, text):
         assert hook.answers({"error": error}) == Answer("asked", None, text, code)
 
-    def test_r1_an_error_of_null_beside_a_result_is_no_error(self, hook):
+    def test_R1_an_error_of_null_beside_a_result_is_no_error(self, hook):
         assert hook.answers({"error": None, "result": {"approved": True}}, strict=True).result == {"approved": True}
 
     @pytest.mark.parametrize("result", [{}, {"approved": True}, [], 0, False, ""])
     @pytest.mark.parametrize("strict", [False, True])
-    def test_r1_a_result_and_an_error_fail(self, hook, result, strict):
+    def test_R1_a_result_and_an_error_fail(self, hook, result, strict):
         answer = hook.answers({"error": {"code": 5, "message": "x"}, "result": result}, strict=strict)
         assert answer == Answer("asked", None, "its answer has both a result and an error")
 
-    def test_r1_a_result_of_null_beside_an_error_is_an_error(self, hook):
+    def test_R1_a_result_of_null_beside_an_error_is_an_error(self, hook):
         assert hook.answers({"error": {"code": 5, "message": "x"}, "result": None}) == Answer("asked", None, "x", 5)
 
     @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ class TestWhatAReplyEnds:
             (b'{"id":2}', 'lacks "jsonrpc": "2.0"'),
         ],
     )
-    def test_r8_a_sloppy_answer_is_taken_with_a_warning_and_not_for_an_approval(self, talk, message, why):
+    def test_R8_a_sloppy_answer_is_taken_with_a_warning_and_not_for_an_approval(self, talk, message, why):
         lenient, strict = talk().answers(message), talk().answers(message, strict=True)
         assert why in lenient.warning
         assert lenient.error is None
@@ -76,7 +76,7 @@ class TestWhatAReplyEnds:
         assert why in strict.error
         assert (strict.result, strict.code, strict.warning) == (None, None, "")
 
-    def test_r8_it_is_taken_unless_strictness_is_asked_for(self, hook):
+    def test_R8_it_is_taken_unless_strictness_is_asked_for(self, hook):
         request = hook.peer.request("hook.before_tool", b"{}", "asked")
         hook.take()
         (answer,) = hook.says(b'{"id":%d,"result":5}' % request)
@@ -96,10 +96,10 @@ class TestWhatAReplyEnds:
         ],
     )
     @pytest.mark.parametrize("strict", [False, True])
-    def test_j1_a_key_twice_in_the_decision_or_around_it_fails(self, hook, message, strict):
+    def test_J1_a_key_twice_in_the_decision_or_around_it_fails(self, hook, message, strict):
         assert hook.answers(message, strict=strict) == Answer("asked", None, "its answer has one key twice")
 
-    def test_j1_a_key_twice_further_down_fails_an_approval_only(self, talk):
+    def test_J1_a_key_twice_further_down_fails_an_approval_only(self, talk):
         message = b'{"jsonrpc":"2.0","id":2,"result":{"approved":true,"more":{"a":1,"a":2}}}'
         assert talk().answers(message).result == {"approved": True, "more": {"a": 2}}
         assert talk().answers(message, strict=True) == Answer("asked", None, "its answer has one key twice")
@@ -108,13 +108,13 @@ class TestWhatAReplyEnds:
 class TestWhatMatchesNothing:
     @pytest.mark.parametrize("id", ['"2"', "2.0", "true", "null", "[2]", '{"id":2}', "3", "0", "-2", "2" * 30])
     @pytest.mark.parametrize("body", ['"result":{"approved":true}', '"error":{"code":1,"message":"x"}'])
-    def test_j8_r5_a_wrong_id_is_dropped(self, hook, id, body):  # noqa: A002 - the word of the protocol
+    def test_J8_R5_a_wrong_id_is_dropped(self, hook, id, body):  # noqa: A002 - the word of the protocol
         hook.ask("asked")
         hook.take()
         assert hook.is_noise(f'{{"jsonrpc":"2.0","id":{id},{body}}}'.encode())
         assert [answer.token for answer in hook.says({"id": 2, "result": 5})] == ["asked"]
 
-    def test_j8_true_is_not_id_1(self, talk):
+    def test_J8_true_is_not_id_1(self, talk):
         hook = talk(ready=False)
         hook.peer.hello("gate", [], "token")
         hook.take()
@@ -122,12 +122,12 @@ class TestWhatMatchesNothing:
         assert hook.is_noise({"id": 1.0, "result": {}})
         assert not hook.is_noise({"id": 1, "result": {}})
 
-    def test_r2_the_first_answer_wins(self, hook):
+    def test_R2_the_first_answer_wins(self, hook):
         assert hook.answers({"result": "first"}).result == "first"
         assert hook.is_noise({"id": 2, "result": "second"})
         assert hook.is_noise({"id": 2, "error": {"code": 1}})
 
-    def test_r2_a_late_answer_is_dropped(self, hook):
+    def test_R2_a_late_answer_is_dropped(self, hook):
         request = hook.ask("asked")
         hook.take()
         hook.peer.abandon(request, "late")
@@ -151,7 +151,7 @@ class TestWhatMatchesNothing:
         noises = hook.says(*({"id": request, "result": {}} for request in requests))
         assert [noise.late for noise in noises] == [False] * 2 + [True] * ABANDONED
 
-    def test_r3_an_answer_before_the_question_is_written_is_dropped_at_every_byte(self, hook):
+    def test_R3_an_answer_before_the_question_is_written_is_dropped_at_every_byte(self, hook):
         request = hook.ask("asked")
         size = len(b"".join(hook.peer.data_to_send()))
         for _ in range(size - 1):
@@ -161,7 +161,7 @@ class TestWhatMatchesNothing:
         hook.take(1)
         assert [answer.token for answer in hook.says({"id": request, "result": {}})] == ["asked"]
 
-    def test_r6_a_batch_is_one_bad_line(self, hook):
+    def test_R6_a_batch_is_one_bad_line(self, hook):
         hook.ask("asked")
         hook.take()
         assert hook.is_noise(b'[{"jsonrpc":"2.0","id":2,"result":{}}]')
@@ -189,7 +189,7 @@ class TestWhatMatchesNothing:
 
 class TestTheHookAsks:
     @pytest.mark.parametrize("id", [1, 0, -5, "a", "", 2**70, 1.5, "\u2028\x1b"])
-    def test_r7_a_request_is_answered_method_not_found(self, hook, id):  # noqa: A002 - the word of the protocol
+    def test_R7_a_request_is_answered_method_not_found(self, hook, id):  # noqa: A002 - the word of the protocol
         assert hook.is_noise({"id": id, "method": "host.run", "params": {}})
         hook.take()
         assert hook.read == [{
@@ -199,11 +199,11 @@ class TestTheHookAsks:
         }]  # fmt: skip
 
     @pytest.mark.parametrize("id", [None, True, [], {}])
-    def test_r7_one_whose_id_nobody_could_match_is_not(self, hook, id):  # noqa: A002 - the word of the protocol
+    def test_R7_one_whose_id_nobody_could_match_is_not(self, hook, id):  # noqa: A002 - the word of the protocol
         assert hook.is_noise({"id": id, "method": "host.run"})
         assert not hook.peer.wants_to_send
 
-    def test_r7_a_notification_never_is(self, hook):
+    def test_R7_a_notification_never_is(self, hook):
         assert hook.is_noise({"method": "host.run", "params": {}})
         assert hook.is_noise({"method": "hook.hello"})
         assert not hook.peer.wants_to_send

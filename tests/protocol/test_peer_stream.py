@@ -31,7 +31,7 @@ class TestTheEnd:
         assert hook.peer.receive_eof() == []
         assert hook.peer.in_flight == 0
 
-    def test_f5_a_fragment_is_discarded_even_if_it_is_a_message(self, hook):
+    def test_F5_a_fragment_is_discarded_even_if_it_is_a_message(self, hook):
         request = hook.ask("asked")
         hook.take()
         assert list(hook.peer.receive_data(b'{"jsonrpc":"2.0","id":%d,"result":{}}' % request)) == []
@@ -72,7 +72,7 @@ class TestTheEnd:
         hook.peer.receive_eof()
         assert hook.peer.dropped_events == 1
 
-    def test_f3_a_good_line_before_one_too_long_counts_and_then_nothing_does(self, talk):
+    def test_F3_a_good_line_before_one_too_long_counts_and_then_nothing_does(self, talk):
         hook = talk(max_line=100)
         request = hook.ask("asked")
         later = hook.ask("later")
@@ -84,7 +84,7 @@ class TestTheEnd:
         assert hook.peer.state is State.CLOSED
         assert hook.peer.receive_eof() == ["later"]
 
-    def test_f2_a_line_of_the_limit_counts(self, talk):
+    def test_F2_a_line_of_the_limit_counts(self, talk):
         hook = talk(max_line=100)
         reply = b'{"jsonrpc":"2.0","id":2,"result":""}'
         exact = reply.replace(b'""', b'"%s"' % (b"x" * (100 - len(reply))))

@@ -195,7 +195,7 @@ class TestAbandon:
         hook.take()
         assert [line["id"] for line in hook.read] == [first]
 
-    def test_f10_one_that_is_begun_is_written_to_its_end(self, hook):
+    def test_F10_one_that_is_begun_is_written_to_its_end(self, hook):
         request = hook.ask("asked", params=b'{"text":"' + b"x" * 2 * SPLICE + b'"}')
         following = hook.ask("next")
         hook.take(SPLICE)
