@@ -86,6 +86,8 @@ class Doubled(Enum):
 
 
 _NOWHERE = Doubled.NOWHERE
+RESULT_MEMBERS = 3
+"""What a result has in its envelope: its version, its id, and itself."""
 
 
 def decode(line: bytes) -> Message:
@@ -105,6 +107,10 @@ def decode(line: bytes) -> Message:
             return Junk(str(inner))
     if type(value) is not dict:
         return Junk("not a JSON object")
+    if len(value) == RESULT_MEMBERS and doubled is _NOWHERE and "result" in value and "id" in value:
+        id, version = value["id"], value.get("jsonrpc")  # noqa: A001 - JSON-RPC's name for it
+        if type(id) is int and version == "2.0":
+            return Result(id, value["result"])
     return _classify(value, doubled)
 
 

@@ -93,7 +93,12 @@ class _Line:
     __slots__ = ("buffers", "event", "sent", "size", "strict", "token")
 
     def __init__(
-        self, buffers: tuple[bytes, ...], size: int, token: Any = None, *, strict: bool = False, event: bool = False
+        self,
+        buffers: tuple[bytes, ...],
+        size: int,
+        token: Any = None,
+        strict: bool = False,  # noqa: FBT001, FBT002 - by position, because it is made for every request
+        event: bool = False,  # noqa: FBT001, FBT002
     ) -> None:
         self.buffers = buffers
         self.size = size
@@ -162,12 +167,16 @@ class Peer:
 
     def _ask(self, method: str, params: bytes, token: Any, *, strict: bool) -> int:
         request_id = self._next_id
-        head = b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":' % (request_id, method.encode())
-        size = len(head) + len(params) + 2
+        buffers: tuple[bytes, ...]
+        if len(params) < SPLICE:
+            whole = b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}\n' % (request_id, method.encode(), params)
+            buffers, size = (whole,), len(whole)
+        else:
+            head = b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":' % (request_id, method.encode())
+            buffers, size = (head, params, b"}\n"), len(head) + len(params) + 2
         if self._queued + size > self._max_outbound:
             raise LocalProtocolError(f"its input queue is full: {self._queued} bytes wait to be read by it")
-        buffers = (head + params + b"}\n",) if size < SPLICE else (head, params, b"}\n")
-        line = _Line(buffers, size, token, strict=strict)
+        line = _Line(buffers, size, token, strict)
         self._next_id = request_id + 1
         self._out.append(line)
         self._queued += size

@@ -416,11 +416,11 @@ class Channel:
 
     def _write_out(self) -> bool:
         """Write what waits; False if the pipe took less."""
-        peer, pipe = self._peer, self._pipe
+        peer = self._peer
         for _ in range(WRITES_A_TURN):
             buffers = peer.data_to_send()
             try:
-                if not buffers or peer.data_sent(written := pipe.write(buffers)):
+                if not buffers or peer.data_sent(written := self._pipe.write(buffers)):
                     break
             except OSError:
                 self._fault(CLOSED_INPUT)
