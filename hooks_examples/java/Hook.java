@@ -1,6 +1,7 @@
 // A review gate, a tool plugin and a redactor in one hook, with nothing but the JDK.
 //
-// Run it with: java Hook.java        (needs: Java 17 or newer; "javac Hook.java && java Hook" starts faster)
+// Run it with: java -XX:-UsePerfData Hook.java        (needs: Java 17 or newer; "javac Hook.java && java Hook" starts faster)
+// The option keeps the JVM from warning on standard output, where only answers belong, when two of them have the same process id.
 
 import java.io.BufferedReader;
 import java.io.IOException;

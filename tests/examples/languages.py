@@ -129,7 +129,7 @@ LANGUAGES = [
     Language(
         "java",
         "java/Hook.java",
-        ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", "{out}", "Hook"),
+        ("java", "-XX:-UsePerfData", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", "{out}", "Hook"),
         ("javac", "-Xlint:all", "-Werror", "-d", "{out}", "{source}"),
         needs=("javac", "java"),
         install="apt-get install default-jdk-headless",
