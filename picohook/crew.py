@@ -77,10 +77,13 @@ class Crew:
 
     # Life.
 
-    async def enter(self) -> None:
-        """From here on hooks can be mounted. Has to be followed by `leave`, in the same task."""
+    def require_new(self) -> None:
+        """Raises if it was entered already."""
         if self._reactor is not None:
             raise PicohookError("a host is entered once: make another one")
+
+    async def enter(self) -> None:
+        """From here on hooks can be mounted. Has to be followed by `leave`, in the same task."""
         self._reactor = current_reactor()
         self.outbox = Outbox(self._reactor, self.log, self.told)
         self.containment = Containment(self._reactor, self.log)

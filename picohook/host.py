@@ -217,6 +217,7 @@ class Host:
 
     async def __aenter__(self) -> Self:
         crew = self._crew
+        crew.require_new()
         self._witnesses.open()
         try:
             await crew.enter()

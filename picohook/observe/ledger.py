@@ -6,6 +6,7 @@ compact JSON. Without a key that is a chain which anybody can make anew from any
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hmac
 import json
@@ -118,6 +119,8 @@ class Ledger:
 
     def add(self, method: str, about: Mapping[str, Any]) -> None:
         """Write a record. Raises `OSError`, and then it is none: the next one takes its number and its place."""
+        if self.closed:
+            raise OSError(errno.EBADF, "the log is closed")  # its descriptor's number may be somebody else's by now
         record = {
             "number": self.count + 1,
             "time": datetime.now(UTC).isoformat(timespec="microseconds"),

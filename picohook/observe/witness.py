@@ -89,15 +89,15 @@ class Witnesses:
 
     def begin(self, stage: Stage[P], payload: P) -> Accounts[P]:
         """A chain begins."""
-        accounts = []
+        accounts: list[Account[P]] = []
         given = payload
         for witness in self._all:
-            account: Account[P] | None = self._safely(witness.begin, stage, payload)
-            if account is not None:
+            begun: tuple[Account[P], P] | None = self._safely(_begun, witness, stage, payload)
+            if begun is not None:
+                account, payload = begun
                 accounts.append(account)
-                payload = account.payload
         for account in accounts:
-            account.payload = payload
+            self._safely(setattr, account, "payload", payload)
         return Accounts(stage, payload, given, accounts, self._safely)
 
     def happened(self, event: Event) -> None:
@@ -118,9 +118,16 @@ class Witnesses:
     def _safely(self, call: Callable[..., Any], *given: Any) -> Any:
         try:
             return call(*given)
-        except Exception as error:  # noqa: BLE001 - who looks on changes nothing
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - who looks on changes nothing; nothing waits here, so nothing is cancelled
             self._log.warning("a witness failed", why=repr(error))
             return None
+
+
+def _begun(witness: Witness, stage: Stage[P], payload: P) -> tuple[Account[P], P] | None:
+    account = witness.begin(stage, payload)
+    return None if account is None else (account, account.payload)
 
 
 class Accounts(Account[P]):

@@ -127,14 +127,8 @@ def _classify(value: dict[str, Any], doubled: Doubled) -> Message:
     if method is ABSENT:
         if id is ABSENT:
             return Junk("neither a request nor a response: it has no method and no id")
-        result, error, versioned = (
-            value.get("result", ABSENT),
-            value.get("error", ABSENT),
-            value.get("jsonrpc") == "2.0",
-        )
-        if versioned and error is ABSENT and type(id) is int and result is not ABSENT and doubled is _NOWHERE:
-            return Result(id, result)
-        return Response(id, result, error, versioned, doubled)
+        versioned = value.get("jsonrpc") == "2.0"
+        return Response(id, value.get("result", ABSENT), value.get("error", ABSENT), versioned, doubled)
     if type(method) is not str:
         return Junk("the method is not a string")
     if id is not ABSENT:

@@ -20,7 +20,7 @@ class AsyncioReactor:
         self._loop = asyncio.get_running_loop()
         self._watched: set[int] = set()
         # The clock itself, where the loop's own is only a way to it.
-        own = type(self._loop).time is asyncio.BaseEventLoop.time
+        own = getattr(self._loop.time, "__func__", None) is asyncio.BaseEventLoop.time
         self.now: Callable[[], float] = time.monotonic if own else self._loop.time
 
     def soon(self, callback: Callable[[], None]) -> None:

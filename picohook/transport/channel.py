@@ -22,7 +22,7 @@ from ..text import cut
 from .pipe import LinePipe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from ..log import Log
     from .reactor import Promise, Reactor, Waiter
@@ -207,7 +207,10 @@ class Channel:
     async def _call(self, method: str, params: bytes, deadline: float, limit: float, *, strict: bool) -> Any:
         if self._error is not None:
             raise self._error.with_traceback(None)
-        call = _Call(self._reactor.promise(), self._reactor.now(), deadline, limit)
+        now = self._reactor.now()
+        if now >= deadline:
+            raise HookTimeoutError("its time was over before it was asked", hook=self.name)
+        call = _Call(self._reactor.promise(), now, deadline, limit)
         try:
             request = self._peer.request(method, params, call, strict=strict)
         except LocalProtocolError as error:
@@ -261,8 +264,21 @@ class Channel:
                 following = min(following, call.deadline)
         self._ring_at(following)
         self._flush_soon()
-        for call in over:  # the last of all, as in `_received`
-            call.settle(HookTimeoutError(f"no answer within {call.patience:.3g} s", hook=self.name))
+        self._settle([(call, self._too_late(call)) for call in over])
+
+    def _too_late(self, call: _Call) -> HookTimeoutError:
+        return HookTimeoutError(f"no answer within {call.patience:.3g} s", hook=self.name)
+
+    def _settle(self, ended: Iterable[tuple[_Call, Answer | HookError]]) -> None:
+        """End these waits, last of all: who waits goes on at once, and may ask again, or end this channel."""
+        left = iter(ended)
+        try:
+            for call, answer in left:
+                call.settle(answer)
+        except BaseException:  # what ends the event loop; whoever runs it on finds the others answered
+            rest = list(left)
+            self._reactor.soon(lambda: self._settle(rest))
+            raise
 
     def notify(self, line: bytes) -> None:
         """Queue an event. Never waits; when the hook does not keep up, the oldest events are dropped and counted."""
@@ -295,9 +311,9 @@ class Channel:
         for waiter in self._flush_waiters:
             waiter.settle(None)
         before = self._peer.dropped_events
-        for call in self._peer.receive_eof():
-            call.settle(error)
+        calls = self._peer.receive_eof()
         self._counters.dropped_events += self._peer.dropped_events - before
+        self._settle([(call, error) for call in calls])
 
     def close_stdin(self) -> None:
         """The hook reads the end of its input."""
@@ -340,17 +356,16 @@ class Channel:
         answers = []
         for event in self._peer.receive_data(data):
             if type(event) is Answer:
-                answers.append(event)
+                answers.append((event.token, event))
+                event.token = None  # each would keep the other until the garbage collector comes
             else:
                 self._other(event)
                 if self._deaf:
                     break
         if self._peer.wants_to_send:
             self._flush_soon()
-        # The last of all: who waits for an answer goes on at once, and may ask again, or end this channel.
-        for answer in answers:
-            call, answer.token = answer.token, None  # each would keep the other until the garbage collector comes
-            call.settle(answer)
+        if answers:
+            self._settle(answers)
 
     def _other(self, event: Event) -> None:
         if isinstance(event, Noise):

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from picohook.conformance.manifest import load
 from . import mutant_hook
 
 ROOT = Path(__file__).parents[2]
+OTHERS = [f"-pno:{one.name}" for one in entry_points(group="pytest11") if one.name != "picohook"]
+"""Plugins of others that happen to be installed here, and take longer to load than these tests to run."""
 HOOK = [sys.executable, "-I", "-S", mutant_hook.__file__]
 
 
@@ -36,7 +39,7 @@ def run(tmp_path):
         for name, text in dict(files).items():
             (work / name).write_text(text)
         return subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments],
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *OTHERS, *arguments],
             cwd=work,
             env=env,
             capture_output=True,

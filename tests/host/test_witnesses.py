@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import anyio
 import pytest
 
@@ -248,3 +250,41 @@ async def test_a_witness_is_closed_when_the_host_cannot_start():
         async with Host(hooks, witnesses=[diary]):
             raise AssertionError("it was entered")
     assert diary.seen == ["opened", "closed"]
+
+
+async def test_a_host_that_is_entered_again_goes_on_with_its_witnesses():
+    diary = Diary()
+    async with Host([FunctionHook("a", {"before_tool": deny})], witnesses=[diary]) as host:
+        with pytest.raises(PicohookError, match="entered once"):
+            await host.__aenter__()
+        assert diary.seen == ["opened"]
+        await host.before_tool(ToolCall(tool="bash"))
+    assert diary.seen[-2:] == [("concluded", "deny_tool"), "closed"]
+
+
+async def test_an_account_that_is_none_is_left_out():
+    class Halfway(Account):
+        def __init__(self):
+            """Without what every account has."""
+
+    class Careless(Witness):
+        def begin(self, stage, payload):
+            return Halfway()
+
+    diary = Diary()
+    async with Host([FunctionHook("a", {"before_tool": deny})], witnesses=[Careless(), diary]) as host:
+        assert (await host.before_tool(ToolCall(tool="bash"))).action == "deny_tool"
+    assert ("concluded", "deny_tool") in diary.seen
+
+
+async def test_a_witness_cannot_make_the_caller_believe_that_it_was_cancelled():
+    class Cancels(Account):
+        def concluded(self, outcome):
+            raise asyncio.CancelledError  # as the result of a future that was cancelled does
+
+    class Careless(Witness):
+        def begin(self, stage, payload):
+            return Cancels(stage, payload)
+
+    async with Host([FunctionHook("a", {"before_tool": deny})], witnesses=[Careless()]) as host:
+        assert (await host.before_tool(ToolCall(tool="bash"))).action == "deny_tool"

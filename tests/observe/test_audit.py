@@ -648,3 +648,29 @@ def test_a_mistake_in_its_settings_is_named(project, audit, said):
     Path("picohook.toml").write_text(f"[audit]\n{audit}\n[hooks.a]\npython = 'yes:no'\nstages = ['before_tool']\n")
     with pytest.raises(ConfigError, match=said):
         load("picohook.toml")
+
+
+async def test_what_is_concluded_after_the_log_was_closed_is_written_nowhere(path, tmp_path):
+    log = AuditLog(path, required=True)
+    began, goes_on = anyio.Event(), anyio.Event()
+
+    async def slow(call):
+        began.set()
+        await goes_on.wait()
+        return True
+
+    outcomes = []
+
+    async def approve(host):
+        outcomes.append(await host.approve_tool(CALL))
+
+    async with anyio.create_task_group() as tasks:
+        async with Host([FunctionHook("slow", {"approve_tool": slow}, approval_timeout=60)], witnesses=[log]) as host:
+            tasks.start_soon(approve, host)
+            await began.wait()
+        files = [(tmp_path / f"{number}.txt").open("w") for number in range(8)]
+        goes_on.set()
+    for file in files:
+        file.close()
+        assert Path(file.name).read_text() == ""
+    assert [outcome.approved for outcome in outcomes] == [False]
