@@ -148,13 +148,13 @@ class TrailEntry:
     error: str | None = None
     """Why the hook failed, or what of its answer was not applied."""
     notes: Notes | None = None
-    skipped: bool = False
-    """Whether it was not asked, because its filter did not match."""
     retries: int = 0
     reason: str = ""
     """What the hook gave as its reason, whatever it decided."""
     failure: str | None = None
     """The kind of its failure, if it failed: timeout, crashed, refused, reply, handshake or error."""
+    skipped: bool = False
+    """Whether it was not asked, because its filter did not match."""
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""

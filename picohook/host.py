@@ -439,9 +439,7 @@ class Host:
         chains = crew.chains[stage.name]
         chains.under_way += 1
         try:
-            outcome = await run_chain(
-                stage, seats, Encoded(payload), clock=clock, budget=crew.timeouts.chain, edited=edited, account=account
-            )
+            outcome = await run_chain(stage, seats, Encoded(payload), clock, crew.timeouts.chain, edited, account)
         except BaseException as error:
             if account is not None:
                 account.abandoned(error)

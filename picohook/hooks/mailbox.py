@@ -70,7 +70,7 @@ class MailboxHook(Hook):
                 cause = policy.cause(error)
                 self._site.log.warning("an event was not taken", kind=event.kind, why=policy.describe(error))
             break
-        self.metrics.at("observe").record(now() - begun, cause, retries)
+        self.metrics.stages["observe"].record(now() - begun, cause, retries)
 
     def stop(self) -> None:
         self._stopping = True

@@ -65,9 +65,7 @@ class ProcessHook(Hook):
         stage, params = question.stage, question.encoded.params
         channel = self._supervisor.channel or await self._supervisor.ready(question.deadline)
         try:
-            answer = await channel.call(
-                stage.method, params, question.deadline, limit=question.limit, strict=stage.approves
-            )
+            answer = await channel.call(stage.method, params, question.deadline, question.limit, stage.approves)
         except HookRefusedError as error:
             # With PicoClaw's grain a hook is asked at stages that its configuration never named.
             if error.code == wire.METHOD_NOT_FOUND and stage.name not in self.spec.stages and not stage.approves:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -103,14 +103,7 @@ class HookMetrics:
     __slots__ = ("stages",)
 
     def __init__(self) -> None:
-        self.stages: dict[str, StageMetrics] = {}
-
-    def at(self, stage: str) -> StageMetrics:
-        """Those of one stage."""
-        metrics = self.stages.get(stage)
-        if metrics is None:
-            metrics = self.stages[stage] = StageMetrics()
-        return metrics
+        self.stages: defaultdict[str, StageMetrics] = defaultdict(StageMetrics)
 
     @property
     def failures(self) -> int:

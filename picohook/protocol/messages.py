@@ -41,11 +41,18 @@ class Response:
 
 
 @dataclass(slots=True)
-class Result:
-    """A response that is a result and nothing else, to an id that may be one of ours: as nearly all are."""
+class Answer:
+    """What a request came to. As it is decoded, a response that is a result and nothing else, as nearly all are."""
 
-    id: int
-    result: Any
+    token: Any
+    """Whose request it is: its id, until the peer puts the token there that it was asked with."""
+    result: Any = None
+    error: str | None = None
+    """Why there is no result."""
+    code: int | None = None
+    """With an error: the JSON-RPC code if the other side answered with one; None if the reply itself was broken."""
+    warning: str = ""
+    """What was sloppy about a reply that was taken nonetheless."""
 
 
 @dataclass(slots=True)
@@ -72,7 +79,7 @@ class Junk:
     reason: str
 
 
-Message = Result | Response | Request | Notification | Junk
+Message = Answer | Response | Request | Notification | Junk
 
 
 class Doubled(Enum):
@@ -92,9 +99,13 @@ RESULT_MEMBERS = 3
 
 def decode(line: bytes) -> Message:
     """The message on a line. Never raises: what is none is `Junk`."""
+    doubled = _NOWHERE
     try:
         value = jiter.from_json(line, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="keys")
-        doubled = _NOWHERE
+        if type(value) is dict and len(value) == RESULT_MEMBERS and value.get("jsonrpc") == "2.0":
+            id, result = value.get("id"), value.get("result", ABSENT)  # noqa: A001 - JSON-RPC's name for it
+            if type(id) is int and result is not ABSENT and (_is_a_word(result) or not _may_overflow(line)):
+                return Answer(id, result)  # as nearly always
         if _may_overflow(line):
             value, doubled = _decode_slowly(line)
     except ValueError as error:
@@ -107,10 +118,6 @@ def decode(line: bytes) -> Message:
             return Junk(str(inner))
     if type(value) is not dict:
         return Junk("not a JSON object")
-    if len(value) == RESULT_MEMBERS and doubled is _NOWHERE and "result" in value and "id" in value:
-        id, version = value["id"], value.get("jsonrpc")  # noqa: A001 - JSON-RPC's name for it
-        if type(id) is int and version == "2.0":
-            return Result(id, value["result"])
     return _classify(value, doubled)
 
 
@@ -134,6 +141,11 @@ def _classify(value: dict[str, Any], doubled: Doubled) -> Message:
     if id is not ABSENT:
         return Request(id, method, value.get("params"))
     return Notification(method, value.get("params"))
+
+
+def _is_a_word(result: Any) -> bool:
+    """Whether this is an object of nothing but one text, which holds no number."""
+    return type(result) is dict and len(result) == 1 and type(result.get("action")) is str
 
 
 def _may_overflow(line: bytes) -> bool:

@@ -19,7 +19,7 @@ from .. import wire
 from ..errors import LocalProtocolError
 from ..text import cut, escape, show
 from .lines import LineBuffer
-from .messages import ABSENT, Doubled, Junk, Message, Notification, Request, Response, Result, decode, encode
+from .messages import ABSENT, Answer, Doubled, Junk, Message, Notification, Request, Response, decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,18 +45,10 @@ class State(Enum):
     CLOSED = "closed"
 
 
-@dataclass(slots=True)
-class Answer:
-    """A reply ended a request. Exactly one of these comes for each request that is answered."""
-
-    token: Any
-    result: Any = None
-    error: str | None = None
-    """Why there is no result."""
-    code: int | None = None
-    """With an error: the JSON-RPC code if the other side answered with one; None if the reply itself was broken."""
-    warning: str = ""
-    """What was sloppy about a reply that was taken nonetheless."""
+_READY, _CLOSED = (
+    State.READY,
+    State.CLOSED,
+)  # an enum's members are slow to come by, and these are looked at with every line
 
 
 @dataclass(slots=True)
@@ -85,6 +77,7 @@ class Overflow:
 
 
 Event = Answer | Told | Noise | Overflow
+"""Exactly one `Answer` comes for each request that is answered."""
 
 
 class _Line:
@@ -145,7 +138,7 @@ class Peer:
             raise LocalProtocolError(f"hello was already said: the conversation is {self.state.value}")
         self.state = State.GREETING
         params = encode({"name": name, "version": wire.VERSION, "modes": list(modes)})
-        return self._ask(wire.HELLO, params, token, strict=False)
+        return self._ask(wire.HELLO, params, token)
 
     def greeted(self, result: Any) -> str | None:
         """Take the answer to hello: None, or why this is a refusal."""
@@ -159,13 +152,13 @@ class Peer:
         self.state = State.READY
         return None
 
-    def request(self, method: str, params: bytes, token: Any, *, strict: bool = False) -> int:
+    def request(self, method: str, params: bytes, token: Any, strict: bool = False) -> int:  # noqa: FBT001, FBT002 - likewise
         """Queue a request whose params are encoded already. The token comes back with its answer."""
-        if self.state is not State.READY:
+        if self.state is not _READY:
             raise LocalProtocolError(f"nothing can be asked: the conversation is {self.state.value}")
-        return self._ask(method, params, token, strict=strict)
+        return self._ask(method, params, token, strict)
 
-    def _ask(self, method: str, params: bytes, token: Any, *, strict: bool) -> int:
+    def _ask(self, method: str, params: bytes, token: Any, strict: bool = False) -> int:  # noqa: FBT001, FBT002
         request_id = self._next_id
         buffers: tuple[bytes, ...]
         if len(params) < SPLICE:
@@ -291,15 +284,16 @@ class Peer:
     def receive_data(self, data: bytes) -> Iterator[Event]:
         """What these bytes say, one event at a time: stop taking events, and the rest is never looked at."""
         self.received_bytes += len(data)
-        if self.state is State.CLOSED:
+        if self.state is _CLOSED:
             return
         for line in self._lines.feed(data):
             message = decode(line)
-            if type(message) is Result:
-                pending = self._pending.get(message.id)
+            if type(message) is Answer:
+                pending = self._pending.get(message.token)
                 if pending is not None and pending.sent:
-                    del self._pending[message.id]
-                    yield Answer(pending.token, message.result)
+                    del self._pending[message.token]
+                    message.token = pending.token
+                    yield message
                     continue
             event = self._take(message, line)
             if event is not None:
@@ -321,7 +315,9 @@ class Peer:
 
     def _take(self, message: Message, line: bytes) -> Event | None:
         """What comes of any message but the one that is expected."""
-        if isinstance(message, Result | Response):
+        if isinstance(message, Answer):
+            return self._unexpected(message.token, line)
+        if isinstance(message, Response):
             return self._answered(message, line)
         if isinstance(message, Junk):
             if not line or line.isspace():
@@ -332,16 +328,19 @@ class Peer:
             return self._told(message, line)
         return self._asked_by(message, line)
 
-    def _answered(self, response: Result | Response, line: bytes) -> Event:
+    def _answered(self, response: Response, line: bytes) -> Event:
         request_id = response.id
         pending = self._pending.get(request_id) if type(request_id) is int else None
-        if pending is None:
-            late = type(request_id) is int and self._abandoned.pop(request_id, self) is None
-            return Noise("a reply that no request waits for", show(line), late)
-        if not pending.sent or isinstance(response, Result):
-            return Noise("a reply to a request that was not sent yet", show(line))
+        if pending is None or not pending.sent:
+            return self._unexpected(request_id, line)
         del self._pending[request_id]  # type: ignore[arg-type]
         return _read_answer(response, pending)
+
+    def _unexpected(self, request_id: object, line: bytes) -> Noise:
+        if type(request_id) is int and request_id in self._pending:
+            return Noise("a reply to a request that was not sent yet", show(line))
+        late = type(request_id) is int and self._abandoned.pop(request_id, self) is None
+        return Noise("a reply that no request waits for", show(line), late)
 
     def _told(self, message: Notification, line: bytes) -> Event:
         allowed = (message.method == wire.LOG and "log" in self.capabilities) or (

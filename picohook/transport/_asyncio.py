@@ -45,13 +45,16 @@ class AsyncioReactor:
             self._loop.remove_writer(fd)
 
     def promise(self) -> AsyncioPromise:
-        return AsyncioPromise(loop=self._loop)
+        return AsyncioPromise()
 
     def alarm(self, callback: Callable[[], None]) -> AsyncioAlarm:
         return AsyncioAlarm(self._loop, callback)
 
     def waiter(self) -> AsyncioWaiter:
         return AsyncioWaiter(self._loop)
+
+
+_set_result = asyncio.Future.set_result
 
 
 class AsyncioPromise(asyncio.Future[Any]):
@@ -61,19 +64,19 @@ class AsyncioPromise(asyncio.Future[Any]):
     hook, say), the one that waits has to wait for its round, as with any future.
     """
 
-    _wake: Callable[[Any], object] | None = None
-    _context: Context | None = None
+    __slots__ = ("_context", "_wake")
+    _wake: Callable[[Any], object]
+    _context: Context | None
 
     def add_done_callback(self, callback: Callable[[Any], object], *, context: Context | None = None) -> None:
         # Called once, by the task that awaits it: nobody else has it.
         self._wake, self._context = callback, context
-        if self.done():
-            self._continue_soon()
 
     def set_result(self, value: Any) -> None:
-        super().set_result(value)
-        wake, context = self._wake, self._context
-        if wake is None:
+        _set_result(self, value)
+        try:
+            wake, context = self._wake, self._context
+        except AttributeError:  # it was not awaited yet, and will not have to wait
             return
         if context is not None and asyncio.current_task(self.get_loop()) is None:
             context.run(wake, self)
@@ -82,12 +85,11 @@ class AsyncioPromise(asyncio.Future[Any]):
 
     def cancel(self, msg: Any = None) -> bool:
         cancelled = super().cancel(msg)
-        if cancelled and self._wake is not None:
+        if cancelled:  # by the task that awaits it: nobody else has it
             self._continue_soon()
         return cancelled
 
     def _continue_soon(self) -> None:
-        assert self._wake is not None
         self.get_loop().call_soon(self._wake, self, context=self._context)
 
 

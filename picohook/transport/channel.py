@@ -17,7 +17,8 @@ from ..errors import (
     LocalProtocolError,
 )
 from ..log import Allowance
-from ..protocol.peer import Answer, Event, Noise, Overflow, Peer, Told
+from ..protocol.messages import Answer
+from ..protocol.peer import Event, Noise, Overflow, Peer, Told
 from ..text import cut
 from .pipe import LinePipe
 
@@ -71,11 +72,6 @@ class _Call:
     def progress(self, now: float) -> None:
         """The hook is at work: it has its patience again from now on, up to the limit."""
         self.deadline = min(now + self.patience, self.limit)
-
-    def settle(self, answer: Answer | HookError) -> None:
-        """End the wait, if anybody still waits."""
-        if not self.answer.done():
-            self.answer.set_result(answer)
 
 
 class Slots:
@@ -165,7 +161,12 @@ class Channel:
         """Shake hands, or raise `HandshakeError`."""
         call = _Call(self._reactor.promise(), deadline, deadline, deadline)
         request = self._peer.hello(self.name, modes, call)
-        answer = await self._answer(call, request)
+        self._send(call, request)
+        try:
+            answer = await call.answer
+        except BaseException:
+            self._give_up(request)
+            raise
         if isinstance(answer, HookTimeoutError):
             silent = not self._peer.received_bytes
             hint = "it wrote nothing at all: does it flush its output?" if silent else "it wrote other things"
@@ -182,7 +183,12 @@ class Channel:
             self._slots = Slots(self._reactor, offered)
 
     def call(
-        self, method: str, params: bytes, deadline: float, *, limit: float, strict: bool = False
+        self,
+        method: str,
+        params: bytes,
+        deadline: float,
+        limit: float,
+        strict: bool,  # noqa: FBT001 - by position, because it is called for every question
     ) -> Coroutine[Any, Any, Any]:
         """Ask, and give the result; or raise the `HookError` that says why there is none.
 
@@ -190,21 +196,28 @@ class Channel:
         other. `strict` takes no sloppy answer.
         """
         if self._slots is None:
-            return self._call(method, params, deadline, limit, strict=strict)
-        return self._call_in_turn(self._slots, method, params, deadline, limit, strict=strict)
+            return self._call(method, params, deadline, limit, strict)
+        return self._call_in_turn(method, params, deadline, limit, strict)
 
     async def _call_in_turn(
-        self, slots: Slots, method: str, params: bytes, deadline: float, limit: float, *, strict: bool
+        self,
+        method: str,
+        params: bytes,
+        deadline: float,
+        limit: float,
+        strict: bool,  # noqa: FBT001
     ) -> Any:
+        slots = self._slots
+        assert slots is not None
         if self._error is not None:
             raise self._error.with_traceback(None)
         await slots.take(deadline, self.name)
         try:
-            return await self._call(method, params, deadline, limit, strict=strict)
+            return await self._call(method, params, deadline, limit, strict)
         finally:
             slots.give_back()
 
-    async def _call(self, method: str, params: bytes, deadline: float, limit: float, *, strict: bool) -> Any:
+    async def _call(self, method: str, params: bytes, deadline: float, limit: float, strict: bool) -> Any:  # noqa: FBT001
         if self._error is not None:
             raise self._error.with_traceback(None)
         now = self._reactor.now()
@@ -212,11 +225,16 @@ class Channel:
             raise HookTimeoutError("its time was over before it was asked", hook=self.name)
         call = _Call(self._reactor.promise(), now, deadline, limit)
         try:
-            request = self._peer.request(method, params, call, strict=strict)
+            request = self._peer.request(method, params, call, strict)
         except LocalProtocolError as error:
             raise HookCrashedError(str(error), hook=self.name) from None
         self._counters.calls += 1
-        answer = await self._answer(call, request)
+        self._send(call, request)
+        try:
+            answer = await call.answer
+        except BaseException:
+            self._give_up(request)
+            raise
         if isinstance(answer, HookError):
             self._counters.timeouts += isinstance(answer, HookTimeoutError)
             raise answer.with_traceback(None)  # one error for all who wait: it must not gather their frames
@@ -231,7 +249,7 @@ class Channel:
             raise HookReplyError(answer.error, hook=self.name)
         raise HookRefusedError(f"error {answer.code}: {answer.error}", code=answer.code, hook=self.name)
 
-    async def _answer(self, call: _Call, request: int) -> Answer | HookError:
+    def _send(self, call: _Call, request: int) -> None:
         self._latest = request
         if call.deadline < self._rings:
             self._ring_at(call.deadline)
@@ -240,12 +258,10 @@ class Channel:
             self._flush()
         else:
             self._flush_soon()
-        try:
-            return await call.answer  # type: ignore[no-any-return]
-        except BaseException:
-            self._peer.abandon(request, "the host stopped waiting")
-            self._flush_soon()
-            raise
+
+    def _give_up(self, request: int) -> None:
+        self._peer.abandon(request, "the host stopped waiting")
+        self._flush_soon()
 
     def _ring_at(self, when: float) -> None:
         self._rings = when
@@ -254,27 +270,25 @@ class Channel:
 
     def _expire(self) -> None:
         """End the calls whose deadline is over, and set the alarm to the next one's."""
-        now, following, over = self._reactor.now(), NEVER, []
+        now, following = self._reactor.now(), NEVER
+        over: list[tuple[_Call, Answer | HookError]] = []
         for request, call in self._peer.waiting:
             if call.deadline <= now:
-                over.append(call)
+                over.append((call, HookTimeoutError(f"no answer within {call.patience:.3g} s", hook=self.name)))
                 self._strike(request)
-                self._peer.abandon(request, "the host stopped waiting")
+                self._give_up(request)
             else:
                 following = min(following, call.deadline)
         self._ring_at(following)
-        self._flush_soon()
-        self._settle([(call, self._too_late(call)) for call in over])
-
-    def _too_late(self, call: _Call) -> HookTimeoutError:
-        return HookTimeoutError(f"no answer within {call.patience:.3g} s", hook=self.name)
+        self._settle(over)
 
     def _settle(self, ended: Iterable[tuple[_Call, Answer | HookError]]) -> None:
         """End these waits, last of all: who waits goes on at once, and may ask again, or end this channel."""
         left = iter(ended)
         try:
             for call, answer in left:
-                call.settle(answer)
+                if not call.answer.done():  # somebody waits still
+                    call.answer.set_result(answer)
         except BaseException:  # what ends the event loop; whoever runs it on finds the others answered
             rest = list(left)
             self._reactor.soon(lambda: self._settle(rest))
@@ -360,12 +374,10 @@ class Channel:
                 event.token = None  # each would keep the other until the garbage collector comes
             else:
                 self._other(event)
+                self._flush_soon()
                 if self._deaf:
                     break
-        if self._peer.wants_to_send:
-            self._flush_soon()
-        if answers:
-            self._settle(answers)
+        self._settle(answers)
 
     def _other(self, event: Event) -> None:
         if isinstance(event, Noise):

@@ -327,7 +327,7 @@ class TestFailures:
         hook = says("a", HookTimeoutError("x"), CONTINUE, ValueError("x"))
         for _ in range(3):
             await chain("before_tool", hook)
-        metrics = hook.metrics.at("before_tool")
+        metrics = hook.metrics.stages["before_tool"]
         assert (metrics.executions, dict(metrics.failures)) == (3, {"timeout": 1, "reply": 1})
 
 
@@ -474,7 +474,7 @@ class TestFilters:
         outcome = await chain("before_tool", hook)
         assert (outcome.action, hook.questions) == ("continue", [])
         assert [(entry.hook, entry.action, entry.skipped) for entry in outcome.trail] == [("a", "", True)]
-        assert hook.metrics.at("before_tool").skipped == 1
+        assert hook.metrics.stages["before_tool"].skipped == 1
 
     async def test_A6_it_sees_the_call_as_it_is_when_its_turn_comes(self, chain, says):
         hook = says("b", Deny(reason="no sh"), **ONLY_SH)

@@ -82,5 +82,5 @@ async def test_a_question_whose_time_is_over_is_not_put_to_the_hook():
         supervised = host._crew.mounted["h"].hook._supervisor
         now = current_reactor().now()
         with pytest.raises(HookTimeoutError, match="before it was asked"):
-            await supervised.channel.call("hook.before_tool", b"{}", now, limit=now)
+            await supervised.channel.call("hook.before_tool", b"{}", now, now, False)
         assert supervised.counters.calls == 0

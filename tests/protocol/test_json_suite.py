@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from picohook.protocol.messages import Junk, Result, decode
+from picohook.protocol.messages import Answer, Junk, decode
 
 CORPUS = {
     "i_number_double_huge_neg_exp": b"[123.456e-789]",
@@ -372,4 +372,4 @@ def test_what_is_json_arrives_as_python_reads_it(name):
 
 @pytest.mark.parametrize("name", named("i_"))
 def test_what_the_standard_leaves_open_is_decided_once(name):
-    assert isinstance(read(CORPUS[name]), Result if name in TAKEN else Junk)
+    assert isinstance(read(CORPUS[name]), Answer if name in TAKEN else Junk)
