@@ -121,7 +121,7 @@ class Host:
         """Called with whatever becomes of a hook and whatever a chain concludes, at once: they must not block."""
         self._crew = Crew(Log(logger), timeouts or Timeouts(), verify=verify, complete=complete, notice=self._tell)
         self._witnesses = Witnesses(tuple(witnesses), self._crew.log)
-        if self._witnesses:
+        if self._witnesses.all:
             self._crew.told = self._witnesses.told
         self._waiting = [_as_hook(hook) for hook in hooks]
         self._source = source
@@ -431,7 +431,7 @@ class Host:
         if said is not None or without:
             seats = self._seats_left(stage, said, without)
         account = None
-        if self._witnesses:
+        if self._witnesses.all:
             account = self._witnesses.begin(stage, payload)
             payload = account.payload
             if said is not None or without:
@@ -505,15 +505,15 @@ class Host:
         crew.require_open()
         kind = known_kind(kind)
         audience = crew.audiences[kind]
-        if not audience.hooks and not self._witnesses:
+        if not audience.hooks and not self._witnesses.all:
             return
         event = Event(kind, payload or {}, meta or NO_META)
         audience = audience.wanting(event)
         for dialect in audience.dialects:
             event.line(dialect)  # a payload that is no JSON is the caller's mistake, raised here
-        if self._witnesses:
+        if self._witnesses.all:
             self._witnesses.happened(event)
-        if audience.hooks or self._witnesses:
+        if audience.hooks or self._witnesses.all:
             crew.outbox.put(event, audience.hooks)
 
     async def emit_and_wait(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def read_decision(stage: Stage[Any], answer: Any) -> Decision:
     """What the answer to a request decides. An absent or empty answer is a `continue`, and for an approval a failure."""
-    if type(answer) is dict and len(answer) == 1 and answer.get("action") == wire.CONTINUE and not stage.approves:
+    if answer == wire.GO_ON and not stage.approves:
         return CONTINUE  # as nearly always
     if answer is None:
         answer = {}

@@ -71,19 +71,16 @@ class Witnesses:
     """All witnesses of a host, called so that none of them can hurt it."""
 
     def __init__(self, witnesses: Sequence[Witness], log: Log) -> None:
-        self._all = tuple(witnesses)
+        self.all = tuple(witnesses)
         self._log = log
-
-    def __bool__(self) -> bool:
-        return bool(self._all)
 
     def open(self) -> None:
         """The host begins. Raises what a witness raises, when those before it have been closed again."""
-        for index, witness in enumerate(self._all):
+        for index, witness in enumerate(self.all):
             try:
                 witness.opened()
             except BaseException:
-                for earlier in self._all[:index]:
+                for earlier in self.all[:index]:
                     self._safely(earlier.closed)
                 raise
 
@@ -91,7 +88,7 @@ class Witnesses:
         """A chain begins."""
         accounts: list[Account[P]] = []
         given = payload
-        for witness in self._all:
+        for witness in self.all:
             begun: tuple[Account[P], P] | None = self._safely(_begun, witness, stage, payload)
             if begun is not None:
                 account, payload = begun
@@ -102,17 +99,17 @@ class Witnesses:
 
     def happened(self, event: Event) -> None:
         """An event was emitted."""
-        for witness in self._all:
+        for witness in self.all:
             self._safely(witness.happened, event)
 
     def told(self, event: Event, hooks: Sequence[Hook]) -> None:
         """An event was handed on."""
-        for witness in self._all:
+        for witness in self.all:
             self._safely(witness.told, event, hooks)
 
     def close(self) -> None:
         """The host has ended."""
-        for witness in self._all:
+        for witness in self.all:
             self._safely(witness.closed)
 
     def _safely(self, call: Callable[..., Any], *given: Any) -> Any:

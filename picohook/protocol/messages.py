@@ -16,6 +16,7 @@ from uuid import UUID
 import jiter
 import orjson
 
+from .. import wire
 from ..errors import EncodeError
 
 
@@ -104,7 +105,7 @@ def decode(line: bytes) -> Message:
         value = jiter.from_json(line, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="keys")
         if type(value) is dict and len(value) == RESULT_MEMBERS and value.get("jsonrpc") == "2.0":
             id, result = value.get("id"), value.get("result", ABSENT)  # noqa: A001 - JSON-RPC's name for it
-            if type(id) is int and result is not ABSENT and (_is_a_word(result) or not _may_overflow(line)):
+            if type(id) is int and result is not ABSENT and (result == wire.GO_ON or not _may_overflow(line)):
                 return Answer(id, result)  # as nearly always
         if _may_overflow(line):
             value, doubled = _decode_slowly(line)
@@ -141,11 +142,6 @@ def _classify(value: dict[str, Any], doubled: Doubled) -> Message:
     if id is not ABSENT:
         return Request(id, method, value.get("params"))
     return Notification(method, value.get("params"))
-
-
-def _is_a_word(result: Any) -> bool:
-    """Whether this is an object of nothing but one text, which holds no number."""
-    return type(result) is dict and len(result) == 1 and type(result.get("action")) is str
 
 
 def _may_overflow(line: bytes) -> bool:

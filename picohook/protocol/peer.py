@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from .. import wire
@@ -138,7 +139,7 @@ class Peer:
             raise LocalProtocolError(f"hello was already said: the conversation is {self.state.value}")
         self.state = State.GREETING
         params = encode({"name": name, "version": wire.VERSION, "modes": list(modes)})
-        return self._ask(wire.HELLO, params, token)
+        return self.request(wire.HELLO, params, token)
 
     def greeted(self, result: Any) -> str | None:
         """Take the answer to hello: None, or why this is a refusal."""
@@ -154,11 +155,8 @@ class Peer:
 
     def request(self, method: str, params: bytes, token: Any, strict: bool = False) -> int:  # noqa: FBT001, FBT002 - likewise
         """Queue a request whose params are encoded already. The token comes back with its answer."""
-        if self.state is not _READY:
+        if self.state is not _READY and (self.state is not State.GREETING or method != wire.HELLO):
             raise LocalProtocolError(f"nothing can be asked: the conversation is {self.state.value}")
-        return self._ask(method, params, token, strict)
-
-    def _ask(self, method: str, params: bytes, token: Any, strict: bool = False) -> int:  # noqa: FBT001, FBT002
         request_id = self._next_id
         buffers: tuple[bytes, ...]
         if len(params) < SPLICE:
@@ -242,18 +240,17 @@ class Peer:
             return ()
         if len(out) == 1 and not self._offset:
             return out[0].buffers
-        skip = self._offset
         buffers: list[bytes | memoryview] = []
-        for line in out:
-            for buffer in line.buffers:
-                if skip >= len(buffer):
-                    skip -= len(buffer)
-                    continue
-                buffers.append(memoryview(buffer)[skip:] if skip else buffer)
-                skip = 0
-            if len(buffers) >= GATHER:
+        for line in islice(out, GATHER):
+            buffers += line.buffers
+        skip = self._offset
+        while skip:
+            first = buffers.pop(0)
+            if skip < len(first):
+                buffers.insert(0, memoryview(first)[skip:])
                 break
-        return buffers
+            skip -= len(first)
+        return buffers[:GATHER]
 
     def data_sent(self, count: int) -> bool:
         """So many bytes of `data_to_send` were written; whether nothing is left to be written."""

@@ -6,8 +6,8 @@ import json
 import unicodedata
 from typing import Any
 
-from picohook.protocol.messages import ABSENT, Junk, Response, decode, decode_value
-from picohook.protocol.peer import Answer, Noise, Overflow, Peer
+from picohook.protocol.messages import ABSENT, Answer, Junk, Response, decode, decode_value
+from picohook.protocol.peer import Noise, Overflow, Peer
 
 MAX_LINE = 200
 DEPTH = 200
@@ -27,6 +27,9 @@ def decoder(data: bytes) -> None:
         assert repr(message.result) == repr(value.get("result", ABSENT))
         assert repr(message.error) == repr(value.get("error", ABSENT))
         assert (message.doubled.value > 0) is doubled
+    if isinstance(message, Answer):
+        assert not doubled
+        assert repr(message) == repr(Answer(value["id"], value["result"]))
     if not doubled:
         assert repr(decode_value(data)) == repr(value)
     is_message = type(value) is dict and ("id" in value or "method" in value) and type(value.get("method", "")) is str
