@@ -56,6 +56,10 @@ TOOLCHAINS = {
     "c": ("echo '#include <cjson/cJSON.h>' | cc -E -", "apt-get install gcc libc6-dev libcjson-dev"),
     "bash": ("jq --version", "apt-get install jq"),
     "perl": ("perl -MJSON::PP -e 1", "apt-get install perl"),
+    "containment": (
+        "/usr/bin/python3 --version && bwrap --unshare-net --ro-bind / / true",
+        "apt-get install python3 bubblewrap, where namespaces are allowed",
+    ),
 }
 """What a page of this name takes: a command that shows whether it is there, and how it is had."""
 SOURCES = {"javascript", "typescript", "go", "rust", "java", "c", "bash", "perl"}
