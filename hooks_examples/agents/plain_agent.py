@@ -3,7 +3,7 @@
     python hooks_examples/agents/plain_agent.py [QUESTION] [--config FILE] [--notes DIRECTORY]
 
 Without a question it is a conversation. OPENAI_BASE_URL is an OpenAI-compatible endpoint, with OPENAI_MODEL and
-OPENAI_API_KEY, and needs `pip install 'picohook[openai]'`; without it the model is a script, offline.
+OPENAI_API_KEY, and needs picohook's extra `openai`; without it the model is a script, offline.
 
 All that hooks take part in is `Agent.answer`: `turn.run` asks them before and after each call of the model and of a tool, and
 for approval; at a terminal you are asked as well. Text is shown as it streams in, which is before hooks see the response: where

@@ -1,6 +1,9 @@
 // An agent in Go whose tools are guarded by `picohook serve`, over a socket. Go 1.21, nothing else.
 //
-//	picohook serve --config picohook.toml --socket hooks.sock &
+// Run it with:
+//
+//	picohook serve --config ../picohook.toml --socket hooks.sock &
+//	until [ -S hooks.sock ]; do sleep 0.1; done
 //	go run agent.go hooks.sock
 package main
 
@@ -188,6 +191,9 @@ func tool(arguments json.RawMessage) (string, error) {
 
 func main() {
 	log.SetFlags(0)
+	if len(os.Args) != 2 {
+		log.Fatal("usage: go run agent.go SOCKET")
+	}
 	hooks, err := Dial(os.Args[1])
 	if err != nil {
 		log.Fatal(err)

@@ -1,6 +1,8 @@
 // An agent in Node whose tools are guarded by `picohook serve`, which it starts itself. Node 18, nothing else.
 //
-//     node agent.mjs picohook.toml
+// Run it with:
+//
+//     node agent.mjs ../picohook.toml
 
 import { spawn } from "node:child_process";
 
@@ -72,6 +74,10 @@ function goesOn({ action, reason }) {
   if (action !== "continue" && action !== "modify") throw new Error(`${action}: ${reason}`);
 }
 
+if (process.argv.length !== 3) {
+  console.error("usage: node agent.mjs CONFIG");
+  process.exit(1);
+}
 const hooks = new Hooks(process.argv[2]);
 const { session } = await hooks.ask("session.start");
 const { turn } = await hooks.ask("turn.start", { session, user_message: "Look around." });

@@ -1,7 +1,10 @@
 """An agent without picohook's library: its tools are guarded by `picohook serve`, over a socket. Python 3.11, nothing else.
 
-picohook serve --config picohook.toml --socket hooks.sock &
-python3 agent.py hooks.sock
+Run it with:
+
+    picohook serve --config ../picohook.toml --socket hooks.sock &
+    until [ -S hooks.sock ]; do sleep 0.1; done
+    python3 agent.py hooks.sock
 """
 
 from __future__ import annotations
@@ -72,6 +75,8 @@ CALLS = (
 
 
 def main() -> None:
+    if not sys.argv[1:]:
+        sys.exit("usage: python3 agent.py SOCKET")
     hooks = Hooks(sys.argv[1])
     session = hooks.ask("session.start")["session"]
     turn = hooks.ask("turn.start", session=session, user_message="Look around.")["turn"]

@@ -1,6 +1,6 @@
 """A review gate, a tool plugin and a redactor in one hook, with picohook's SDK.
 
-Run it with: python3 sdk_hook.py        (needs: pip install picohook)
+Run it with: python3 sdk_hook.py        (needs: picohook)
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +56,10 @@ TOOLCHAINS = {
     "c": ("echo '#include <cjson/cJSON.h>' | cc -E -", "apt-get install gcc libc6-dev libcjson-dev"),
     "bash": ("jq --version", "apt-get install jq"),
     "perl": ("perl -MJSON::PP -e 1", "apt-get install perl"),
+    "containment": (
+        "/usr/bin/python3 --version && bwrap --unshare-net --ro-bind / / true",
+        "apt-get install python3 bubblewrap, where namespaces are allowed",
+    ),
 }
 """What a page of this name takes: a command that shows whether it is there, and how it is had."""
 SOURCES = {"javascript", "typescript", "go", "rust", "java", "c", "bash", "perl"}
@@ -353,6 +358,18 @@ def test_the_protocol_page_has_every_stage_action_and_event():
     assert {action for stage in STAGES.values() for action in stage.actions} - words == set()
     assert {kind for kinds in wire.EVENT_KINDS.items() for kind in kinds if f"`{kind}`" not in text} == set()
     assert wire.CAPABILITIES - words == set()
+
+
+def test_the_installation_page_has_every_extra():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    rows = re.findall(r"^\| `([\w-]+)` \|", (ROOT / "docs/how-to/install.md").read_text(), re.MULTILINE)
+    assert sorted(rows) == sorted(extras)
+
+
+def test_the_index_has_every_page():
+    index = ROOT / "docs/index.md"
+    linked = {(index.parent / target).resolve() for target in re.findall(r"\]\(([^)#\s]+)\)", prose(index))}
+    assert {page for page in PAGES if page != index} - linked == set()
 
 
 def test_the_sidecars_page_has_every_method_param_and_error():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -61,12 +62,16 @@ def server(config, tmp_path):
         assert (process.communicate(timeout=60)[1], process.returncode) == ("", 0)
 
 
+def need(program):
+    if shutil.which(program) is None:
+        # Where the tests are the last word, what was not tried did not pass.
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"there is no {program}")
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_an_agent_in_each_language_is_guarded_alike(language, config, request, tmp_path):
     command, over = LANGUAGES[language]
-    if shutil.which(command[0]) is None:
-        # Where the tests are the last word, what was not tried did not pass.
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"there is no {command[0]}")
+    need(command[0])
     place = request.getfixturevalue("server") if over == "socket" else config
     done = subprocess.run([*command, str(place)], capture_output=True, check=False, text=True, timeout=100)
     assert (done.returncode, done.stderr) == (0, "")
@@ -76,3 +81,27 @@ def test_an_agent_in_each_language_is_guarded_alike(language, config, request, t
     assert kinds[-3:] == ["turn_end", "task_completed", "session_end"]
     calls = sorted(kind for kind in kinds if kind.startswith("tool"))
     assert calls == ["tool_exec_end"] * 2 + ["tool_exec_skipped"] * 2 + ["tool_exec_start"] * 2
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_it_says_of_how_to_run_it_works_when_copied(language, tmp_path, monkeypatch):
+    command, _ = LANGUAGES[language]
+    need(command[0])
+    examples = tmp_path / "hooks_examples"
+    shutil.copytree(EXAMPLES, examples, ignore=shutil.ignore_patterns("node_modules"))
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
+    head = re.split(
+        r"^(?:import|from|package) ", (CLIENTS / os.path.basename(command[-1])).read_text(), flags=re.MULTILINE
+    )[0]
+    script = re.findall(r"^(?:// ?)?(?:\t| {4})(\S.*)$", head, re.MULTILINE)
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(["trap 'kill $(jobs -p) 2> /dev/null; wait' EXIT", *script])],
+        cwd=examples / "clients",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=100,
+    )
+    said = done.stdout.splitlines()
+    assert (done.returncode, said[0], said[-1]) == (0, "password=[redacted]", "Tokyo: 18 \u00b0C, windy"), done.stderr

@@ -1,4 +1,4 @@
-"""What issue 2 asks to be shown: whole conversations with real hooks, many of them at once, and hooks that are killed."""
+"""Whole conversations with real hooks, many of them at once, and hooks that are killed."""
 
 from __future__ import annotations
 
