@@ -82,7 +82,11 @@ def run() -> None:
             stream.reconfigure(errors="backslashreplace")  # what its encoding lacks is no reason to fail
     log_to_stderr()
     try:
-        app(prog_name="picohook")
+        try:
+            app(prog_name="picohook")
+        except OSError:
+            output.flush()  # if it is help that could not be written, this says so
+            raise
     except ConfigError as failure:
         output.problems(failure)
         raise SystemExit(1) from None

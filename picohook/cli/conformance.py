@@ -51,6 +51,8 @@ def conformance(
     claimed = [stage for stage in stages.replace(",", " ").split() if stage]
     _known("--only", only or [], manifest.load("hook").ids)
     _known("--stages", claimed, STAGES)
+    if junit is not None:
+        _require_place(str(junit), "--junit")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and the hooks end, too
     try:
         report = run(command, only=only or (), stages=claimed, timeout=timeout, at_once=jobs)
@@ -76,6 +78,11 @@ def probe(
     look at the report when the host has ended. Without REPORT, what does not hold goes to standard error.
     """
     if not show:
+        for option, given in (("--junit", junit), ("--json", as_json)):
+            if given:
+                raise typer.BadParameter(f"{option} needs --show")
+        if path:
+            _require_place(path, "REPORT")
         probes.serve(path)
         return
     if path is None:
@@ -87,6 +94,14 @@ def probe(
     except (ValueError, LookupError, TypeError):
         raise typer.BadParameter(f"{path} is no report of a probe") from None
     _conclude(report, junit, as_json=as_json)
+
+
+def _require_place(path: str, hint: str) -> None:
+    """Say that a file cannot be written before there is anything to write."""
+    try:
+        reports.require_place(path)
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be written: {error.strerror}", param_hint=hint) from None
 
 
 def _known(option: str, given: list[str], known: Any) -> None:
