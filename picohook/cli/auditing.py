@@ -48,7 +48,8 @@ def verify(
         for note in found.notes:
             output.warn(f"{log}: {note}")
         if found.problem is None:
-            output.line(f"{log}: ok, {found.records} records, head {found.head}")
+            head = f", head {found.head}" if found.records else ""
+            output.line(f"{log}: ok, {found.records} record{'' if found.records == 1 else 's'}{head}")
         else:
             output.error(f"{log}: {found.problem}")
     if not found.ok:

@@ -120,7 +120,13 @@ def test_junit_of_anything_that_was_said_is_xml():
         (["conformance"], "Missing argument"),
         (["conformance", "--only", "NO-1", "--", "true"], "there is no 'NO-1'"),
         (["conformance", "--stages", "before_tol", "--", "true"], "there is no 'before_tol'"),
-        (["conformance", "--", "/nowhere/hook"], "'/nowhere/hook' cannot be started"),
+        (["conformance", "--", "/nowhere/hook"], "'/nowhere/hook' cannot be started: No such file"),
+        (
+            ["conformance", "--", "no-such-hook"],
+            "'no-such-hook' cannot be started: there is no such program on the PATH",
+        ),
+        (["conformance", "--", str(ROOT)], "cannot be started: it is a directory"),
+        (["conformance", "--", str(ROOT / "LICENSE")], "it is not executable: chmod +x it, or name its interpreter"),
         (["conformance", "--only", "ID-1", "--junit", "/nowhere/x", "--", "true"], "/nowhere/x cannot be written"),
         (["probe", "--show"], "--show needs the REPORT"),
         (["probe", "/nowhere/report"], "Invalid value for REPORT: /nowhere/report cannot be written: No such file"),
@@ -136,6 +142,22 @@ def test_wrong_usage_is_2(arguments, complaint):
     assert done.returncode == 2
     assert complaint in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("#!/nowhere/python\n", "the interpreter that its first line names is not there"),
+        ("x\n", "names no interpreter"),
+    ],
+)
+def test_a_script_that_the_system_cannot_start_is_said_to_lack_its_interpreter(tmp_path, text, complaint):
+    hook = tmp_path / "hook"
+    hook.write_text(text)
+    hook.chmod(0o755)
+    done = picohook("conformance", "--", str(hook))
+    assert done.returncode == 2
+    assert complaint in done.stderr
 
 
 def test_a_report_whose_place_is_gone_in_the_end_is_said_to_be_missing(tmp_path):
