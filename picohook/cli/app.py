@@ -23,9 +23,11 @@ from .serving import serve
 from .source import Verbose, log_to_stderr
 from .top import top
 from .trusting import trust
+from .usage import App, Commands
 
-app = typer.Typer(
+app = App(
     name="picohook",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -11,8 +11,9 @@ from ..errors import PicohookError
 from ..observe.ledger import verify as verify_chain
 from . import output
 from .source import Json, require_file
+from .usage import App
 
-app = typer.Typer(no_args_is_help=True, help="Look at an audit log.")
+app = App(no_args_is_help=True, help="Look at an audit log.")
 
 
 @app.callback()

@@ -26,9 +26,10 @@ _SCRIPTS = (".py", ".sh", ".js", ".mjs", ".rb", ".pl")
 
 
 def check(config: Positional = None, *, named: AlsoNamed = None, as_json: Json = False) -> None:
-    """Check a configuration, or all that would be used, and find the programs of their hooks.
+    """Check a configuration, and find the programs of its hooks.
 
-    Starts nothing. Shows the program that each hook comes to, or all that is wrong; then the exit code is 1.
+    Or check all that would be used. Starts nothing. Shows the program that each hook comes to, or all that is wrong; then the
+    exit code is 1.
     """
     report = _Report()
     try:
@@ -159,7 +160,7 @@ def schema(
     ],
     as_json: Json = False,
 ) -> None:
-    """Print what a configuration, a stage's params or the protocol may hold.
+    """Print the schema of a configuration, a stage or the protocol.
 
     `config` is the JSON Schema of the configuration, STAGE that of what hooks are asked about there, `protocol` the OpenRPC
     document of what `picohook serve` speaks. It is JSON either way; with --json it is on one line.

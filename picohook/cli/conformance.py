@@ -15,6 +15,7 @@ from ..errors import PicohookError
 from ..stages import STAGES
 from . import output
 from .source import Json
+from .usage import count, seconds
 
 Junit = Annotated[
     Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit's XML too.", show_default=False)
@@ -34,8 +35,10 @@ def conformance(
     stages: Annotated[
         str, typer.Option(metavar="A,B", help="Stages that the hook must have; others it may have.")
     ] = "",
-    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds that an answer may take.")] = 5.0,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes of the hook at the same time.")] = 4,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", parser=seconds(0.01), help="How long an answer may take.")
+    ] = 5.0,
+    jobs: Annotated[int, typer.Option(metavar="N", parser=count, help="Processes of the hook at the same time.")] = 4,
     junit: Junit = None,
     as_json: Json = False,
 ) -> None:
@@ -65,14 +68,14 @@ def probe(
     path: Annotated[
         str | None,
         typer.Argument(
-            metavar="[REPORT]", envvar="PICOHOOK_PROBE_REPORT", help="Where the report is.", show_default=False
+            metavar="[REPORT]", envvar="PICOHOOK_PROBE_REPORT", help="The file of the report.", show_default=False
         ),
     ] = None,
     show: Annotated[bool, typer.Option("--show", help="Show the report that a probe has written.")] = False,
     junit: Junit = None,
     as_json: Json = False,
 ) -> None:
-    """Be a hook that holds its host to the protocol.
+    """Be a hook that holds its host to the protocol, and report.
 
     Configure it as a hook of the host, for all stages and events, have the host make the tool calls of vectors/host.json, and
     look at the report when the host has ended. Without REPORT, what does not hold goes to standard error.

@@ -45,13 +45,13 @@ def serve(
     record: Record = None,
     verbose: Verbose = False,
 ) -> None:
-    """Serve the hooks to a program in any language: JSON-RPC 2.0, one message a line.
+    """Serve the hooks to a program in any language.
 
     \b
     picohook serve --config picohook.toml --socket hooks.sock
 
-    Ends when standard input does, by the method `shutdown`, or by a signal: what was asked is answered first. Standard
-    output carries nothing but answers. `picohook schema protocol` describes the methods.
+    Speaks JSON-RPC 2.0, one message a line. Ends when standard input does, by the method `shutdown`, or by a signal: what was
+    asked is answered first. Standard output carries nothing but answers. `picohook schema protocol` describes the methods.
     """  # noqa: D301 - click wants this character, and not its name
     del verbose
     read(config)  # which says so where there is none; the host reads it again, whenever it is told to

@@ -29,6 +29,7 @@ from ...config.layers import Layers
 from ...errors import ConfigError, TrustError
 from .. import output
 from ..source import AlsoNamed, Json, Verbose, either, in_loop, require_file
+from ..usage import seconds
 from .findings import Finding, Level, about, count
 
 _BEAT = 1.0
@@ -49,11 +50,13 @@ def doctor(
     ] = None,
     *,
     named: AlsoNamed = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that a hook may take, at most.")] = 10.0,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", parser=seconds(0.1), help="How long a hook may take, at most.")
+    ] = 10.0,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Find out whether hooks will work here, and what to do where they will not.
+    """Find out whether hooks work here, and what to do if not.
 
     Looks at the machine, the configurations, their permissions and trust; starts each hook for real and greets it; and asks
     each gate about its canary, a call that it must deny. Hooks of a project that is not trusted are not run. Exits with 1
