@@ -6,40 +6,49 @@ import re
 
 import pytest
 
-COMMANDS = """
-new check doctor list call run trust serve control top trace replay audit conformance probe schema
-"""
+COMMANDS = {
+    "new": "DIR",
+    "check": "[CONFIG]",
+    "doctor": "[DIR|CONFIG]",
+    "list": "",
+    "call": "STAGE",
+    "run": "SCRIPT",
+    "trust": "[CONFIG]",
+    "serve": "",
+    "control": "COMMAND [ARGS]...",
+    "top": "",
+    "trace": "RECORD",
+    "replay": "RECORD [-- COMMAND...]",
+    "audit": "COMMAND [ARGS]...",
+    "conformance": "-- COMMAND...",
+    "probe": "[REPORT]",
+    "schema": "config|protocol|STAGE",
+}
+"""In the order in which a newcomer needs them, each with its arguments."""
 
 
 def test_help_has_the_commands_as_a_newcomer_needs_them_and_says_of_each_what_it_is_for(project):
     _, _, listed = project("--help").out.partition("Commands:\n")
     rows = [line.split(maxsplit=1) for line in listed.splitlines()]
 
-    assert [name for name, _ in rows] == COMMANDS.split()
+    assert [name for name, _ in rows] == [*COMMANDS]
     for _, about in rows:
         assert re.fullmatch(r"[A-Z].*[^.]\.", about), about  # a whole sentence, and not cut
 
 
-@pytest.mark.parametrize("command", [*COMMANDS.split(), "control reset", "audit verify"])
-def test_help_of_a_command_names_what_it_takes_and_no_types_of_a_library(project, command):
+@pytest.mark.parametrize(
+    ("command", "arguments"), [*COMMANDS.items(), ("control reset", "NAME"), ("audit verify", "FILE")]
+)
+def test_help_of_a_command_names_what_it_takes_and_no_types_of_a_library(project, command, arguments):
     helped = project(*command.split(), "--help")
-    usage = helped.out.splitlines()[0]
+    usage, _, described = helped.out.partition("\n\n")
 
     assert (helped.code, helped.err) == (0, "")
-    assert not re.search(r"<\w|\[\[|\{|TEXT|INTEGER|FLOAT|PATH\]|range|x>=", usage)
-    _, _, described = helped.out.partition("\n\n")
-    assert not re.search(r"<\w[\w \[\]|]*>|TEXT|INTEGER|FLOAT|range|x>=", described)
-    assert all(len(line) <= 90 for line in helped.out.splitlines())
-
-
-def test_arguments_show_whether_they_are_needed(project):
-    usages = {name: project(name, "--help").out.splitlines()[0] for name in ("call", "check", "conformance", "replay")}
-
-    assert usages["call"] == "Usage: picohook call [OPTIONS] STAGE"
-    assert usages["check"] == "Usage: picohook check [OPTIONS] [CONFIG]"
-    assert usages["conformance"] == "Usage: picohook conformance [OPTIONS] -- COMMAND..."
-    assert usages["replay"] == "Usage: picohook replay [OPTIONS] RECORD [-- COMMAND...]"
-    assert re.search(r"^  STAGE  +One of before_prompt, ", project("call", "--help").out, re.MULTILINE)
+    assert usage == f"Usage: picohook {command} [OPTIONS] {arguments}".rstrip()
+    assert not re.search(r"<[a-z][\w \[\]|]*>|TEXT|INTEGER|FLOAT|range|x>=", described)
+    if arguments and "ARGS" not in arguments:
+        first = arguments.partition(" [")[0]
+        assert re.search(rf"^  {re.escape(first)}  ", described, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
