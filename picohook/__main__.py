@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -14,7 +15,9 @@ def main() -> None:
 
         try:
             os.write(1, f"picohook {__version__}\n".encode())
-        except OSError:
+        except OSError as error:
+            if error.errno not in {errno.EPIPE, errno.EBADF}:  # nobody is there to read it
+                _complain(f"standard output cannot be written: {error.strerror}")
             sys.exit(1)
         return
     try:
@@ -23,6 +26,19 @@ def main() -> None:
         run()
     except KeyboardInterrupt:
         sys.exit(130)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in {"", "picohook"}:
+            raise
+        _complain(
+            f"there is no Python package {package} here, which the command line needs: install picohook without --no-deps"
+        )
+        sys.exit(1)
+
+
+def _complain(text: str) -> None:
+    if sys.stderr:
+        sys.stderr.write(f"Error: {text}\n")
 
 
 if __name__ == "__main__":

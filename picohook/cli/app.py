@@ -23,9 +23,11 @@ from .serving import serve
 from .source import Verbose, log_to_stderr
 from .top import top
 from .trusting import trust
+from .usage import App, Commands
 
-app = typer.Typer(
+app = App(
     name="picohook",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -82,7 +84,11 @@ def run() -> None:
             stream.reconfigure(errors="backslashreplace")  # what its encoding lacks is no reason to fail
     log_to_stderr()
     try:
-        app(prog_name="picohook")
+        try:
+            app(prog_name="picohook")
+        except OSError:
+            output.flush()  # if it is help that could not be written, this says so
+            raise
     except ConfigError as failure:
         output.problems(failure)
         raise SystemExit(1) from None

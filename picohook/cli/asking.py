@@ -38,6 +38,7 @@ def call(
     when that is a denial.
     """  # noqa: D301 - click wants this character, and not its name
     del verbose
+    chosen = configured(config)
     source, data = "--params", os.fsencode(params)
     if params == "-" or params.startswith("@"):
         source = params.removeprefix("@")
@@ -48,6 +49,8 @@ def call(
         question = given.question(stage, data, source)
     except ConfigError as error:
         output.problems(error)
+        if stage in STAGES:
+            output.note(f"What it may be: picohook schema {stage}")
         raise typer.Exit(2) from None
 
     async def ask(host: "Host") -> None:
@@ -57,4 +60,4 @@ def call(
         else:
             outcomes.show(outcome, question.payload)
 
-    with_hooks(configured(config), ask, audit=audit, otel=otel, record=record)
+    with_hooks(chosen, ask, audit=audit, otel=otel, record=record)

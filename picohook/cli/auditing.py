@@ -11,8 +11,9 @@ from ..errors import PicohookError
 from ..observe.ledger import verify as verify_chain
 from . import output
 from .source import Json, require_file
+from .usage import App
 
-app = typer.Typer(no_args_is_help=True, help="Look at an audit log.")
+app = App(no_args_is_help=True, help="Look at an audit log.")
 
 
 @app.callback()
@@ -48,7 +49,8 @@ def verify(
         for note in found.notes:
             output.warn(f"{log}: {note}")
         if found.problem is None:
-            output.line(f"{log}: ok, {found.records} records, head {found.head}")
+            head = f", head {found.head}" if found.records else ""
+            output.line(f"{log}: ok, {found.records} record{'' if found.records == 1 else 's'}{head}")
         else:
             output.error(f"{log}: {found.problem}")
     if not found.ok:

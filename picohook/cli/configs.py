@@ -3,7 +3,6 @@
 import json
 import os
 from dataclasses import asdict, replace
-from enum import StrEnum
 from importlib.util import find_spec
 from typing import Annotated, Any
 
@@ -13,25 +12,28 @@ from .. import config as configs
 from ..config import Config, trust
 from ..config.doubts import doubts, place
 from ..config.layers import Layers
+from ..config.problems import meant, quoted
 from ..errors import ConfigError, HookCrashedError, Problem, TrustError
 from ..hooks import make_hook
 from ..process.plan import plan
 from ..roster import in_order
 from ..spec import HookSpec, python_file
+from ..stages import STAGES
 from . import output
-from .source import Json, Positional, read
+from .source import AlsoNamed, Json, Positional, either, read
 
 _SCRIPTS = (".py", ".sh", ".js", ".mjs", ".rb", ".pl")
 
 
-def check(config: Positional = None, as_json: Json = False) -> None:
-    """Check a configuration, or all that would be used, and find the programs of their hooks.
+def check(config: Positional = None, *, named: AlsoNamed = None, as_json: Json = False) -> None:
+    """Check a configuration, and find the programs of its hooks.
 
-    Starts nothing. Shows the program that each hook comes to, or all that is wrong; then the exit code is 1.
+    Or check all that would be used. Starts nothing. Shows the program that each hook comes to, or all that is wrong; then the
+    exit code is 1.
     """
     report = _Report()
     try:
-        report.take(read(config, "name one: picohook check FILE"))
+        report.take(read(either(config, named), "name one: picohook check FILE"))
     except ConfigError as error:
         report.problems += error.problems
     report.show(as_json=as_json)
@@ -147,26 +149,33 @@ def missing_script(spec: HookSpec) -> str | None:
     return path if script.endswith(_SCRIPTS) and not script.startswith("-") and not os.path.exists(path) else None
 
 
-class Described(StrEnum):
-    """What there is a schema of."""
-
-    CONFIG = "config"
-    PROTOCOL = "protocol"
-
-
 def schema(
-    what: Annotated[Described, typer.Argument(metavar="config|protocol", show_default=False)], as_json: Json = False
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="config|protocol|STAGE",
+            help=f"The last is one of {', '.join(STAGES)}.",
+            show_default=False,
+        ),
+    ],
+    as_json: Json = False,
 ) -> None:
-    """Print the JSON Schema of the configuration, or the OpenRPC document of what `picohook serve` speaks.
+    """Print the schema of a configuration, a stage or the protocol.
 
-    For editors and other programs. It is JSON either way; with --json it is on one line.
+    `config` is the JSON Schema of the configuration, STAGE that of what hooks are asked about there, `protocol` the OpenRPC
+    document of what `picohook serve` speaks. It is JSON either way; with --json it is on one line.
     """
-    if what is Described.CONFIG:
+    if what == "config":
         document = configs.schema()
-    else:
+    elif what == "protocol":
         from ..serve.openrpc import openrpc  # noqa: PLC0415 - of all commands, this one
 
         document = openrpc()
+    elif what in STAGES:
+        document = STAGES[what].payload.model_json_schema()
+    else:
+        hint = meant(what, ("config", "protocol", *STAGES))
+        raise typer.BadParameter(f"there is no schema of {quoted(what)} ({hint})")
     if as_json:
         output.data(document)
     else:

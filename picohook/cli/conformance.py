@@ -15,6 +15,7 @@ from ..errors import PicohookError
 from ..stages import STAGES
 from . import output
 from .source import Json
+from .usage import count, seconds
 
 Junit = Annotated[
     Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit's XML too.", show_default=False)
@@ -34,8 +35,10 @@ def conformance(
     stages: Annotated[
         str, typer.Option(metavar="A,B", help="Stages that the hook must have; others it may have.")
     ] = "",
-    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds that an answer may take.")] = 5.0,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes of the hook at the same time.")] = 4,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", parser=seconds(0.01), help="How long an answer may take.")
+    ] = 5.0,
+    jobs: Annotated[int, typer.Option(metavar="N", parser=count, help="Processes of the hook at the same time.")] = 4,
     junit: Junit = None,
     as_json: Json = False,
 ) -> None:
@@ -51,6 +54,8 @@ def conformance(
     claimed = [stage for stage in stages.replace(",", " ").split() if stage]
     _known("--only", only or [], manifest.load("hook").ids)
     _known("--stages", claimed, STAGES)
+    if junit is not None:
+        _require_place(str(junit), "--junit")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and the hooks end, too
     try:
         report = run(command, only=only or (), stages=claimed, timeout=timeout, at_once=jobs)
@@ -63,19 +68,24 @@ def probe(
     path: Annotated[
         str | None,
         typer.Argument(
-            metavar="[REPORT]", envvar="PICOHOOK_PROBE_REPORT", help="Where the report is.", show_default=False
+            metavar="[REPORT]", envvar="PICOHOOK_PROBE_REPORT", help="The file of the report.", show_default=False
         ),
     ] = None,
     show: Annotated[bool, typer.Option("--show", help="Show the report that a probe has written.")] = False,
     junit: Junit = None,
     as_json: Json = False,
 ) -> None:
-    """Be a hook that holds its host to the protocol.
+    """Be a hook that holds its host to the protocol, and report.
 
     Configure it as a hook of the host, for all stages and events, have the host make the tool calls of vectors/host.json, and
     look at the report when the host has ended. Without REPORT, what does not hold goes to standard error.
     """
     if not show:
+        for option, given in (("--junit", junit), ("--json", as_json)):
+            if given:
+                raise typer.BadParameter(f"{option} needs --show")
+        if path:
+            _require_place(path, "REPORT")
         probes.serve(path)
         return
     if path is None:
@@ -87,6 +97,14 @@ def probe(
     except (ValueError, LookupError, TypeError):
         raise typer.BadParameter(f"{path} is no report of a probe") from None
     _conclude(report, junit, as_json=as_json)
+
+
+def _require_place(path: str, hint: str) -> None:
+    """Say that a file cannot be written before there is anything to write."""
+    try:
+        reports.require_place(path)
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be written: {error.strerror}", param_hint=hint) from None
 
 
 def _known(option: str, given: list[str], known: Any) -> None:

@@ -12,8 +12,9 @@ from ..text import escape
 from . import output
 from .client import Socket, ask, connected, request
 from .source import Json
+from .usage import App
 
-app = typer.Typer(no_args_is_help=True, help="Look at a running host, and act on it, through its control socket.")
+app = App(no_args_is_help=True, help="Look at a running host, and act on it.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The hook.", show_default=False)]
 
@@ -34,7 +35,10 @@ def status(control: Socket, as_json: Json = False) -> None:
 
 @app.command("list")
 def list_hooks(control: Socket, as_json: Json = False) -> None:
-    """List the hooks in the order they are asked, stage by stage, and who is told of events."""
+    """List the hooks in the order they are asked, stage by stage.
+
+    And who is told of events.
+    """
     answer = ask(control, "list")
     if as_json:
         output.data(answer)
@@ -88,7 +92,10 @@ def restart(name: Name, control: Socket, as_json: Json = False) -> None:
 
 @app.command()
 def watch(control: Socket, as_json: Json = False) -> None:
-    """Show what becomes of the hooks and what chains conclude, as it happens, until interrupted."""
+    """Show what happens to the hooks and what chains conclude.
+
+    As it happens, until interrupted.
+    """
     with connected(control, None) as connection:
         request(connection, "watch")
         for line in connection:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 from pydantic import Field
 
+from .. import wire
 from ..config import syntax
 from ..config.problems import Problems, meant, quoted
 from ..config.validate import validate
 from ..decisions import Outcome
 from ..errors import ConfigError, EncodeError
-from ..events import known_kind
 from ..models import NO_META, Meta, Payload
 from ..protocol.messages import encode
 from ..spec import Settings
@@ -23,6 +23,9 @@ from ..stages import STAGES, Stage
 
 if TYPE_CHECKING:
     from ..host import Host
+
+_KINDS = frozenset({*wire.EVENT_KINDS, *wire.RUNTIME_KINDS})
+"""The events, by either of their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +71,13 @@ def script_line(data: bytes, number: int) -> Ask | Tell:
         raise ConfigError(
             replace(problem, where=problem.where.removeprefix("line 1, ")) for problem in error.problems
         ) from None
-    if "event" in document and "stage" not in document:
-        return _tell(document, problems)
-    if "stage" not in document:
-        problems.fail("", 'has neither "stage" nor "event"')
+    match "stage" in document, "event" in document:
+        case True, True:
+            problems.fail("", 'has both "stage" and "event"', "keep one of them")
+        case False, True:
+            return _tell(document, problems)
+        case False, False:
+            problems.fail("", 'has neither "stage" nor "event"')
     line = validate(_AskLine, document, problems)
     problems.check()
     assert line is not None
@@ -83,15 +89,20 @@ def _tell(document: Mapping[str, Any], problems: Problems) -> Tell:
     line = validate(Tell, document, problems)
     problems.check()
     assert line is not None
-    try:
-        known_kind(line.event)
-    except ValueError as error:
-        problems.fail("event", str(error))
+    if line.event in STAGES:
+        problems.fail(
+            "event", f"{quoted(line.event)} is a stage", 'say "stage" for "event", and "params" for "payload"'
+        )
+    if line.event not in _KINDS:
+        alike = wire.RUNTIME_KINDS if "." in line.event else wire.EVENT_KINDS
+        problems.fail("event", f"{quoted(line.event)} is not an event", meant(line.event, alike))
     _check_encodes(line.payload, problems, ("payload",))
     return line
 
 
 def _stage_named(name: str, problems: Problems, at: str = "") -> Stage[Any]:
+    if name in _KINDS and at:
+        problems.fail(at, f"{quoted(name)} is an event", 'say "event" for "stage", and "payload" for "params"')
     if name not in STAGES:
         problems.fail(at, f"{quoted(name)} is not a stage", meant(name, STAGES))
     return STAGES[name]

@@ -115,7 +115,7 @@ def new(
     stages: Annotated[str, typer.Option(metavar="A,B", help="The stages that it is asked at.")] = "before_tool",
     as_json: Json = False,
 ) -> None:
-    """Make a hook to begin with: a program, its configuration, and a test that passes.
+    """Make a hook to begin with, its configuration and a test.
 
     \b
     picohook new guard --lang go --stages before_tool,approve_tool

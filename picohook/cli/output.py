@@ -76,6 +76,11 @@ def show(what: Any, *, cut: bool = False) -> None:
     _write(text)
 
 
+def flush() -> None:
+    """Write what is left over, of help for example. Raises `PicohookError` as all of these do, where it cannot be."""
+    _write("")
+
+
 def _write(text: str) -> None:
     stream = sys.__stdout__  # sys.stdout is elsewhere while hooks run
     if stream is None:

@@ -15,7 +15,7 @@ def replay(
         str, typer.Argument(metavar="RECORD", help="What --record has written.", show_default=False)
     ],
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="-- COMMAND", help="A hook, alone.", show_default=False)
+        list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="A hook, alone.", show_default=False)
     ] = None,
     *,
     config: Named = None,
@@ -36,14 +36,15 @@ def replay(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Ask again what was asked in a record, and show which decisions have changed.
+    """Ask again what a record says was asked, and compare.
 
     \b
     picohook replay session.jsonl --config picohook.toml
     picohook replay session.jsonl --hook guard -- node guard.mjs
 
-    Every chain is asked of the configuration's hooks; or, of one hook, every question of its COMMAND. One after another, in the
-    order of the record, events included. Exits with 0 if all decisions are the same, and with 1 if one is not.
+    Shows which decisions have changed. Every chain is asked of the configuration's hooks; or, of one hook, every question of
+    its COMMAND. One after another, in the order of the record, events included. Exits with 0 if all decisions are the same,
+    and with 1 if one is not.
     """  # noqa: D301 - click wants this character, and not its name
     del verbose
     for name in ignore or ():
@@ -68,7 +69,10 @@ def trace(
     ],
     as_json: Json = False,
 ) -> None:
-    """Show a record as a timeline: who was asked what, decided what, and how long that took."""
+    """Show a record as a timeline.
+
+    Who was asked what, decided what, and how long that took.
+    """
     from .timeline import show  # noqa: PLC0415 - most commands read no record
 
     show(record, as_json=as_json)

@@ -14,6 +14,7 @@ from ..errors import HookCrashedError, PicohookError
 from ..record.replay import Compared, Replay, choose, survey
 from ..spec import Timeouts
 from . import outcomes, output
+from .configs import program
 from .records import about, opened, require_rereadable, warn_of_end
 from .source import configured, with_hooks
 
@@ -60,7 +61,12 @@ def run(
     timeouts, ask = None, again.chains
     if command:
         chosen = _chosen(known, hook)
-        layers = Layers(hooks=(known[chosen].stand_in(chosen, command),))
+        stand_in = known[chosen].stand_in(chosen, command)
+        try:
+            program(stand_in)  # which a host would say in its log, too
+        except HookCrashedError as error:
+            raise typer.BadParameter(str(error), param_hint="COMMAND") from None
+        layers = Layers(hooks=(stand_in,))
         timeouts, ask = Timeouts(chain=_LONG), partial(again.of_hook, chosen)
     else:
         layers = configured(config)

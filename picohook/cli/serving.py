@@ -45,13 +45,13 @@ def serve(
     record: Record = None,
     verbose: Verbose = False,
 ) -> None:
-    """Serve the hooks to a program in any language: JSON-RPC 2.0, one message a line.
+    """Serve the hooks to a program in any language.
 
     \b
     picohook serve --config picohook.toml --socket hooks.sock
 
-    Ends when standard input does, by the method `shutdown`, or by a signal: what was asked is answered first. Standard
-    output carries nothing but answers. `picohook schema protocol` describes the methods.
+    Speaks JSON-RPC 2.0, one message a line. Ends when standard input does, by the method `shutdown`, or by a signal: what was
+    asked is answered first. Standard output carries nothing but answers. `picohook schema protocol` describes the methods.
     """  # noqa: D301 - click wants this character, and not its name
     del verbose
     read(config)  # which says so where there is none; the host reads it again, whenever it is told to
@@ -64,12 +64,11 @@ def serve(
 
 def _own_streams() -> tuple[int, int]:
     """Standard input and output, for the protocol alone: whatever else reads or writes them gets nothing, or goes to stderr."""
-    try:
-        streams = os.dup(0), os.dup(1)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(2, 1)
-    except OSError:
-        raise PicohookError("standard input, output or error is closed: there is nobody to serve") from None
+    if None in (sys.__stdin__, sys.__stdout__, sys.__stderr__):  # by now their descriptors may be something else's
+        raise PicohookError("standard input, output or error is closed: there is nobody to serve")
+    streams = os.dup(0), os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
     if os.isatty(streams[0]):
         output.note("Serving here: one JSON-RPC request a line; the end of the input is the end.")
     return streams
@@ -84,6 +83,7 @@ async def _serve(
 ) -> None:
     from ..host import Host  # noqa: PLC0415 - most commands start nothing
     from ..log import Log  # noqa: PLC0415
+    from ..serve.client import Client  # noqa: PLC0415
     from ..serve.exporter import open_exporter  # noqa: PLC0415
     from ..serve.sidecar import Sidecar  # noqa: PLC0415
 
@@ -113,5 +113,7 @@ async def _serve(
                         tasks.start_soon(door.run)
                     await sidecar.serve(clients)
                     tasks.cancel_scope.cancel()
+        if isinstance(clients, Client) and clients.failure:
+            raise PicohookError(f"standard {clients.failure}")
         return
     raise typer.Exit(128 + received[0])

@@ -55,6 +55,10 @@ Positional = Annotated[
     Path | None,
     typer.Argument(metavar="[CONFIG]", help="Without it: what is found.", show_default=False),
 ]
+AlsoNamed = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="The same as CONFIG.", show_default=False),
+]
 
 
 def log_to_stderr() -> None:
@@ -72,6 +76,13 @@ def require_file(named: Path) -> Path:
     if not named.is_symlink() and not named.exists():
         raise typer.BadParameter(f"there is no file {named}")
     return named
+
+
+def either(positional: Path | None, named: Path | None) -> Path | None:
+    """What is given as an argument, or with --config."""
+    if positional is not None and named is not None:
+        raise typer.BadParameter(f"give one of {positional} and --config {named}")
+    return positional or named
 
 
 def read(named: Path | None, way_out: str = "name one with --config FILE") -> Layers:

@@ -19,6 +19,7 @@ from . import output
 from .client import PATIENCE, Socket, opened, receive, send
 from .figures import Look, figures, memory
 from .source import Json
+from .usage import seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,13 +31,16 @@ _NUMBERS = ("calls/s", "p50 ms", "p99 ms", "failed", "drops", "restarts", "memor
 def top(
     control: Socket,
     once: Annotated[bool, typer.Option("--once", help="Look for one interval, print that, and end.")] = False,
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds from one look to the next.")] = 1.0,
+    interval: Annotated[
+        float, typer.Option(metavar="SECONDS", parser=seconds(0.1), help="From one look to the next.")
+    ] = 1.0,
     as_json: Json = False,
 ) -> None:
-    """Show how the hooks of a running host do: state, calls, times, failures, drops, restarts, memory.
+    """Show how the hooks of a running host do, live.
 
-    A live view, which q ends; with --once a table, with --json a line every interval. Times are those of all calls since the
-    host began; what it dropped are events and lines; memory is that of all processes of a hook.
+    Their state, calls, times, failures, drops, restarts and memory: a view in the terminal, which q ends; with --once a table,
+    with --json a line every interval. Times are those of all calls since the host began; what it dropped are events and
+    lines; memory is that of all processes of a hook.
     """
     if not (once or as_json or _is_terminal()):
         raise typer.BadParameter("a live view needs a terminal: take --once or --json")

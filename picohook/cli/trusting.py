@@ -9,11 +9,13 @@ from .. import config as configs
 from ..config import Config, layers, trust as trusted
 from ..errors import ConfigError, Problem
 from . import output
-from .source import Json, Positional, require_file
+from .source import AlsoNamed, Json, Positional, either, require_file
 
 
 def trust(
     config: Positional = None,
+    *,
+    named: AlsoNamed = None,
     remove: Annotated[bool, typer.Option("--remove", help="Take the consent back.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -23,6 +25,7 @@ def trust(
     content: when one of them changes, nothing of it runs until it is trusted again. What those programs import is not
     covered. A configuration that is named with --config needs no trust.
     """
+    config = either(config, named)
     if remove:
         # The file may be gone, and its consent still there to take back.
         for path in [config] if config else _here("name the one to forget: picohook trust --remove FILE"):

@@ -16,6 +16,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from .. import wire
+from ..errors import PicohookError
 from .manifest import load
 from .report import FAIL, PASS, SKIP, Report, Result, save
 from .verdict import shown
@@ -273,7 +274,10 @@ class Probe:
         """Write the report, if somebody said where to."""
         if self._path:
             report = self.report(complete=complete).wire()
-            save(self._path, json.dumps(report, indent=1).encode() + b"\n")
+            try:
+                save(self._path, json.dumps(report, indent=1).encode() + b"\n")
+            except OSError as error:
+                raise PicohookError(f"{self._path} cannot be written: {error.strerror}") from None
 
     def _result(self, requirement_id: str) -> Result:
         one = self.manifest[requirement_id]
@@ -318,6 +322,8 @@ def serve(path: str | None) -> None:
         signalled = True
     except BrokenPipeError:
         pass  # the host reads no more: what it wrote was looked at
+    except OSError as error:
+        raise PicohookError(f"standard input or output cannot be used: {error.strerror}") from None
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the report is written, whatever hurry the host is in
     probe.end(signalled=signalled)
     probe.save(complete=True)

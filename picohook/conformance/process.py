@@ -6,6 +6,7 @@ This is on purpose no part of the host: where the host forgives, the kit has to 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -64,7 +65,7 @@ class HookProcess:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise PicohookError(f"{command[0]!r} cannot be started: {getattr(error, 'strerror', error)}") from None
+            raise PicohookError(f"{command[0]!r} cannot be started: {_why(command[0], error)}") from None
         streams = self._process.stdin, self._process.stdout, self._process.stderr
         self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in streams if stream is not None)
         for fd in (self._stdin, self._stdout, self._stderr):
@@ -212,6 +213,22 @@ class HookProcess:
             return
         *lines, self._unended = (self._unended + data).split(b"\n")
         self.lines += [Line(line) for line in lines]
+
+
+def _why(program: str, error: Exception) -> str:
+    """What to do about a program that does not start, where the system says that in two words."""
+    match getattr(error, "errno", None):
+        case errno.EACCES if os.path.isdir(program):
+            return "it is a directory"
+        case errno.EACCES if os.path.isfile(program) and not os.access(program, os.X_OK):
+            return "it is not executable: chmod +x it, or name its interpreter before it"
+        case errno.ENOEXEC:
+            return "its first line names no interpreter: add one, or name its interpreter before it"
+        case errno.ENOENT if os.sep not in program:
+            return "there is no such program on the PATH"
+        case errno.ENOENT if os.path.exists(program):
+            return "the interpreter that its first line names is not there"
+    return str(getattr(error, "strerror", None) or error)
 
 
 def _never() -> bool:

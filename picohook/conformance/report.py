@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from dataclasses import dataclass
@@ -118,9 +119,18 @@ def junit(report: Report) -> bytes:
     return written + b"\n"
 
 
+def require_place(path: str) -> None:
+    """Raise the `OSError` that `save` would, before there is anything to lose."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    descriptor, temporary = _beside(path)
+    os.close(descriptor)
+    os.unlink(temporary)
+
+
 def save(path: str, data: bytes) -> None:
     """Write a file whole, or not at all."""
-    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(path)), prefix=".conformance-")
+    descriptor, temporary = _beside(path)
     try:
         with open(descriptor, "wb") as file:
             file.write(data)
@@ -128,3 +138,7 @@ def save(path: str, data: bytes) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def _beside(path: str) -> tuple[int, str]:
+    return tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(path)), prefix=".conformance-")

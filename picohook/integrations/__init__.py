@@ -1,1 +1,20 @@
 """Hooks for agents that somebody else's framework runs: a module for each framework, and an extra of the same name."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Around the imports of a framework: where it is not installed, the error names the extra that brings it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        module = name.replace("-", "_")
+        what = f"picohook.integrations.{module} needs {error.name}: pip install 'picohook[{name}]'"
+        raise ModuleNotFoundError(what, name=error.name) from None

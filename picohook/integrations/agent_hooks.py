@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from agent_hooks import Decision, Transform, Verdict, Warning as Concern
-
 from .. import wire
 from ..conversation import text_of
 from ..errors import AbortTurnError, HardAbortError, PausedError
 from ..models import Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult, ToolReturn
 from ..run import approve, conclude, raise_if_ended, with_notes
+from . import extra
+
+with extra("agent-hooks"):
+    from agent_hooks import Decision, Transform, Verdict, Warning as Concern
 
 if TYPE_CHECKING:
     from agent_hooks import AgentContext

@@ -10,27 +10,30 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypeVar
 from uuid import uuid4
 
-from langchain.agents.middleware import AgentMiddleware, AgentState
-from langchain.agents.middleware.types import ModelResponse, PrivateStateAttr
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    SystemMessage,
-    ToolMessage,
-    convert_to_messages,
-    convert_to_openai_messages,
-)
-from langchain_core.runnables.config import ensure_config, var_child_runnable_config
-from langchain_core.tools import BaseTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
-from langgraph.constants import TAG_NOSTREAM
-from langgraph.errors import GraphBubbleUp
-from langgraph.types import Command
 from pydantic_core import to_jsonable_python
 
 from ..errors import AbortTurnError
 from ..models import LLMRequest, ToolResult
+from . import extra
 from .guard import Guard, Message, restored, tool_call
+
+with extra("langchain"):
+    from langchain.agents.middleware import AgentMiddleware, AgentState
+    from langchain.agents.middleware.types import ModelResponse, PrivateStateAttr
+    from langchain_core.messages import (
+        AIMessage,
+        BaseMessage,
+        SystemMessage,
+        ToolMessage,
+        convert_to_messages,
+        convert_to_openai_messages,
+    )
+    from langchain_core.runnables.config import ensure_config, var_child_runnable_config
+    from langchain_core.tools import BaseTool
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+    from langgraph.constants import TAG_NOSTREAM
+    from langgraph.errors import GraphBubbleUp
+    from langgraph.types import Command
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -14,33 +14,35 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from agents import (
-    Agent,
-    ApplyPatchTool,
-    ComputerTool,
-    CustomTool,
-    FunctionTool,
-    Handoff,
-    LocalShellTool,
-    Model,
-    ModelProvider,
-    ModelResponse,
-    RunConfig,
-    Runner,
-    RunState,
-    ShellTool,
-    Usage,
-)
-from agents.tool import ToolOutputText, invoke_function_tool
-from openai.types.responses import (
-    Response,
-    ResponseCompletedEvent,
-)
-
 from ..errors import PicohookError
 from ..models import LLMRequest, ToolResult
+from . import extra
 from .guard import Guard, tool_call
 from .openai_items import Request, answered, nothing, replayed, shown_output
+
+with extra("openai-agents"):
+    from agents import (
+        Agent,
+        ApplyPatchTool,
+        ComputerTool,
+        CustomTool,
+        FunctionTool,
+        Handoff,
+        LocalShellTool,
+        Model,
+        ModelProvider,
+        ModelResponse,
+        RunConfig,
+        Runner,
+        RunState,
+        ShellTool,
+        Usage,
+    )
+    from agents.tool import ToolOutputText, invoke_function_tool
+    from openai.types.responses import (
+        Response,
+        ResponseCompletedEvent,
+    )
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence

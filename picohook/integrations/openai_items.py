@@ -9,20 +9,22 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
-from agents import FunctionTool, Handoff, ItemHelpers
-from openai.types.responses import (
-    Response,
-    ResponseCompletedEvent,
-    ResponseFunctionToolCall,
-    ResponseOutputItemDoneEvent,
-    ResponseOutputMessage,
-    ResponseOutputText,
-    ResponseTextDeltaEvent,
-)
-
 from ..conversation import text_of
 from ..models import LLMRequest
+from . import extra
 from .guard import Message, function_call, function_tool, restored
+
+with extra("openai-agents"):
+    from agents import FunctionTool, Handoff, ItemHelpers
+    from openai.types.responses import (
+        Response,
+        ResponseCompletedEvent,
+        ResponseFunctionToolCall,
+        ResponseOutputItemDoneEvent,
+        ResponseOutputMessage,
+        ResponseOutputText,
+        ResponseTextDeltaEvent,
+    )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

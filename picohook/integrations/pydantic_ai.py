@@ -10,31 +10,34 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
-from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, SkipToolExecution, ToolFailed
-from pydantic_ai.messages import (
-    InstructionPart,
-    ModelRequest,
-    ModelResponse,
-    RetryFeedbackPart,
-    SystemPromptPart,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-    ToolReturn,
-    ToolReturnPart,
-    UserPromptPart,
-)
-from pydantic_ai.models import CompletedStreamedResponse
-from pydantic_ai.models.wrapper import WrapperModel
-from pydantic_ai.settings import ModelSettings
-from pydantic_ai.tools import AgentDepsT
-from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_core import to_jsonable_python
 
 from ..errors import PicohookError
 from ..models import LLMRequest, ToolResult
+from . import extra
 from .guard import Guard, Message, function_call, function_tool, restored, tool_call
+
+with extra("pydantic-ai"):
+    from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
+    from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, SkipToolExecution, ToolFailed
+    from pydantic_ai.messages import (
+        InstructionPart,
+        ModelRequest,
+        ModelResponse,
+        RetryFeedbackPart,
+        SystemPromptPart,
+        TextPart,
+        ThinkingPart,
+        ToolCallPart,
+        ToolReturn,
+        ToolReturnPart,
+        UserPromptPart,
+    )
+    from pydantic_ai.models import CompletedStreamedResponse
+    from pydantic_ai.models.wrapper import WrapperModel
+    from pydantic_ai.settings import ModelSettings
+    from pydantic_ai.tools import AgentDepsT
+    from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence

@@ -197,7 +197,10 @@ def verify(file: BinaryIO, key: bytes = b"", *, head: str | None = None) -> Verd
         known = known or last == head
     if problem is None and not known:
         problem = "no record has the hash that was kept: the end was cut off, or all of it was made anew"
-    return Verdict(count, last, problem, (*runs.notes(ended=problem is None),))
+    notes = [*runs.notes(ended=problem is None)]
+    if problem is None and not count:
+        notes.append("it is empty: nothing was written to it yet, or all of it was taken away")
+    return Verdict(count, last, problem, tuple(notes))
 
 
 def _follows(line: bytes, count: int, head: str, key: bytes) -> dict[str, Any] | str:

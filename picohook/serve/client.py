@@ -145,6 +145,11 @@ class Client:
         )
         self._tasks: TaskGroup
 
+    @property
+    def failure(self) -> str:
+        """Why it could not be read or answered any more, where it was not the one to go."""
+        return self._stream.failure
+
     async def run(self) -> None:
         """Serve it."""
         try:

@@ -39,7 +39,9 @@ class Stream:
         self.unsent = 0
         """Bytes that wait to be written."""
         self.broken = False
-        """The other side is gone."""
+        """The other side is gone, or nothing goes through."""
+        self.failure = ""
+        """Why nothing goes through, where the other side is not gone."""
         self._reactor = reactor
         self._read_fd = read_fd
         self._write_fd = write_fd
@@ -89,8 +91,8 @@ class Stream:
             data = os.read(self._read_fd, CHUNK)
         except BlockingIOError:
             return
-        except OSError:
-            self._break()
+        except OSError as error:
+            self._fail("input cannot be read", error)
             return
         if data:
             self._on_data(data)
@@ -162,8 +164,8 @@ class Stream:
                 written = os.writev(self._write_fd, some)
             except BlockingIOError:
                 return True
-            except OSError:
-                self._break()
+            except OSError as error:
+                self._fail("output cannot be written", error)
                 return False
             self.unsent -= written
             for line in some:
@@ -179,6 +181,11 @@ class Stream:
         return False
 
     # The end.
+
+    def _fail(self, what: str, error: OSError) -> None:
+        if not self.broken and not isinstance(error, ConnectionError):
+            self.failure = f"{what}: {error.strerror}"
+        self._break()
 
     def _break(self) -> None:
         if not self.broken:

@@ -178,6 +178,35 @@ def test_a_wrong_configuration_fails_with_every_mistake_and_nothing_is_started(p
     assert not (project.path / "started").exists()
 
 
+def test_mistakes_in_the_configuration_come_before_those_in_the_params(project):
+    project.table("a", command=["x"], stages=["before_tol"])
+
+    done = call(project, "before_tool", "--params", "{}")
+
+    assert (done.code, done.out) == (1, "")
+    assert "picohook.toml: hooks.a.stages[0]" in done.err
+    assert "--params" not in done.err
+
+
+def test_wrong_params_come_with_a_way_to_the_right_ones(project):
+    project.hook("gate", DENY)
+
+    done = call(project, "before_tool", "--params", '{"tol": "x"}')
+
+    assert done.code == 2
+    way_out = done.err.splitlines()[-1]
+    assert way_out == "What it may be: picohook schema before_tool"
+    assert project(*way_out.partition("picohook ")[2].split()).json["required"] == ["tool"]
+
+
+def test_that_nobody_was_asked_is_said(project):
+    project.hook("gate", DENY)
+
+    done = call(project, "before_finish")
+
+    assert (done.code, done.out) == (0, "before_finish: continue\n  hooks  none is asked at this stage\n")
+
+
 def test_the_log_of_the_host_is_shown_when_it_is_asked_for(project):
     project.hook("talker", "print('I am here', file=sys.stderr)")
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 
@@ -216,8 +217,19 @@ def test_the_schema_of_the_configuration_is_json_on_stdout(project):
     assert compact.out.count("\n") == 1
 
 
-def test_there_is_no_other_schema(project):
-    assert project("schema", "confg").code == 2
+def test_each_stage_has_a_schema_of_its_params(project):
+    schema = project("schema", "before_tool").json
+
+    assert {"tool", "arguments", "meta"} <= schema["properties"].keys()
+    assert project("schema", "before_llm", "--json").json["properties"].keys() >= {"model", "messages"}
+
+
+def test_there_is_no_other_schema_and_a_near_one_is_named(project):
+    for wrong, hint in (("confg", "config"), ("before_tol", "before_tool"), ("protocl", "protocol")):
+        done = project("schema", wrong)
+        assert (done.code, done.out) == (2, "")
+        assert f'there is no schema of "{wrong}" (did you mean "{hint}"?)' in done.err
+    assert "known: config, protocol, before_prompt, " in project("schema", "xyz").err
 
 
 # trust
@@ -283,10 +295,37 @@ def test_trust_tells_a_program_what_it_covers_and_can_be_taken_back(project):
     assert project("trust", "--remove", "--json").json == {**removed, "was_trusted": False}
 
 
+def test_trust_in_a_file_that_is_named_with_the_option_is_given_and_taken_back(project):
+    project.hook("gate", "")
+
+    assert project("trust", "--config", "picohook.toml").code == 0
+    assert project("list").code == 0
+    assert project("trust", "--remove", "--config", "picohook.toml").out == "picohook.toml is trusted no longer\n"
+    assert project("list").code == 1
+
+
 def test_a_configuration_that_is_named_needs_no_trust(project):
     project.hook("gate", "")
 
     assert project("list", "--config", "picohook.toml").code == 0
+
+
+@pytest.mark.parametrize("command", ["check", "trust", "doctor"])
+def test_a_configuration_is_named_as_an_argument_or_with_an_option_and_once(project, command):
+    project.hook("gate", "")
+    (project.path / "elsewhere").mkdir()
+    project.config = project.config.rename(project.path / "elsewhere" / "hooks.toml")
+    (project.path / "gate.py").rename(project.path / "elsewhere" / "gate.py")
+
+    argument = project(command, "elsewhere/hooks.toml", "--json")
+    option = project(command, "--config", "elsewhere/hooks.toml", "--json")
+    both = project(command, "elsewhere/hooks.toml", "--config", "elsewhere/hooks.toml")
+
+    assert argument.code == option.code == 0
+    assert "gate" in argument.out
+    assert json.loads(argument.out).keys() == json.loads(option.out).keys()
+    assert (both.code, both.out) == (2, "")
+    assert "give one of elsewhere/hooks.toml and --config elsewhere/hooks.toml" in both.err
 
 
 @pytest.mark.parametrize("command", [["list"], ["check"], ["call", "before_llm"]])

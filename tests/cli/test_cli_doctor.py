@@ -394,6 +394,35 @@ def test_nothing_to_look_at_is_a_warning(project, examine):
     ]
 
 
+def test_a_configuration_can_be_named_as_an_argument_too(project, examine):
+    gate(project, canary=RM)
+    other = project.config.rename(project.path / "other.toml")
+
+    found = examine(str(other), named=False)
+
+    assert found.one("hook gate", "canary")["level"] == "ok"
+    assert found.one(str(other), "trust")["level"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("source", "check"),
+    [("open('inside', 'w')", "start"), ("def before_tool(params): open('inside', 'w')", "canary")],
+    ids=["start", "canary"],
+)
+def test_a_hook_that_fails_in_its_sandbox_is_told_of_it(project, examine, source, check):
+    gate(project, "held", source, canary=RM)
+    with project.config.open("a") as file:
+        file.write("sandbox = {}\n")
+
+    found = examine()
+
+    if found.one("this machine", "sandbox")["level"] != "ok":
+        pytest.skip("nothing here can sandbox")
+    failed = found.one("hook held", check)
+    assert (failed["level"], "Read-only file system" in failed["message"]) == ("error", True)
+    assert failed["hint"].startswith("allow it in its sandbox what it lacks")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [("--config", "nowhere.toml"), ("nowhere",), ("--config", "picohook.toml", "."), ("--timeout", "0")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -93,12 +94,38 @@ def test_a_closed_or_full_stdout_is_no_traceback(project):
     done = project.shell("""
         picohook list --config picohook.toml >&-; echo $?
         picohook list --config picohook.toml > /dev/full; echo $?
+        picohook --help > /dev/full; echo $?
+        picohook check --help > /dev/full; echo $?
+        picohook --version > /dev/full; echo $?
         picohook --version >&-; echo $?
         picohook call 2>&-; echo $?
     """)
 
-    assert done.out.split() == ["0", "1", "1", "2"]
-    assert done.err == "Error: standard output cannot be written: No space left on device\n"
+    assert done.out.split() == ["0", "1", "1", "1", "1", "1", "2"]
+    assert done.err == "Error: standard output cannot be written: No space left on device\n" * 4
+
+
+def test_a_reader_of_help_that_has_gone_hears_of_no_error(project):
+    ours, theirs = os.pipe()
+    os.close(ours)
+
+    with project.start("--help", stdout=theirs) as process:
+        os.close(theirs)
+        assert process.communicate(timeout=30) == (None, "")
+        assert process.returncode == 1
+
+
+def test_without_its_dependencies_it_names_what_is_missing(project):
+    for command in ([], ["--help"], ["check"], ["serve"]):
+        done = subprocess.run(
+            [sys.executable, "-S", "-m", "picohook", *command],
+            env=project.env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (1, "")
+        assert re.fullmatch("Error: there is no Python package typer here, .* without --no-deps\n", done.stderr)
 
 
 def test_the_version_is_printed_without_importing_what_commands_need(project):

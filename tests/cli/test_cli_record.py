@@ -183,6 +183,19 @@ def test_wrong_usage_of_a_replay_is_said_and_harms_nothing(project, arguments, w
     assert (project.path / "session.jsonl").read_bytes() == before
 
 
+def test_a_command_that_is_not_there_is_said_once(project):
+    recorded(project)
+
+    done = replay(project, "--", "nosuch")
+
+    assert done.code == 2
+    assert done.err.count("nosuch") == 1
+    assert (
+        done.err.splitlines()[-1]
+        == "Error: Invalid value for COMMAND: cannot be started: the command 'nosuch' is not on the PATH"
+    )
+
+
 def test_a_record_of_several_hooks_needs_a_name(project):
     project.hook("other", "")
     recorded(project)

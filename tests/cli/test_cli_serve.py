@@ -16,6 +16,7 @@ ECHO = """
 def before_tool(params):
     return {"action": "deny_tool", "reason": "no " + params["tool"]}
 """
+NAMED = ("--config", "picohook.toml")
 
 
 def request(identity, method, **params):
@@ -234,9 +235,29 @@ def test_a_place_for_metrics_that_is_none_is_an_error_and_leaves_nothing(project
 
 def test_closed_streams_are_an_error(project):
     project.hook("guard", ECHO)
-    done = project.shell(f"picohook serve --config {project.config} <&-")
-    assert done.code == 1
-    assert re.search("Error: standard input, output or error is closed", done.err)
+    for closed in ("<&-", ">&-"):
+        done = project.shell(f"picohook serve --config {project.config} {closed}")
+        assert done.code == 1
+        assert re.search("Error: standard input, output or error is closed", done.err)
+
+
+def test_answers_that_cannot_be_written_are_an_error_and_no_success(project):
+    project.hook("guard", ECHO)
+    with open("/dev/full", "w") as full, project.start("serve", *NAMED, stdin=-1, stdout=full) as process:
+        _, err = process.communicate(request(1, "before_tool", tool="x"), timeout=PATIENCE)
+    assert (process.returncode, err) == (1, "Error: standard output cannot be written: No space left on device\n")
+
+
+def test_a_client_that_goes_away_is_no_error(project):
+    project.hook("guard", ECHO)
+    with project.start("serve", *NAMED, stdin=-1) as process:
+        process.stdin.write(request(1, "before_tool", tool="x"))
+        process.stdin.flush()
+        read_line(process.stdout)
+        process.stdout.close()
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0
+        assert process.stderr.read() == ""
 
 
 # The schema.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from picohook.conformance.manifest import load
 from . import mutant_hook
 
 ROOT = Path(__file__).parents[2]
+HELLO = '{"jsonrpc":"2.0","id":7,"method":"hook.hello","params":{"name":"p","version":1,"modes":[]}}\n'
 HOOK = [sys.executable, "-I", "-S", mutant_hook.__file__]
 
 
@@ -118,9 +120,19 @@ def test_junit_of_anything_that_was_said_is_xml():
         (["conformance"], "Missing argument"),
         (["conformance", "--only", "NO-1", "--", "true"], "there is no 'NO-1'"),
         (["conformance", "--stages", "before_tol", "--", "true"], "there is no 'before_tol'"),
-        (["conformance", "--", "/nowhere/hook"], "'/nowhere/hook' cannot be started"),
+        (["conformance", "--", "/nowhere/hook"], "'/nowhere/hook' cannot be started: No such file"),
+        (
+            ["conformance", "--", "no-such-hook"],
+            "'no-such-hook' cannot be started: there is no such program on the PATH",
+        ),
+        (["conformance", "--", str(ROOT)], "cannot be started: it is a directory"),
+        (["conformance", "--", str(ROOT / "LICENSE")], "it is not executable: chmod +x it, or name its interpreter"),
         (["conformance", "--only", "ID-1", "--junit", "/nowhere/x", "--", "true"], "/nowhere/x cannot be written"),
         (["probe", "--show"], "--show needs the REPORT"),
+        (["probe", "/nowhere/report"], "Invalid value for REPORT: /nowhere/report cannot be written: No such file"),
+        (["probe", str(ROOT)], "Invalid value for REPORT: " + str(ROOT) + " cannot be written: Is a directory"),
+        (["probe", "--json"], "--json needs --show"),
+        (["probe", "--junit", "x.xml", "report.json"], "--junit needs --show"),
         (["probe", "--show", "/nowhere/report"], "/nowhere/report cannot be read"),
         (["probe", "--show", str(ROOT / "LICENSE")], "is no report of a probe"),
     ],
@@ -129,6 +141,42 @@ def test_wrong_usage_is_2(arguments, complaint):
     done = picohook(*arguments)
     assert done.returncode == 2
     assert complaint in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("#!/nowhere/python\n", "the interpreter that its first line names is not there"),
+        ("x\n", "names no interpreter"),
+    ],
+)
+def test_a_script_that_the_system_cannot_start_is_said_to_lack_its_interpreter(tmp_path, text, complaint):
+    hook = tmp_path / "hook"
+    hook.write_text(text)
+    hook.chmod(0o755)
+    done = picohook("conformance", "--", str(hook))
+    assert done.returncode == 2
+    assert complaint in done.stderr
+
+
+def test_a_report_whose_place_is_gone_in_the_end_is_said_to_be_missing(tmp_path):
+    place = tmp_path / "place"
+    place.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-m", "picohook", "probe", str(place / "report.json")],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as probe:
+        probe.stdin.write(HELLO)
+        probe.stdin.flush()
+        assert json.loads(probe.stdout.readline())["result"]["ok"]
+        shutil.rmtree(place)
+        _, said = probe.communicate(timeout=30)
+    assert (probe.returncode, said) == (1, f"Error: {place}/report.json cannot be written: No such file or directory\n")
 
 
 def write_report(path, *, faults=(), complete=True):
@@ -164,11 +212,10 @@ def test_a_report_that_was_never_finished_says_so(tmp_path):
 
 
 def test_a_probe_without_a_report_tells_on_stderr():
-    hello = '{"jsonrpc":"2.0","id":7,"method":"hook.hello","params":{"name":"p","version":1,"modes":[]}}\n'
     done = subprocess.run(
         [sys.executable, "-m", "picohook", "probe"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        input=hello,
+        input=HELLO,
         capture_output=True,
         text=True,
         timeout=30,

@@ -623,6 +623,16 @@ def test_verify_says_ok_and_what_is_not(written, tmp_path):
     assert picohook("audit", "verify", str(tmp_path / "none")).returncode == 2
 
 
+def test_verify_says_of_an_empty_log_that_it_is_one(tmp_path):
+    log = tmp_path / "log"
+    log.touch()
+    done = picohook("audit", "verify", str(log))
+    assert (done.returncode, done.stdout) == (0, f"{log}: ok, 0 records\n")
+    (note,) = json.loads(picohook("audit", "verify", str(log), "--json").stdout)["notes"]
+    assert note.startswith("it is empty")
+    assert done.stderr == f"Warning: {log}: {note}\n"
+
+
 def test_the_example_hooks_verifier_takes_it_and_the_other_way_round(written, tmp_path):
     example = Path(__file__).parents[2] / "hooks_examples" / "audit_log.py"
 

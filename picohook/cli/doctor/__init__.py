@@ -28,7 +28,8 @@ from ...config import layers, trust
 from ...config.layers import Layers
 from ...errors import ConfigError, TrustError
 from .. import output
-from ..source import Json, Verbose, in_loop, require_file
+from ..source import AlsoNamed, Json, Verbose, either, in_loop, require_file
+from ..usage import seconds
 from .findings import Finding, Level, about, count
 
 _BEAT = 1.0
@@ -39,20 +40,23 @@ _STYLES = {Level.OK: "green", Level.NOTE: "cyan", Level.WARNING: "bold yellow", 
 
 
 def doctor(
-    directory: Annotated[
+    place: Annotated[
         Path | None,
-        typer.Argument(metavar="[DIR]", help="The project to look at; without it, this directory.", show_default=False),
+        typer.Argument(
+            metavar="[DIR|CONFIG]",
+            help="The project, or the configuration alone, to look at; without it, this directory.",
+            show_default=False,
+        ),
     ] = None,
     *,
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", help="Look at this configuration, and no other.", show_default=False),
-    ] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that a hook may take, at most.")] = 10.0,
+    named: AlsoNamed = None,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", parser=seconds(0.1), help="How long a hook may take, at most.")
+    ] = 10.0,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Find out whether hooks will work here, and what to do where they will not.
+    """Find out whether hooks work here, and what to do if not.
 
     Looks at the machine, the configurations, their permissions and trust; starts each hook for real and greets it; and asks
     each gate about its canary, a call that it must deny. Hooks of a project that is not trusted are not run. Exits with 1
@@ -60,10 +64,11 @@ def doctor(
     """
     if not verbose:
         logging.getLogger("picohook").setLevel(logging.CRITICAL + 1)  # what hooks do wrong is what this reports
-    if config is not None and directory is not None:
-        raise typer.BadParameter("give a directory, or a configuration, and not both")
-    if directory is not None and not directory.is_dir():
-        raise typer.BadParameter(f"there is no directory {directory}")
+    place = either(place, named)
+    if place is not None and not place.exists():
+        raise typer.BadParameter(f"there is no {place}")
+    is_file = named is not None or (place is not None and not place.is_dir())
+    config, directory = (place, None) if is_file else (None, place)
     findings: list[Finding] = []
     in_loop(lambda: _examine(findings, config, directory, timeout, as_json=as_json))
     _end(findings, as_json=as_json)

@@ -55,6 +55,11 @@ def about(spec: HookSpec) -> str:
     return f"hook {spec.name}"
 
 
+def confined_by(spec: HookSpec) -> str:
+    """What may keep the hook from something that it needs; empty if nothing does."""
+    return " and ".join(name for name in ("sandbox", "limits") if getattr(spec, name) is not None)
+
+
 def count(findings: Sequence[Finding]) -> dict[Level, int]:
     """How many there are of each level."""
     levels = Counter(finding.level for finding in findings)

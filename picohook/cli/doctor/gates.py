@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ... import wire
 from ...models import ToolCall
 from ...spec import OnFailure
-from .findings import Finding, Level, about
+from .findings import Finding, Level, about, confined_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 DECIDES = ("before_tool", "approve_tool")
 _DENIALS = {wire.DENY, wire.ABORT_TURN, wire.HARD_ABORT}
+_FAILED = "it failed"
 _EXAMPLE = 'canary = { tool = "bash", arguments = { command = "rm -rf /" } }'
 
 
@@ -63,6 +64,8 @@ async def try_canary(host: Host, spec: HookSpec) -> Finding:
         message, hint = "it has a canary, and is asked at neither before_tool nor approve_tool", "take the canary out"
     else:
         message = f"it does not deny its canary, {shown} ({'; '.join(said)})"
+        if _FAILED in message and (held := confined_by(spec)):
+            hint = f"allow it in its {held} what it lacks, or {hint}"
     return Finding(Level.ERROR, about(spec), "canary", message, hint)
 
 
@@ -72,7 +75,7 @@ def _answer(outcome: Outcome[Any], name: str, stage: str) -> tuple[str, bool]:
     if not entries or entries[0].skipped:
         return "its filter keeps it from being asked", False
     if failed := next((entry.error for entry in entries if entry.error), None):
-        return f"it failed, {failed}", False
+        return f"{_FAILED}, {failed}", False
     if outcome.approved is not None and stage == "approve_tool":
         return "approved" if outcome.approved else "denied", not outcome.approved
     return outcome.action, outcome.action in _DENIALS

@@ -11,7 +11,7 @@ from ...hooks import make_hook
 from ...host import Host
 from ...spec import Timeouts
 from . import gates
-from .findings import Finding, Level, about
+from .findings import Finding, Level, about, confined_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,6 +79,8 @@ def _started(host: Host, spec: HookSpec) -> Finding:
 
 
 def _by_hand(spec: HookSpec) -> str:
+    if spec.command and (held := confined_by(spec)):
+        return f"allow it in its {held} what it lacks; what it says without: picohook conformance -- {spec.runs}"
     if spec.command:
         return f"see what it says: picohook conformance -- {spec.runs}"
     return f"correct what it runs: {spec.runs}"

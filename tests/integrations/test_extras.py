@@ -1,0 +1,41 @@
+"""What is said where a framework is not installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+# A finder of no modules of a framework stands for an environment without it.
+WITHOUT = """
+import sys
+
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == sys.argv[2]:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Nothing())
+try:
+    __import__("picohook.integrations." + sys.argv[1])
+except ImportError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "framework"),
+    [
+        ("agent_hooks", "agent_hooks"),
+        ("langchain", "langchain_core"),
+        ("openai_agents", "agents"),
+        ("pydantic_ai", "pydantic_ai"),
+    ],
+)
+def test_a_framework_that_is_missing_is_named_with_the_extra_that_brings_it(module, framework):
+    command = [sys.executable, "-c", WITHOUT, module, framework]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+
+    extra = module.replace("_", "-")
+    assert done.stdout == f"picohook.integrations.{module} needs {framework}: pip install 'picohook[{extra}]'\n"
