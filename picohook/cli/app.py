@@ -51,7 +51,7 @@ def _picohook(
 
     Data is printed on stdout, everything else on stderr.
 
-    Exit codes: 0 ok, 1 failed, 2 wrong usage, 130 interrupted.
+    Exit codes: 0 ok, 1 failed, 2 wrong usage, 128 and more ended by a signal.
     """
     del verbose, version
 

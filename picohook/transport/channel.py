@@ -20,7 +20,7 @@ from ..log import Allowance
 from ..protocol.messages import Answer
 from ..protocol.peer import Event, Noise, Overflow, Peer, Told
 from ..text import cut
-from .pipe import LinePipe
+from .pipe import CHUNK, LinePipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -452,7 +452,8 @@ class Channel:
             except OSError:
                 self._fault(CLOSED_INPUT)
                 return True
-            if written < sum(map(len, buffers)):
+            left = sum(map(len, buffers)) - written
+            if left and not (left > CHUNK and self._pipe.widen()):
                 return False
         else:
             self._flush_soon()

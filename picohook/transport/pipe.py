@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -12,6 +13,14 @@ if TYPE_CHECKING:
 
 CHUNK = 65536
 """A pipe holds as much; larger reads cost more than they bring."""
+WIDE = 1024 * 1024
+"""As much as a pipe can be made to hold by anybody."""
+MOST_WIDE = 16
+"""Pipes of this process that are wide at once. What a user's pipes may hold is bounded, all together, and past that bound every
+new one is tiny: these are a quarter of it."""
+_SET_SIZE: Final = getattr(fcntl, "F_SETPIPE_SZ", 0)
+_wide: set[int] = set()
+"""The descriptors whose pipes are wide."""
 
 
 class LinePipe:
@@ -46,6 +55,9 @@ class LinePipe:
         except OSError:
             data = b""
         if data:
+            if _wide or len(data) == CHUNK:
+                _narrow(self._write_fd)  # what writes has read, most likely
+                (_widen if len(data) == CHUNK else _narrow)(self._read_fd)
             self._on_data(data)
             return True
         self.close_read()
@@ -69,6 +81,13 @@ class LinePipe:
         except BlockingIOError:
             return 0
 
+    def widen(self) -> bool:
+        """Let the pipe that is written to, and is full, hold more, until the child writes; whether it holds more now.
+
+        For lines that are longer than a pipe: without it, the two sides take turns at every 64 KiB of them.
+        """
+        return _widen(self._write_fd)
+
     def when_writable(self, callback: Callable[[], bool]) -> None:
         """Call back when there is room again, as long as the callback says that it has more to write."""
         self._reactor.on_writable(self._write_fd, callback)
@@ -77,6 +96,7 @@ class LinePipe:
         """The child reads the end of its stdin."""
         if self._write_fd >= 0:
             self._reactor.release(self._write_fd)
+            _wide.discard(self._write_fd)
             os.close(self._write_fd)
             self._write_fd = -1
 
@@ -84,5 +104,26 @@ class LinePipe:
         """Read no more."""
         if self._read_fd >= 0:
             self._reactor.release(self._read_fd)
+            _wide.discard(self._read_fd)
             os.close(self._read_fd)
             self._read_fd = -1
+
+
+def _widen(fd: int) -> bool:
+    if not _SET_SIZE or fd in _wide or len(_wide) >= MOST_WIDE or not _resize(fd, WIDE):
+        return False
+    _wide.add(fd)
+    return True
+
+
+def _narrow(fd: int) -> None:
+    if fd in _wide and _resize(fd, CHUNK):
+        _wide.discard(fd)
+
+
+def _resize(fd: int, size: int) -> bool:
+    try:
+        fcntl.fcntl(fd, _SET_SIZE, size)
+    except OSError:  # it is no pipe, the user's pipes hold too much, or this one does
+        return False
+    return True
