@@ -16,7 +16,6 @@ from uuid import UUID
 import jiter
 import orjson
 
-from .. import wire
 from ..errors import EncodeError
 
 
@@ -102,10 +101,10 @@ def decode(line: bytes) -> Message:
     """The message on a line. Never raises: what is none is `Junk`."""
     doubled = _NOWHERE
     try:
-        value = jiter.from_json(line, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="keys")
+        value = jiter.from_json(line, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="all")
         if type(value) is dict and len(value) == RESULT_MEMBERS and value.get("jsonrpc") == "2.0":
             id, result = value.get("id"), value.get("result", ABSENT)  # noqa: A001 - JSON-RPC's name for it
-            if type(id) is int and result is not ABSENT and (result == wire.GO_ON or not _may_overflow(line)):
+            if type(id) is int and result is not ABSENT and not _may_overflow(line):
                 return Answer(id, result)  # as nearly always
         if _may_overflow(line):
             value, doubled = _decode_slowly(line)
@@ -124,7 +123,7 @@ def decode(line: bytes) -> Message:
 
 def decode_value(data: bytes) -> Any:
     """Any one JSON value, with no key twice in any object of it. Raises `ValueError`."""
-    value = jiter.from_json(data, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="keys")
+    value = jiter.from_json(data, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="all")
     if _may_overflow(data):
         value, _ = _decode_slowly(data)
     return value

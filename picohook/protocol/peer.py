@@ -21,6 +21,7 @@ from ..errors import LocalProtocolError
 from ..text import cut, escape, show
 from .lines import LineBuffer
 from .messages import ABSENT, Answer, Doubled, Junk, Message, Notification, Request, Response, decode, encode
+from .refrain import Refrain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -118,6 +119,7 @@ class Peer:
         self.dropped_events = 0
         self.received_bytes = 0
         self._lines = LineBuffer(max_line)
+        self._refrain = Refrain()
         self._max_outbound = max_outbound
         self._max_events = max_events
         self._max_event_bytes = max_event_bytes
@@ -284,8 +286,11 @@ class Peer:
         if self.state is _CLOSED:
             return
         for line in self._lines.feed(data):
-            message = decode(line)
+            known = self._refrain.request(line)
+            message = Answer(known, wire.GO_ON) if known else decode(line)
             if type(message) is Answer:
+                if not known:
+                    self._refrain.learn(line, message)
                 pending = self._pending.get(message.token)
                 if pending is not None and pending.sent:
                     del self._pending[message.token]
