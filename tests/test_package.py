@@ -180,6 +180,8 @@ class TestTheProtocolDoesNoIO:
             "collections",
             "dataclasses",
             "enum",
+            "io",  # of it only what is in memory
+            "itertools",
             "jiter",
             "json",
             "orjson",

@@ -230,6 +230,11 @@ class Peer:
         """Whether anything waits to be written."""
         return bool(self._out or (self._events and self.state is State.READY))
 
+    @property
+    def left_of_line(self) -> int:
+        """How many bytes of the line that is next, or on its way, are not written."""
+        return self._out[0].size - self._offset if self._out else 0
+
     def data_to_send(self) -> Sequence[bytes | memoryview]:
         """The buffers to write next, if any; report with `data_sent` how much of them went out."""
         out = self._out

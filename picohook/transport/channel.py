@@ -452,8 +452,8 @@ class Channel:
             except OSError:
                 self._fault(CLOSED_INPUT)
                 return True
-            left = sum(map(len, buffers)) - written
-            if left and not (left > CHUNK and self._pipe.widen()):
+            full = written < sum(map(len, buffers))
+            if full and not (peer.left_of_line > CHUNK and self._pipe.widen()):
                 return False
         else:
             self._flush_soon()

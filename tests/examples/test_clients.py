@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -83,11 +85,18 @@ def test_an_agent_in_each_language_is_guarded_alike(language, config, request, t
     assert calls == ["tool_exec_end"] * 2 + ["tool_exec_skipped"] * 2 + ["tool_exec_start"] * 2
 
 
+@pytest.fixture
+def short_path():
+    """A directory whose path leaves room for that of a socket."""
+    with tempfile.TemporaryDirectory(prefix="picohook-test-") as path:
+        yield Path(path)
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_what_it_says_of_how_to_run_it_works_when_copied(language, tmp_path, monkeypatch):
+def test_what_it_says_of_how_to_run_it_works_when_copied(language, short_path, monkeypatch):
     command, _ = LANGUAGES[language]
     need(command[0])
-    examples = tmp_path / "hooks_examples"
+    examples = short_path / "hooks_examples"
     shutil.copytree(EXAMPLES, examples, ignore=shutil.ignore_patterns("node_modules"))
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
     head = re.split(

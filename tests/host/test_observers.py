@@ -107,7 +107,7 @@ async def test_emit_and_wait_waits_until_it_is_written(board):
         written = anyio.Event()
 
         async def tell():
-            await host.emit_and_wait("session_end", {"x": "y" * 1_000_000})
+            await host.emit_and_wait("session_end", {"x": "y" * 3_000_000})
             written.set()
 
         tasks.start_soon(tell)
@@ -122,7 +122,7 @@ async def test_emit_and_wait_is_bounded_by_the_observer_timeout(board):
     timeouts = FAR.model_copy(update={"observer": 0.05})
     async with Host([held(board, grace=0.1), FunctionHook("f", on_event=hang, grace=0.1)], timeouts=timeouts) as host:
         slow = await board.line("slow")
-        await host.emit_and_wait("session_end", {"x": "y" * 1_000_000})
+        await host.emit_and_wait("session_end", {"x": "y" * 3_000_000})
         assert slow.alive  # and still holds it up
 
 
@@ -134,7 +134,7 @@ async def test_emit_and_wait_ends_at_once_when_the_observer_dies(board):
     spec = scripted("slow", HELLO, board.call("slow"), ["wait"], ["exit", 1], observe=("*",))
     async with Host([spec], timeouts=FAR) as host, anyio.create_task_group() as tasks:
         slow = await board.line("slow")
-        tasks.start_soon(host.emit_and_wait, "session_end", {"x": "y" * 1_000_000})
+        tasks.start_soon(host.emit_and_wait, "session_end", {"x": "y" * 3_000_000})
         await anyio.wait_all_tasks_blocked()
         slow.go_on()
         await slow.dead()
@@ -145,7 +145,7 @@ async def test_emit_and_wait_ends_at_once_when_the_observer_dies(board):
 async def test_emit_and_wait_ends_at_once_when_the_observer_is_unmounted(board):
     async with Host([held(board, grace=0.05)], timeouts=FAR) as host, anyio.create_task_group() as tasks:
         await board.line("slow")
-        tasks.start_soon(host.emit_and_wait, "session_end", {"x": "y" * 1_000_000})
+        tasks.start_soon(host.emit_and_wait, "session_end", {"x": "y" * 3_000_000})
         await anyio.wait_all_tasks_blocked()
         await host.unmount("slow")
         ended = anyio.current_time()

@@ -239,7 +239,7 @@ async def test_R3_an_answer_to_a_request_that_was_not_sent_yet_matches_nothing(b
             outcomes.append(await host.before_tool(asking(nonce=1)))
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(host.before_tool, asking(pad="x" * 500_000))  # fills the pipe
+            tasks.start_soon(host.before_tool, asking(pad="x" * 3_000_000))  # fills the pipe, wide as it gets
             await anyio.wait_all_tasks_blocked()
             tasks.start_soon(ask)  # behind it
             await anyio.wait_all_tasks_blocked()
