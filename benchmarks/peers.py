@@ -15,8 +15,11 @@ from .measure import Row, alternate, blocking, micros, on_one_core, p50
 
 MCP_SERVER = """
 import sys
-from mcp.server.fastmcp import FastMCP
-server = FastMCP("echo")
+try:
+    from mcp.server.mcpserver import MCPServer
+except ImportError:  # before its version 2
+    from mcp.server.fastmcp import FastMCP as MCPServer
+server = MCPServer("echo")
 @server.tool()
 def before_tool(tool: str, arguments: dict) -> dict:
     return {"action": "continue"}
