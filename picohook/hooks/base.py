@@ -32,17 +32,19 @@ P = TypeVar("P", bound=Payload)
 class Encoded(Generic[P]):
     """A payload and its bytes, made once and given to every hook that is asked about it."""
 
-    __slots__ = ("_params", "payload")
+    __slots__ = ("_decoded", "_params", "payload")
 
-    def __init__(self, payload: P, params: bytes | None = None) -> None:
+    def __init__(self, payload: P, decoded: bool = False) -> None:  # noqa: FBT001, FBT002 - by position: made for every question
         self.payload = payload
-        self._params = params
+        self._decoded = decoded
+        """Whether all of it came out of JSON, and fits into JSON."""
+        self._params: bytes | None = None
 
     @property
     def params(self) -> bytes:
         """The payload as the params of a request. Raises `EncodeError`."""
         if self._params is None:
-            self._params = encode(self.payload.wire())
+            self._params = encode(self.payload.wire(), decoded=self._decoded)
         return self._params
 
 
@@ -122,7 +124,7 @@ class Hook:
     """
 
     in_process = True
-    """In-process hooks are asked before those that are processes."""
+    """In-process hooks are asked before those that are processes; what the latter answer is JSON, decoded strictly."""
     patient = False
     """Whether it may have to wait for a person: then its own timeout bounds it, and not the chain's budget."""
 
