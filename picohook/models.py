@@ -14,7 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field
 class Model(BaseModel):
     """A frozen payload. A field named wrongly is an error, not a field that is silently lost."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        serialize_by_alias=True,
+        defer_build=True,  # until it is used: most programs do not use them all
+    )
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form, without what was not given."""
