@@ -51,7 +51,8 @@ soak: $(VENV)/.installed-dev
 	$(BIN)/python tests/soak --minutes $(or $(MINUTES),1)
 
 bench: $(VENV)/.installed-dev
-	$(BIN)/python -m benchmarks --json benchmarks/figures.json --svg benchmarks/figures.svg
+	$(BIN)/python -m benchmarks --json benchmarks/figures.json --svg docs/explanation/performance.svg \
+		--page docs/explanation/performance.md
 
 many: $(VENV)/.installed-dev
 	PICOHOOK_CALLS=2000 $(BIN)/python -m pytest -n 0 -q -s --timeout 600 tests/serve/test_many.py

@@ -13,6 +13,7 @@ from . import asking, chains, events, peers, sidecar, standing
 from .chart import draw
 from .given import Given, build
 from .measure import Row
+from .page import renew
 
 ALL = {
     "round-trips": asking.round_trips,
@@ -43,6 +44,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="so many times the work of a round")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="draw them there")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="renew the table in this page")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         given = Given(asked.rounds, asked.scale, build(Path(directory)))
@@ -57,6 +59,8 @@ def main() -> None:
         asked.json.write_text(json.dumps({"about": about, "rows": figures}, indent=2) + "\n")
     if asked.svg:
         asked.svg.write_text(draw(rows))
+    if asked.page:
+        renew(asked.page, rows)
 
 
 def show(row: Row) -> None:
