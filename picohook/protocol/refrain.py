@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 DIGITS = 18
 """No id of ours is longer."""
+ZERO = ord("0")
+"""None begins with it."""
 
 
 class Refrain:
@@ -19,10 +21,11 @@ class Refrain:
     Whatever else it says, and whatever is written otherwise, has to be decoded.
     """
 
-    __slots__ = ("_before", "_behind")
+    __slots__ = ("_before", "_begin", "_behind", "_end")
 
     def __init__(self) -> None:
-        self._before, self._behind = b"", b"\n"  # as no line is
+        self._before = self._behind = b""
+        self._begin = self._end = 0
 
     def learn(self, line: bytes, answer: Answer) -> None:
         """A line, and what it was decoded to."""
@@ -30,12 +33,17 @@ class Refrain:
             parts = line.split(b"%d" % answer.token)
             if len(parts) == 2:  # noqa: PLR2004 - the digits are there once: they are the id
                 self._before, self._behind = parts
+                self._begin, self._end = len(self._before), -len(self._behind)
 
     def request(self, line: bytes) -> int:
         """The id of the request that this line answers with `continue`; 0 if that is not known."""
-        if not (line.endswith(self._behind) and line.startswith(self._before)):
-            return 0
-        digits = line[len(self._before) : len(line) - len(self._behind)]
-        if digits.isdigit() and len(digits) <= DIGITS and digits[0] != ord("0"):
+        digits = line[self._begin : self._end]
+        if (
+            digits.isdigit()
+            and len(digits) <= DIGITS
+            and digits[0] != ZERO
+            and line.startswith(self._before)
+            and line.endswith(self._behind)
+        ):
             return int(digits)
         return 0
