@@ -254,7 +254,7 @@ def _apply(
     if edited is not payload:
         if final:
             raise HookReplyError("a guard that is asked again may no longer change the call")
-        encoded = Encoded(edited, not hook.in_process)
+        encoded = Encoded(edited)
         if hook.in_process:
             encoded.params  # noqa: B018 - a process cannot say what is no JSON; a function can, and it is its failure
     if isinstance(decision, Retry) and not decision.feedback and edited is payload:

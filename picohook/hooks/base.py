@@ -32,19 +32,17 @@ P = TypeVar("P", bound=Payload)
 class Encoded(Generic[P]):
     """A payload and its bytes, made once and given to every hook that is asked about it."""
 
-    __slots__ = ("_decoded", "_params", "payload")
+    __slots__ = ("_params", "payload")
 
-    def __init__(self, payload: P, decoded: bool = False) -> None:  # noqa: FBT001, FBT002 - by position: made for every question
+    def __init__(self, payload: P, params: bytes | None = None) -> None:
         self.payload = payload
-        self._decoded = decoded
-        """Whether all of it came out of JSON, and fits into JSON."""
-        self._params: bytes | None = None
+        self._params = params
 
     @property
     def params(self) -> bytes:
         """The payload as the params of a request. Raises `EncodeError`."""
         if self._params is None:
-            self._params = encode(self.payload.wire(), decoded=self._decoded)
+            self._params = encode(self.payload.wire())
         return self._params
 
 
@@ -124,7 +122,7 @@ class Hook:
     """
 
     in_process = True
-    """In-process hooks are asked before those that are processes; what the latter answer is JSON, decoded strictly."""
+    """In-process hooks are asked before those that are processes."""
     patient = False
     """Whether it may have to wait for a person: then its own timeout bounds it, and not the chain's budget."""
 

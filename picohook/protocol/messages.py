@@ -182,18 +182,17 @@ def _finite(text: str) -> float:
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
-def encode(value: Any, *, decoded: bool = False) -> bytes:
+def encode(value: Any) -> bytes:
     """The value as JSON, exactly, or `EncodeError`.
 
     The fast encoder writes NaN as null and refuses integers past 64 bits; what it may have got wrong goes to the slow one.
-    What was `decoded` here holds no NaN, and is not searched for it.
     """
     try:
         data = orjson.dumps(value, option=_OPTIONS)
     except TypeError:
         return _encode_slowly(value)
     # From the right, which is the faster search; `in` would be slower still, by an exception that it makes and drops.
-    if not decoded and data.rfind(b"null") >= 0 and orjson.loads(data) != value:
+    if data.rfind(b"null") >= 0 and orjson.loads(data) != value:
         return _encode_slowly(value)
     return data
 
