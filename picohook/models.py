@@ -11,6 +11,14 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 
+class _Signature:
+    """The signature of a model that is not built yet: it is built to have one."""
+
+    def __get__(self, _: object, model: type[BaseModel]) -> Any:
+        model.model_rebuild()
+        return model.__signature__
+
+
 class Model(BaseModel):
     """A frozen payload. A field named wrongly is an error, not a field that is silently lost."""
 
@@ -21,6 +29,7 @@ class Model(BaseModel):
         serialize_by_alias=True,
         defer_build=True,  # until it is used: most programs do not use them all
     )
+    __signature__ = _Signature()
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form, without what was not given."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # type checkers know better; at run time it spares hooks the import of typing
 if TYPE_CHECKING:
-    TYPE_CHECKING = False  # type checkers know better; at run time it spares hooks the import of typing
-if TYPE_CHECKING:
     from typing import Final
 
 VERSION: Final = 1

@@ -9,6 +9,8 @@ from .. import wire
 if TYPE_CHECKING:
     from .messages import Answer
 
+LONGEST = 256
+"""Bytes of a line that is kept in mind."""
 DIGITS = 18
 """No id of ours is longer."""
 ZERO = ord("0")
@@ -29,7 +31,7 @@ class Refrain:
 
     def learn(self, line: bytes, answer: Answer) -> None:
         """A line, and what it was decoded to."""
-        if answer.result == wire.GO_ON:
+        if len(line) <= LONGEST and answer.result == wire.GO_ON:
             parts = line.split(b"%d" % answer.token)
             if len(parts) == 2:  # noqa: PLR2004 - the digits are there once: they are the id
                 self._before, self._behind = parts

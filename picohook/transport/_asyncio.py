@@ -45,7 +45,7 @@ class AsyncioReactor:
             self._loop.remove_writer(fd)
 
     def promise(self) -> AsyncioPromise:
-        return AsyncioPromise()
+        return AsyncioPromise(loop=self._loop)
 
     def alarm(self, callback: Callable[[], None]) -> AsyncioAlarm:
         return AsyncioAlarm(self._loop, callback)

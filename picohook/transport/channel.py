@@ -20,7 +20,7 @@ from ..log import Allowance
 from ..protocol.messages import Answer
 from ..protocol.peer import Event, Noise, Overflow, Peer, Told
 from ..text import cut
-from .pipe import CHUNK, LinePipe
+from .pipe import CHUNK, WIDE, LinePipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -335,7 +335,7 @@ class Channel:
 
     def drain(self) -> None:
         """Read what the process had written, before it is said that it ended."""
-        self._pipe.drain(2 * self._max_line)
+        self._pipe.drain(max(2 * self._max_line, WIDE))
 
     def release(self) -> None:
         """Close both pipes."""

@@ -21,6 +21,7 @@ new one is tiny: these are a quarter of it."""
 _SET_SIZE: Final = getattr(fcntl, "F_SETPIPE_SZ", 0)
 _wide: set[int] = set()
 """The descriptors whose pipes are wide."""
+os.register_at_fork(after_in_child=_wide.clear)
 
 
 class LinePipe:
@@ -110,7 +111,12 @@ class LinePipe:
 
 
 def _widen(fd: int) -> bool:
-    if not _SET_SIZE or fd in _wide or len(_wide) >= MOST_WIDE or not _resize(fd, WIDE):
+    if not _SET_SIZE or fd in _wide:
+        return False
+    if len(_wide) >= MOST_WIDE:
+        for other in tuple(_wide):  # some hooks read, and write nothing
+            _narrow(other)
+    if len(_wide) >= MOST_WIDE or not _resize(fd, WIDE):
         return False
     _wide.add(fd)
     return True

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from pydantic import ValidationError
 
@@ -57,6 +60,12 @@ def test_both_names_of_a_field_are_taken():
 def test_a_misspelt_field_is_an_error():
     with pytest.raises(ValidationError, match="argumnets"):
         ToolCall(tool="bash", argumnets={})
+
+
+def test_a_model_that_was_not_used_yet_has_its_signature():
+    look = "import inspect, picohook; print(*inspect.signature(picohook.LLMResponse).parameters)"
+    done = subprocess.run([sys.executable, "-c", look], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["meta", "context", "channel", "chat_id", "model", "response", "messages"]
 
 
 def test_a_payload_is_frozen():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import sys
+import threading
 
 import pytest
 
@@ -73,6 +75,29 @@ def test_a_loop_whose_clock_was_replaced_keeps_one_clock():
         assert loop.run_until_complete(now()) == 5.0
     finally:
         loop.close()
+
+
+def test_a_host_that_is_asked_from_another_event_loop_says_so_and_goes_on_with_nothing_there():
+    async def serve(asked, ended):
+        spec = HookSpec(name="h", command=(sys.executable, "-c", PAIRS), stages=("before_tool",), grace=0.1)
+        async with Host([spec]) as host:
+            asked.set_result(host)
+            await asyncio.get_running_loop().run_in_executor(None, ended.wait)
+
+    async def ask(host):
+        outcome = await host.before_tool(ToolCall(tool="bash"))
+        return outcome.trail[0].error, threading.current_thread()
+
+    host, ended = concurrent.futures.Future(), threading.Event()
+    thread = threading.Thread(target=lambda: asyncio.run(serve(host, ended)))
+    thread.start()
+    try:
+        error, went_on_in = asyncio.run(ask(host.result()))
+    finally:
+        ended.set()
+        thread.join()
+    assert "attached to a different loop" in error
+    assert went_on_in is threading.current_thread()
 
 
 @pytest.mark.anyio

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 import unicodedata
 
 import anyio
 import pytest
 from scripted import HANG, HELLO, SERVE, descriptors, scripted
 
-from picohook import EncodeError, Host, RestartPolicy, Timeouts, ToolCall
+from picohook import EncodeError, FunctionHook, HookSpec, Host, RestartPolicy, Timeouts, ToolCall
 
 pytestmark = pytest.mark.anyio
 
@@ -461,3 +462,28 @@ async def test_progress_moves_the_deadline_of_the_call_it_names(board):
 
 
 PROGRESS = '{"jsonrpc":"2.0","method":"host.progress","params":{"id":{id}}}\n'
+
+
+RENAMES_AND_TELLS = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    result = {"action": "modify", "call": {"tool": message["params"].get("tool", "") + "!"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
+
+async def test_a_nan_that_a_function_puts_into_the_call_in_place_never_becomes_null():
+    def spoils(call):
+        call.arguments["x"] = float("nan")
+
+    hooks = [
+        FunctionHook("f", {"before_tool": spoils}),
+        *(
+            HookSpec(name=name, command=[sys.executable, "-S", "-c", RENAMES_AND_TELLS], stages=["before_tool"])
+            for name in "ab"
+        ),
+    ]
+    async with Host(hooks, timeouts=FAR) as host:
+        with pytest.raises(EncodeError):
+            await host.before_tool(ToolCall(tool="bash", arguments={"x": 1.0, "other": None}))

@@ -5,12 +5,16 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import subprocess
 import sys
 
 import anyio
+import anyio.lowlevel
 import pytest
 
-from picohook import HookSpec, Host, Timeouts, ToolCall
+from picohook import HookCrashedError, HookSpec, Host, Timeouts, ToolCall
+from picohook.log import Log
+from picohook.transport.channel import Channel, Counters
 from picohook.transport.pipe import CHUNK, MOST_WIDE, WIDE, LinePipe
 from picohook.transport.reactor import current_reactor
 
@@ -82,20 +86,126 @@ async def test_a_pipe_that_gives_all_that_a_read_takes_is_wide_until_it_gives_le
     os.close(other_read)
 
 
-async def test_only_so_many_pipes_of_a_process_are_wide_at_once():
-    pipes, others = [], []
-    for _ in range(MOST_WIDE + 1):
-        (read, other_write), (other_read, write) = os.pipe(), os.pipe()
-        pipes.append(LinePipe(current_reactor(), read, write, on_data=lambda _: None, on_end=lambda: None))
-        others += [other_read, other_write]
-    assert [pipe.widen() for pipe in pipes] == [True] * MOST_WIDE + [False]
-    pipes[0].close_write()
-    assert pipes[-1].widen()
+class Pipes:
+    """Pairs of pipes as hooks have them, and what the other side of each holds."""
+
+    def __init__(self, count: int) -> None:
+        self.ours, self.theirs = [], []
+        for _ in range(count):
+            (read, other_write), (other_read, write) = os.pipe(), os.pipe()
+            os.set_blocking(write, False)
+            self.ours.append(LinePipe(current_reactor(), read, write, on_data=lambda _: None, on_end=lambda: None))
+            self.theirs.append((other_read, other_write))
+
+    def close(self) -> None:
+        for pipe in self.ours:
+            pipe.close_read()
+            pipe.close_write()
+        for pair in self.theirs:
+            for descriptor in pair:
+                os.close(descriptor)
+
+
+@pytest.fixture
+async def pipes():
+    pipes = Pipes(MOST_WIDE + 1)
+    yield pipes
+    pipes.close()
+
+
+async def test_only_so_many_pipes_of_a_process_are_wide_at_once(pipes):
+    for pipe in pipes.ours[:-1]:
+        assert pipe.widen()
+        pipe.write([b"x" * 2 * CHUNK])  # and still in use
+    assert not pipes.ours[-1].widen()
+    pipes.ours[0].close_write()
+    assert pipes.ours[-1].widen()
+
+
+async def test_a_wide_pipe_whose_reader_has_taken_all_makes_room_for_another_one(pipes):
+    for pipe, (stdin, _) in zip(pipes.ours[:-1], pipes.theirs, strict=False):
+        pipe.widen()
+        pipe.write([b"x" * 2 * CHUNK])
+        os.read(stdin, 2 * CHUNK)
+    assert pipes.ours[-1].widen()
+    sizes = [fcntl.fcntl(stdin, fcntl.F_GETPIPE_SZ) for stdin, _ in pipes.theirs]
+    assert sizes == [CHUNK] * MOST_WIDE + [WIDE]
+
+
+FORKS = """
+import asyncio, os
+from picohook.transport.pipe import CHUNK, MOST_WIDE, LinePipe
+from picohook.transport.reactor import current_reactor
+
+def pair(reactor):
+    (read, _), (_, write) = os.pipe(), os.pipe()
+    return LinePipe(reactor, read, write, on_data=print, on_end=print)
+
+async def main():
+    reactor = current_reactor()
+    pipes = [pair(reactor) for _ in range(MOST_WIDE)]
     for pipe in pipes:
-        pipe.close_read()
-        pipe.close_write()
-    for descriptor in others:
-        os.close(descriptor)
+        assert pipe.widen()
+        pipe.write([b"x" * 2 * CHUNK])
+    child = os.fork()
+    if not child:
+        os._exit(0 if pair(reactor).widen() else 3)
+    assert os.waitpid(child, 0)[1] == 0, "the child could widen none of its own"
+    assert not pair(reactor).widen()
+
+asyncio.run(main())
+"""
+
+
+def test_a_forked_child_has_places_of_its_own():
+    done = subprocess.run([sys.executable, "-c", FORKS], check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+async def test_the_last_answer_in_a_wide_pipe_is_read_before_the_process_counts_as_ended():
+    """It dies as soon as it has written it, and its lines may not be long."""
+    (stdout, its_stdout), (its_stdin, stdin) = os.pipe(), os.pipe()
+    for descriptor in (stdout, its_stdout, stdin):
+        os.set_blocking(descriptor, False)
+    reactor = current_reactor()
+    channel = Channel(
+        reactor,
+        stdout,
+        stdin,
+        name="h",
+        log=Log(),
+        counters=Counters(),
+        on_fault=lambda _: None,
+        max_line=1000,
+    )
+    answers, greeted = [], anyio.Event()
+
+    async def greet():
+        await channel.hello([], reactor.now() + 60)
+        greeted.set()
+
+    async def ask():
+        answers.append(await channel.call("hook.before_tool", b"{}", reactor.now() + 60, reactor.now() + 60, False))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(greet)
+        await anyio.wait_all_tasks_blocked()
+        os.write(its_stdout, b'{"jsonrpc":"2.0","id":1,"result":{"capabilities":{"log":true}}}\n')
+        await greeted.wait()
+        tasks.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        said = b'{"jsonrpc":"2.0","method":"host.log","params":{"message":"%s"}}\n' % (b"m" * 440)
+        os.write(its_stdout, said * (CHUNK // len(said)) + b" " * (CHUNK % len(said)))
+        while fcntl.fcntl(stdout, fcntl.F_GETPIPE_SZ) != WIDE:
+            await anyio.lowlevel.checkpoint()
+        last = said * 400 + b'{"jsonrpc":"2.0","id":2,"result":{"action":"deny_tool"}}\n'
+        assert os.write(its_stdout, last) == len(last)
+        os.close(its_stdout)
+        channel.drain()
+        channel.close(HookCrashedError("it ended", hook="h"))
+    assert answers == [{"action": "deny_tool"}]
+    channel.release()
+    os.close(its_stdin)
 
 
 async def test_what_is_no_pipe_stays_as_it_is():

@@ -66,6 +66,11 @@ def test_an_id_that_cannot_be_told_from_other_digits_is_not_learnt(line, later):
     assert after(line.encode()).request(later.encode()) == 0
 
 
+def test_a_line_that_is_long_for_what_it_says_is_not_kept():
+    padded = GO_ON.replace("{", "{" + " " * 300, 1)
+    assert after((padded % 7).encode()).request((padded % 8).encode()) == 0
+
+
 def test_nothing_but_continue_is_learnt():
     denial = GO_ON.replace("continue", "deny_tool")
     assert after((denial % 7).encode()).request((denial % 8).encode()) == 0
