@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,11 @@ class _Call:
         self.deadline = deadline
         self.patience = deadline - now
         self.limit = limit
+
+    @property
+    def patience_shown(self) -> str:
+        """In seconds, as it was set: what went by before the hook was asked is less than a millisecond, and counted in here."""
+        return f"{float(f'{math.ceil(self.patience * 1000) / 1000:.3g}'):g}"
 
     def progress(self, now: float) -> None:
         """The hook is at work: it has its patience again from now on, up to the limit."""
@@ -274,7 +280,7 @@ class Channel:
         over: list[tuple[_Call, Answer | HookError]] = []
         for request, call in self._peer.waiting:
             if call.deadline <= now:
-                over.append((call, HookTimeoutError(f"no answer within {call.patience:.3g} s", hook=self.name)))
+                over.append((call, HookTimeoutError(f"no answer within {call.patience_shown} s", hook=self.name)))
                 self._strike(request)
                 self._give_up(request)
             else:

@@ -49,10 +49,10 @@ async def test_what_ends_it_fails_its_call_at_once_with_the_cause_and_is_a_no(ca
 
 @pytest.mark.parametrize("case", {"P2_hang": "hang", "P3_stopped": "stopped"}.items(), ids=lambda case: case[0])
 async def test_one_that_does_nothing_costs_its_calls_their_deadline_and_is_killed_after_three(case, board):
-    async with Host([perl(board, case[1], timeout=0.1)], timeouts=FAR) as host:
+    async with Host([perl(board, case[1], timeout=0.2)], timeouts=FAR) as host:
         line = await board.line("perl")
         for _ in range(3):
-            assert (await host.before_tool(CALL)).trail[0].error == "no answer within 0.1 s"
+            assert (await host.before_tool(CALL)).trail[0].error == "no answer within 0.2 s"
         await line.dead()
 
 

@@ -320,13 +320,13 @@ async def test_timeouts_and_defaults_are_taken_over_by_hooks_that_go_on_as_they_
     async with Host.from_config(config.write()) as host:
         await board.line("slow")
         before = pids(host)
-        config.defaults |= {"interceptor_timeout": 0.1, "hello_timeout": 7, "chain_budget": 13}
+        config.defaults |= {"interceptor_timeout": 0.2, "hello_timeout": 7, "chain_budget": 13}
         config.write()
         assert (await host.reload()).kept == ("kept", "slow")
         assert pids(host) == before
-        assert host.timeouts == Timeouts(interceptor=0.1, approval=60, hello=7, chain=13)
+        assert host.timeouts == Timeouts(interceptor=0.2, approval=60, hello=7, chain=13)
         outcome = await host.before_tool(call(do=[["wait"]]))
-        assert "no answer within 0.1 s" in outcome.trail[0].error
+        assert "no answer within 0.2 s" in outcome.trail[0].error
         (await board.line("kept")).go_on()
 
 
