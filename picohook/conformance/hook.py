@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from .manifest import load
@@ -14,7 +16,7 @@ from .verdict import Failed, Skipped
 from .watches import WATCHES, Output
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from .manifest import Requirement
 
@@ -32,6 +34,35 @@ FIRST = ("HELLO-1", "HELLO-2")
 class _Run(NamedTuple):
     result: Result
     output: Output
+
+
+class _UnderWay:
+    """The processes that run now, in any thread. Who breaks off ends them, and waits for none."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._processes: set[HookProcess] = set()
+        self._over = False
+
+    @contextmanager
+    def with_(self, process: HookProcess) -> Iterator[None]:
+        """It runs as long as the block does, and is reaped after it."""
+        with self._lock:
+            self._processes.add(process)
+            if self._over:
+                process.kill()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._processes.discard(process)
+
+    def end(self) -> None:
+        """No more."""
+        with self._lock:
+            self._over = True
+            for process in self._processes:
+                process.kill()
 
 
 def run(
@@ -54,8 +85,10 @@ def run(
     # A watch looks at everything that the hook can be made to write.
     scripts = [one for one in (manifest.requirements if watched else wanted) if "steps" in one.vector]
 
+    under_way = _UnderWay()
+
     def play(requirement: Requirement) -> _Run:
-        with HookProcess(command, timeout=timeout, grace=grace) as process:
+        with HookProcess(command, timeout=timeout, grace=grace) as process, under_way.with_(process):
             result = _verdict(requirement, Script(process, manifest, requirement, claimed))
         return _Run(result, Output(process.lines, process.sent))
 
@@ -66,7 +99,11 @@ def run(
     others = [one for one in scripts if one.id not in {done.result.requirement.id for done in runs}]
     if all(done.result.status == PASS for done in runs):
         with ThreadPoolExecutor(at_once) as pool:
-            runs += pool.map(play, others)
+            try:
+                runs += pool.map(play, others)
+            except BaseException:
+                under_way.end()
+                raise
     else:
         runs += [_Run(Result(one, SKIP, said="it does not take part: see HELLO"), Output((), ())) for one in others]
     results = {done.result.requirement.id: done.result for done in runs}

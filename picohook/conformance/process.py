@@ -1,11 +1,12 @@
 """A hook's process under raw control: what is written to it and read from it is kept, byte for byte.
 
 This is on purpose no part of the host: where the host forgives, the kit has to see. Plain blocking code with deadlines; one
-`HookProcess` is used from one thread.
+`HookProcess` is used from one thread; any other can kill it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -80,10 +81,7 @@ class HookProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            os.killpg(self._process.pid, signal.SIGKILL)  # not reaped yet, so the number is still its own
-        except OSError:
-            pass
+        self.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             if stream is not None:
@@ -92,6 +90,11 @@ class HookProcess:
             os.close(self._pidfd)
 
     # Doing.
+
+    def kill(self) -> None:
+        """End it, and all that it started; from any thread, while it is in use."""
+        with contextlib.suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # not reaped yet, so the number is still its own
 
     def write(self, data: bytes) -> None:
         """Write this, and read meanwhile. What cannot be written any more is not: what follows will say so."""

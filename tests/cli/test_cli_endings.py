@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from .conftest import in_terminal, read_line, reading
+from .conftest import PATIENCE, in_terminal, read_line, reading
 
 ASK = ("call", "before_tool", "--config", "picohook.toml", "--params", '{"tool": "x"}')
 
@@ -180,3 +180,27 @@ def test_a_character_that_the_encoding_lacks_is_written_out(project):
 
     assert done.code == 0
     assert 'arguments.a: added "\\xf6"' in done.out
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_conformance_run_that_is_interrupted_waits_for_no_hook(project, number, code):
+    (project.path / "mute.py").write_text(
+        "import json, signal, sys\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "kept = open('held', 'w')\n"
+        "for line in sys.stdin:\n"
+        "    asked = json.loads(line)\n"
+        "    if asked.get('method') == 'hook.hello':\n"
+        "        print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': {}}), flush=True)\n"
+        "    else:\n"
+        "        with open('asked', 'w') as told:\n"
+        "            print('here', file=told)\n"
+        "        signal.pause()\n"
+    )
+    with reading(project.fifo("held")) as held, reading(project.fifo("asked")) as asked:
+        command = ("conformance", "--timeout", "600", "--", sys.executable, "mute.py")
+        with project.start(*command) as process:
+            assert read_line(asked) == "here\n"
+            process.send_signal(number)
+            assert process.wait(PATIENCE) == code
+        assert held.read() == ""
