@@ -9,10 +9,10 @@ from picohook import Host
 
 from .clients import MinimalAsyncio, MinimalTrio, Pipe, line
 from .given import CALL, FAR, HOOKS, PLAIN, Given, hook, on
-from .measure import Row, alternate, blocking, each, micros, on_one_core, p50
+from .measure import Row, Times, alternate, blocking, each, micros, on_one_core, p50
 
 
-async def _round_trip(given: Given, loop: str, command: list[str]) -> dict[str, float]:
+async def _round_trip(given: Given, loop: str, command: list[str]) -> Times:
     count = given.times(1000)
     pipe, minimal = Pipe(command), (MinimalTrio if loop == "trio" else MinimalAsyncio)(command)
     request = line(2, "hook.before_tool", CALL.wire())
@@ -50,21 +50,21 @@ def round_trips(given: Given) -> list[Row]:
             Row(
                 number,
                 f"round trip, {what}, {loop}, against a minimal client",
-                at["ours"] / at["minimal"],
+                at.ratio("ours", "minimal"),
                 must=must,
                 aim=aim,
                 detail={
                     **{f"{name}_us": micros(time) for name, time in at.items()},
-                    "to_floor": round(at["ours"] / at["floor"], 2),
-                    "unpinned": round(free["ours"] / free["minimal"], 2),
-                    "unpinned_to_floor": round(free["ours"] / free["floor"], 2),
+                    "to_floor": round(at.ratio("ours", "floor"), 2),
+                    "unpinned": round(free.ratio("ours", "minimal"), 2),
+                    "unpinned_to_floor": round(free.ratio("ours", "floor"), 2),
                 },
             )
         )
     return rows
 
 
-async def _throughput(given: Given) -> dict[str, float]:
+async def _throughput(given: Given) -> Times:
     count, command = given.times(10_000), [given.echo]
     minimal = MinimalAsyncio(command)
     try:
@@ -89,7 +89,7 @@ def throughput(given: Given) -> list[Row]:
             Row(
                 "4",
                 f"throughput, 64 in flight, a compiled hook, {loop}, against raw callbacks",
-                at["raw"] / at["ours"],
+                at.ratio("raw", "ours"),
                 must=0.5,
                 aim=0.75,
                 more_is_better=True,
@@ -99,7 +99,7 @@ def throughput(given: Given) -> list[Row]:
     return rows
 
 
-async def _among(given: Given) -> dict[str, float]:
+async def _among(given: Given) -> Times:
     count = given.times(1000)
     asked = hook("asked", given.echo)
     others = [hook(f"other{number}", given.echo, stages=["after_tool"]) for number in range(199)]
@@ -117,11 +117,11 @@ def among_many(given: Given) -> list[Row]:
         at = on("asyncio", partial(_among, given))
     detail = {f"{name}_us": micros(time) for name, time in at.items()}
     return [
-        Row("8", "round trip, 200 hooks mounted, against 1", at["many"] / at["one"], must=1.3, aim=1.05, detail=detail)
+        Row("8", "round trip, 200 hooks mounted, against 1", at.ratio("many", "one"), must=1.3, aim=1.05, detail=detail)
     ]
 
 
-async def _in_flight(given: Given) -> dict[str, float]:
+async def _in_flight(given: Given) -> Times:
     async with Host([hook("h", given.echo)], timeouts=FAR) as host:
         # Twenty calls a task, or the tasks' own beginnings would be what is measured.
         rounds = {
@@ -139,14 +139,14 @@ def in_flight(given: Given) -> list[Row]:
         Row(
             "13",
             "a call with 1,000 in flight, against 1",
-            at["1000"] / at["1"],
+            at.ratio("1000", "1"),
             must=1.25,
             detail=detail,
         )
     ]
 
 
-async def _hook_sides(given: Given) -> dict[str, float]:
+async def _hook_sides(given: Given) -> Times:
     count = given.times(1000)
     hooks = {
         "plain": PLAIN,
@@ -170,7 +170,7 @@ def hook_sides(given: Given) -> list[Row]:
         Row(
             "12",
             "round trip, a hook on the SDK, against a plain loop",
-            at["sdk"] / at["plain"],
+            at.ratio("sdk", "plain"),
             must=1.3,
             aim=1.1,
             detail=detail,
@@ -178,7 +178,7 @@ def hook_sides(given: Given) -> list[Row]:
         Row(
             "14",
             "round trip, a hook on jsonrpcserver, against a plain loop",
-            at["jsonrpcserver"] / at["plain"],
+            at.ratio("jsonrpcserver", "plain"),
             detail=detail,
         ),
     ]

@@ -12,7 +12,7 @@ from picohook import Host, LLMRequest, ToolCall
 
 from .clients import Pipe, line
 from .given import CALL, FAR, HUGE, Given, hook, on
-from .measure import Row, alternate, blocking, micros, on_one_core, p50
+from .measure import Row, Times, alternate, blocking, micros, on_one_core, p50
 
 MEGABYTE = LLMRequest(
     model="m", messages=[{"role": "user", "content": "a line of text, and another one; " * 31} for _ in range(1024)]
@@ -20,7 +20,7 @@ MEGABYTE = LLMRequest(
 AT_LLM = {"stages": ["before_llm"]}
 
 
-async def _continuing(given: Given) -> dict[str, float]:
+async def _continuing(given: Given) -> Times:
     count = given.times(20)
     pipes = [Pipe([given.echo]) for _ in range(10)]
 
@@ -38,7 +38,7 @@ async def _continuing(given: Given) -> dict[str, float]:
     return measured
 
 
-async def _modifying(given: Given, how: str) -> dict[str, float]:
+async def _modifying(given: Given, how: str) -> Times:
     count = given.times(20)
     commands = [[given.echo, how] if number == 4 else [given.echo] for number in range(10)]
     plain = [Pipe([given.echo]) for _ in range(9)]
@@ -76,14 +76,14 @@ def chains(given: Given) -> list[Row]:
         with on_one_core():
             at = on("asyncio", partial(work, given))
         detail = {f"{name}_ms": round(time * 1e3, 2) for name, time in at.items()}
-        rows.append(Row(number, measure, at["ours"] / at["raw"], must=must, aim=aim, detail=detail))
+        rows.append(Row(number, measure, at.ratio("ours", "raw"), must=must, aim=aim, detail=detail))
     return rows
 
 
 SIZES = {"1 KB": 1, "64 KB": 64, "1 MB": 1024, "16 MB": 16 * 1024, "64 MB": 64 * 1024}
 
 
-async def _sizes(given: Given) -> dict[str, float]:
+async def _sizes(given: Given) -> Times:
     async with Host([hook("h", given.echo, max_line_bytes=HUGE)], timeouts=FAR) as host:
         timed = {
             name: p50(
@@ -104,7 +104,7 @@ def sizes(given: Given) -> list[Row]:
         Row(
             "13",
             "a megabyte of a 64 MB payload, against of a 1 MB one",
-            at["64 MB"] / 64 / at["1 MB"],
+            at.ratio("64 MB", "1 MB") / 64,
             must=1.25,
             detail=detail,
         )
@@ -114,7 +114,7 @@ def sizes(given: Given) -> list[Row]:
 NUMBERS = (1, 10, 50, 200)
 
 
-async def _numbers(given: Given) -> dict[str, float]:
+async def _numbers(given: Given) -> Times:
     request = line(2, "hook.before_tool", CALL.wire())
     pipes = [Pipe([given.echo]) for _ in range(max(NUMBERS))]
 

@@ -9,14 +9,14 @@ from functools import partial
 from picohook import Host, Meta
 
 from .given import FAR, Given, hook, on
-from .measure import Row, alternate, micros, on_one_core
+from .measure import Row, Times, alternate, micros, on_one_core
 
 PAYLOAD = {"Tool": "bash", "Arguments": {"command": "ls -la", "timeout": 30}}
 META = Meta(agent_id="main", turn_id="turn-1", session_key="s1", iteration=1)
 BATCH = 50
 
 
-async def _emitting(given: Given) -> dict[str, float]:
+async def _emitting(given: Given) -> Times:
     count = given.times(100)
     hooks = [hook(f"h{number}", given.echo, stages=[], observe=["tool_exec_start"]) for number in range(20)]
     async with Host(hooks, timeouts=FAR) as host:
@@ -51,7 +51,7 @@ def events(given: Given) -> list[Row]:
         Row(
             "7",
             "emit at the caller, 20 observers, against one json.dumps",
-            at["ours"] / at["dumps"],
+            at.ratio("ours", "dumps"),
             must=2,
             aim=1,
             detail=detail,

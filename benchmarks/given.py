@@ -13,6 +13,8 @@ import anyio
 
 from picohook import HookSpec, Timeouts, ToolCall
 
+from .measure import Times
+
 HOOKS = Path(__file__).parent / "hooks"
 CALL = ToolCall(tool="bash", arguments={"command": "ls -la"})
 FAR = Timeouts(interceptor=60, chain=300, observer=60, hello=60)
@@ -45,12 +47,12 @@ def hook(name: str, *command: str, **more: Any) -> HookSpec:
     return HookSpec(name=name, command=list(command), **{"stages": ["before_tool"], **more})
 
 
-Work = Callable[[], Coroutine[Any, Any, dict[str, float]]]
+Work = Callable[[], Coroutine[Any, Any, Times]]
 
 LOOPS = ("asyncio", "uvloop", "trio")
 
 
-def on(loop: str, work: Work) -> dict[str, float]:
+def on(loop: str, work: Work) -> Times:
     """What the work measured, on this event loop."""
     if loop == "trio":
         return anyio.run(work, backend="trio")

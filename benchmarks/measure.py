@@ -55,14 +55,27 @@ def on_one_core(*, pinned: bool = True) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-async def alternate(rounds: int, **what: Timed) -> dict[str, float]:
-    """The median of each over the rounds, in which they take turns."""
+class Times(dict[str, float]):
+    """The median time of each, over rounds in which they took turns."""
+
+    def __init__(self, seen: dict[str, list[float]]) -> None:
+        super().__init__({name: statistics.median(times) for name, times in seen.items()})
+        self._seen = seen
+
+    def ratio(self, one: str, other: str) -> float:
+        """The median of both's ratio in each round: what slows the machine down for a while slows both."""
+        rounds = zip(self._seen[one], self._seen[other], strict=True)
+        return statistics.median(mine / its for mine, its in rounds)
+
+
+async def alternate(rounds: int, **what: Timed) -> Times:
+    """The times of each, over so many rounds."""
     seen: dict[str, list[float]] = {name: [] for name in what}
     for _ in range(rounds):
         for name, timed in what.items():
             gc.collect()
             seen[name].append(await timed())
-    return {name: statistics.median(times) for name, times in seen.items()}
+    return Times(seen)
 
 
 def p50(count: int, once: Callable[[], Awaitable[Any]]) -> Timed:

@@ -11,7 +11,7 @@ from typing import Any
 from picohook import Host
 
 from .given import CALL, FAR, HOOKS, PLAIN, Given, hook, on
-from .measure import Row, alternate, blocking, micros, on_one_core, p50
+from .measure import Row, Times, alternate, blocking, micros, on_one_core, p50
 
 MCP_SERVER = """
 import sys
@@ -27,7 +27,7 @@ server.run()
 """
 
 
-async def _each_a_process(given: Given) -> dict[str, float]:
+async def _each_a_process(given: Given) -> Times:
     command = f"{sys.executable} -S {HOOKS / 'oneshot.py'}"
     given_to_it = json.dumps(CALL.wire()).encode()
 
@@ -42,7 +42,7 @@ async def _each_a_process(given: Given) -> dict[str, float]:
         )
 
 
-async def _mcp(given: Given) -> dict[str, float]:
+async def _mcp(given: Given) -> Times:
     from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
@@ -68,7 +68,9 @@ def peers(given: Given) -> list[Row]:
         at = on("asyncio", partial(_each_a_process, given))
         detail = {f"{name}_us": micros(taken) for name, taken in at.items()}
         rows.append(
-            Row("14", "sh -c with a Python script for each call, against us", at["process"] / at["ours"], detail=detail)
+            Row(
+                "14", "sh -c with a Python script for each call, against us", at.ratio("process", "ours"), detail=detail
+            )
         )
         try:
             at = on("asyncio", partial(_mcp, given))
@@ -79,7 +81,7 @@ def peers(given: Given) -> list[Row]:
             Row(
                 "14",
                 "MCP Python SDK over stdio, against us",
-                at["mcp"] / at["ours"],
+                at.ratio("mcp", "ours"),
                 detail=detail,
             )
         )

@@ -15,7 +15,7 @@ from picohook import Host
 
 from .clients import CHUNK, line
 from .given import CALL, FAR, Given, hook, on
-from .measure import Row, Timed, alternate, blocking, each, micros, on_one_core, p50
+from .measure import Row, Timed, Times, alternate, blocking, each, micros, on_one_core, p50
 
 AT_ONCE = 64
 TIMEOUTS = "interceptor_timeout = 60\nhello_timeout = 60\nchain_budget = 300"
@@ -66,7 +66,7 @@ class Sidecar:
         self._connection.close()
 
 
-async def _against_embedded(given: Given) -> dict[str, float]:
+async def _against_embedded(given: Given) -> Times:
     count = given.times(4096)
     with tempfile.TemporaryDirectory() as directory:
         sidecar = Sidecar(Path(directory), given.echo)
@@ -95,14 +95,14 @@ def sidecar(given: Given) -> list[Row]:
         Row(
             "15",
             f"throughput of the sidecar, {AT_ONCE} in flight, uvloop, against embedded",
-            at["embedded"] / at["sidecar"],
+            at.ratio("embedded", "sidecar"),
             more_is_better=True,
             detail=detail,
         ),
         Row(
             "15",
             "round trip through the sidecar, uvloop, against embedded",
-            at["sidecar_alone"] / at["embedded_alone"],
+            at.ratio("sidecar_alone", "embedded_alone"),
             detail=alone,
         ),
     ]

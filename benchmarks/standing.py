@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from picohook import Host
 
 from .given import FAR, HOOKS, PLAIN, Given, hook, on
-from .measure import Row, alternate, blocking, on_one_core
+from .measure import Row, Times, alternate, blocking, on_one_core
 
 MEMORY = """
 import json, os, sys, threading
@@ -76,7 +76,7 @@ def imports(given: Given) -> list[Row]:
         Row(
             "10",
             "from picohook import Host, against one pydantic model",
-            at["host"] / at["model"],
+            at.ratio("host", "model"),
             must=1.8,
             aim=1.3,
             detail=detail,
@@ -84,7 +84,7 @@ def imports(given: Given) -> list[Row]:
         Row(
             "10",
             "picohook --version, against python -c pass",
-            at["version"] / at["nothing"],
+            at.ratio("version", "nothing"),
             must=3,
             aim=1.5,
             detail=detail,
@@ -92,7 +92,7 @@ def imports(given: Given) -> list[Row]:
     ]
 
 
-async def _starting(given: Given) -> dict[str, float]:
+async def _starting(given: Given) -> Times:
     async def start(number: int) -> float:
         begun = time.perf_counter()
         async with Host([hook(f"h{place}", "sh", str(HOOKS / "slow.sh")) for place in range(number)], timeouts=FAR):
@@ -109,7 +109,7 @@ def starting(given: Given) -> list[Row]:
         Row(
             "11",
             "start of 20 hooks that take 300 ms to say hello, against 1",
-            at["twenty"] / at["one"],
+            at.ratio("twenty", "one"),
             must=1.5,
             aim=1.1,
             detail=detail,

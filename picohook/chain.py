@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, get_args
 
 import anyio
 
@@ -21,7 +21,7 @@ from .decisions import (
     TrailEntry,
 )
 from .errors import HookReplyError, HookTimeoutError
-from .hooks.base import Encoded, Hook, Question
+from .hooks.base import Encoded, Hook
 from .models import Payload, ToolCall
 from .spec import RespondRule
 from .stages import restrict
@@ -72,6 +72,10 @@ class Asked(Generic[P]):
     result: Any = None
 
 
+_Parts: TypeAlias = tuple[Decision, Encoded[P], TrailEntry, Any]
+"""The parts of an `Asked`: a chain asks too often to have an object made each time."""
+
+
 async def run_chain(  # noqa: PLR0917 - by position, like all that is called for every question
     stage: Stage[P],
     seats: Sequence[Seat],
@@ -90,22 +94,26 @@ async def run_chain(  # noqa: PLR0917 - by position, like all that is called for
     """
     if stage.approves:
         return await _run_approval(stage, seats, encoded, clock, account)
-    end = clock() + budget
+    now = clock()
+    end = now + budget
     first = encoded.payload
     trail: list[TrailEntry] = []
     guards: list[tuple[Seat, P | None]] = []
     for seat in seats:
         if seat.filter is None or seat.wants(encoded.payload):
-            asked = await ask(stage, seat, encoded, clock, NEVER if seat.patient else end, account)
+            decision, left, entry, result = await ask(
+                stage, seat, encoded, clock, now, NEVER if seat.patient else end, account
+            )
+            trail.append(entry)
+            now += entry.duration
             if seat.patient:
-                end += asked.entry.duration
-            trail.append(asked.entry)
-            if asked.encoded is not encoded:
+                end += entry.duration
+            if left is not encoded:
                 if edited is not None:
-                    edited(seat.hook, encoded.payload, asked.encoded.payload)
-                encoded = asked.encoded
-            if not isinstance(asked.decision, _GOES_ON):
-                return _ended(stage, seat, asked, trail)
+                    edited(seat.hook, encoded.payload, left.payload)
+                encoded = left
+            if decision is not CONTINUE and not isinstance(decision, _GOES_ON):
+                return _ended(stage, seat, Asked(decision, left, entry, result), trail)
             seen: P | None = encoded.payload
         else:
             trail.append(_not_asked(stage, seat))
@@ -114,7 +122,7 @@ async def run_chain(  # noqa: PLR0917 - by position, like all that is called for
             guards.append((seat, seen))
     for seat, seen in guards:
         if seen is not encoded.payload and seat.wants(encoded.payload):
-            asked = await ask(stage, seat, encoded, clock, end, account, final=True)
+            asked = Asked(*await ask(stage, seat, encoded, clock, clock(), end, account, True))
             trail.append(asked.entry)
             if not isinstance(asked.decision, _GOES_ON):
                 return _ended(stage, seat, asked, trail)
@@ -148,36 +156,50 @@ async def _run_approval(
     clock: Callable[[], float],
     account: Account[P] | None,
 ) -> Outcome[P]:
-    answers: dict[str, Asked[P]] = {}
     approvers = [seat for seat in seats if seat.wants(encoded.payload)]
-    if approvers:
-        encoded.params  # noqa: B018 - a payload that is no JSON is the caller's mistake, raised before anybody is asked
-    if len(approvers) == 1:
-        answers[approvers[0].hook.name] = await ask(stage, approvers[0], encoded, clock, NEVER, account)
-    elif approvers:
-        async with anyio.create_task_group() as tasks:
-
-            async def one(seat: Seat) -> None:
-                answers[seat.hook.name] = asked = await ask(stage, seat, encoded, clock, NEVER, account)
-                if not isinstance(asked.decision, Approve):
-                    tasks.cancel_scope.cancel()
-
-            for seat in approvers:
-                tasks.start_soon(one, seat)
+    answers = await _ask_all(stage, approvers, encoded, clock, account) if approvers else {}
     trail = []
     for seat in seats:
         if seat not in approvers:
             trail.append(_not_asked(stage, seat))
-        elif seat.hook.name in answers:
-            trail.append(answers[seat.hook.name].entry)
+        elif seat.name in answers:
+            trail.append(answers[seat.name].entry)
         else:
             trail.append(TrailEntry(seat.hook.name, "", error="not waited for: another approver said no"))
     for seat in approvers:
-        asked = answers.get(seat.hook.name)
-        if asked is not None and not isinstance(asked.decision, Approve):
-            return replace(_ended(stage, seat, asked, trail), action=wire.DENY, approved=False)
+        said = answers.get(seat.name)
+        if said is not None and not isinstance(said.decision, Approve):
+            return replace(_ended(stage, seat, said, trail), action=wire.DENY, approved=False)
     approved = len(answers) == len(approvers)
     return Outcome(stage.name, wire.CONTINUE, encoded.payload, trail=tuple(trail), approved=approved)
+
+
+async def _ask_all(
+    stage: Stage[P],
+    approvers: Sequence[Seat],
+    encoded: Encoded[P],
+    clock: Callable[[], float],
+    account: Account[P] | None,
+) -> dict[str, Asked[P]]:
+    """What they answered, by their names; one who says no ends the waiting for the others."""
+
+    async def one(seat: Seat) -> Asked[P]:
+        return Asked(*await ask(stage, seat, encoded, clock, clock(), NEVER, account))
+
+    encoded.params()  # a payload that is no JSON is the caller's mistake, raised before anybody is asked
+    if len(approvers) == 1:
+        return {approvers[0].name: await one(approvers[0])}
+    answers: dict[str, Asked[P]] = {}
+    async with anyio.create_task_group() as tasks:
+
+        async def one_of_many(seat: Seat) -> None:
+            asked = answers[seat.name] = await one(seat)
+            if not isinstance(asked.decision, Approve):
+                tasks.cancel_scope.cancel()
+
+        for seat in approvers:
+            tasks.start_soon(one_of_many, seat)
+    return answers
 
 
 async def ask(  # noqa: PLR0917 - likewise
@@ -185,19 +207,19 @@ async def ask(  # noqa: PLR0917 - likewise
     seat: Seat,
     encoded: Encoded[P],
     clock: Callable[[], float],
-    end: float = NEVER,
-    account: Account[P] | None = None,
-    *,
-    final: bool = False,
-) -> Asked[P]:
+    now: float,
+    end: float,
+    account: Account[P] | None,
+    final: bool = False,  # noqa: FBT001, FBT002 - likewise
+) -> _Parts[P]:
     """Ask one hook, by one absolute deadline a try. It always comes to a decision.
 
     Only the caller's own mistake is raised, before the hook is asked: `EncodeError`, for a payload that is no JSON. `final`:
     the hook may say what it thinks of the payload, and not change it.
     """
     hook, timeout = seat.hook, seat.timeout
-    encoded.params  # noqa: B018 - made here at the latest, so that what a hook raises is the hook's failure
-    started = begun = clock()
+    encoded.params()  # made here at the latest, so that what a hook raises is the hook's failure
+    begun = now
     left = encoded
     retries = 0
     while True:
@@ -213,7 +235,7 @@ async def ask(  # noqa: PLR0917 - likewise
                 raise HookTimeoutError("the time for the whole chain was used up before it was asked")  # noqa: TRY301
             if account is not None:
                 account.asking(hook, encoded)
-            decision = await hook.handle(Question(stage, encoded, deadline, limit))
+            decision = await hook.ask(stage, encoded, begun, deadline, limit)
             if decision is not CONTINUE or stage.approves:
                 left, result, error = _apply(stage, hook, encoded, decision, final=final)
         except Exception as failure:  # noqa: BLE001 - a hook can fail in any way; none of them may reach the agent
@@ -224,15 +246,14 @@ async def ask(  # noqa: PLR0917 - likewise
             cause, error = policy.cause(failure), policy.describe(failure)
             decision = policy.on_failure(stage, hook.name, hook.spec.on_failure, error)
         break
-    duration = clock() - started
+    duration = clock() - now
     hook.metrics.stages[stage.name].record(duration, cause, retries)
     said = "" if cause else decision.reason
     # By position, here and in all that is made for every question: an object made by keywords costs twice as much.
     entry = TrailEntry(seat.name, decision.action, duration, error, decision.notes, retries, said, cause)
-    asked = Asked(decision, left, entry, result)
     if account is not None:
-        account.asked(hook, encoded, asked)
-    return asked
+        account.asked(hook, encoded, Asked(decision, left, entry, result))
+    return decision, left, entry, result
 
 
 def _apply(
@@ -256,7 +277,7 @@ def _apply(
             raise HookReplyError("a guard that is asked again may no longer change the call")
         encoded = Encoded(edited)
         if hook.in_process:
-            encoded.params  # noqa: B018 - a process cannot say what is no JSON; a function can, and it is its failure
+            encoded.params()  # a process cannot say what is no JSON; a function can, and it is its failure
     if isinstance(decision, Retry) and not decision.feedback and edited is payload:
         raise HookReplyError("it asked for another round, and said nothing that would make it another one")
     result = None

@@ -16,14 +16,13 @@ from .process.containment import Containment
 from .roster import audiences, in_order, seats
 from .stages import STAGES
 from .transport.reactor import current_reactor
-from .underway import Chains, Mounted, Service, longest
+from .underway import Chains, Mounted, Service
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from anyio.abc import TaskGroup
 
-    from .chain import Seat
     from .events import Event
     from .hooks.base import Complete, Hook, StateChange
     from .log import Log
@@ -55,10 +54,8 @@ class Crew:
         self.log = log
         self.timeouts = timeouts
         self.mounted: Mapping[str, Mounted] = {}
-        self.seats: dict[str, tuple[Seat, ...]] = dict.fromkeys(STAGES, ())
-        """For each stage, who is asked, in order."""
         self.chains = dict.fromkeys(STAGES, Chains())
-        """For each stage, the chains that began with these seats."""
+        """For each stage, who is asked, and the chains that began so."""
         self.audiences: dict[str, Audience] = {}
         """For each kind of event, who is told."""
         self.owners = Ownership()
@@ -210,9 +207,9 @@ class Crew:
         for site in self._alive.values():
             site.timeouts = self.timeouts
         ordered = in_order(self.hooks)
-        self.seats = seats(ordered, self.timeouts)
+        asked = seats(ordered, self.timeouts)
         for name, stage in STAGES.items():
-            self.chains[name] = self.chains[name].followed(longest(stage, self.seats[name], self.timeouts))
+            self.chains[name] = self.chains[name].followed(stage, asked[name], self.timeouts)
         self.audiences = audiences(ordered)
         self.owners.provide({hook.name: hook.spec.provides for hook in ordered})
 

@@ -327,7 +327,7 @@ class Host:
 
     def asked_at(self, stage: str) -> tuple[Hook, ...]:
         """The hooks that are asked at a stage, in order."""
-        return tuple(seat.hook for seat in self._crew.seats[stage])
+        return tuple(seat.hook for seat in self._crew.chains[stage].seats)
 
     # Asking.
 
@@ -427,7 +427,8 @@ class Host:
     ) -> Outcome[P]:
         crew = self._crew
         clock = crew.require_open().now
-        seats = crew.seats[stage.name]
+        chains = crew.chains[stage.name]
+        seats = chains.seats
         if said is not None or without:
             seats = self._seats_left(stage, said, without)
         account = None
@@ -436,10 +437,9 @@ class Host:
             payload = account.payload
             if said is not None or without:
                 account.resumed(said, without)
-        chains = crew.chains[stage.name]
         chains.under_way += 1
         try:
-            outcome = await run_chain(stage, seats, Encoded(payload), clock, crew.timeouts.chain, edited, account)
+            outcome = await run_chain(stage, seats, Encoded(payload), clock, chains.budget, edited, account)
         except BaseException as error:
             if account is not None:
                 account.abandoned(error)
@@ -463,7 +463,7 @@ class Host:
         self, stage: Stage[Any], said: tuple[str, Decision] | None, without: Collection[str]
     ) -> tuple[Seat, ...]:
         """Who is still to be asked when some have decided already, and one is answered for."""
-        left = tuple(seat for seat in self._crew.seats[stage.name] if seat.hook.name not in without)
+        left = tuple(seat for seat in self._crew.chains[stage.name].seats if seat.hook.name not in without)
         if said is None:
             return left
         name, decision = said

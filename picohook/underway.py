@@ -70,11 +70,17 @@ class Service(Generic[T]):
 
 
 class Chains:
-    """The chains of one stage that began under one arrangement of the hooks, counted."""
+    """The chains of one stage that begin under one arrangement of the hooks, and how many of them are under way."""
 
-    __slots__ = ("_earlier", "_longest", "_over", "under_way")
+    __slots__ = ("_earlier", "_longest", "_over", "budget", "seats", "under_way")
 
-    def __init__(self, longest: float = 0.0, earlier: Iterable[Chains] = ()) -> None:
+    def __init__(
+        self, seats: tuple[Seat, ...] = (), budget: float = 0.0, longest: float = 0.0, earlier: Iterable[Chains] = ()
+    ) -> None:
+        self.seats = seats
+        """Who is asked, in order."""
+        self.budget = budget
+        """Seconds for all of them together."""
         self.under_way = 0
         self._longest = longest
         self._earlier = tuple(earlier)
@@ -86,9 +92,10 @@ class Chains:
         if self._over is not None and not self.under_way:
             self._over.set()
 
-    def followed(self, longest: float) -> Chains:
-        """Those that begin from now on, under another arrangement. `longest`: seconds that one of them can take."""
-        return Chains(longest, [chains for chains in (*self._earlier, self) if chains.under_way])
+    def followed(self, stage: Stage[Any], seats: tuple[Seat, ...], timeouts: Timeouts) -> Chains:
+        """Those that begin from now on, under another arrangement."""
+        earlier = [chains for chains in (*self._earlier, self) if chains.under_way]
+        return Chains(seats, timeouts.chain, _longest(stage, seats, timeouts), earlier)
 
     async def drained(self) -> None:
         """Until all that began before these are over, or have had the time that the longest can take."""
@@ -104,7 +111,7 @@ class Chains:
                 await self._over.wait()
 
 
-def longest(stage: Stage[Any], seats: Iterable[Seat], timeouts: Timeouts) -> float:
+def _longest(stage: Stage[Any], seats: Iterable[Seat], timeouts: Timeouts) -> float:
     """Seconds that a chain can take at most."""
     unbudgeted = [seat.patience * (1 + seat.hook.spec.retry) for seat in seats if stage.approves or seat.hook.patient]
     return max(unbudgeted, default=0.0) if stage.approves else timeouts.chain + sum(unbudgeted)

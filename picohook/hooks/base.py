@@ -38,7 +38,6 @@ class Encoded(Generic[P]):
         self.payload = payload
         self._params = params
 
-    @property
     def params(self) -> bytes:
         """The payload as the params of a request. Raises `EncodeError`."""
         if self._params is None:
@@ -134,6 +133,13 @@ class Hook:
     def name(self) -> str:
         """Unique on a host."""
         return self.spec.name
+
+    def ask(
+        self, stage: Stage[P], encoded: Encoded[P], now: float, deadline: float, limit: float
+    ) -> Awaitable[Decision]:
+        """Put a question to it, whose parts these are; `now` is when."""
+        del now
+        return self.handle(Question(stage, encoded, deadline, limit))
 
     async def handle(self, question: Question[Any]) -> Decision:
         """Decide."""

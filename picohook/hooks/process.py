@@ -6,16 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 from .. import wire
 from ..decisions import CONTINUE
-from ..errors import HookRefusedError
+from ..errors import HookRefusedError, HookReplyError
 from ..process.supervisor import HookState, Supervisor
+from ..protocol.peer import GO_ON
 from ..replies import read_decision
 from .base import Hook, HookStatus, StateChange
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from ..decisions import Decision
     from ..errors import HookError
     from ..events import Event
-    from .base import Question, Site
+    from ..protocol.messages import Answer
+    from ..stages import Stage
+    from .base import Encoded, P, Site
 
 
 class ProcessHook(Hook):
@@ -31,6 +36,7 @@ class ProcessHook(Hook):
             site.reactor,
             site.spawner,
             log=site.log,
+            read=self._read,
             hello_timeout=lambda: self.spec.hello_timeout or site.timeouts.hello,
             verify=site.verify,
             on_state=self._on_state,
@@ -61,17 +67,32 @@ class ProcessHook(Hook):
     def error(self) -> HookError | None:
         return None if self._supervisor.state is HookState.READY else self._supervisor.last_error
 
-    async def handle(self, question: Question[Any]) -> Decision:
-        stage, params = question.stage, question.encoded.params
-        channel = self._supervisor.channel or await self._supervisor.ready(question.deadline)
-        try:
-            answer = await channel.call(stage.method, params, question.deadline, question.limit, stage.approves)
-        except HookRefusedError as error:
-            # With PicoClaw's grain a hook is asked at stages that its configuration never named.
-            if error.code == wire.METHOD_NOT_FOUND and stage.name not in self.spec.stages and not stage.approves:
-                return CONTINUE
-            raise
-        return read_decision(stage, answer)
+    def ask(
+        self, stage: Stage[P], encoded: Encoded[P], now: float, deadline: float, limit: float
+    ) -> Awaitable[Decision]:
+        channel = self._supervisor.channel
+        if channel is None:
+            return self._ask_when_ready(stage, encoded.params(), deadline, limit)
+        return channel.call(stage, encoded.params(), now, deadline, limit)
+
+    async def _ask_when_ready(self, stage: Stage[Any], params: bytes, deadline: float, limit: float) -> Decision:
+        channel = await self._supervisor.ready(deadline)
+        return await channel.call(stage, params, self._site.reactor.now(), deadline, limit)
+
+    def _read(self, stage: Stage[Any], answer: Answer) -> Decision:
+        """What an answer decides. Raises `HookError` or `ValueError` for one that decides nothing."""
+        if answer is GO_ON and not stage.approves:
+            return CONTINUE  # as nearly always
+        if answer.error is None:
+            if answer.warning:
+                self._site.log.warning("a sloppy answer was taken", method=stage.method, why=answer.warning)
+            return read_decision(stage, answer.result)
+        if answer.code is None:
+            raise HookReplyError(answer.error, hook=self.name)
+        # With PicoClaw's grain a hook is asked at stages that its configuration never named.
+        if answer.code == wire.METHOD_NOT_FOUND and stage.name not in self.spec.stages and not stage.approves:
+            return CONTINUE
+        raise HookRefusedError(f"error {answer.code}: {answer.error}", code=answer.code, hook=self.name)
 
     def notify(self, event: Event) -> None:
         channel = self._supervisor.channel

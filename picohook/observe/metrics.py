@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -40,9 +41,14 @@ class StageMetrics:
             self.failures[failure] += 1
 
     def _sort(self) -> Counter[int]:
-        fresh, self._fresh = self._fresh, []
+        fresh, self._fresh = sorted(self._fresh), []
         self._total += sum(fresh)
-        self._sorted.update(map(_bucket, fresh))
+        start = 0
+        while start < len(fresh):  # once for each bucket, not for each time
+            bucket = _bucket(fresh[start])
+            end = max(bisect_left(fresh, _upper_end(bucket), start), start + 1)
+            self._sorted[bucket] += end - start
+            start = end
         return self._sorted
 
     @property

@@ -19,7 +19,7 @@ import signal
 from collections import deque
 from contextlib import suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -31,8 +31,11 @@ from .plan import plan
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..decisions import Decision
     from ..log import Log
+    from ..protocol.messages import Answer
     from ..spec import HookSpec
+    from ..stages import Stage
     from ..transport.reactor import Reactor, Waiter
     from .spawn import Spawner
 
@@ -88,6 +91,7 @@ class Supervisor:
         spawner: Spawner,
         *,
         log: Log,
+        read: Callable[[Stage[Any], Answer], Decision],
         hello_timeout: Callable[[], float],
         verify: Callable[[HookSpec], None] | None = None,
         on_state: Callable[[HookState], None] | None = None,
@@ -103,6 +107,7 @@ class Supervisor:
         self._reactor = reactor
         self._spawner = spawner
         self._log = log
+        self._read = read
         self._hello_timeout = hello_timeout
         self._verify = verify
         self._on_state = on_state
@@ -279,6 +284,7 @@ class Supervisor:
             name=self.spec.name,
             log=self._log,
             counters=self.counters,
+            read=self._read,
             on_fault=lambda fault: self._over(life, fault),
             max_line=self.spec.max_line_bytes,
             max_in_flight=self.spec.max_in_flight,

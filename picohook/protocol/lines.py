@@ -16,26 +16,27 @@ class LineBuffer:
     counted) sets `overflowed`, and nothing comes out any more: what follows can't be trusted to be a line's start.
     """
 
-    __slots__ = ("_tail", "limit", "overflowed")
+    __slots__ = ("limit", "overflowed", "tail")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.overflowed = False
-        self._tail: BytesIO | None = None
+        self.tail: BytesIO | None = None
+        """What has come of a line that is not complete; None between lines."""
 
     def feed(self, data: bytes) -> Sequence[bytes]:
         """The lines that these bytes complete, without their ends."""
         if self.overflowed:
             return ()
         begun: list[bytes] = []
-        if self._tail is not None:
+        if self.tail is not None:
             end = data.find(b"\n")
             if end < 0:
                 self._keep(data)
                 return ()
-            self._tail.write(data[:end])
-            begun = [self._tail.getvalue()]
-            self._tail, data = None, data[end + 1 :]
+            self.tail.write(data[:end])
+            begun = [self.tail.getvalue()]
+            self.tail, data = None, data[end + 1 :]
         lines = data.split(b"\n")
         rest = lines.pop()
         if not rest and not begun and len(lines) == 1 and len(lines[0]) <= self.limit:
@@ -51,12 +52,12 @@ class LineBuffer:
 
     def _keep(self, part: bytes) -> None:
         # It grows, and gives what it holds, without copying that; a bytearray takes thirty times as long.
-        self._tail = self._tail or BytesIO()
-        self._tail.write(part)
-        if self._tail.tell() > self.limit:
-            self._tail, self.overflowed = None, True
+        self.tail = self.tail or BytesIO()
+        self.tail.write(part)
+        if self.tail.tell() > self.limit:
+            self.tail, self.overflowed = None, True
 
     @property
     def pending(self) -> int:
         """How many bytes of an incomplete line are held."""
-        return 0 if self._tail is None else self._tail.tell()
+        return 0 if self.tail is None else self.tail.tell()

@@ -42,10 +42,8 @@ class Response:
 
 @dataclass(slots=True)
 class Answer:
-    """What a request came to. As it is decoded, a response that is a result and nothing else, as nearly all are."""
+    """What a request came to."""
 
-    token: Any
-    """Whose request it is: its id, until the peer puts the token there that it was asked with."""
     result: Any = None
     error: str | None = None
     """Why there is no result."""
@@ -79,7 +77,9 @@ class Junk:
     reason: str
 
 
-Message = Answer | Response | Request | Notification | Junk
+Result = tuple[int, Answer]
+"""A response that is a result and nothing else, as nearly all are: its id, and what it comes to."""
+Message = Result | Response | Request | Notification | Junk
 
 
 class Doubled(Enum):
@@ -105,7 +105,7 @@ def decode(line: bytes) -> Message:
         if type(value) is dict and len(value) == RESULT_MEMBERS and value.get("jsonrpc") == "2.0":
             id, result = value.get("id"), value.get("result", ABSENT)  # noqa: A001 - JSON-RPC's name for it
             if type(id) is int and result is not ABSENT and not _may_overflow(line):
-                return Answer(id, result)  # as nearly always
+                return id, Answer(result)  # as nearly always
         if _may_overflow(line):
             value, doubled = _decode_slowly(line)
     except ValueError as error:

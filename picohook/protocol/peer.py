@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from .. import wire
 from ..errors import LocalProtocolError
 from ..text import cut, escape, show
 from .lines import LineBuffer
-from .messages import ABSENT, Answer, Doubled, Junk, Message, Notification, Request, Response, decode, encode
+from .messages import ABSENT, Answer, Doubled, Junk, Notification, Request, Response, decode, encode
 from .refrain import Refrain
 
 if TYPE_CHECKING:
@@ -78,29 +79,19 @@ class Overflow:
     limit: int
 
 
-Event = Answer | Told | Noise | Overflow
-"""Exactly one `Answer` comes for each request that is answered."""
+Answered = tuple[Any, Answer]
+"""The token that a request was asked with, and what it came to. Exactly one comes for each request that is answered."""
+Event = Answered | Told | Noise | Overflow
 
+# Plain tuples, because they are made for every request, and an object costs four times as much.
+_Line = tuple[int, int, tuple[bytes, ...]]
+"""A whole line on its way out: the id of the request that it is, or one of the two below; its size; its buffers."""
+_NO_REQUEST, _AN_EVENT = 0, -1
+_Pending = tuple[int, Any, bool]
+"""A request that waits for its answer: its id, its token, and whether no sloppy answer is taken."""
 
-class _Line:
-    """A whole line on its way out; a request stays here until it is answered."""
-
-    __slots__ = ("buffers", "event", "sent", "size", "strict", "token")
-
-    def __init__(
-        self,
-        buffers: tuple[bytes, ...],
-        size: int,
-        token: Any = None,
-        strict: bool = False,  # noqa: FBT001, FBT002 - by position, because it is made for every request
-        event: bool = False,  # noqa: FBT001, FBT002
-    ) -> None:
-        self.buffers = buffers
-        self.size = size
-        self.token = token
-        self.strict = strict
-        self.event = event
-        self.sent = False
+GO_ON = Answer(wire.GO_ON)
+"""What a refrain comes to."""
 
 
 class Peer:
@@ -119,12 +110,15 @@ class Peer:
         self.dropped_events = 0
         self.received_bytes = 0
         self._lines = LineBuffer(max_line)
-        self._refrain = Refrain()
+        self._refrain = Refrain(max_line)
         self._max_outbound = max_outbound
         self._max_events = max_events
         self._max_event_bytes = max_event_bytes
         self._next_id = 1
-        self._pending: dict[int, _Line] = {}
+        self._sent = 0
+        """The last request that was written to its end; those before it were."""
+        self._pending: dict[bytes, _Pending] = {}
+        """By the digits of their ids, oldest first."""
         self._abandoned: dict[int, None] = {}
         self._blank = 0
         self._out: deque[_Line] = deque()
@@ -160,20 +154,20 @@ class Peer:
         if self.state is not _READY and (self.state is not State.GREETING or method != wire.HELLO):
             raise LocalProtocolError(f"nothing can be asked: the conversation is {self.state.value}")
         request_id = self._next_id
+        digits = b"%d" % request_id
         buffers: tuple[bytes, ...]
         if len(params) < SPLICE:
-            whole = b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}\n' % (request_id, method.encode(), params)
+            whole = b"".join((b'{"jsonrpc":"2.0","id":', digits, _before_params(method), params, b"}\n"))
             buffers, size = (whole,), len(whole)
         else:
-            head = b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":' % (request_id, method.encode())
+            head = b"".join((b'{"jsonrpc":"2.0","id":', digits, _before_params(method)))
             buffers, size = (head, params, b"}\n"), len(head) + len(params) + 2
         if self._queued + size > self._max_outbound:
             raise LocalProtocolError(f"its input queue is full: {self._queued} bytes wait to be read by it")
-        line = _Line(buffers, size, token, strict)
         self._next_id = request_id + 1
-        self._out.append(line)
+        self._out.append((request_id, size, buffers))
         self._queued += size
-        self._pending[request_id] = line
+        self._pending[digits] = request_id, token, strict
         return request_id
 
     def notify(self, line: bytes) -> None:
@@ -190,12 +184,13 @@ class Peer:
 
     def abandon(self, request_id: int, reason: str) -> None:
         """Stop waiting for a request. One that was not begun is not sent at all."""
-        pending = self._pending.pop(request_id, None)
+        pending = self._pending.pop(b"%d" % request_id, None)
         if pending is None or self.state is State.CLOSED:
             return
-        if not pending.sent and not (pending is self._out[0] and self._offset):
-            self._out.remove(pending)
-            self._queued -= pending.size
+        if request_id > self._sent and not (self._offset and self._out[0][0] == request_id):
+            line = next(line for line in self._out if line[0] == request_id)
+            self._out.remove(line)
+            self._queued -= line[1]
             return
         self._abandoned[request_id] = None
         if len(self._abandoned) > ABANDONED:
@@ -204,8 +199,8 @@ class Peer:
             params = {"id": request_id, "reason": cut(reason, wire.MAX_REASON)}
             self._enqueue(notification(wire.CANCEL, encode(params)))
 
-    def _enqueue(self, line: bytes, *, event: bool = False) -> None:
-        self._out.append(_Line((line,), len(line), event=event))
+    def _enqueue(self, line: bytes, what: int = _NO_REQUEST) -> None:
+        self._out.append((what, len(line), (line,)))
         self._queued += len(line)
 
     # What to write.
@@ -213,14 +208,13 @@ class Peer:
     @property
     def oldest(self) -> int | None:
         """The id of the request that waits longest."""
-        return next(iter(self._pending), None)
+        return next((request_id for request_id, _, _ in self._pending.values()), None)
 
     @property
-    def waiting(self) -> list[tuple[int, Any]]:
-        """The requests that wait for their answer, oldest first: their ids and tokens."""
-        return [(request_id, pending.token) for request_id, pending in self._pending.items()]
+    def waiting(self) -> list[Any]:
+        """The tokens of the requests that wait for their answer, oldest first."""
+        return [token for _, token, _ in self._pending.values()]
 
-    @property
     def in_flight(self) -> int:
         """How many requests wait for their answer."""
         return len(self._pending)
@@ -233,7 +227,7 @@ class Peer:
     @property
     def left_of_line(self) -> int:
         """How many bytes of the line that is next, or on its way, are not written."""
-        return self._out[0].size - self._offset if self._out else 0
+        return self._out[0][1] - self._offset if self._out else 0
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
         """The buffers to write next, if any; report with `data_sent` how much of them went out."""
@@ -242,14 +236,14 @@ class Peer:
             while self._events and len(out) < GATHER:
                 event = self._events.popleft()
                 self._event_bytes -= len(event)
-                self._enqueue(event, event=True)
+                self._enqueue(event, _AN_EVENT)
         if not out:
             return ()
         if len(out) == 1 and not self._offset:
-            return out[0].buffers
+            return out[0][2]
         buffers: list[bytes | memoryview] = []
-        for line in islice(out, GATHER):
-            buffers += line.buffers
+        for _, _, parts in islice(out, GATHER):
+            buffers += parts
         skip = self._offset
         while skip:
             first = buffers.pop(0)
@@ -264,23 +258,22 @@ class Peer:
         out = self._out
         self._queued -= count
         if not self._queued and not self._events:  # all of it, as nearly always
-            for line in out:
-                line.sent = True
+            self._sent = self._next_id - 1
             out.clear()
             self._offset = 0
             return True
         count += self._offset
-        while out and count >= out[0].size:
-            line = out.popleft()
-            count -= line.size
-            line.sent = True
+        while out and count >= out[0][1]:
+            what, size, _ = out.popleft()
+            count -= size
+            self._sent = max(self._sent, what)
         self._offset = count
         # Events that were handed out and not begun return to their lane: a request that comes now goes before them.
-        while out and out[-1].event and (len(out) > 1 or not count):
-            line = out.pop()
-            self._queued -= line.size
-            self._event_bytes += line.size
-            self._events.appendleft(line.buffers[0])
+        while out and out[-1][0] == _AN_EVENT and (len(out) > 1 or not count):
+            _, size, (event,) = out.pop()
+            self._queued -= size
+            self._event_bytes += size
+            self._events.appendleft(event)
         return not (out or self._events)
 
     # What we receive.
@@ -290,29 +283,33 @@ class Peer:
         self.received_bytes += len(data)
         if self.state is _CLOSED:
             return
+        parts = self._refrain.cut(data) if self._lines.tail is None else ()
+        if not parts:
+            yield from self._read(data)
+        for part in parts:
+            pending = self._pending.get(part)
+            if pending is not None and pending[0] <= self._sent:
+                del self._pending[part]
+                yield pending[1], GO_ON
+            else:
+                yield from self._read(self._refrain.whole(part))
+                if self.state is _CLOSED:
+                    return
+
+    def _read(self, data: bytes) -> Iterator[Event]:
         for line in self._lines.feed(data):
-            known = self._refrain.request(line)
-            message = Answer(known, wire.GO_ON) if known else decode(line)
-            if type(message) is Answer:
-                if not known:
-                    self._refrain.learn(line, message)
-                pending = self._pending.get(message.token)
-                if pending is not None and pending.sent:
-                    del self._pending[message.token]
-                    message.token = pending.token
-                    yield message
-                    continue
-            event = self._take(message, line)
+            message = decode(line)
+            event = self._result(*message, line) if isinstance(message, tuple) else self._take(message, line)
             if event is not None:
                 yield event
-        if self._lines.overflowed:
+        if self._lines.overflowed and self.state is not _CLOSED:
             self.state = State.CLOSED
             yield Overflow(self._lines.limit)
 
     def receive_eof(self) -> list[Any]:
         """The stream ended: an unfinished line is discarded, and the tokens of all pending requests come back."""
         self.state = State.CLOSED
-        tokens = [pending.token for pending in self._pending.values()]
+        tokens = self.waiting
         self._pending.clear()
         self._out.clear()
         self.dropped_events += len(self._events)
@@ -320,10 +317,17 @@ class Peer:
         self._offset = self._queued = self._event_bytes = 0
         return tokens
 
-    def _take(self, message: Message, line: bytes) -> Event | None:
-        """What comes of any message but the one that is expected."""
-        if isinstance(message, Answer):
-            return self._unexpected(message.token, line)
+    def _result(self, request_id: int, answer: Answer, line: bytes) -> Event:
+        pending = self._waiting(request_id)
+        if pending is None or request_id > self._sent:
+            return self._unexpected(request_id, line)
+        digits = b"%d" % request_id
+        del self._pending[digits]
+        self._refrain.learn(line, digits, answer.result)
+        return pending[1], answer
+
+    def _take(self, message: Response | Request | Notification | Junk, line: bytes) -> Event | None:
+        """What comes of any message that is not simply a result."""
         if isinstance(message, Response):
             return self._answered(message, line)
         if isinstance(message, Junk):
@@ -336,15 +340,15 @@ class Peer:
         return self._asked_by(message, line)
 
     def _answered(self, response: Response, line: bytes) -> Event:
-        request_id = response.id
-        pending = self._pending.get(request_id) if type(request_id) is int else None
-        if pending is None or not pending.sent:
-            return self._unexpected(request_id, line)
-        del self._pending[request_id]  # type: ignore[arg-type]
-        return _read_answer(response, pending)
+        pending = self._waiting(response.id)
+        if pending is None or pending[0] > self._sent:
+            return self._unexpected(response.id, line)
+        request_id, token, strict = pending
+        del self._pending[b"%d" % request_id]
+        return token, _read_answer(response, strict=strict)
 
     def _unexpected(self, request_id: object, line: bytes) -> Noise:
-        if type(request_id) is int and request_id in self._pending:
+        if self._waiting(request_id) is not None:
             return Noise("a reply to a request that was not sent yet", show(line))
         late = type(request_id) is int and self._abandoned.pop(request_id, self) is None
         return Noise("a reply that no request waits for", show(line), late)
@@ -368,8 +372,19 @@ class Peer:
 
     def pending_token(self, request_id: object) -> Any:
         """The token of a request that still waits, or None."""
-        pending = self._pending.get(request_id) if type(request_id) is int else None
-        return None if pending is None else pending.token
+        pending = self._waiting(request_id)
+        return None if pending is None else pending[1]
+
+    def _waiting(self, request_id: object) -> _Pending | None:
+        if type(request_id) is int and 0 < request_id < self._next_id:
+            return self._pending.get(b"%d" % request_id)
+        return None
+
+
+@cache
+def _before_params(method: str) -> bytes:
+    """What of a request stands between its id and its params."""
+    return b',"method":"%s","params":' % method.encode()
 
 
 def notification(method: str, params: bytes) -> bytes:
@@ -387,19 +402,19 @@ def _refusal(result: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _read_answer(response: Response, pending: _Line) -> Answer:
+def _read_answer(response: Response, *, strict: bool) -> Answer:
     """What a reply means that is not simply a result."""
     result, error = response.result, response.error
     failed = error is not ABSENT and error is not None
-    answer = Answer(pending.token)
+    answer = Answer()
     sloppy = _sloppiness(response)
-    if response.doubled is Doubled.ON_TOP or (response.doubled is Doubled.INSIDE and pending.strict):
+    if response.doubled is Doubled.ON_TOP or (response.doubled is Doubled.INSIDE and strict):
         answer.error = "its answer has one key twice"
     elif failed and result is not ABSENT and result is not None:
         answer.error = "its answer has both a result and an error"
     elif failed:
         answer.code, answer.error = _read_error(error)
-    elif sloppy and pending.strict:
+    elif sloppy and strict:
         answer.error = sloppy
     else:
         answer.warning = sloppy

@@ -2,50 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from .. import wire
-
-if TYPE_CHECKING:
-    from .messages import Answer
 
 LONGEST = 256
 """Bytes of a line that is kept in mind."""
 DIGITS = 18
 """No id of ours is longer."""
-ZERO = ord("0")
-"""None begins with it."""
 
 
 class Refrain:
     """How one program writes `continue`. From one answer to the next nothing changes but the id.
 
-    Whatever else it says, and whatever is written otherwise, has to be decoded.
+    So what comes in is cut at what stands between two ids. Whatever else it says, and whatever is written otherwise, has to
+    be decoded.
     """
 
-    __slots__ = ("_before", "_begin", "_behind", "_end")
+    __slots__ = ("_before", "_behind", "_between", "_least", "_limit")
 
-    def __init__(self) -> None:
-        self._before = self._behind = b""
-        self._begin = self._end = 0
+    def __init__(self, limit: int) -> None:
+        self._before = self._behind = self._between = b""
+        self._limit = min(limit, LONGEST) - DIGITS
+        self._least = 0
 
-    def learn(self, line: bytes, answer: Answer) -> None:
-        """A line, and what it was decoded to."""
-        if len(line) <= LONGEST and answer.result == wire.GO_ON:
-            parts = line.split(b"%d" % answer.token)
-            if len(parts) == 2:  # noqa: PLR2004 - the digits are there once: they are the id
-                self._before, self._behind = parts
-                self._begin, self._end = len(self._before), -len(self._behind)
+    def learn(self, line: bytes, digits: bytes, result: Any) -> None:
+        """A line, the id in it, and what it was decoded to."""
+        if len(line) <= self._limit and result == wire.GO_ON:
+            parts = line.split(digits)
+            if len(parts) == 2:  # noqa: PLR2004 - they are there once: they are the id
+                self._before, self._behind = parts[0], parts[1] + b"\n"
+                self._between = self._behind + self._before
+                self._least = len(self._between)
 
-    def request(self, line: bytes) -> int:
-        """The id of the request that this line answers with `continue`; 0 if that is not known."""
-        digits = line[self._begin : self._end]
-        if (
-            digits.isdigit()
-            and len(digits) <= DIGITS
-            and digits[0] != ZERO
-            and line.startswith(self._before)
-            and line.endswith(self._behind)
-        ):
-            return int(digits)
-        return 0
+    def cut(self, data: bytes) -> list[bytes]:
+        """What stands where an id would, in these lines; nothing if they neither begin nor end as they would.
+
+        What of it is the digits of an id is that one's answer. Of anything else `whole` is what was said.
+        """
+        if len(data) > self._least > 0 and data.startswith(self._before) and data.endswith(self._behind):
+            return data[len(self._before) : -len(self._behind)].split(self._between)
+        return []
+
+    def whole(self, part: bytes) -> bytes:
+        """The lines that a part was cut out of."""
+        return self._before + part + self._behind

@@ -104,13 +104,13 @@ class _Chain(Account[P]):
         self._resumed["without"] = sorted(without)
 
     def asking(self, hook: Hook, encoded: Encoded[P]) -> None:
-        self._begin(encoded.params if encoded.payload is self._given else None)
+        self._begin(encoded.params() if encoded.payload is self._given else None)
         self._scribe.know(hook)
         said = self._of | {"hook": hook.name} | ({"stands_in": True} if isinstance(hook, Said) else {})
         self._scribe.write("ask", said, self._params(encoded))
 
     def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
-        self._begin(encoded.params if encoded.payload is self._given else None)
+        self._begin(encoded.params() if encoded.payload is self._given else None)
         entry, decision = asked.entry, asked.decision
         said: dict[str, Any] = {
             **self._of,
@@ -155,7 +155,7 @@ class _Chain(Account[P]):
         if encoded.payload is self._written:
             return None
         self._written = encoded.payload
-        return encoded.params
+        return encoded.params()
 
 
 def _given(said: dict[str, Any]) -> dict[str, Any]:

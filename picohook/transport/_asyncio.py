@@ -6,8 +6,11 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
+from ..errors import PicohookError
+from .reactor import NOTES
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from contextvars import Context
 
 
@@ -19,9 +22,10 @@ class AsyncioReactor:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._watched: set[int] = set()
-        # The clock itself, where the loop's own is only a way to it.
-        own = getattr(self._loop.time, "__func__", None) is asyncio.BaseEventLoop.time
-        self.now: Callable[[], float] = time.monotonic if own else self._loop.time
+        # The clock itself, where the loop's own is only a way to it: a slower one, and uvloop's gives whole milliseconds.
+        plain = getattr(self._loop.time, "__func__", None) is asyncio.BaseEventLoop.time
+        same = plain or type(self._loop).__module__ == "uvloop"
+        self.now: Callable[[], float] = time.monotonic if same else self._loop.time
 
     def soon(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon(callback)
@@ -44,8 +48,34 @@ class AsyncioReactor:
             self._loop.remove_reader(fd)
             self._loop.remove_writer(fd)
 
-    def promise(self) -> AsyncioPromise:
-        return AsyncioPromise(loop=self._loop)
+    def promise(self, left: Callable[[AsyncioPromise], object]) -> AsyncioPromise:
+        promise = AsyncioPromise()
+        if promise.get_loop() is not self._loop:
+            raise PicohookError("it runs in another event loop: ask it there")
+        promise.left, promise.wake = left, None
+        return promise
+
+    def settle(self, ended: Iterable[tuple[AsyncioPromise, Any]]) -> None:
+        at_once = asyncio.current_task(self._loop) is None
+        following = iter(ended)
+        try:
+            for promise, value in following:
+                if _done(promise):
+                    continue
+                if isinstance(value, Exception):
+                    promise.fail(value)
+                else:
+                    _set_result(promise, value)
+                if promise.wake is None:  # it was not awaited yet, and will not have to wait
+                    continue
+                if at_once and promise.context is not None:
+                    promise.context.run(promise.wake, promise)
+                else:
+                    promise.wake_soon()
+        except BaseException:  # what ends the event loop; whoever runs it on finds the others answered
+            rest = list(following)
+            self.soon(lambda: self.settle(rest))
+            raise
 
     def alarm(self, callback: Callable[[], None]) -> AsyncioAlarm:
         return AsyncioAlarm(self._loop, callback)
@@ -54,7 +84,7 @@ class AsyncioReactor:
         return AsyncioWaiter(self._loop)
 
 
-_set_result = asyncio.Future.set_result
+_done, _set_result = asyncio.Future.done, asyncio.Future.set_result  # looking them up on a promise is slow
 
 
 class AsyncioPromise(asyncio.Future[Any]):
@@ -64,33 +94,36 @@ class AsyncioPromise(asyncio.Future[Any]):
     hook, say), the one that waits has to wait for its round, as with any future.
     """
 
-    __slots__ = ("_context", "_wake")
-    _wake: Callable[[Any], object]
-    _context: Context | None
+    __slots__ = (*NOTES, "context", "left", "wake")
+    about: Any
+    request: int
+    deadline: float
+    limit: float
+    patience: float
+    left: Callable[[AsyncioPromise], object]
+    wake: Callable[[Any], object] | None
+    context: Context | None
 
     def add_done_callback(self, callback: Callable[[Any], object], *, context: Context | None = None) -> None:
         # Called once, by the task that awaits it: nobody else has it.
-        self._wake, self._context = callback, context
+        self.wake, self.context = callback, context
 
-    def set_result(self, value: Any) -> None:
-        _set_result(self, value)
-        try:
-            wake, context = self._wake, self._context
-        except AttributeError:  # it was not awaited yet, and will not have to wait
-            return
-        if context is not None and asyncio.current_task(self.get_loop()) is None:
-            context.run(wake, self)
-        else:
-            self._continue_soon()
+    def fail(self, error: Exception) -> None:
+        """Have it raised where this is awaited."""
+        self.set_exception(error)
+        self._log_traceback = False  # whoever is gone needs no answer, and an error is none
 
     def cancel(self, msg: Any = None) -> bool:
         cancelled = super().cancel(msg)
         if cancelled:  # by the task that awaits it: nobody else has it
-            self._continue_soon()
+            self.left(self)
+            self.wake_soon()
         return cancelled
 
-    def _continue_soon(self) -> None:
-        self.get_loop().call_soon(self._wake, self, context=self._context)
+    def wake_soon(self) -> None:
+        """Continue the task in the loop's next round."""
+        assert self.wake is not None
+        self.get_loop().call_soon(self.wake, self, context=self.context)
 
 
 class AsyncioAlarm:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from .reactor import NOTES
+
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator
+    from collections.abc import Awaitable, Callable, Generator, Iterable
 
 
 class TrioReactor:
@@ -63,8 +65,12 @@ class TrioReactor:
             self._watches.pop((fd, "write"), None)
             trio.lowlevel.notify_closing(fd)
 
-    def promise(self) -> TrioPromise:
-        return TrioPromise()
+    def promise(self, left: Callable[[TrioPromise], object]) -> TrioPromise:
+        return TrioPromise(left)
+
+    def settle(self, ended: Iterable[tuple[TrioPromise, Any]]) -> None:
+        for promise, value in ended:
+            promise.settle(value)
 
     def alarm(self, callback: Callable[[], None]) -> TrioAlarm:
         return TrioAlarm(callback)
@@ -109,17 +115,22 @@ class _Unset(Enum):
 class TrioPromise:
     """A value, and the task that is parked for it."""
 
-    __slots__ = ("_gone", "_task", "_value")
+    __slots__ = (*NOTES, "_gone", "_left", "_task", "_value")
+    about: Any
+    request: int
+    deadline: float
+    limit: float
+    patience: float
 
-    def __init__(self) -> None:
+    def __init__(self, left: Callable[[TrioPromise], object]) -> None:
         self._value: Any = _Unset.UNSET
         self._task: trio.lowlevel.Task | None = None
         self._gone = False
+        self._left = left
 
-    def done(self) -> bool:
-        return self._gone or self._value is not _Unset.UNSET
-
-    def set_result(self, value: Any) -> None:
+    def settle(self, value: Any) -> None:
+        if self._gone or self._value is not _Unset.UNSET:
+            return
         self._value = value
         if self._task is not None:
             task, self._task = self._task, None
@@ -132,11 +143,14 @@ class TrioPromise:
         if self._value is _Unset.UNSET:
             self._task = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(self._unpark)
+        if isinstance(self._value, Exception):
+            raise self._value.with_traceback(None)  # one error for all who wait: it must not gather their frames
         return self._value
 
     def _unpark(self, _: Any) -> trio.lowlevel.Abort:
         self._task = None
         self._gone = True
+        self._left(self)
         return trio.lowlevel.Abort.SUCCEEDED
 
 
@@ -146,11 +160,10 @@ class TrioWaiter:
     __slots__ = ("_promise",)
 
     def __init__(self) -> None:
-        self._promise = TrioPromise()
+        self._promise = TrioPromise(lambda _: None)
 
     def settle(self, value: Any) -> None:
-        if not self._promise.done():
-            self._promise.set_result(value)
+        self._promise.settle(value)
 
     async def wait(self, deadline: float) -> Any:
         with trio.CancelScope(deadline=deadline):

@@ -8,25 +8,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import wire
-from ..errors import (
-    HandshakeError,
-    HookCrashedError,
-    HookError,
-    HookRefusedError,
-    HookReplyError,
-    HookTimeoutError,
-    LocalProtocolError,
-)
+from ..errors import HandshakeError, HookCrashedError, HookError, HookTimeoutError, LocalProtocolError
 from ..log import Allowance
-from ..protocol.messages import Answer
 from ..protocol.peer import Event, Noise, Overflow, Peer, Told
 from ..text import cut
 from .pipe import CHUNK, WIDE, LinePipe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from ..decisions import Decision
     from ..log import Log
+    from ..protocol.messages import Answer
+    from ..stages import Stage
     from .reactor import Promise, Reactor, Waiter
 
 NOISE_QUOTA = 100
@@ -56,28 +50,6 @@ class Counters:
     timeouts: int = 0
     noise: int = 0
     dropped_events: int = 0
-
-
-class _Call:
-    """A request that somebody waits for: the token that the peer gives back."""
-
-    __slots__ = ("answer", "deadline", "limit", "patience")
-
-    def __init__(self, answer: Promise, now: float, deadline: float, limit: float) -> None:
-        self.answer = answer
-        """An `Answer`, or the `HookError` that says why there is none."""
-        self.deadline = deadline
-        self.patience = deadline - now
-        self.limit = limit
-
-    @property
-    def patience_shown(self) -> str:
-        """In seconds, as it was set: what went by before the hook was asked is less than a millisecond, and counted in here."""
-        return f"{float(f'{math.ceil(self.patience * 1000) / 1000:.3g}'):g}"
-
-    def progress(self, now: float) -> None:
-        """The hook is at work: it has its patience again from now on, up to the limit."""
-        self.deadline = min(now + self.patience, self.limit)
 
 
 class Slots:
@@ -132,6 +104,7 @@ class Channel:
         name: str,
         log: Log,
         counters: Counters,
+        read: Callable[[Stage[Any], Answer], Decision],
         on_fault: Callable[[str], None],
         max_line: int = wire.MAX_LINE,
         max_in_flight: int | None = None,
@@ -141,6 +114,7 @@ class Channel:
         self._reactor = reactor
         self._log = log
         self._counters = counters
+        self._read = read
         self._on_fault = on_fault
         self._peer = Peer(max_line=max_line)
         self._max_line = max_line
@@ -159,26 +133,23 @@ class Channel:
         self._alarm = reactor.alarm(self._expire)
         self._rings = NEVER
         """When the alarm is set to: no later than the first deadline, and perhaps earlier, for a call that is over."""
+        self._left = self._give_up  # made once: a method is an object each time that it is looked up
         self._pipe = LinePipe(reactor, stdout, stdin, on_data=self._received, on_end=self._ended)
 
     # Asking and telling.
 
     async def hello(self, modes: Sequence[str], deadline: float) -> None:
         """Shake hands, or raise `HandshakeError`."""
-        call = _Call(self._reactor.promise(), deadline, deadline, deadline)
-        request = self._peer.hello(self.name, modes, call)
-        self._send(call, request)
+        call = self._reactor.promise(self._left)
+        call.about, call.deadline, call.limit, call.patience = None, deadline, deadline, 0.0
+        call.request = self._peer.hello(self.name, modes, call)
+        self._send(call)
         try:
-            answer = await call.answer
-        except BaseException:
-            self._give_up(request)
-            raise
-        if isinstance(answer, HookTimeoutError):
+            answer: Answer = await call
+        except HookTimeoutError:
             silent = not self._peer.received_bytes
             hint = "it wrote nothing at all: does it flush its output?" if silent else "it wrote other things"
-            raise HandshakeError(f"hook.hello was not answered in time; {hint}", hook=self.name)
-        if isinstance(answer, HookError):
-            raise answer.with_traceback(None)
+            raise HandshakeError(f"hook.hello was not answered in time; {hint}", hook=self.name) from None
         if answer.error is not None:
             raise HandshakeError(f"hook.hello was answered with an error: {answer.error}", hook=self.name)
         refusal = self._peer.greeted(answer.result)
@@ -188,85 +159,60 @@ class Channel:
         if type(offered) is int and offered > 0 and (self._slots is None or offered < self._slots.free):
             self._slots = Slots(self._reactor, offered)
 
-    def call(
-        self,
-        method: str,
-        params: bytes,
-        deadline: float,
-        limit: float,
-        strict: bool,  # noqa: FBT001 - by position, because it is called for every question
-    ) -> Coroutine[Any, Any, Any]:
-        """Ask, and give the result; or raise the `HookError` that says why there is none.
+    def call(self, stage: Stage[Any], params: bytes, now: float, deadline: float, limit: float) -> Awaitable[Decision]:
+        """Ask, and give the decision; or raise, here or when it is awaited, what says why there is none.
 
-        `deadline` and `limit` are on the reactor's clock: the hook may move the one by showing progress, and never past the
-        other. `strict` takes no sloppy answer.
+        `now`, `deadline` and `limit` are on the reactor's clock: the hook may move the deadline by showing progress, and never
+        past the limit. Await it at once.
         """
-        if self._slots is None:
-            return self._call(method, params, deadline, limit, strict)
-        return self._call_in_turn(method, params, deadline, limit, strict)
+        if self._slots is not None:
+            return self._call_in_turn(self._slots, stage, params, deadline, limit)
+        return self._call(stage, params, now, deadline, limit)
 
     async def _call_in_turn(
-        self,
-        method: str,
-        params: bytes,
-        deadline: float,
-        limit: float,
-        strict: bool,  # noqa: FBT001
-    ) -> Any:
-        slots = self._slots
-        assert slots is not None
+        self, slots: Slots, stage: Stage[Any], params: bytes, deadline: float, limit: float
+    ) -> Decision:
         if self._error is not None:
             raise self._error.with_traceback(None)
         await slots.take(deadline, self.name)
         try:
-            return await self._call(method, params, deadline, limit, strict)
+            decision: Decision = await self._call(stage, params, self._reactor.now(), deadline, limit)
+            return decision
         finally:
             slots.give_back()
 
-    async def _call(self, method: str, params: bytes, deadline: float, limit: float, strict: bool) -> Any:  # noqa: FBT001
+    def _call(self, stage: Stage[Any], params: bytes, now: float, deadline: float, limit: float) -> Promise:
         if self._error is not None:
             raise self._error.with_traceback(None)
-        now = self._reactor.now()
         if now >= deadline:
             raise HookTimeoutError("its time was over before it was asked", hook=self.name)
-        call = _Call(self._reactor.promise(), now, deadline, limit)
+        call = self._reactor.promise(self._left)
+        call.about = stage
+        call.deadline = deadline
+        call.limit = limit
+        call.patience = deadline - now
         try:
-            request = self._peer.request(method, params, call, strict)
+            call.request = self._peer.request(stage.method, params, call, stage.approves)
         except LocalProtocolError as error:
             raise HookCrashedError(str(error), hook=self.name) from None
         self._counters.calls += 1
-        self._send(call, request)
-        try:
-            answer = await call.answer
-        except BaseException:
-            self._give_up(request)
-            raise
-        if isinstance(answer, HookError):
-            self._counters.timeouts += isinstance(answer, HookTimeoutError)
-            raise answer.with_traceback(None)  # one error for all who wait: it must not gather their frames
-        self._strikes = 0
-        if strict and self._reactor.now() > call.deadline:
-            raise HookTimeoutError("its answer came after the deadline", hook=self.name)
-        if answer.error is None:
-            if answer.warning:
-                self._log.warning("a sloppy answer was taken", method=method, why=answer.warning)
-            return answer.result
-        if answer.code is None:
-            raise HookReplyError(answer.error, hook=self.name)
-        raise HookRefusedError(f"error {answer.code}: {answer.error}", code=answer.code, hook=self.name)
+        self._send(call)
+        return call
 
-    def _send(self, call: _Call, request: int) -> None:
-        self._latest = request
+    def _send(self, call: Promise) -> None:
+        self._latest = call.request
         if call.deadline < self._rings:
             self._ring_at(call.deadline)
         # Alone, a request is written at once; in company, all of one turn's requests go out together.
-        if self._peer.in_flight == 1 and not self._blocked:
+        if self._scheduled:
+            return
+        if self._peer.in_flight() == 1 and not self._blocked:
             self._flush()
         else:
             self._flush_soon()
 
-    def _give_up(self, request: int) -> None:
-        self._peer.abandon(request, "the host stopped waiting")
+    def _give_up(self, call: Promise) -> None:
+        self._peer.abandon(call.request, "the host stopped waiting")
         self._flush_soon()
 
     def _ring_at(self, when: float) -> None:
@@ -277,28 +223,17 @@ class Channel:
     def _expire(self) -> None:
         """End the calls whose deadline is over, and set the alarm to the next one's."""
         now, following = self._reactor.now(), NEVER
-        over: list[tuple[_Call, Answer | HookError]] = []
-        for request, call in self._peer.waiting:
+        over: list[tuple[Promise, HookError]] = []
+        for call in self._peer.waiting:
             if call.deadline <= now:
-                over.append((call, HookTimeoutError(f"no answer within {call.patience_shown} s", hook=self.name)))
-                self._strike(request)
-                self._give_up(request)
+                self._counters.timeouts += call.about is not None
+                over.append((call, HookTimeoutError(f"no answer within {_shown(call.patience)} s", hook=self.name)))
+                self._strike(call.request)
+                self._give_up(call)
             else:
                 following = min(following, call.deadline)
         self._ring_at(following)
-        self._settle(over)
-
-    def _settle(self, ended: Iterable[tuple[_Call, Answer | HookError]]) -> None:
-        """End these waits, last of all: who waits goes on at once, and may ask again, or end this channel."""
-        left = iter(ended)
-        try:
-            for call, answer in left:
-                if not call.answer.done():  # somebody waits still
-                    call.answer.set_result(answer)
-        except BaseException:  # what ends the event loop; whoever runs it on finds the others answered
-            rest = list(left)
-            self._reactor.soon(lambda: self._settle(rest))
-            raise
+        self._reactor.settle(over)
 
     def notify(self, line: bytes) -> None:
         """Queue an event. Never waits; when the hook does not keep up, the oldest events are dropped and counted."""
@@ -333,7 +268,7 @@ class Channel:
         before = self._peer.dropped_events
         calls = self._peer.receive_eof()
         self._counters.dropped_events += self._peer.dropped_events - before
-        self._settle([(call, error) for call in calls])
+        self._reactor.settle([(call, error) for call in calls])
 
     def close_stdin(self) -> None:
         """The hook reads the end of its input."""
@@ -373,17 +308,33 @@ class Channel:
     def _received(self, data: bytes) -> None:
         if self._deaf or self._error is not None:
             return
-        answers = []
+        ended = []
         for event in self._peer.receive_data(data):
-            if type(event) is Answer:
-                answers.append((event.token, event))
-                event.token = None  # each would keep the other until the garbage collector comes
+            if type(event) is tuple:
+                call, answer = event
+                ended.append((call, self._said(call, answer)))
             else:
                 self._other(event)
                 self._flush_soon()
                 if self._deaf:
                     break
-        self._settle(answers)
+        if len(ended) > 1:
+            self._flush_later()  # what they ask next is company
+        # Last of all: who waits goes on at once, and may ask again, or end this channel.
+        self._reactor.settle(ended)
+
+    def _said(self, call: Promise, answer: Answer) -> Any:
+        """What an answer decides, or why it does not."""
+        stage = call.about
+        if stage is None:
+            return answer
+        self._strikes = 0
+        if stage.approves and self._reactor.now() > call.deadline:
+            return HookTimeoutError("its answer came after the deadline", hook=self.name)
+        try:
+            return self._read(stage, answer)
+        except Exception as error:  # noqa: BLE001 - it is for who asked
+            return error.with_traceback(None)
 
     def _other(self, event: Event) -> None:
         if isinstance(event, Noise):
@@ -418,8 +369,8 @@ class Channel:
             )
         else:
             call = self._peer.pending_token(params.get("id"))
-            if isinstance(call, _Call):
-                call.progress(now)
+            if call is not None:
+                call.deadline = min(now + call.patience, call.limit)
 
     def _ended(self) -> None:
         if self._error is None:
@@ -428,7 +379,11 @@ class Channel:
     # Writing.
 
     def _flush_soon(self) -> None:
-        if not self._scheduled and not self._blocked and self._peer.wants_to_send:
+        if self._peer.wants_to_send:
+            self._flush_later()
+
+    def _flush_later(self) -> None:
+        if not self._scheduled and not self._blocked:
             self._scheduled = True
             self._reactor.soon(self._flush_scheduled)
 
@@ -467,3 +422,9 @@ class Channel:
         for waiter in self._flush_waiters:
             waiter.settle(None)
         return True
+
+
+def _shown(patience: float) -> str:
+    """In seconds, as it was set: what went by before the hook was asked is less than a millisecond, and counted in here."""
+    millis = math.ceil(round(patience * 1000, 3))
+    return f"{float(f'{millis / 1000:.3g}'):g}"

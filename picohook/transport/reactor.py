@@ -1,4 +1,4 @@
-"""What the host needs of an event loop, as eight verbs; one implementation for asyncio, one for trio.
+"""What the host needs of an event loop, as nine verbs; one implementation for asyncio, one for trio.
 
 Persistent callbacks, not tasks: a task per call or per read is what makes stream layers slow. Callbacks run on the loop's
 own thread and must not raise.
@@ -10,19 +10,27 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterable
 
 
 class Promise(Protocol):
-    """One value that one task awaits, once. It has no deadline of its own: a timer per call is what calls do without."""
+    """One value that one task awaits, once; `Reactor.settle` gives it.
 
-    def done(self) -> bool:
-        """Whether it has its value, or nobody awaits it any more."""
+    It has no deadline of its own, since a timer per call is what calls do without. What its owner notes on it spares an
+    object beside it.
+    """
 
-    def set_result(self, value: Any) -> None:
-        """Give the value; not to one that is done. The task may go on at once, before this returns."""
+    about: Any
+    request: int
+    deadline: float
+    limit: float
+    patience: float
 
     def __await__(self) -> Generator[Any, Any, Any]: ...
+
+
+NOTES = ("about", "deadline", "limit", "patience", "request")
+"""What an owner notes on a promise."""
 
 
 class Alarm(Protocol):
@@ -63,8 +71,14 @@ class Reactor(Protocol):
     def release(self, fd: int) -> None:
         """Forget a descriptor. Call it before closing one."""
 
-    def promise(self) -> Promise:
-        """A value to come."""
+    def promise(self, left: Callable[[Any], object]) -> Promise:
+        """A value to come. `left` is called with it when the task that awaits it is cancelled."""
+
+    def settle(self, ended: Iterable[tuple[Any, Any]]) -> None:
+        """Give promises their values, or the exceptions that awaiting them raises; no more to those that were left.
+
+        The tasks may go on at once, before this returns.
+        """
 
     def alarm(self, callback: Callable[[], None]) -> Alarm:
         """An alarm that is off. It has to be off again before the loop ends."""

@@ -124,7 +124,7 @@ async def test_all_are_asked_at_the_same_time(chain, says):
 async def test_all_see_the_same_bytes(chain, says):
     hooks = [says(f"{number}", APPROVE) for number in range(3)]
     await chain("approve_tool", *hooks)
-    assert len({id(hook.questions[0].encoded.params) for hook in hooks}) == 1
+    assert len({id(hook.questions[0].encoded.params()) for hook in hooks}) == 1
 
 
 @pytest.mark.parametrize("no", [Deny(reason="no"), ValueError("it broke")], ids=["a no", "a failure"])

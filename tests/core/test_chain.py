@@ -107,7 +107,7 @@ class TestOrderAndFold:
             says("e", CONTINUE),
         ]
         await chain("before_tool", *hooks)
-        seen = [hook.questions[0].encoded.params for hook in hooks]
+        seen = [hook.questions[0].encoded.params() for hook in hooks]
         assert seen[0] is seen[1] is seen[2]
         assert seen[3] is seen[4]
         assert seen[2] is not seen[3]

@@ -124,7 +124,7 @@ async def test_C1_cancelled_at_any_point_it_leaves_nobody_waiting_and_the_host_a
             for mounted in host._crew.mounted.values():
                 supervised = mounted.hook._supervisor
                 assert supervised._waiting == []
-                assert supervised.channel._peer.in_flight == 0
+                assert supervised.channel._peer.in_flight() == 0
                 assert supervised.channel._flush_waiters == []
             assert descriptors() == before
             assert len(children()) == alive

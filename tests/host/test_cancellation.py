@@ -47,7 +47,7 @@ def assert_nobody_waits(host: Host):
         supervised = mounted.hook._supervisor
         assert supervised._waiting == []
         if supervised.channel is not None:
-            assert supervised.channel._peer.in_flight == 0
+            assert supervised.channel._peer.in_flight() == 0
             assert supervised.channel._flush_waiters == []
 
 

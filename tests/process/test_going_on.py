@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from picohook import HookSpec, HookTimeoutError, Host, Timeouts, ToolCall
+from picohook.stages import STAGES
 from picohook.transport.reactor import current_reactor
 
 PAIRS = """
@@ -96,7 +97,7 @@ def test_a_host_that_is_asked_from_another_event_loop_says_so_and_goes_on_with_n
     finally:
         ended.set()
         thread.join()
-    assert "attached to a different loop" in error
+    assert error == "it runs in another event loop: ask it there"
     assert went_on_in is threading.current_thread()
 
 
@@ -107,5 +108,5 @@ async def test_a_question_whose_time_is_over_is_not_put_to_the_hook():
         supervised = host._crew.mounted["h"].hook._supervisor
         now = current_reactor().now()
         with pytest.raises(HookTimeoutError, match="before it was asked"):
-            await supervised.channel.call("hook.before_tool", b"{}", now, now, False)
+            await supervised.channel.call(STAGES["before_tool"], b"{}", now, now, now)
         assert supervised.counters.calls == 0

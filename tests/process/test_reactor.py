@@ -191,17 +191,31 @@ async def test_a_waiter_ends_at_its_deadline_and_takes_no_harm_from_a_late_value
 
 
 async def test_a_promise_gives_its_value_to_the_task_that_awaits_it_whenever_it_comes():
-    reactor = current_reactor()
-    before, during = reactor.promise(), reactor.promise()
-    before.set_result(1)
-    assert before.done()
+    reactor, left = current_reactor(), []
+    before, during = reactor.promise(left.append), reactor.promise(left.append)
+    reactor.settle([(before, 1)])
+    reactor.settle([(before, 2)])
     assert await before == 1
-    reactor.soon(lambda: during.set_result(2))
+    reactor.soon(lambda: reactor.settle([(during, 2)]))
     assert await during == 2
+    assert left == []
 
 
-async def test_a_promise_whose_task_was_cancelled_is_done():
-    promise = current_reactor().promise()
+async def test_a_promise_raises_what_it_was_given_as_an_error():
+    reactor = current_reactor()
+    before, during = reactor.promise(print), reactor.promise(print)
+    error = ValueError("no")
+    reactor.settle([(before, error)])
+    with pytest.raises(ValueError, match="no"):
+        await before
+    reactor.soon(lambda: reactor.settle([(during, error)]))
+    with pytest.raises(ValueError, match="no"):
+        await during
+
+
+async def test_a_promise_whose_task_was_cancelled_says_so_once_and_takes_no_harm_from_a_late_value():
+    reactor, left = current_reactor(), []
+    promise = reactor.promise(left.append)
 
     async def wait():
         await promise
@@ -209,9 +223,11 @@ async def test_a_promise_whose_task_was_cancelled_is_done():
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(wait)
         await anyio.wait_all_tasks_blocked()
-        assert not promise.done()
+        assert left == []
         tasks.cancel_scope.cancel()
-    assert promise.done()
+    assert left == [promise]
+    reactor.settle([(promise, 1), (promise, ValueError("no"))])
+    assert left == [promise]
 
 
 async def test_an_alarm_rings_once_at_the_time_it_was_set_to_last():
@@ -278,3 +294,10 @@ async def test_C5_a_wall_clock_that_jumps_moves_no_deadline(board, monkeypatch):
                     while not outcomes:
                         await anyio.lowlevel.checkpoint()
             assert outcomes[0].payload.arguments == {"echo": 1}
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
+async def test_what_takes_less_than_a_millisecond_is_measured_on_uvloop_too():
+    async with Host([scripted("h", ["hello"], SERVE)], timeouts=Timeouts(interceptor=60)) as host:
+        trails = [(await host.before_tool(ToolCall(tool="bash"))).trail for _ in range(30)]
+    assert any(abs(entry.duration * 1000 - round(entry.duration * 1000)) > 1e-6 for (entry,) in trails)

@@ -14,6 +14,7 @@ import pytest
 
 from picohook import HookCrashedError, HookSpec, Host, Timeouts, ToolCall
 from picohook.log import Log
+from picohook.stages import STAGES
 from picohook.transport.channel import Channel, Counters
 from picohook.transport.pipe import CHUNK, MOST_WIDE, WIDE, LinePipe
 from picohook.transport.reactor import current_reactor
@@ -175,6 +176,7 @@ async def test_the_last_answer_in_a_wide_pipe_is_read_before_the_process_counts_
         name="h",
         log=Log(),
         counters=Counters(),
+        read=lambda _, answer: answer.result,
         on_fault=lambda _: None,
         max_line=1000,
     )
@@ -185,7 +187,8 @@ async def test_the_last_answer_in_a_wide_pipe_is_read_before_the_process_counts_
         greeted.set()
 
     async def ask():
-        answers.append(await channel.call("hook.before_tool", b"{}", reactor.now() + 60, reactor.now() + 60, False))
+        now = reactor.now()
+        answers.append(await channel.call(STAGES["before_tool"], b"{}", now, now + 60, now + 60))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(greet)

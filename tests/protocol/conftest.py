@@ -19,9 +19,9 @@ class Hook:
         if ready:
             self.peer.hello("a hook", ["tool"], "hello")
             self.take()
-            (answer,) = self.says({"id": 1, "result": {}})
+            ((token, _),) = self.says({"id": 1, "result": {}})
             assert self.peer.greeted({"capabilities": capabilities or {}}) is None
-            assert answer.token == "hello"
+            assert token == "hello"
             self.written = b""
 
     def take(self, most: int | None = None) -> bytes:
@@ -58,16 +58,16 @@ class Hook:
         self.take()
         if isinstance(message, dict):
             message = {"id": request, **message}
-        (answer,) = self.says(message)
+        ((token, answer),) = self.says(message)
         assert isinstance(answer, Answer)
-        assert answer.token == "asked"
+        assert token == "asked"
         return answer
 
     def is_noise(self, message: dict[str, Any] | bytes) -> bool:
         """Whether this is dropped, and nothing that waits is touched."""
-        waiting = self.peer.in_flight
+        waiting = self.peer.in_flight()
         (event,) = self.says(message)
-        return isinstance(event, Noise) and self.peer.in_flight == waiting
+        return isinstance(event, Noise) and self.peer.in_flight() == waiting
 
 
 @pytest.fixture

@@ -352,7 +352,8 @@ def named(kind: str) -> list[str]:
 
 def read(text: bytes):
     """Most of the corpus is arrays, and a message is an object: each text is read as the result of a reply."""
-    return decode(b'{"jsonrpc":"2.0","id":1,"result":%s}' % text)
+    message = decode(b'{"jsonrpc":"2.0","id":1,"result":%s}' % text)
+    return message[1] if isinstance(message, tuple) else message
 
 
 def test_the_corpus_is_whole():

@@ -112,10 +112,10 @@ def test_F1_no_byte_is_looked_at_twice_however_slowly_a_long_line_arrives():
 def test_a_long_line_is_gathered_in_place_and_not_copied_with_every_chunk():
     buffer = LineBuffer(100_000)
     split(buffer, b"begun")
-    held = buffer._tail
+    held = buffer.tail
     for _ in range(100):
         split(buffer, b"x" * 100)
-        assert buffer._tail is held
+        assert buffer.tail is held
     assert [len(line) for line in split(buffer, b"\n")] == [10_005]
 
 

@@ -124,8 +124,8 @@ class TestHello:
         hook = talk(ready=False)
         hook.peer.hello("gate", [], "token")
         hook.take()
-        (answered,) = hook.says(answer)
-        assert (answered.token, answered.error) == ("token", None)
+        ((token, answered),) = hook.says(answer)
+        assert (token, answered.error) == ("token", None)
         assert answered.warning
 
     def test_R9_an_echo_ends_hello_with_an_error(self, talk):
@@ -133,8 +133,8 @@ class TestHello:
         hook.peer.hello("gate", [], "token")
         (noise,) = hook.peer.receive_data(hook.take())
         assert isinstance(noise, Noise)
-        (answer,) = hook.peer.receive_data(hook.take())
-        assert (answer.token, answer.result, answer.code) == ("token", None, wire.METHOD_NOT_FOUND)
+        ((token, answer),) = hook.peer.receive_data(hook.take())
+        assert (token, answer.result, answer.code) == ("token", None, wire.METHOD_NOT_FOUND)
         assert not hook.peer.wants_to_send
 
     def test_S6_noise_before_the_answer_is_dropped(self, talk):
@@ -143,4 +143,4 @@ class TestHello:
         hook.take()
         assert hook.is_noise(b"starting up...")
         assert hook.is_noise(b'{"level":"info"}')
-        assert [answer.token for answer in hook.says({"id": 1, "result": {}})] == ["token"]
+        assert [token for token, _ in hook.says({"id": 1, "result": {}})] == ["token"]

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from picohook.errors import LocalProtocolError
 from picohook.protocol.messages import encode
-from picohook.protocol.peer import GATHER, SPLICE, Answer, Overflow, Peer, State, notification
+from picohook.protocol.peer import GATHER, SPLICE, Overflow, Peer, State, notification
 
 
 def event(text: str) -> bytes:
@@ -29,7 +29,7 @@ class TestTheEnd:
         hook.ask("queued")
         assert hook.peer.receive_eof() == ["written", "begun", "queued"]
         assert hook.peer.receive_eof() == []
-        assert hook.peer.in_flight == 0
+        assert hook.peer.in_flight() == 0
 
     def test_F5_a_fragment_is_discarded_even_if_it_is_a_message(self, hook):
         request = hook.ask("asked")
@@ -78,11 +78,21 @@ class TestTheEnd:
         later = hook.ask("later")
         hook.take()
         events = hook.says({"id": request, "result": {}}, b"x" * 101, {"id": later, "result": {}})
-        assert [type(one) for one in events] == [Answer, Overflow]
+        assert [type(one) for one in events] == [tuple, Overflow]
         assert events[1].limit == 100
         assert hook.says({"id": later, "result": {}}) == []
         assert hook.peer.state is State.CLOSED
         assert hook.peer.receive_eof() == ["later"]
+
+    def test_F3_what_is_known_by_its_bytes_counts_no_more_after_a_line_too_long(self, talk):
+        hook = talk(max_line=100)
+        known = b'{"jsonrpc":"2.0","id":%d,"result":{"action":"continue"}}'
+        requests = [hook.ask(token) for token in ("learnt", "before", "after")]
+        hook.take()
+        hook.says(known % requests[0])
+        events = hook.says(known % requests[1], b"x" * 101, known % requests[2])
+        assert [events[0][0], type(events[1]), len(events)] == ["before", Overflow, 2]
+        assert hook.peer.receive_eof() == ["after"]
 
     def test_F2_a_line_of_the_limit_counts(self, talk):
         hook = talk(max_line=100)
@@ -96,7 +106,7 @@ class TestTheEnd:
         hook.ask("two")
         hook.take()
         events = hook.peer.receive_data(b'{"jsonrpc":"2.0","id":2,"result":{}}\n{"jsonrpc":"2.0","id":3,"result":{}}\n')
-        assert next(events).token == "one"
+        assert next(events)[0] == "one"
         events.close()
         assert hook.peer.receive_eof() == ["two"]
 
@@ -152,6 +162,8 @@ hook_output = st.lists(
             b"noise\n", b'{"jsonrpc":"2.0","id":4,"result":"\xe2\x80\xa8"}\n', b'{"jsonrpc":"2.0","id":2,', b"[]\n", b"\xff\n",
             b'{"jsonrpc":"2.0","id":4,"result":"' + b"x" * 150 + b'"}\n',
         ]),
+        st.integers(0, 9).map(lambda number: b'{"jsonrpc":"2.0","id":%d,"result":{"action":"continue"}}\n' % number),
+        st.sampled_from([b'{"jsonrpc":"2.0","id":03,"result":{"action":"continue"}}\n', b'{"jsonrpc":"2.0","id":"', b'"}}\n']),
         st.binary(max_size=10),
     )
 ).map(b"".join)  # fmt: skip
@@ -183,5 +195,5 @@ def test_the_events_do_not_depend_on_how_the_stream_is_cut(output, cuts):
 @given(st.lists(st.binary()))
 def test_arbitrary_bytes_never_raise_and_answer_nothing_twice(chunks):
     peer = listening()
-    answered = [event.token for chunk in chunks for event in peer.receive_data(chunk) if isinstance(event, Answer)]
+    answered = [event[0] for chunk in chunks for event in peer.receive_data(chunk) if isinstance(event, tuple)]
     assert sorted(answered + peer.receive_eof()) == ["a", "b", "c"]

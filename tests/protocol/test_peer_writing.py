@@ -53,14 +53,14 @@ class TestARequestOnItsWay:
         assert b"".join(hook.peer.data_to_send()) == before
 
     def test_in_flight_and_oldest_follow_what_waits(self, hook):
-        assert (hook.peer.in_flight, hook.peer.oldest) == (0, None)
+        assert (hook.peer.in_flight(), hook.peer.oldest) == (0, None)
         first, second, third = hook.ask("a"), hook.ask("b"), hook.ask("c")
         hook.take()
-        assert (hook.peer.in_flight, hook.peer.oldest) == (3, first)
+        assert (hook.peer.in_flight(), hook.peer.oldest) == (3, first)
         hook.says({"id": second, "result": {}})
-        assert (hook.peer.in_flight, hook.peer.oldest) == (2, first)
+        assert (hook.peer.in_flight(), hook.peer.oldest) == (2, first)
         hook.peer.abandon(first, "late")
-        assert (hook.peer.in_flight, hook.peer.oldest) == (1, third)
+        assert (hook.peer.in_flight(), hook.peer.oldest) == (1, third)
 
     @pytest.mark.parametrize("of", [1, "1", True, None, 1.0, [], 99])
     def test_a_token_is_found_by_the_exact_id_of_what_waits(self, talk, of):
@@ -287,7 +287,7 @@ class TestTheOutboundBound:
         hook.ask("fits", params=self.PARAMS)
         with pytest.raises(LocalProtocolError, match="input queue is full"):
             hook.ask("does not", params=self.PARAMS)
-        assert hook.peer.in_flight == 1
+        assert hook.peer.in_flight() == 1
         hook.take()
         assert hook.ask("the next id is not used up", params=self.PARAMS) == 3
 
