@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from . import wire
+from .merge import merge_patch
 from .models import Compaction, Finish, LLMRequest, LLMResponse, Payload, Prompt, ToolCall, ToolResult, ToolReturn
 
 if TYPE_CHECKING:
@@ -110,19 +111,6 @@ def _alike(one: Any, other: Any) -> bool:
     if isinstance(one, list | tuple):
         return all(map(_alike, one, other))
     return isinstance(one, bool) is isinstance(other, bool)
-
-
-def merge_patch(target: Any, patch: Any) -> Any:
-    """RFC 7396, without changing the target."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = merge_patch(merged.get(key), value)
-    return merged
 
 
 def _tool_result(_: ToolCall, given: Mapping[str, Any]) -> ToolResult:

@@ -12,7 +12,7 @@ import typer
 
 from ..errors import PicohookError
 from . import output
-from .source import Named, Verbose, on_endings, read
+from .source import Named, Verbose, ended_by_signals, on_endings, read
 from .witnesses import Audit, Otel, Record, hide_key, witnesses
 
 if TYPE_CHECKING:
@@ -90,14 +90,7 @@ async def _serve(
     host = Host.discover(witnesses=seen_by) if config is None else Host.from_config(config, witnesses=seen_by)
     hide_key()
     sidecar = Sidecar(host)
-    received: list[int] = []
-    with anyio.CancelScope() as starting:
-
-        def end(number: int) -> None:
-            received.append(number)
-            starting.cancel()
-
-        on_endings(end)
+    with ended_by_signals():
         async with host:
             with contextlib.ExitStack() as opened:
                 doors = []
@@ -115,5 +108,3 @@ async def _serve(
                     tasks.cancel_scope.cancel()
         if isinstance(clients, Client) and clients.failure:
             raise PicohookError(f"standard {clients.failure}")
-        return
-    raise typer.Exit(128 + received[0])

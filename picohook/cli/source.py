@@ -5,7 +5,7 @@ import contextlib
 import logging
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -138,6 +138,14 @@ def in_loop(work: Callable[[], Awaitable[T]]) -> T:
 
 
 async def _until_signalled(work: Callable[[], Awaitable[T]]) -> T:
+    with ended_by_signals():
+        done = await work()
+    return done  # noqa: RET504 - inside, and type checkers hold that the block may end without one
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """A signal that ends this program cancels this block first."""
     received: list[int] = []
     with anyio.CancelScope() as scope:
 
@@ -146,7 +154,8 @@ async def _until_signalled(work: Callable[[], Awaitable[T]]) -> T:
             scope.cancel()
 
         on_endings(end)
-        return await work()
+        yield
+        return
     raise typer.Exit(128 + received[0])
 
 

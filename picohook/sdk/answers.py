@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .. import wire
+from ..merge import merge_patch
 from .calls import (
     AfterCompact,
     AfterLLM,
@@ -95,23 +96,10 @@ class Answer(dict[str, Any]):
 
         edits = {name: value for name, value in editable(given).items() if value is not None}
         target = (self._params.get(part) or {}) if part else self._params
-        edited = _merged({**target, **edits}, editable(self.get("patch") or {}))
+        edited = merge_patch({**target, **edits}, editable(self.get("patch") or {}))
         return {**self._params, part: edited} if part else edited
 
 
 def _direct(call: type[Call]) -> tuple[str, ...]:
     """What can be edited where a reply carries fields by their own names."""
     return ("prompt", "messages") if call is BeforePrompt else ("messages",)
-
-
-def _merged(target: Any, patch: Any) -> Any:
-    """RFC 7396, without changing the target."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            merged.pop(name, None)
-        else:
-            merged[name] = _merged(merged.get(name), value)
-    return merged
