@@ -180,6 +180,7 @@ class TestTheProtocolDoesNoIO:
             "collections",
             "dataclasses",
             "enum",
+            "functools",
             "io",  # of it only what is in memory
             "itertools",
             "jiter",
