@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from ..log import Allowance
 from ..protocol.peer import Event, Noise, Overflow, Peer, Told
 from ..text import cut
 from .pipe import CHUNK, WIDE, LinePipe
+from .slots import Slots
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -50,42 +50,6 @@ class Counters:
     timeouts: int = 0
     noise: int = 0
     dropped_events: int = 0
-
-
-class Slots:
-    """How many requests a hook is given at once; the rest waits here, in order, each within its own deadline."""
-
-    __slots__ = ("_queue", "_reactor", "free")
-
-    def __init__(self, reactor: Reactor, count: int) -> None:
-        self.free = count
-        self._reactor = reactor
-        self._queue: deque[Waiter] = deque()
-
-    async def take(self, deadline: float, name: str) -> None:
-        """A slot, or `HookTimeoutError`."""
-        if self.free:
-            self.free -= 1
-            return
-        waiter = self._reactor.waiter()
-        self._queue.append(waiter)
-        try:
-            await waiter.wait(deadline)
-        except BaseException as error:
-            if waiter in self._queue:
-                self._queue.remove(waiter)
-            else:
-                self.give_back()
-            if isinstance(error, TimeoutError):
-                raise HookTimeoutError("its turn did not come in time: others were before it", hook=name) from None
-            raise
-
-    def give_back(self) -> None:
-        """The slot goes to who waits longest."""
-        if self._queue:
-            self._queue.popleft().settle(None)
-        else:
-            self.free += 1
 
 
 class Channel:

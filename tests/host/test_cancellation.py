@@ -13,8 +13,8 @@ from scripted import HANG, HELLO, SERVE, children, descriptors, scripted, settle
 
 from picohook import FunctionHook, HookCrashedError, Host, Timeouts, ToolCall
 from picohook.process import supervisor
-from picohook.transport.channel import Slots
 from picohook.transport.reactor import current_reactor
+from picohook.transport.slots import Slots
 
 pytestmark = pytest.mark.anyio
 
