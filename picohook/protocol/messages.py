@@ -102,12 +102,12 @@ def decode(line: bytes) -> Message:
     doubled = _NOWHERE
     try:
         value = jiter.from_json(line, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="all")
-        if type(value) is dict and len(value) == RESULT_MEMBERS and value.get("jsonrpc") == "2.0":
-            id, result = value.get("id"), value.get("result", ABSENT)  # noqa: A001 - JSON-RPC's name for it
-            if type(id) is int and result is not ABSENT and not _may_overflow(line):
-                return id, Answer(result)  # as nearly always
         if _may_overflow(line):
             value, doubled = _decode_slowly(line)
+        elif type(value) is dict and len(value) == RESULT_MEMBERS and value.get("jsonrpc") == "2.0":
+            id, result = value.get("id"), value.get("result", ABSENT)  # noqa: A001 - JSON-RPC's name for it
+            if type(id) is int and result is not ABSENT:
+                return id, Answer(result)  # as nearly always
     except ValueError as error:
         if not str(error).startswith("Detected duplicate key"):
             return Junk(str(error))

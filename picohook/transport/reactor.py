@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Promise(Protocol):
     """One value that one task awaits, once; `Reactor.settle` gives it.
 
-    It has no deadline of its own, since a timer per call is what calls do without. What its owner notes on it spares an
-    object beside it.
+    It has no timer of its own: one for each call is what calls do without. What its owner notes on it spares an object
+    beside it.
     """
 
     about: Any
