@@ -6,7 +6,7 @@ own thread and must not raise.
 
 from __future__ import annotations
 
-import asyncio
+import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -89,12 +89,17 @@ class Reactor(Protocol):
 
 def current_reactor() -> Reactor:
     """The reactor of the event loop that runs this code."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        from ._trio import TrioReactor  # noqa: PLC0415 - trio is imported only where it runs
+    if "asyncio" in sys.modules:  # it takes long to import, and where nobody did, it runs nothing
+        import asyncio  # noqa: PLC0415
 
-        return TrioReactor()
-    from ._asyncio import AsyncioReactor  # noqa: PLC0415 - likewise
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            from ._asyncio import AsyncioReactor  # noqa: PLC0415 - likewise
 
-    return AsyncioReactor()
+            return AsyncioReactor()
+    from ._trio import TrioReactor  # noqa: PLC0415 - likewise
+
+    return TrioReactor()
