@@ -21,7 +21,7 @@ from .decisions import (
     TrailEntry,
 )
 from .errors import HookReplyError, HookTimeoutError
-from .hooks.base import Encoded, Hook
+from .hooks.base import Encoded, Hook, Question
 from .models import Payload, ToolCall
 from .spec import RespondRule
 from .stages import restrict
@@ -94,18 +94,16 @@ async def run_chain(  # noqa: PLR0917 - by position, like all that is called for
     """
     if stage.approves:
         return await _run_approval(stage, seats, encoded, clock, account)
-    now = clock()
-    end = now + budget
+    end = clock() + budget
     first = encoded.payload
     trail: list[TrailEntry] = []
     guards: list[tuple[Seat, P | None]] = []
     for seat in seats:
         if seat.filter is None or seat.wants(encoded.payload):
             decision, left, entry, result = await ask(
-                stage, seat, encoded, clock, now, NEVER if seat.patient else end, account
+                stage, seat, encoded, clock, NEVER if seat.patient else end, account
             )
             trail.append(entry)
-            now += entry.duration
             if seat.patient:
                 end += entry.duration
             if left is not encoded:
@@ -122,7 +120,7 @@ async def run_chain(  # noqa: PLR0917 - by position, like all that is called for
             guards.append((seat, seen))
     for seat, seen in guards:
         if seen is not encoded.payload and seat.wants(encoded.payload):
-            asked = Asked(*await ask(stage, seat, encoded, clock, clock(), end, account, True))
+            asked = Asked(*await ask(stage, seat, encoded, clock, end, account, True))
             trail.append(asked.entry)
             if not isinstance(asked.decision, _GOES_ON):
                 return _ended(stage, seat, asked, trail)
@@ -184,7 +182,7 @@ async def _ask_all(
     """What they answered, by their names; one who says no ends the waiting for the others."""
 
     async def one(seat: Seat) -> Asked[P]:
-        return Asked(*await ask(stage, seat, encoded, clock, clock(), NEVER, account))
+        return Asked(*await ask(stage, seat, encoded, clock, NEVER, account))
 
     encoded.params()  # a payload that is no JSON is the caller's mistake, raised before anybody is asked
     if len(approvers) == 1:
@@ -207,7 +205,6 @@ async def ask(  # noqa: PLR0917 - likewise
     seat: Seat,
     encoded: Encoded[P],
     clock: Callable[[], float],
-    now: float,
     end: float,
     account: Account[P] | None,
     final: bool = False,  # noqa: FBT001, FBT002 - likewise
@@ -219,7 +216,7 @@ async def ask(  # noqa: PLR0917 - likewise
     """
     hook, timeout = seat.hook, seat.timeout
     encoded.params()  # made here at the latest, so that what a hook raises is the hook's failure
-    begun = now
+    started = begun = clock()
     left = encoded
     retries = 0
     while True:
@@ -235,7 +232,7 @@ async def ask(  # noqa: PLR0917 - likewise
                 raise HookTimeoutError("the time for the whole chain was used up before it was asked")  # noqa: TRY301
             if account is not None:
                 account.asking(hook, encoded)
-            decision = await hook.ask(stage, encoded, begun, deadline, limit)
+            decision = await hook.handle(Question(stage, encoded, deadline, limit, begun))
             if decision is not CONTINUE or stage.approves:
                 left, result, error = _apply(stage, hook, encoded, decision, final=final)
         except Exception as failure:  # noqa: BLE001 - a hook can fail in any way; none of them may reach the agent
@@ -246,7 +243,7 @@ async def ask(  # noqa: PLR0917 - likewise
             cause, error = policy.cause(failure), policy.describe(failure)
             decision = policy.on_failure(stage, hook.name, hook.spec.on_failure, error)
         break
-    duration = clock() - now
+    duration = clock() - started
     hook.metrics.stages[stage.name].record(duration, cause, retries)
     said = "" if cause else decision.reason
     # By position, here and in all that is made for every question: an object made by keywords costs twice as much.

@@ -55,6 +55,8 @@ class Question(Generic[P]):
     """On the reactor's clock. `Hook.handle` keeps it."""
     limit: float
     """How far a hook that shows progress can move its deadline."""
+    begun: float
+    """When it was put."""
 
     @property
     def payload(self) -> P:
@@ -134,15 +136,8 @@ class Hook:
         """Unique on a host."""
         return self.spec.name
 
-    def ask(
-        self, stage: Stage[P], encoded: Encoded[P], now: float, deadline: float, limit: float
-    ) -> Awaitable[Decision]:
-        """Put a question to it, whose parts these are; `now` is when."""
-        del now
-        return self.handle(Question(stage, encoded, deadline, limit))
-
-    async def handle(self, question: Question[Any]) -> Decision:
-        """Decide."""
+    def handle(self, question: Question[Any]) -> Awaitable[Decision]:
+        """Decide. What comes back is awaited at once, and once: a subclass may say `async def handle`."""
         raise NotImplementedError(f"{self.name} is asked at {question.stage.name}, and has no `handle`")
 
     def notify(self, event: Event) -> None:

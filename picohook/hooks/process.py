@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..events import Event
     from ..protocol.messages import Answer
     from ..stages import Stage
-    from .base import Encoded, P, Site
+    from .base import Question, Site
 
 
 class ProcessHook(Hook):
@@ -67,17 +67,17 @@ class ProcessHook(Hook):
     def error(self) -> HookError | None:
         return None if self._supervisor.state is HookState.READY else self._supervisor.last_error
 
-    def ask(
-        self, stage: Stage[P], encoded: Encoded[P], now: float, deadline: float, limit: float
-    ) -> Awaitable[Decision]:
+    def handle(self, question: Question[Any]) -> Awaitable[Decision]:
         channel = self._supervisor.channel
         if channel is None:
-            return self._ask_when_ready(stage, encoded.params(), deadline, limit)
-        return channel.call(stage, encoded.params(), now, deadline, limit)
+            return self._handle_when_ready(question)
+        params = question.encoded.params()
+        return channel.call(question.stage, params, question.begun, question.deadline, question.limit)
 
-    async def _ask_when_ready(self, stage: Stage[Any], params: bytes, deadline: float, limit: float) -> Decision:
-        channel = await self._supervisor.ready(deadline)
-        return await channel.call(stage, params, self._site.reactor.now(), deadline, limit)
+    async def _handle_when_ready(self, question: Question[Any]) -> Decision:
+        channel = await self._supervisor.ready(question.deadline)
+        now, params = self._site.reactor.now(), question.encoded.params()
+        return await channel.call(question.stage, params, now, question.deadline, question.limit)
 
     def _read(self, stage: Stage[Any], answer: Answer) -> Decision:
         """What an answer decides. Raises `HookError` or `ValueError` for one that decides nothing."""

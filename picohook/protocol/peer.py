@@ -48,10 +48,9 @@ class State(Enum):
     CLOSED = "closed"
 
 
-_READY, _CLOSED = (
-    State.READY,
-    State.CLOSED,
-)  # an enum's members are slow to come by, and these are looked at with every line
+# An enum's members are slow to come by, and these are looked at with every line.
+_READY = State.READY
+_CLOSED = State.CLOSED
 
 
 @dataclass(slots=True)
@@ -110,7 +109,7 @@ class Peer:
         self.dropped_events = 0
         self.received_bytes = 0
         self._lines = LineBuffer(max_line)
-        self._refrain = Refrain(max_line)
+        self._refrain: Refrain | None = None
         self._max_outbound = max_outbound
         self._max_events = max_events
         self._max_event_bytes = max_event_bytes
@@ -149,7 +148,7 @@ class Peer:
         self.state = State.READY
         return None
 
-    def request(self, method: str, params: bytes, token: Any, strict: bool = False) -> int:  # noqa: FBT001, FBT002 - likewise
+    def request(self, method: str, params: bytes, token: Any, strict: bool = False) -> int:  # noqa: FBT001, FBT002 - by position, because it is called for every question
         """Queue a request whose params are encoded already. The token comes back with its answer."""
         if self.state is not _READY and (self.state is not State.GREETING or method != wire.HELLO):
             raise LocalProtocolError(f"nothing can be asked: the conversation is {self.state.value}")
@@ -283,18 +282,22 @@ class Peer:
         self.received_bytes += len(data)
         if self.state is _CLOSED:
             return
-        parts = self._refrain.cut(data) if self._lines.tail is None else ()
-        if not parts:
+        refrain = self._refrain  # the one that this is cut by; another may be learnt meanwhile
+        if refrain is None:
             yield from self._read(data)
+            return
+        first, parts, last = refrain.cut(data, new_line=self._lines.tail is None)
+        if first:
+            yield from self._read(first)
         for part in parts:
             pending = self._pending.get(part)
-            if pending is not None and pending[0] <= self._sent:
+            if pending is not None and pending[0] <= self._sent and self.state is not _CLOSED:
                 del self._pending[part]
                 yield pending[1], GO_ON
             else:
-                yield from self._read(self._refrain.whole(part))
-                if self.state is _CLOSED:
-                    return
+                yield from self._read(refrain.whole(part))
+        if last:
+            yield from self._read(last)
 
     def _read(self, data: bytes) -> Iterator[Event]:
         for line in self._lines.feed(data):
@@ -323,7 +326,7 @@ class Peer:
             return self._unexpected(request_id, line)
         digits = b"%d" % request_id
         del self._pending[digits]
-        self._refrain.learn(line, digits, answer.result)
+        self._refrain = Refrain.of(line, digits, answer.result, self._lines.limit) or self._refrain
         return pending[1], answer
 
     def _take(self, message: Response | Request | Notification | Junk, line: bytes) -> Event | None:

@@ -13,36 +13,40 @@ DIGITS = 18
 
 
 class Refrain:
-    """How one program writes `continue`. From one answer to the next nothing changes but the id.
+    """One way to write `continue`. From one answer to the next nothing changes but the id.
 
     So what comes in is cut at what stands between two ids. Whatever else it says, and whatever is written otherwise, has to
     be decoded.
     """
 
-    __slots__ = ("_before", "_behind", "_between", "_least", "_limit")
+    __slots__ = ("_before", "_behind", "_between")
 
-    def __init__(self, limit: int) -> None:
-        self._before = self._behind = self._between = b""
-        self._limit = min(limit, LONGEST) - DIGITS
-        self._least = 0
+    def __init__(self, before: bytes, behind: bytes) -> None:
+        self._before = before
+        self._behind = behind + b"\n"
+        self._between = self._behind + before
 
-    def learn(self, line: bytes, digits: bytes, result: Any) -> None:
-        """A line, the id in it, and what it was decoded to."""
-        if len(line) <= self._limit and result == wire.GO_ON:
+    @classmethod
+    def of(cls, line: bytes, digits: bytes, result: Any, limit: int) -> Refrain | None:
+        """What can be kept of a line, the id in it, and what it was decoded to. `limit`: bytes that a line may have."""
+        if len(line) <= min(limit, LONGEST) - DIGITS and result == wire.GO_ON:
             parts = line.split(digits)
             if len(parts) == 2:  # noqa: PLR2004 - they are there once: they are the id
-                self._before, self._behind = parts[0], parts[1] + b"\n"
-                self._between = self._behind + self._before
-                self._least = len(self._between)
+                return cls(*parts)
+        return None
 
-    def cut(self, data: bytes) -> list[bytes]:
-        """What stands where an id would, in these lines; nothing if they neither begin nor end as they would.
+    def cut(self, data: bytes, *, new_line: bool) -> tuple[bytes, list[bytes], bytes]:
+        """What was said first, what stands where an id would, and what was said last.
 
-        What of it is the digits of an id is that one's answer. Of anything else `whole` is what was said.
+        Of the parts in between, what is the digits of an id is that one's answer; of anything else `whole` is what was said.
+        `new_line`: whether the data begins with a line's beginning.
         """
-        if len(data) > self._least > 0 and data.startswith(self._before) and data.endswith(self._behind):
-            return data[len(self._before) : -len(self._behind)].split(self._between)
-        return []
+        begin = 0 if new_line and data.startswith(self._before) else data.find(b"\n" + self._before) + 1 or len(data)
+        end = len(data) if data.endswith(self._behind) else data.rfind(self._behind) + len(self._behind)
+        if end - begin <= len(self._between):
+            return data, [], b""
+        inner = data[begin + len(self._before) : end - len(self._behind)]
+        return data[:begin], inner.split(self._between), data[end:]
 
     def whole(self, part: bytes) -> bytes:
         """The lines that a part was cut out of."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -14,8 +14,7 @@ from ..hooks.base import Hook, HookStatus
 if TYPE_CHECKING:
     from ..decisions import Decision
     from ..events import Event
-    from ..hooks.base import Encoded, P
-    from ..stages import Stage
+    from ..hooks.base import Question
 
 EVENTS_HELD = 1024
 """Events that wait for a hook whose place is held; then the oldest give way."""
@@ -40,12 +39,11 @@ class Place(Hook):
             hook.notify(event)
         self._filled.set()
 
-    async def ask(self, stage: Stage[P], encoded: Encoded[P], now: float, deadline: float, limit: float) -> Decision:
-        del now
-        with anyio.CancelScope(deadline=deadline):
+    async def handle(self, question: Question[Any]) -> Decision:
+        with anyio.CancelScope(deadline=question.deadline):
             await self._filled.wait()
         if self._hook is not None:
-            return await self._hook.ask(stage, encoded, anyio.current_time(), deadline, limit)
+            return await self._hook.handle(question)
         if self._filled.is_set():
             raise HookCrashedError("it is being stopped", hook=self.name)
         raise HookTimeoutError("the one before it did not make room in time", hook=self.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,8 @@ class AsyncioReactor:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._watched: set[int] = set()
-        # The clock itself, where the loop's own is only a way to it: a slower one, and uvloop's gives whole milliseconds.
-        plain = getattr(self._loop.time, "__func__", None) is asyncio.BaseEventLoop.time
-        same = plain or type(self._loop).__module__ == "uvloop"
-        self.now: Callable[[], float] = time.monotonic if same else self._loop.time
+        # The clock itself, where the loop's own is only a way to it.
+        self.now: Callable[[], float] = time.monotonic if _tells_monotonic_time(self._loop) else self._loop.time
 
     def soon(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon(callback)
@@ -84,6 +83,13 @@ class AsyncioReactor:
         return AsyncioWaiter(self._loop)
 
 
+def _tells_monotonic_time(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether the loop's own clock is Python's monotonic one: a slower way to it, and on uvloop only to whole milliseconds."""
+    if type(loop).__module__ == "uvloop":  # elsewhere than on Linux it may have another one
+        return sys.platform == "linux" and getattr(loop.time, "__self__", None) is loop
+    return getattr(loop.time, "__func__", None) is asyncio.BaseEventLoop.time
+
+
 _done, _set_result = asyncio.Future.done, asyncio.Future.set_result  # looking them up on a promise is slow
 
 
@@ -105,8 +111,10 @@ class AsyncioPromise(asyncio.Future[Any]):
     context: Context | None
 
     def add_done_callback(self, callback: Callable[[Any], object], *, context: Context | None = None) -> None:
-        # Called once, by the task that awaits it: nobody else has it.
-        self.wake, self.context = callback, context
+        if self.wake is None and not _done(self):  # the task that awaits it
+            self.wake, self.context = callback, context
+        else:
+            super().add_done_callback(callback, context=context)
 
     def fail(self, error: Exception) -> None:
         """Have it raised where this is awaited."""
@@ -115,9 +123,10 @@ class AsyncioPromise(asyncio.Future[Any]):
 
     def cancel(self, msg: Any = None) -> bool:
         cancelled = super().cancel(msg)
-        if cancelled:  # by the task that awaits it: nobody else has it
+        if cancelled:
             self.left(self)
-            self.wake_soon()
+            if self.wake is not None:
+                self.wake_soon()
         return cancelled
 
     def wake_soon(self) -> None:

@@ -115,7 +115,7 @@ class _Unset(Enum):
 class TrioPromise:
     """A value, and the task that is parked for it."""
 
-    __slots__ = (*NOTES, "_gone", "_left", "_task", "_value")
+    __slots__ = (*NOTES, "_left", "_task", "_value")
     about: Any
     request: int
     deadline: float
@@ -125,16 +125,14 @@ class TrioPromise:
     def __init__(self, left: Callable[[TrioPromise], object]) -> None:
         self._value: Any = _Unset.UNSET
         self._task: trio.lowlevel.Task | None = None
-        self._gone = False
         self._left = left
 
     def settle(self, value: Any) -> None:
-        if self._gone or self._value is not _Unset.UNSET:
-            return
-        self._value = value
-        if self._task is not None:
-            task, self._task = self._task, None
-            trio.lowlevel.reschedule(task)
+        if self._value is _Unset.UNSET:
+            self._value = value
+            if self._task is not None:
+                task, self._task = self._task, None
+                trio.lowlevel.reschedule(task)
 
     def __await__(self) -> Generator[Any, Any, Any]:
         return self._wait().__await__()
@@ -143,13 +141,16 @@ class TrioPromise:
         if self._value is _Unset.UNSET:
             self._task = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(self._unpark)
-        if isinstance(self._value, Exception):
-            raise self._value.with_traceback(None)  # one error for all who wait: it must not gather their frames
-        return self._value
+        value = self._value
+        if not isinstance(value, Exception):
+            return value
+        try:
+            raise value.with_traceback(None)  # one error for all who wait: it must not gather their frames
+        finally:
+            del value, self  # which its traceback would keep, and they it
 
     def _unpark(self, _: Any) -> trio.lowlevel.Abort:
         self._task = None
-        self._gone = True
         self._left(self)
         return trio.lowlevel.Abort.SUCCEEDED
 

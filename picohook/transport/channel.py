@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import wire
-from ..errors import HandshakeError, HookCrashedError, HookError, HookTimeoutError, LocalProtocolError
+from ..errors import HandshakeError, HookCrashedError, HookError, HookReplyError, HookTimeoutError, LocalProtocolError
 from ..log import Allowance
 from ..protocol.peer import Event, Noise, Overflow, Peer, Told
 from ..text import cut
@@ -272,16 +272,20 @@ class Channel:
     def _received(self, data: bytes) -> None:
         if self._deaf or self._error is not None:
             return
-        ended = []
-        for event in self._peer.receive_data(data):
-            if type(event) is tuple:
-                call, answer = event
-                ended.append((call, self._said(call, answer)))
-            else:
-                self._other(event)
-                self._flush_soon()
-                if self._deaf:
-                    break
+        ended: list[tuple[Promise, Any]] = []
+        try:
+            for event in self._peer.receive_data(data):
+                if type(event) is tuple:
+                    call, answer = event
+                    ended.append((call, self._said(call, answer)))
+                else:
+                    self._other(event)
+                    self._flush_soon()
+                    if self._deaf:
+                        break
+        except BaseException:  # what ends the event loop; whoever runs it on finds these answered
+            self._reactor.soon(lambda: self._reactor.settle(ended))
+            raise
         if len(ended) > 1:
             self._flush_later()  # what they ask next is company
         # Last of all: who waits goes on at once, and may ask again, or end this channel.
@@ -299,6 +303,10 @@ class Channel:
             return self._read(stage, answer)
         except Exception as error:  # noqa: BLE001 - it is for who asked
             return error.with_traceback(None)
+        except BaseException:  # likewise
+            unread = HookReplyError("its answer was not read to its end", hook=self.name)
+            self._reactor.soon(lambda: self._reactor.settle([(call, unread)]))
+            raise
 
     def _other(self, event: Event) -> None:
         if isinstance(event, Noise):

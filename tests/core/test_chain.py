@@ -27,6 +27,7 @@ from picohook.decisions import (
 from picohook.errors import EncodeError, HookCrashedError, HookTimeoutError
 from picohook.hooks.function import FunctionHook
 from picohook.models import ToolCall, ToolResult
+from picohook.observe.witness import Account
 from picohook.stages import STAGES
 
 pytestmark = pytest.mark.anyio
@@ -374,6 +375,24 @@ class TestTime:
         outcome = await chain("before_tool", *hooks)
         assert [hook.questions[0].deadline for hook in hooks] == [1005, 1008]
         assert [entry.duration for entry in outcome.trail] == [3, 3]
+
+    async def test_no_hook_pays_for_encoding_the_payload_or_for_who_looks_on(self, chain, says, clock, payloads):
+        class Heavy(ToolCall):
+            def wire(self):
+                clock.time += 7
+                return super().wire()
+
+        class Slow(Account):
+            def asked(self, *_):
+                clock.time += 4
+
+        hooks = [says("a", Modify({"tool": "other"})), says("b", CONTINUE)]
+        heavy = Heavy(**payloads["before_tool"].__dict__)
+        outcome = await chain("before_tool", *hooks, payload=heavy, account=Slow(STAGES["before_tool"], heavy))
+        begun = [hook.questions[0].deadline - 5 for hook in hooks]
+        assert begun[0] == 1007
+        assert begun[1] >= 1011
+        assert outcome.trail[1].duration == 0
 
     async def test_ten_slow_hooks_end_within_the_budget_of_the_chain(self, chain, says, clock):
         def hangs(question):

@@ -7,7 +7,7 @@ import json
 import pytest
 from scripted import SERVE, scripted
 
-from picohook import Host, RestartPolicy, Timeouts, ToolCall
+from picohook import Deny, Host, ProcessHook, RestartPolicy, Timeouts, ToolCall
 
 pytestmark = pytest.mark.anyio
 
@@ -96,3 +96,21 @@ async def test_A8_a_guard_that_fails_denies_and_nothing_runs(how):
         result = await host.run_tool(CALL, tool)
     assert tool.ran == []
     assert result.for_llm.startswith("Tool execution denied by hook: hook guard failed: ")
+
+
+class Guard(ProcessHook):
+    """A process that is asked about what a function of the embedder's own does not decide."""
+
+    async def handle(self, question):
+        if question.payload.tool == "rm":
+            return Deny("never rm")
+        return await super().handle(question)
+
+
+async def test_an_embedders_own_kind_of_process_hook_decides_and_asks_its_process():
+    async with Host([Guard(scripted("h", stages=("approve_tool",)))], timeouts=FAR) as host:
+        denied = await host.approve_tool(ToolCall(tool="rm"))
+        assert (denied.approved, denied.reason) == (False, "never rm")
+        assert (await host.approve_tool(CALL)).approved is True
+        (status,) = host.status().hooks
+        assert status.calls == 1

@@ -7,9 +7,13 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
+from picohook import wire
 from picohook.errors import LocalProtocolError
 from picohook.protocol.messages import encode
-from picohook.protocol.peer import GATHER, SPLICE, Overflow, Peer, State, notification
+from picohook.protocol.peer import GATHER, SPLICE, Answer, Overflow, Peer, State, notification
+
+GO_ON = b'{"jsonrpc":"2.0","id":%d,"result":{"action":"continue"}}'
+OTHERWISE = b'{"id":%d,"jsonrpc":"2.0","result":{"action":"continue"}}'
 
 
 def event(text: str) -> bytes:
@@ -86,13 +90,21 @@ class TestTheEnd:
 
     def test_F3_what_is_known_by_its_bytes_counts_no_more_after_a_line_too_long(self, talk):
         hook = talk(max_line=100)
-        known = b'{"jsonrpc":"2.0","id":%d,"result":{"action":"continue"}}'
-        requests = [hook.ask(token) for token in ("learnt", "before", "after")]
+        _, *requests = [hook.ask(token) for token in ("other", "learnt", "before", "after", "last")]
         hook.take()
-        hook.says(known % requests[0])
-        events = hook.says(known % requests[1], b"x" * 101, known % requests[2])
+        lines = [GO_ON % request for request in requests]
+        hook.says(lines[0])
+        events = hook.says(lines[1], b"x" * 101, *lines[2:])
         assert [events[0][0], type(events[1]), len(events)] == ["before", Overflow, 2]
-        assert hook.peer.receive_eof() == ["after"]
+        assert hook.peer.receive_eof() == ["other", "after", "last"]
+
+    def test_R3_what_is_known_by_its_bytes_answers_nothing_that_was_not_sent(self, hook):
+        _, learnt, early = (hook.ask(token) for token in ("other", "learnt", "early"))
+        hook.take(len(hook.peer.data_to_send()[0]) * 2)
+        hook.says(GO_ON % learnt)
+        assert hook.is_noise(GO_ON % early)
+        hook.take()
+        assert hook.says(GO_ON % early) == [("early", Answer(wire.GO_ON))]
 
     def test_F2_a_line_of_the_limit_counts(self, talk):
         hook = talk(max_line=100)
@@ -162,6 +174,7 @@ hook_output = st.lists(
             b"noise\n", b'{"jsonrpc":"2.0","id":4,"result":"\xe2\x80\xa8"}\n', b'{"jsonrpc":"2.0","id":2,', b"[]\n", b"\xff\n",
             b'{"jsonrpc":"2.0","id":4,"result":"' + b"x" * 150 + b'"}\n',
         ]),
+        st.integers(0, 9).map(lambda number: OTHERWISE % number + b"\n"),
         st.integers(0, 9).map(lambda number: b'{"jsonrpc":"2.0","id":%d,"result":{"action":"continue"}}\n' % number),
         st.sampled_from([b'{"jsonrpc":"2.0","id":03,"result":{"action":"continue"}}\n', b'{"jsonrpc":"2.0","id":"', b'"}}\n']),
         st.binary(max_size=10),
@@ -190,6 +203,18 @@ def test_the_events_do_not_depend_on_how_the_stream_is_cut(output, cuts):
     assert [event for piece in pieces for event in piecemeal.receive_data(piece)] == expected
     assert b"".join(piecemeal.data_to_send()) == b"".join(whole.data_to_send())
     assert piecemeal.receive_eof() == whole.receive_eof()
+
+
+def test_one_who_writes_continue_in_two_ways_is_heard_out(hook):
+    _, *requests = [hook.ask(f"{number}") for number in range(7)]
+    hook.take()
+    denial = b'{"jsonrpc":"2.0","id":%d,"result":{"action":"deny_tool"}}'
+    hook.says(GO_ON % requests[0])
+    ways = [GO_ON, OTHERWISE, denial, GO_ON, OTHERWISE]
+    events = hook.says(*(way % request for way, request in zip(ways, requests[1:], strict=True)))
+    assert [(token, answer.result["action"], answer.warning) for token, answer in events] == [
+        (f"{number}", "deny_tool" if number == 4 else "continue", "") for number in range(2, 7)
+    ]
 
 
 @given(st.lists(st.binary()))

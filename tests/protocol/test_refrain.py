@@ -9,24 +9,29 @@ from hypothesis import example, given, strategies as st
 
 from picohook import wire
 from picohook.protocol.messages import Answer, decode
-from picohook.protocol.refrain import Refrain
+from picohook.protocol.refrain import LONGEST, Refrain
 
 GO_ON = '{"jsonrpc":"2.0","id":%s,"result":{"action":"continue"}}'
 
 
-def after(learnt: bytes, limit: int = 10_000) -> Refrain:
-    """What has heard one answer, if that is one."""
-    refrain, message = Refrain(limit), decode(learnt)
-    if isinstance(message, tuple):
-        number, answer = message
-        refrain.learn(learnt, b"%d" % number, answer.result)
-    return refrain
+def after(learnt: bytes, limit: int = 10_000) -> Refrain | None:
+    """What is kept of one answer, if it is one."""
+    message = decode(learnt)
+    if not isinstance(message, tuple):
+        return None
+    number, answer = message
+    return Refrain.of(learnt, b"%d" % number, answer.result, limit)
 
 
-def known(refrain: Refrain, line: bytes) -> bytes:
+def known(refrain: Refrain | None, line: bytes) -> bytes:
     """The id of the request that it knows this line to answer; empty if it does not."""
-    parts = refrain.cut(line + b"\n")
-    return parts[0] if len(parts) == 1 and parts[0].isdigit() else b""
+    if refrain is None:
+        return b""
+    first, parts, last = refrain.cut(line + b"\n", new_line=True)
+    return parts[0] if not first and not last and len(parts) == 1 and parts[0].isdigit() else b""
+
+
+SEVENTH = (GO_ON % 7).encode()
 
 
 @pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
@@ -40,12 +45,25 @@ def test_an_answer_is_known_again_whatever_its_id(separators, number):
 
 
 def test_many_answers_are_cut_at_once_and_what_is_between_them_is_given_back_whole():
-    refrain = after((GO_ON % 7).encode())
+    refrain = after(SEVENTH)
     lines = [GO_ON % 8, GO_ON % 9, '{"other":1}', "noise", "", GO_ON % 10]
-    parts = refrain.cut("".join(f"{line}\n" for line in lines).encode())
-    assert parts[0] == b"8"
+    first, parts, last = refrain.cut("".join(f"{line}\n" for line in lines).encode(), new_line=True)
+    assert (first, parts[0], len(parts), last) == (b"", b"8", 2, b"")
     assert refrain.whole(parts[1]).decode().split("\n") == [*lines[1:], ""]
-    assert len(parts) == 2
+
+
+def test_what_comes_before_the_first_and_after_the_last_is_left_as_it_is():
+    data = f'9}}\n{{"other":1}}\n{GO_ON % 8}\n{GO_ON % 9}\nnoise\n{{"id":'
+    assert after(SEVENTH).cut(data.encode(), new_line=False) == (
+        b'9}\n{"other":1}\n',
+        [b"8", b"9"],
+        b'noise\n{"id":',
+    )
+
+
+def test_what_ends_a_line_that_came_before_is_no_answer_of_its_own():
+    data = f"{GO_ON % 8}\n{GO_ON % 9}\n".encode()
+    assert after(SEVENTH).cut(data, new_line=False) == (f"{GO_ON % 8}\n".encode(), [b"9"], b"")
 
 
 @pytest.mark.parametrize(
@@ -65,38 +83,30 @@ def test_many_answers_are_cut_at_once_and_what_is_between_them_is_given_back_who
     ],
 )
 def test_what_differs_in_more_than_the_digits_has_to_be_decoded(line):
-    assert known(after((GO_ON % 7).encode()), line) == b""
+    assert known(after(SEVENTH), line) == b""
 
 
-@pytest.mark.parametrize("data", [b"", b"\n", b"7\n", (GO_ON % 7).encode(), (GO_ON % 7).encode() + b"\n"])
-def test_before_anything_was_heard_nothing_is_known(data):
-    assert Refrain(1000).cut(data) == []
+@pytest.mark.parametrize("place", range(1, len(GO_ON % 8)))
+def test_a_line_that_has_not_come_to_its_end_is_not_cut(place):
+    line, refrain = (GO_ON % 8).encode(), after(SEVENTH)
+    assert refrain.cut(line[:place], new_line=True) == (line[:place], [], b"")
+    assert refrain.cut(line[place:] + b"\n", new_line=False) == (line[place:] + b"\n", [], b"")
 
 
-@pytest.mark.parametrize("cut", range(1, len(GO_ON % 8)))
-def test_a_line_that_has_not_come_to_its_end_is_not_cut(cut):
-    line = (GO_ON % 8).encode()
-    refrain = after((GO_ON % 7).encode())
-    assert refrain.cut(line[:cut]) == refrain.cut(line[cut:] + b"\n") == []
+@pytest.mark.parametrize("line", [GO_ON % 2, GO_ON % 0, GO_ON % "-0"])
+def test_an_id_that_cannot_be_told_from_other_digits_is_not_learnt(line):
+    assert after(line.encode()) is None
 
 
-@pytest.mark.parametrize(
-    ("line", "later"),
-    [(GO_ON % 2, (GO_ON % 2).replace("2.0", "3.0")), (GO_ON % 0, GO_ON % 5), (GO_ON % "-0", GO_ON % "-5")],
-)
-def test_an_id_that_cannot_be_told_from_other_digits_is_not_learnt(line, later):
-    assert known(after(line.encode()), later.encode()) == b""
-
-
-@pytest.mark.parametrize("limit", [10_000, 80])
-def test_a_line_that_is_long_for_what_it_says_is_not_kept(limit):
-    padded = GO_ON.replace("{", "{" + " " * (300 if limit > 300 else 10), 1)
-    assert known(after((padded % 7).encode(), limit), (padded % 8).encode()) == b""
+@pytest.mark.parametrize(("padding", "limit"), [(300, 10_000), (10, 80)])
+def test_a_line_that_is_long_for_what_it_says_is_not_kept(padding, limit):
+    line = SEVENTH.replace(b"{", b"{" + b" " * padding, 1)
+    assert after(line, limit) is None
+    assert after(line, limit + 1000) is not None or padding > LONGEST
 
 
 def test_nothing_but_continue_is_learnt():
-    denial = GO_ON.replace("continue", "deny_tool")
-    assert known(after((denial % 7).encode()), (denial % 8).encode()) == b""
+    assert after(SEVENTH.replace(b"continue", b"deny_tool")) is None
 
 
 gaps = st.sampled_from(["", " ", "\t"])
@@ -123,15 +133,18 @@ shapes = st.builds(
 numbers = st.one_of(st.integers(-3, 3000).map(str), st.sampled_from(["2.0", '"7"', "1e2", "007", "null", "7,7", "[7]"]))
 
 
-@given(shapes, numbers, st.lists(st.tuples(shapes, numbers), min_size=1, max_size=4))
-@example(GO_ON.replace("%s", "@"), "7", [(GO_ON.replace("%s", "@"), "8")])
-def test_what_is_known_is_what_decoding_says_and_nothing_is_lost(shape, one, others):
-    first, *later = (shape.replace("@", number).encode() for shape, number in [(shape, one), *others])
-    refrain = after(first)
-    data = b"".join(line + b"\n" for line in later)
-    parts = refrain.cut(data)
-    assert not parts or b"".join(map(refrain.whole, parts)) == data
+@given(shapes, numbers, st.lists(st.tuples(shapes, numbers), min_size=1, max_size=4), st.integers(0, 40), st.booleans())
+@example(GO_ON.replace("%s", "@"), "7", [(GO_ON.replace("%s", "@"), "8")], 0, True)
+def test_what_is_known_is_what_decoding_says_and_nothing_is_lost(shape, one, others, missing, new_line):
+    learnt, *later = (shape.replace("@", number).encode() for shape, number in [(shape, one), *others])
+    refrain = after(learnt)
+    if refrain is None:
+        return
+    data = b"".join(line + b"\n" for line in later)[missing if not new_line else 0 :]
+    first, parts, last = refrain.cut(data, new_line=new_line)
+    assert first + b"".join(map(refrain.whole, parts)) + last == data
+    assert new_line or first
+    assert not parts or not first or first.endswith(b"\n")
     for part in parts:
-        line = refrain.whole(part).removesuffix(b"\n")
         if part.isdigit() and b"%d" % int(part) == part and part != b"0":
-            assert decode(line) == (int(part), Answer(wire.GO_ON))
+            assert decode(refrain.whole(part).removesuffix(b"\n")) == (int(part), Answer(wire.GO_ON))

@@ -1,0 +1,34 @@
+"""How long hooks take, as it is counted."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, strategies as st
+
+from picohook.observe.metrics import AT_ONCE, StageMetrics
+
+times = st.one_of(st.floats(0, 1e-5), st.floats(0, 1), st.floats(0, 1e5), st.integers(0, 400).map(lambda n: n / 1e6))
+
+
+@given(st.lists(times, min_size=1, max_size=60), st.integers(0, 60), st.floats(0.01, 1))
+def test_a_quantile_is_exact_to_a_sixteenth_whenever_the_times_are_looked_at(durations, looked_at, share):
+    figures = StageMetrics()
+    for number, duration in enumerate(durations):
+        figures.record(duration, None, 0)
+        if number == looked_at:
+            assert figures.executions == number + 1
+    assert figures.executions == len(durations)
+    assert figures.total == pytest.approx(sum(durations))
+    exact = sorted(durations)[max(math.ceil(share * len(durations) - 1e-9), 1) - 1]
+    assert exact <= figures.quantile(share) * (1 + 1e-9)
+    assert figures.quantile(share) <= exact * 17 / 16 + 2e-6
+
+
+def test_many_times_are_counted_as_they_come():
+    figures = StageMetrics()
+    for number in range(3 * AT_ONCE + 5):
+        figures.record(number % 7 * 1e-3, None, 0)
+    assert figures.executions == 3 * AT_ONCE + 5
+    assert figures.quantile(1) == pytest.approx(6e-3, rel=1 / 16)
