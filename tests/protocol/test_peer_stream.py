@@ -205,6 +205,27 @@ def test_the_events_do_not_depend_on_how_the_stream_is_cut(output, cuts):
     assert piecemeal.receive_eof() == whole.receive_eof()
 
 
+def test_what_ends_a_line_of_noise_is_no_answer_though_it_looks_like_one(hook):
+    _, learnt, waiting = (hook.ask(token) for token in ("other", "learnt", "waiting"))
+    hook.take()
+    hook.says(GO_ON % learnt)
+    assert list(hook.peer.receive_data(b"noise ")) == []
+    assert hook.is_noise(GO_ON % waiting)
+    assert hook.says(GO_ON % waiting) == [("waiting", Answer(wire.GO_ON))]
+
+
+def test_a_request_stays_written_whatever_is_written_after_it(talk):
+    hook = talk(capabilities={"cancel": True})
+    given_up = hook.ask("given up")
+    hook.take()
+    waiting = hook.ask("waiting")
+    hook.peer.abandon(given_up, "late")
+    hook.ask("later")
+    asked, cancelled, _ = hook.peer.data_to_send()
+    hook.take(len(asked) + len(cancelled) + 1)
+    assert hook.says(GO_ON % waiting) == [("waiting", Answer(wire.GO_ON))]
+
+
 def test_one_who_writes_continue_in_two_ways_is_heard_out(hook):
     _, *requests = [hook.ask(f"{number}") for number in range(7)]
     hook.take()
