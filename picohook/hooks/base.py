@@ -136,6 +136,12 @@ class Hook:
         """Unique on a host."""
         return self.spec.name
 
+    def put(
+        self, stage: Stage[P], encoded: Encoded[P], deadline: float, limit: float, begun: float
+    ) -> Awaitable[Decision]:
+        """Put a question to it, of which these are the parts: the chain's way to `handle`."""
+        return self.handle(Question(stage, encoded, deadline, limit, begun))
+
     def handle(self, question: Question[Any]) -> Awaitable[Decision]:
         """Decide. What comes back is awaited at once, and once: a subclass may say `async def handle`."""
         raise NotImplementedError(f"{self.name} is asked at {question.stage.name}, and has no `handle`")

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import wire
+from ..decisions import CONTINUE
 from ..errors import HandshakeError, HookCrashedError, HookError, HookReplyError, HookTimeoutError, LocalProtocolError
 from ..log import Allowance
-from ..protocol.peer import Event, Noise, Overflow, Peer, Told
+from ..protocol.peer import GO_ON, Event, Noise, Overflow, Peer, Told
 from ..text import cut
 from .pipe import CHUNK, WIDE, LinePipe
 from .slots import Slots
@@ -123,31 +124,24 @@ class Channel:
         if type(offered) is int and offered > 0 and (self._slots is None or offered < self._slots.free):
             self._slots = Slots(self._reactor, offered)
 
-    def call(self, stage: Stage[Any], params: bytes, now: float, deadline: float, limit: float) -> Awaitable[Decision]:
+    def call(
+        self,
+        stage: Stage[Any],
+        params: bytes,
+        deadline: float,
+        limit: float,
+        now: float,
+        in_turn: bool = False,  # noqa: FBT001, FBT002 - by position, because it is called for every question
+    ) -> Awaitable[Decision]:
         """Ask, and give the decision; or raise, here or when it is awaited, what says why there is none.
 
-        `now`, `deadline` and `limit` are on the reactor's clock: the hook may move the deadline by showing progress, and never
-        past the limit. Await it at once.
+        `deadline`, `limit` and `now` are on the reactor's clock: the hook may move the deadline by showing progress, and never
+        past the limit. Await it at once. `in_turn`: where the hook takes so many at most, this one has its slot.
         """
-        if self._slots is not None:
+        if self._error is not None:
+            raise self._error.with_traceback(None)
+        if self._slots is not None and not in_turn:
             return self._call_in_turn(self._slots, stage, params, deadline, limit)
-        return self._call(stage, params, now, deadline, limit)
-
-    async def _call_in_turn(
-        self, slots: Slots, stage: Stage[Any], params: bytes, deadline: float, limit: float
-    ) -> Decision:
-        if self._error is not None:
-            raise self._error.with_traceback(None)
-        await slots.take(deadline, self.name)
-        try:
-            decision: Decision = await self._call(stage, params, self._reactor.now(), deadline, limit)
-            return decision
-        finally:
-            slots.give_back()
-
-    def _call(self, stage: Stage[Any], params: bytes, now: float, deadline: float, limit: float) -> Promise:
-        if self._error is not None:
-            raise self._error.with_traceback(None)
         if now >= deadline:
             raise HookTimeoutError("its time was over before it was asked", hook=self.name)
         call = self._reactor.promise(self._left)
@@ -162,6 +156,15 @@ class Channel:
         self._counters.calls += 1
         self._send(call)
         return call
+
+    async def _call_in_turn(
+        self, slots: Slots, stage: Stage[Any], params: bytes, deadline: float, limit: float
+    ) -> Decision:
+        await slots.take(deadline, self.name)
+        try:
+            return await self.call(stage, params, deadline, limit, self._reactor.now(), in_turn=True)
+        finally:
+            slots.give_back()
 
     def _send(self, call: Promise) -> None:
         self._latest = call.request
@@ -297,6 +300,8 @@ class Channel:
         if stage is None:
             return answer
         self._strikes = 0
+        if answer is GO_ON and not stage.approves:
+            return CONTINUE  # as nearly always
         if stage.approves and self._reactor.now() > call.deadline:
             return HookTimeoutError("its answer came after the deadline", hook=self.name)
         try:

@@ -190,7 +190,7 @@ async def test_what_two_ask_next_who_were_answered_together_is_written_together(
     async def ask_twice():
         for _ in range(2):
             now = reactor.now()
-            await channel.call(stage, b"{}", now, now + 60, now + 60)
+            await channel.call(stage, b"{}", now + 60, now + 60, now)
 
     async with anyio.create_task_group() as tasks:
         async with anyio.create_task_group() as greeting:

@@ -188,7 +188,7 @@ async def test_the_last_answer_in_a_wide_pipe_is_read_before_the_process_counts_
 
     async def ask():
         now = reactor.now()
-        answers.append(await channel.call(STAGES["before_tool"], b"{}", now, now + 60, now + 60))
+        answers.append(await channel.call(STAGES["before_tool"], b"{}", now + 60, now + 60, now))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(greet)
