@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .filters import Filter
+    from .observe.metrics import StageMetrics
     from .observe.witness import Account
     from .stages import Stage
 
@@ -44,7 +45,7 @@ NEVER = float("inf")
 class Seat:
     """A hook's place in a stage's chain."""
 
-    __slots__ = ("filter", "guard", "hook", "name", "patience", "patient", "timeout")
+    __slots__ = ("figures", "filter", "guard", "hook", "name", "patience", "patient", "timeout")
 
     def __init__(self, hook: Hook, timeout: float, filter: Filter | None = None) -> None:  # noqa: A002 - what it is
         self.hook = hook
@@ -53,6 +54,8 @@ class Seat:
         self.patience = max(timeout, min(timeout * PROGRESS_FACTOR, PROGRESS_MOST))
         """How long it may take at most if it shows progress."""
         self.filter = filter
+        self.figures: StageMetrics | None = None
+        """What is counted of its answers here."""
         self.guard = hook.spec.guard
         self.patient = hook.patient
 
@@ -244,10 +247,15 @@ async def ask(  # noqa: PLR0917 - likewise
             decision = policy.on_failure(stage, hook.name, hook.spec.on_failure, error)
         break
     duration = clock() - started
-    hook.metrics.stages[stage.name].record(duration, cause, retries)
-    said = "" if cause else decision.reason
+    if seat.figures is None:
+        seat.figures = hook.metrics.stages[stage.name]  # there from its first question on
+    seat.figures.record(duration, cause, retries)
     # By position, here and in all that is made for every question: an object made by keywords costs twice as much.
-    entry = TrailEntry(seat.name, decision.action, duration, error, decision.notes, retries, said, cause)
+    if decision is CONTINUE and error is None and not retries:
+        entry = TrailEntry(seat.name, wire.CONTINUE, duration)  # as nearly always
+    else:
+        said = "" if cause else decision.reason
+        entry = TrailEntry(seat.name, decision.action, duration, error, decision.notes, retries, said, cause)
     if account is not None:
         account.asked(hook, encoded, Asked(decision, left, entry, result))
     return decision, left, entry, result

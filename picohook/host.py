@@ -51,7 +51,7 @@ from .stages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -341,21 +341,23 @@ class Host:
         """What the model answered."""
         return await self._run(AFTER_LLM, _as_payload(AFTER_LLM, response))
 
-    async def before_tool(
+    def before_tool(
         self,
         call: ToolCall | Mapping[str, Any],
         *,
         said: tuple[str, Decision] | None = None,
         without: Collection[str] = (),
-    ) -> Outcome[ToolCall]:
+    ) -> Coroutine[Any, Any, Outcome[ToolCall]]:
         """Whether, and with what, a tool is to be called.
 
         A hook's answer for a tool that it does not own has been through `approve_tool` when it comes out of here.
         After a pause, `said` answers for the hook that paused, and `without` names those that have decided already.
         """
-        given = call if type(call) is ToolCall else _as_payload(BEFORE_TOOL, call)
-        outcome = await self._run(BEFORE_TOOL, given, None, said, without)
-        if outcome.action != wire.RESPOND or self._may_respond(outcome):
+        return self._run(BEFORE_TOOL, _as_payload(BEFORE_TOOL, call), None, said, without, self._responded)
+
+    async def _responded(self, outcome: Outcome[ToolCall]) -> Outcome[ToolCall]:
+        """What comes of a hook's answer for a tool: it is put to approval, unless the tool is the hook's own."""
+        if self._may_respond(outcome):
             return outcome
         approval = await self.approve_tool(outcome.payload)
         trail = outcome.trail + approval.trail
@@ -417,13 +419,14 @@ class Host:
         """A whole model call: before_llm, `complete(request)`, after_llm, with its events and the rounds hooks ask for."""
         return await run.run_llm(self, _as_payload(BEFORE_LLM, request), complete)
 
-    async def _run(
+    async def _run(  # noqa: PLR0917 - by position, because it is called for every question
         self,
         stage: Stage[P],
         payload: P,
         edited: Callable[[Hook, P, P], None] | None = None,
         said: tuple[str, Decision] | None = None,
         without: Collection[str] = (),
+        responded: Callable[[Outcome[P]], Awaitable[Outcome[P]]] | None = None,
     ) -> Outcome[P]:
         crew = self._crew
         clock = crew.require_open().now
@@ -450,6 +453,8 @@ class Host:
             account.concluded(outcome)
         if self.watchers:
             self._tell(outcome)
+        if responded is not None and outcome.action == wire.RESPOND:
+            return await responded(outcome)
         return outcome
 
     def _tell(self, what: StateChange | Outcome[Any] | Reloaded) -> None:

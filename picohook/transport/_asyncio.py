@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
-from .reactor import NOTES
+from .reactor import NOTES, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -61,8 +61,8 @@ class AsyncioReactor:
             for promise, value in following:
                 if _done(promise):
                     continue
-                if isinstance(value, Exception):
-                    promise.fail(value)
+                if type(value) is Failure:
+                    promise.fail(value.error)
                 else:
                     _set_result(promise, value)
                 if promise.wake is None:  # it was not awaited yet, and will not have to wait

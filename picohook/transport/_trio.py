@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from .reactor import NOTES
+from .reactor import NOTES, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterable
@@ -142,10 +142,10 @@ class TrioPromise:
             self._task = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(self._unpark)
         value = self._value
-        if not isinstance(value, Exception):
+        if type(value) is not Failure:
             return value
         try:
-            raise value.with_traceback(None)  # one error for all who wait: it must not gather their frames
+            raise value.error.with_traceback(None)  # one error for all who wait: it must not gather their frames
         finally:
             del value, self  # which its traceback would keep, and they it
 

@@ -13,6 +13,7 @@ from ..log import Allowance
 from ..protocol.peer import GO_ON, Event, Noise, Overflow, Peer, Told
 from ..text import cut
 from .pipe import CHUNK, WIDE, LinePipe
+from .reactor import Failure
 from .slots import Slots
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Channel:
         if type(offered) is int and offered > 0 and (self._slots is None or offered < self._slots.free):
             self._slots = Slots(self._reactor, offered)
 
-    def call(
+    def call(  # noqa: PLR0917
         self,
         stage: Stage[Any],
         params: bytes,
@@ -190,11 +191,12 @@ class Channel:
     def _expire(self) -> None:
         """End the calls whose deadline is over, and set the alarm to the next one's."""
         now, following = self._reactor.now(), NEVER
-        over: list[tuple[Promise, HookError]] = []
+        over: list[tuple[Promise, Failure]] = []
         for call in self._peer.waiting:
             if call.deadline <= now:
                 self._counters.timeouts += call.about is not None
-                over.append((call, HookTimeoutError(f"no answer within {_shown(call.patience)} s", hook=self.name)))
+                late = HookTimeoutError(f"no answer within {_shown(call.patience)} s", hook=self.name)
+                over.append((call, Failure(late)))
                 self._strike(call.request)
                 self._give_up(call)
             else:
@@ -235,7 +237,7 @@ class Channel:
         before = self._peer.dropped_events
         calls = self._peer.receive_eof()
         self._counters.dropped_events += self._peer.dropped_events - before
-        self._reactor.settle([(call, error) for call in calls])
+        self._reactor.settle([(call, Failure(error)) for call in calls])
 
     def close_stdin(self) -> None:
         """The hook reads the end of its input."""
@@ -303,13 +305,13 @@ class Channel:
         if answer is GO_ON and not stage.approves:
             return CONTINUE  # as nearly always
         if stage.approves and self._reactor.now() > call.deadline:
-            return HookTimeoutError("its answer came after the deadline", hook=self.name)
+            return Failure(HookTimeoutError("its answer came after the deadline", hook=self.name))
         try:
             return self._read(stage, answer)
         except Exception as error:  # noqa: BLE001 - it is for who asked
-            return error.with_traceback(None)
+            return Failure(error.with_traceback(None))
         except BaseException:  # likewise
-            unread = HookReplyError("its answer was not read to its end", hook=self.name)
+            unread = Failure(HookReplyError("its answer was not read to its end", hook=self.name))
             self._reactor.soon(lambda: self._reactor.settle([(call, unread)]))
             raise
 

@@ -7,6 +7,7 @@ own thread and must not raise.
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -31,6 +32,13 @@ class Promise(Protocol):
 
 NOTES = ("about", "deadline", "limit", "patience", "request")
 """What an owner notes on a promise."""
+
+
+@dataclass(slots=True)
+class Failure:
+    """What a promise is given in place of a value: awaiting it raises the error."""
+
+    error: Exception
 
 
 class Alarm(Protocol):
@@ -75,7 +83,7 @@ class Reactor(Protocol):
         """A value to come. `left` is called with it when the task that awaits it is cancelled."""
 
     def settle(self, ended: Iterable[tuple[Any, Any]]) -> None:
-        """Give promises their values, or the exceptions that awaiting them raises; no more to those that were left.
+        """Give promises their values, or a `Failure`; no more to those that were left.
 
         The tasks may go on at once, before this returns.
         """

@@ -13,7 +13,7 @@ import pytest
 from scripted import SERVE, scripted
 
 from picohook import Host, Timeouts, ToolCall
-from picohook.transport.reactor import current_reactor
+from picohook.transport.reactor import Failure, current_reactor
 
 pytestmark = pytest.mark.anyio
 
@@ -206,7 +206,7 @@ async def test_a_promise_gives_its_value_to_the_task_that_awaits_it_whenever_it_
 async def test_a_promise_raises_what_it_was_given_as_an_error():
     reactor = current_reactor()
     before, during = reactor.promise(print), reactor.promise(print)
-    error = ValueError("no")
+    error = Failure(ValueError("no"))
     reactor.settle([(before, error)])
     with pytest.raises(ValueError, match="no"):
         await before
@@ -228,7 +228,7 @@ async def test_a_promise_whose_task_was_cancelled_says_so_once_and_takes_no_harm
         assert left == []
         tasks.cancel_scope.cancel()
     assert left == [promise]
-    reactor.settle([(promise, 1), (promise, ValueError("no"))])
+    reactor.settle([(promise, 1), (promise, Failure(ValueError("no")))])
     assert left == [promise]
 
 
@@ -262,7 +262,7 @@ async def test_an_error_that_nobody_waits_for_is_not_complained_of():
     complaints = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     reactor = current_reactor()
-    reactor.settle([(reactor.promise(print), ValueError("no"))])
+    reactor.settle([(reactor.promise(print), Failure(ValueError("no")))])
     gc.collect()
     assert complaints == []
 
