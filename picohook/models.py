@@ -48,6 +48,8 @@ class Meta(Model):
     source: str = Field(default="", validation_alias="Source", serialization_alias="Source")
     traceparent: str = ""
     """The trace and the span that this is part of, as W3C's Trace Context writes them."""
+    __slots__ = ("encoded",)
+    """Its JSON, once it was needed: nothing in it can change, and many payloads have the same."""
 
     def wire(self) -> dict[str, Any]:
         # Written out, and past the model's own attribute access: it is made for every question and every event.
@@ -78,9 +80,13 @@ class Payload(Model):
     chat_id: str = ""
 
     def wire(self) -> dict[str, Any]:
+        return self.around(self.meta.wire())
+
+    def around(self, meta: Any) -> dict[str, Any]:
+        """The plain JSON form, with this for its `meta`."""
         own = self.__dict__  # past the model's own attribute access, which is slow
         plain = {name: value for name, value in own.items() if value is not None}
-        plain["meta"] = own["meta"].wire()
+        plain["meta"] = meta
         return plain
 
 
@@ -118,8 +124,8 @@ class ToolReturn(ToolCall):
     """How long the tool ran, in nanoseconds."""
     error: str | None = None
 
-    def wire(self) -> dict[str, Any]:
-        return {**super().wire(), "result": self.result.wire()}
+    def around(self, meta: Any) -> dict[str, Any]:
+        return {**super().around(meta), "result": self.result.wire()}
 
 
 class Prompt(Payload):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ..models import Payload
+from ..models import Meta, Payload
 from ..observe.metrics import HookMetrics
 from ..process.spawn import Direct
-from ..protocol.messages import encode
+from ..protocol.messages import encode, encode_around, part
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -41,8 +41,20 @@ class Encoded(Generic[P]):
     def params(self) -> bytes:
         """The payload as the params of a request. Raises `EncodeError`."""
         if self._params is None:
-            self._params = encode(self.payload.wire())
+            payload = self.payload
+            own = type(payload).wire is Payload.wire and type(payload.meta) is Meta
+            made = encode_around(payload.around(_encoded(payload.meta))) if own else None
+            self._params = made or encode(payload.wire())
         return self._params
+
+
+def _encoded(meta: Meta) -> Any:
+    try:
+        return meta.encoded  # type: ignore[attr-defined] # a slot of the model's, and no field
+    except AttributeError:
+        made = part(meta.wire())
+        object.__setattr__(meta, "encoded", made)
+        return made
 
 
 @dataclass(slots=True)

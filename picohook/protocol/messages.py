@@ -197,6 +197,20 @@ def encode(value: Any) -> bytes:
     return data
 
 
+def part(value: Any) -> orjson.Fragment:
+    """A value's JSON, made once for all that it is a part of."""
+    return orjson.Fragment(encode(value))
+
+
+def encode_around(value: Any) -> bytes | None:
+    """The JSON of a value that holds parts; None where only `encode`, and no parts, would say it exactly."""
+    try:
+        data = orjson.dumps(value, option=_OPTIONS)
+    except TypeError:
+        return None
+    return None if data.rfind(b"null") >= 0 else data
+
+
 def _encode_slowly(value: Any) -> bytes:
     try:
         data = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain).encode()
