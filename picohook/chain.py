@@ -235,7 +235,7 @@ async def ask(  # noqa: PLR0917 - likewise
                 raise HookTimeoutError("the time for the whole chain was used up before it was asked")  # noqa: TRY301
             if account is not None:
                 account.asking(hook, encoded)
-            decision = await hook.put(stage, encoded, deadline, limit, begun)
+            decision = await hook.put_parts(stage, encoded, deadline, limit, begun)
             if decision is not CONTINUE or stage.approves:
                 left, result, error = _apply(stage, hook, encoded, decision, final=final)
         except Exception as failure:  # noqa: BLE001 - a hook can fail in any way; none of them may reach the agent

@@ -148,7 +148,7 @@ class Hook:
         """Unique on a host."""
         return self.spec.name
 
-    def put(
+    def put_parts(
         self, stage: Stage[P], encoded: Encoded[P], deadline: float, limit: float, begun: float
     ) -> Awaitable[Decision]:
         """Put a question to it, of which these are the parts: the chain's way to `handle`."""

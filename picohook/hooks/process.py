@@ -68,10 +68,10 @@ class ProcessHook(Hook):
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
-        if "handle" in vars(cls):
-            cls.put = Hook.put  # type: ignore[method-assign] # past its `handle` there is no way
+        if cls.handle is not ProcessHook.handle:
+            cls.put_parts = Hook.put_parts  # type: ignore[method-assign] # past its `handle` there is no way
 
-    def put(
+    def put_parts(
         self, stage: Stage[P], encoded: Encoded[P], deadline: float, limit: float, begun: float
     ) -> Awaitable[Decision]:
         # By its parts: an object more for each question would cost a fortieth of the call.
@@ -85,7 +85,7 @@ class ProcessHook(Hook):
         return await channel.call(stage, encoded.params(), deadline, limit, self._site.reactor.now())
 
     def handle(self, question: Question[Any]) -> Awaitable[Decision]:
-        return ProcessHook.put(
+        return ProcessHook.put_parts(
             self, question.stage, question.encoded, question.deadline, question.limit, question.begun
         )
 

@@ -98,8 +98,8 @@ async def test_A8_a_guard_that_fails_denies_and_nothing_runs(how):
     assert result.for_llm.startswith("Tool execution denied by hook: hook guard failed: ")
 
 
-class Guard(ProcessHook):
-    """A process that is asked about what a function of the embedder's own does not decide."""
+class Guards:
+    """Decides about one tool itself, and leaves the others to what it is mixed into."""
 
     async def handle(self, question):
         if question.payload.tool == "rm":
@@ -107,8 +107,26 @@ class Guard(ProcessHook):
         return await super().handle(question)
 
 
-async def test_an_embedders_own_kind_of_process_hook_decides_and_asks_its_process():
-    async with Host([Guard(scripted("h", stages=("approve_tool",)))], timeouts=FAR) as host:
+class Mixed(Guards, ProcessHook):
+    """Has its `handle` from elsewhere."""
+
+
+class Own(ProcessHook):
+    """Has one of its own."""
+
+    async def handle(self, question):
+        if question.payload.tool == "rm":
+            return Deny("never rm")
+        return await super().handle(question)
+
+
+class Heir(Own):
+    """Has that of an heir of a process's."""
+
+
+@pytest.mark.parametrize("kind", [Mixed, Own, Heir])
+async def test_an_embedders_own_kind_of_process_hook_decides_and_asks_its_process(kind):
+    async with Host([kind(scripted("h", stages=("approve_tool",)))], timeouts=FAR) as host:
         denied = await host.approve_tool(ToolCall(tool="rm"))
         assert (denied.approved, denied.reason) == (False, "never rm")
         assert (await host.approve_tool(CALL)).approved is True
