@@ -310,7 +310,7 @@ class Channel:
             return self._read(stage, answer)
         except Exception as error:  # noqa: BLE001 - it is for who asked
             return Failure(error.with_traceback(None))
-        except BaseException:  # likewise
+        except BaseException:  # what ends the event loop, as in `_received`
             unread = Failure(HookReplyError("its answer was not read to its end", hook=self.name))
             self._reactor.soon(lambda: self._reactor.settle([(call, unread)]))
             raise
