@@ -36,13 +36,8 @@ for line in sys.stdin:
 """Answers two requests at a time, in one write."""
 
 
-@pytest.mark.parametrize("arguments", [{}, {"mute": True}], ids=["answered", "timed out"])
-@pytest.mark.parametrize("ending", [SystemExit, KeyboardInterrupt])
-def test_a_task_that_ends_the_event_loop_leaves_no_other_call_waiting(ending, arguments):
-    spec = HookSpec(name="h", command=(sys.executable, "-c", PAIRS), stages=("before_tool",), grace=0.1)
-    call = ToolCall(tool="x", arguments=arguments)
-    loop = asyncio.new_event_loop()
-    host = Host([spec], timeouts=Timeouts(interceptor=0.2 if arguments else 60, chain=60))
+def begun(host, loop):
+    """Enter a host in a task on this loop, and run it until the host serves; what comes back ends both."""
     runs, is_over = asyncio.Event(), asyncio.Event()
 
     async def run():
@@ -52,6 +47,23 @@ def test_a_task_that_ends_the_event_loop_leaves_no_other_call_waiting(ending, ar
 
     running = loop.create_task(run())
     loop.run_until_complete(runs.wait())
+
+    def end():
+        is_over.set()
+        loop.run_until_complete(running)
+        loop.close()
+
+    return end
+
+
+@pytest.mark.parametrize("arguments", [{}, {"mute": True}], ids=["answered", "timed out"])
+@pytest.mark.parametrize("ending", [SystemExit, KeyboardInterrupt])
+def test_a_task_that_ends_the_event_loop_leaves_no_other_call_waiting(ending, arguments):
+    spec = HookSpec(name="h", command=(sys.executable, "-c", PAIRS), stages=("before_tool",), grace=0.1)
+    call = ToolCall(tool="x", arguments=arguments)
+    loop = asyncio.new_event_loop()
+    host = Host([spec], timeouts=Timeouts(interceptor=0.2 if arguments else 60, chain=60))
+    end = begun(host, loop)
 
     async def ends():
         await host.before_tool(call)
@@ -67,9 +79,7 @@ def test_a_task_that_ends_the_event_loop_leaves_no_other_call_waiting(ending, ar
     assert error == ("no answer within 0.2 s" if arguments else None)
     assert first.done()
     assert isinstance(first.exception(), ending)
-    is_over.set()
-    loop.run_until_complete(running)
-    loop.close()
+    end()
 
 
 def test_a_loop_whose_clock_was_replaced_keeps_one_clock():
@@ -90,26 +100,16 @@ def test_what_ends_the_event_loop_while_an_answer_is_read_leaves_no_call_waiting
     """The second answer of two in one write is sloppy, and saying so in the log is interrupted."""
     spec = HookSpec(name="h", command=(sys.executable, "-c", PAIRS), stages=("before_tool",), grace=0.1)
     loop = asyncio.new_event_loop()
-    runs, is_over = asyncio.Event(), asyncio.Event()
     log = Interrupting(ending)
     host = Host([spec], timeouts=Timeouts(interceptor=60, chain=60), logger=log)
-
-    async def run():
-        async with host:
-            runs.set()
-            await is_over.wait()
-
-    running = loop.create_task(run())
-    loop.run_until_complete(runs.wait())
+    end = begun(host, loop)
     tools = [ToolCall(tool="x"), ToolCall(tool="x", arguments={"sloppy": True})]
     tasks = [loop.create_task(host.before_tool(call)) for call in tools]
     with pytest.raises(ending):
         loop.run_until_complete(asyncio.wait(tasks))
     errors = [loop.run_until_complete(task).trail[0].error for task in tasks]
     assert errors == [None, "its answer was not read to its end"]
-    is_over.set()
-    loop.run_until_complete(running)
-    loop.close()
+    end()
 
 
 class Interrupting:
