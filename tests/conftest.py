@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-sys.path.append(str(Path(__file__).with_name("faults")))
+sys.path += [str(Path(__file__).parent), str(Path(__file__).with_name("faults"))]
 
+import run
 from plugin import pytest_addoption, pytest_collection_modifyitems, pytest_configure  # noqa: F401
+
+run.begin()
 
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("search", parent=settings.get_profile("ci"), derandomize=False, max_examples=2000)

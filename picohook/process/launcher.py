@@ -344,8 +344,7 @@ def become(order: dict[str, Any], streams: Iterable[int], report: int) -> NoRetu
         os.setsid()
         for number, fd in enumerate(streams):
             os.dup2(fd, number)
-        for signal in (_signal.SIGPIPE, _signal.SIGXFSZ):  # which Python ignores, and programs expect to die of
-            _signal.signal(signal, _signal.SIG_DFL)
+        default_signals()
         _, most = resource.getrlimit(RLIMIT_LOCKS)
         # Within a hook that is a host itself, the hard limit stays that hook's mark: the process belongs to both.
         resource.setrlimit(RLIMIT_LOCKS, (order["mark"], order["mark"] if most == resource.RLIM_INFINITY else most))
@@ -370,6 +369,14 @@ def become(order: dict[str, Any], streams: Iterable[int], report: int) -> NoRetu
         os.write(report, f"{number} {step}".encode())
     finally:
         os._exit(127)
+
+
+def default_signals() -> None:
+    """Ignore and block no signal: neither what Python ignores, nor what a shell has its background jobs ignore."""
+    for number in _signal.valid_signals():
+        if _signal.getsignal(number) == _signal.SIG_IGN:
+            _signal.signal(number, _signal.SIG_DFL)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
 
 
 def remove(cgroup: str) -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import pty
 import select
-import signal
 import subprocess
 import sys
 import textwrap
@@ -90,7 +89,7 @@ class Project:
     ) -> Iterator[subprocess.Popen[str]]:
         """The program while it runs. A test that fails leaves none behind, and waits for none."""
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        options = {**pipes, "preexec_fn": restore_signals, **options}
+        options = {**pipes, **options}
         command = [sys.executable, "-m", "picohook", *arguments]
         with subprocess.Popen(command, cwd=self.path, env=self.env | (env or {}), text=True, **options) as process:
             try:
@@ -124,12 +123,6 @@ class Project:
         path = self.path / name
         os.mkfifo(path)
         return path
-
-
-def restore_signals() -> None:
-    """Undo what a shell does to what it runs in the background."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @contextmanager

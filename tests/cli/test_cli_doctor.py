@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 
@@ -419,7 +420,9 @@ def test_a_hook_that_fails_in_its_sandbox_is_told_of_it(project, examine, source
     if found.one("this machine", "sandbox")["level"] != "ok":
         pytest.skip("nothing here can sandbox")
     failed = found.one("hook held", check)
-    assert (failed["level"], "Read-only file system" in failed["message"]) == ("error", True)
+    assert failed["level"] == "error"
+    # bubblewrap mounts what is outside read-only, Landlock refuses the access.
+    assert re.search("Read-only file system|Permission denied", failed["message"])
     assert failed["hint"].startswith("allow it in its sandbox what it lacks")
 
 

@@ -58,6 +58,13 @@ class Hook:
     def do_tell_session(self):
         self.do_tell(json.dumps([os.getpid(), os.getsid(0), os.getpgid(0), os.getcwd()]))
 
+    def do_tell_signals(self, *names):
+        numbers = [getattr(signal, name) for name in names]
+        ignored = [signal.getsignal(number) == signal.SIG_IGN for number in numbers]
+        self.do_tell(
+            json.dumps([ignored, [number in signal.pthread_sigmask(signal.SIG_BLOCK, ()) for number in numbers]])
+        )
+
     # Speaking the protocol.
 
     def do_hello(self, result=None):

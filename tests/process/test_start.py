@@ -333,6 +333,20 @@ async def test_P18_a_hook_has_the_three_standard_descriptors_and_no_other(board)
         os.close(other)
 
 
+async def test_a_hook_handles_signals_by_default_whatever_its_host_ignores_and_blocks(board):
+    names = ("SIGINT", "SIGQUIT", "SIGUSR2")
+    before = signal.signal(signal.SIGQUIT, signal.SIG_IGN), signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+    try:
+        async with Host([scripted("plain", board.call("plain"), ["tell_signals", *names], SERVE)], timeouts=FAR):
+            told = json.loads(await (await board.line("plain")).said())
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR2])
+        signal.signal(signal.SIGQUIT, before[0])
+        signal.signal(signal.SIGINT, before[1])
+    assert told == [[False] * 3, [False] * 3]
+
+
 async def test_a_hook_leads_a_session_of_its_own_in_its_directory(board, tmp_path):
     spec = scripted("leader", board.call("leader"), ["tell_session"], SERVE, dir=str(tmp_path))
     async with Host([spec], timeouts=FAR) as host:

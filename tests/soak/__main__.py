@@ -21,12 +21,15 @@ from load import HOOKS, OVERRUN, Config, Load, Tally
 
 from picohook import Host
 
-GONE = 5.0
-"""Seconds after the end of the host after which nothing of its hooks is alive."""
 GROWTH = 4 * 1024 * 1024
 """Bytes by which memory may differ between the second quarter of a run and its last: not always is as much under way."""
 SETTLING = 60.0
-"""Seconds within which all hooks serve again when nothing is done to them any more."""
+"""Seconds within which all hooks serve again, and what was under way has ended, when nothing is done to them any more.
+
+It takes a fraction of a second, and much longer on a machine that is busy with other things. A leak stays for ever.
+"""
+LOOKS = 10
+"""So often in a row the same is used, before it counts as what is used: not a moment at which a task or two are under way."""
 
 
 class Ignored:
@@ -47,11 +50,11 @@ async def soak(seconds: float, seed: int, directory: Path) -> tuple[Tally, dict[
     async with Host.from_config(config.write(), logger=Ignored()) as host:
         await serving(host, Load(host, config, mark, chance, Tally()), tally)
         await host.reload()
-    outside = Used.now()
+    outside = await settled()
     async with Host.from_config(config.write(), logger=Ignored()) as host:
         load = Load(host, config, mark, chance, tally)
         await serving(host, load, tally)
-        inside = Used.now()
+        inside = await settled()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(sample, memory, seconds / 20)
             await load.run(seconds)
@@ -62,12 +65,12 @@ async def soak(seconds: float, seed: int, directory: Path) -> tuple[Tally, dict[
         await serving(host, load, tally)
         held = host.status().containment
         changed = (await settled(inside)).since(inside)
-    left = await orphans(mark)
+    left, gone = await orphans(mark)
     after = (await settled(outside)).since(outside)
     grown, trend = growth(memory)
     for what, change in (("while it ran", changed), ("after its end", after)):
         for name, difference in change.items():
-            if difference:
+            if difference > 0:  # fewer is no leak
                 tally.breach(f"{name} {what}: {difference:+}")
     if left:
         tally.breach(f"orphans: {left}")
@@ -84,7 +87,7 @@ async def soak(seconds: float, seed: int, directory: Path) -> tuple[Tally, dict[
         "false approvals": tally.false_approvals,
         "worst deadline overrun": f"{tally.worst_overrun * 1000:.0f} ms",
         f"past {OVERRUN * 1000:.0f} ms": f"{tally.excused}, for want of a processor",
-        "orphans": len(left),
+        "orphans": f"{len(left)}, the last one gone after {gone:.1f} s",
         "change while it ran": ", ".join(f"{name} {value:+}" for name, value in changed.items()),
         "change after its end": ", ".join(f"{name} {value:+}" for name, value in after.items()),
         "memory": f"{memory[-1][1] / 2**20:.1f} MiB, {grown / 1024:+.0f} KiB, {trend * 60 / 1024:+.0f} KiB a minute",
@@ -105,20 +108,24 @@ async def serving(host: Host, load: Load, tally: Tally) -> None:
     tally.breach(f"not serving after {SETTLING:.0f} s: {[(one.name, one.state) for one in host.status().hooks]}")
 
 
-async def settled(before: Used) -> Used:
-    """What is used when what was under way has ended, as far as that takes at most some seconds."""
-    with anyio.move_on_after(GONE):
-        while any(difference > 0 for difference in Used.now().since(before).values()):
-            await anyio.sleep(0.1)
-    return Used.now()
+async def settled(before: Used | None = None) -> Used:
+    """What is used once that no longer changes, and is no more than before, as far as that comes in time."""
+    used, same = Used.now(), 0
+    with anyio.move_on_after(SETTLING):
+        while same < LOOKS or (before is not None and any(more > 0 for more in used.since(before).values())):
+            await anyio.sleep(0.02)
+            earlier, used = used, Used.now()
+            same = same + 1 if used == earlier else 0
+    return used
 
 
-async def orphans(mark: str) -> list[int]:
-    """What of the hooks is still alive."""
-    with anyio.move_on_after(GONE):
+async def orphans(mark: str) -> tuple[list[int], float]:
+    """The processes of hooks that are still alive, and the seconds until there were none."""
+    begun = anyio.current_time()
+    with anyio.move_on_after(SETTLING):
         while marked(mark):
             await anyio.sleep(0.05)
-    return marked(mark)
+    return marked(mark), anyio.current_time() - begun
 
 
 async def sample(memory: list[tuple[float, int]], pause: float) -> None:
