@@ -322,12 +322,15 @@ class Supervisor:
         else:
             await child.stop([(signal.SIGTERM, min(grace, FAULT_GRACE))])
         channel.release()
-        return error
+        # A busy machine may show a process's end later than the end of its output.
+        return life.error or self._why(life, child, signalled=True)
 
-    def _why(self, life: _Life, child: Child) -> HookError:
+    def _why(self, life: _Life, child: Child, *, signalled: bool = False) -> HookError:
+        """Say how it ended. A signal's effect is not its own doing when `signalled`, by the host."""
         if not life.over:
             return HookCrashedError("it is being stopped", hook=self.spec.name)
-        by_itself = child.exited.is_set() and (not life.fault or life.fault in PIPE_ENDS)
+        ours = signalled and child.exit_code in {-signal.SIGTERM, -signal.SIGKILL}
+        by_itself = child.exited.is_set() and (not life.fault or (life.fault in PIPE_ENDS and not ours))
         ended = f"it {child.describe_exit()}" if by_itself else f"{life.fault}, and was killed"
         said = _last_lines(child.stderr_tail, SHOWN_TAIL)
         if said:
