@@ -3,8 +3,8 @@
 A shell that starts the run in the background, and nohup, have it ignore signals, and every program that it starts would inherit
 that. So an ignored signal gets a handler that does nothing: programs then start with the default.
 
-All that the run starts carries a mark in its environment. A small process beside the run kills what has the mark once the run is
-over, also where it was killed.
+All that the run starts carries a mark in its environment. A small process beside the run kills what has the mark once the run
+is over, also where it was killed.
 """
 
 from __future__ import annotations
