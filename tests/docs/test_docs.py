@@ -10,6 +10,7 @@ Each page is one working directory, in which its snippets are taken in order, as
   `$ echo $?` follows.
 - `jsonl` is a conversation on the wire: each request is held against its stage, each answer against its request.
 - `text` is a drawing.
+- A hook that a page shows and configures is held to the protocol, MUST and SHOULD, once the page is played.
 - Any other language is a file that a console of the page builds and runs. Where its toolchain is missing the page is skipped, and
   in CI it fails.
 
@@ -35,6 +36,8 @@ import picohook.testing
 from picohook import ConfigError, HookSpec, Timeouts, wire
 from picohook.cli.app import app
 from picohook.config import load
+from picohook.conformance import hook as conformance
+from picohook.conformance.report import FAIL
 from picohook.protocol.messages import Junk, decode
 from picohook.replies import read_decision
 from picohook.serve.rpc import ERRORS
@@ -62,8 +65,11 @@ TOOLCHAINS = {
     ),
 }
 """What a page of this name takes: a command that shows whether it is there, and how it is had."""
+CONFIGURATIONS = {"toml", "yaml", "json"}
 SOURCES = {"javascript", "typescript", "go", "rust", "java", "c", "bash", "perl"}
 NOT_RUN_AT_MOST = 2
+PATIENCE = 30
+"""Seconds for an answer, and for the end of a hook, on a busy machine."""
 
 _FENCE = re.compile(r"^```(\w*)(.*)$")
 _NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
@@ -158,6 +164,22 @@ def test_a_page_shows_what_happens(page, directory, tmp_path):
             continue
         taken = globals()[f"take_{snippet.language}"]
         taken(snippet, file)
+    hold_to_the_protocol(page)
+
+
+def hold_to_the_protocol(page):
+    """Each hook that the page shows and configures keeps to all that the kit asks, MUST and SHOULD."""
+    files = {one.title: one for one in snippets(page) if one.title and not one.wrong}
+    for file in files.values():
+        Path(file.title).write_text(file.text, encoding="utf-8")  # the page may have broken it, to show what happens then
+    shown = {title for title, file in files.items() if file.language in SOURCES | {"python"}}
+    configured = [load(title).hooks for title, file in files.items() if file.language in CONFIGURATIONS]
+    for spec in [spec for hooks in configured for spec in hooks]:
+        if not any(os.path.basename(word) in shown or word.startswith("./") for word in spec.command):
+            continue  # an example, which is held to it where it is tested, or another's program
+        report = conformance.run(spec.command, stages=spec.stages, timeout=PATIENCE, grace=PATIENCE)
+        wrong = [f"{one.requirement.id}: {one.said}" for one in report.results if one.status == FAIL]
+        assert not wrong, f"{page.name}: {spec.name} is a bad example\n" + "\n".join(wrong)
 
 
 def need(probe, install, where):

@@ -20,6 +20,7 @@ from picohook import (
     PausedError,
     Respond,
     Retry,
+    Timeouts,
 )
 from picohook.decisions import Continue
 
@@ -35,7 +36,7 @@ def read(path: str) -> str:
 
 
 def host_of(stages=None, **settings):
-    return Host([FunctionHook("h", stages or {}, **settings)])
+    return Host([FunctionHook("h", stages or {}, **settings)], timeouts=Timeouts(interceptor=60, approval=60, chain=60))
 
 
 async def test_hooks_see_the_requests_the_answers_the_calls_and_the_results(run):
