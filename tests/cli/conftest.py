@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+import preloaded
 import pytest
 
 if TYPE_CHECKING:
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30
 """Seconds after which a test fails instead of waiting on."""
+NO_TERMINALS = {subprocess.PIPE, subprocess.DEVNULL}
+OF_PYTHON = re.compile("PYTHON|LANG|LC_").match
+"""Settings that Python reads when it starts."""
 
 LOOP = """
 for line in sys.stdin:
@@ -89,9 +94,12 @@ class Project:
     ) -> Iterator[subprocess.Popen[str]]:
         """The program while it runs. A test that fails leaves none behind, and waits for none."""
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        options = {**pipes, **options}
-        command = [sys.executable, "-m", "picohook", *arguments]
-        with subprocess.Popen(command, cwd=self.path, env=self.env | (env or {}), text=True, **options) as process:
+        options = {**pipes, **options, "cwd": self.path, "env": self.env | (env or {}), "text": True}
+        if "preexec_fn" in options or options["stdout"] not in NO_TERMINALS or any(map(OF_PYTHON, env or ())):
+            program: Any = subprocess.Popen([sys.executable, "-m", "picohook", *arguments], **options)
+        else:
+            program = preloaded.Popen([*arguments], **options)
+        with program as process:
             try:
                 yield process
             finally:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import preloaded
 import pytest
 
 from picohook.conformance import report as reports
@@ -24,15 +25,8 @@ HOOK = [sys.executable, "-I", "-S", mutant_hook.__file__]
 
 def picohook(*arguments, **env):
     clean = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "FORCE_COLOR", "COLUMNS"}}
-    done = subprocess.run(
-        [sys.executable, "-m", "picohook", *arguments],
-        env={**clean, "PYTHONPATH": str(ROOT), **env},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    env = {**clean, "PYTHONPATH": str(ROOT), **env}
+    done = preloaded.run([*arguments], env=env, stdin=subprocess.DEVNULL, text=True)
     assert "Traceback" not in done.stderr, done.stderr
     return done
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from uuid import UUID
 
 import anyio
+import preloaded
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
@@ -584,9 +585,7 @@ async def test_a_key_for_it_is_in_the_environment(project, monkeypatch):
 
 def picohook(*arguments, **environment):
     env = {**os.environ, **environment, "COLUMNS": "80"}
-    return subprocess.run(
-        [sys.executable, "-m", "picohook", *arguments], capture_output=True, check=False, text=True, timeout=60, env=env
-    )
+    return preloaded.run([*arguments], text=True, env=env)
 
 
 ASK = ("call", "before_tool", "--params", '{"tool": "a"}', "--config", "deep/picohook.toml")
