@@ -275,7 +275,8 @@ async def test_the_conversation_the_annotations_and_the_rounds_go_along():
     hook = FakeHook(
         "h",
         {
-            "before_prompt": [Retry("again"), Continue(notes=Notes("", "context p"))],
+            "before_prompt": Continue(notes=Notes("", "context p")),
+            "before_llm": [Retry("again"), *[None] * 5],
             "before_tool": Pause("may it?", notes=Notes("shown", "context t", ({"role": "user", "content": "in"},))),
             "before_finish": Retry("more"),
         },
@@ -290,8 +291,9 @@ async def test_the_conversation_the_annotations_and_the_rounds_go_along():
         with pytest.raises(RetryLimitError):
             await go_on(session, paused, Continue(), model=model)
     assert first.requests[0].system_prompt == "context p"
+    assert [message["content"] for message in first.requests[0].messages] == ["hello", "again"]
     assert model.requests[0].system_prompt == "context t"
-    assert [message["content"] for message in model.requests[0].messages] == ["again", "hello", "", "did rm", "in"]
+    assert [message["content"] for message in model.requests[0].messages] == ["hello", "", "did rm", "in"]
     assert len(model.requests) == 3  # one round was used before
     assert shown == ["shown"]
     assert model.requests[0].meta.turn_id == "t1"
