@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -103,9 +104,10 @@ class Session:
         if self._host.ends_session(outcome):
             self._ended_by = outcome
 
-    def _require_going(self) -> None:
-        if self._ended_by is not None:
-            raise HardAbortError(self._ended_by)
+    def require_going(self) -> None:
+        """Raise `HardAbortError` when a hook has ended the session."""
+        if (by := self._ended_by) is not None:
+            raise HardAbortError(replace(by, reason=f"hook {by.hook} ended the session: {by.reason}"))
 
     @property
     def meta(self) -> Meta:
@@ -113,7 +115,7 @@ class Session:
         return Meta(agent_id=self.agent_id, session_key=self.id, source="session")
 
     async def __aenter__(self) -> Self:
-        self._require_going()
+        self.require_going()
         self._entered = True
         waiting, self._waiting = self._waiting, ()
         if waiting:
@@ -158,7 +160,7 @@ class Session:
 
         Raises `HardAbortError` when a hook has ended the session, as Blade's `abort` does.
         """
-        self._require_going()
+        self.require_going()
         meta = Meta(
             agent_id=self.agent_id if agent_id is None else agent_id,
             turn_id=turn_id or uuid.uuid4().hex,
@@ -174,7 +176,7 @@ class Session:
         Raises `PicohookError` for a turn of another session, and for a decision that is no answer where it paused, and
         `HardAbortError` as `turn` does.
         """
-        self._require_going()
+        self.require_going()
         if paused.meta.session_key != self.id:
             raise PicohookError(f"the paused turn is of session {paused.meta.session_key!r}, and this is {self.id!r}")
         if isinstance(decision, Approve | Pause) or decision.action not in STAGES[paused.stage].actions:

@@ -97,6 +97,7 @@ class Turn:
     # Its life.
 
     async def __aenter__(self) -> Self:
+        self.session.require_going()
         self._open = True
         self._began = time.monotonic_ns()
         if self._resumed is None:

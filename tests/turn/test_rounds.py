@@ -81,9 +81,12 @@ async def test_feedback_at_before_prompt_goes_to_the_model_instead_of_the_refuse
     reviewer = FakeHook("b-reviewer", {"before_prompt": Retry("ask politely", notes=Notes("shown", "be kind"))})
     counter = FakeHook("c-counter", {"before_prompt": None})
     model, shown = Model(says("of course")), []
-    async with host_with(stamp, reviewer, counter) as host:
-        async with host.session("s1", show=shown.append) as session, session.turn("hey you") as turn:
-            await turn.run(complete=model.complete, execute=Tools().execute)
+    async with (
+        host_with(stamp, reviewer, counter) as host,
+        host.session("s1", show=shown.append) as session,
+        session.turn("hey you") as turn,
+    ):
+        await turn.run(complete=model.complete, execute=Tools().execute)
     assert [prompt.prompt for prompt in reviewer.asked_at("before_prompt")] == ["[12:00] hey you"]
     assert [prompt.prompt for prompt in stamp.asked_at("before_prompt")] == ["hey you", "ask politely"]
     assert [prompt.prompt for prompt in counter.asked_at("before_prompt")] == ["[12:00] ask politely"]
