@@ -14,6 +14,7 @@ from .outbox import Outbox
 from .ownership import Ownership
 from .process.containment import Containment
 from .roster import OF_SESSION, audiences, in_order, seats
+from .spec import NO_MODEL, NO_MODEL_HINT
 from .stages import STAGES
 from .transport.reactor import current_reactor
 from .underway import Chains, Mounted, Service
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from .transport.reactor import Reactor
 
 T = TypeVar("T")
-
-NO_MODEL = "asks a model, and there is none to ask"
-NO_MODEL_HINT = "name one in [model] of the configuration, or give the host one: Host(..., complete=...)"
 
 LAST_RESORT = 5.0
 """How long after all its graces a hook may take to end before its task is cancelled."""

@@ -67,7 +67,7 @@ def ways_to_models(
         if problem is not None:
             problems[problem] = None
         elif id(model) not in made:
-            made[id(model)] = _way(model, environ)
+            made[id(model)] = way(model, environ)
         if id(model) in made:
             ways[spec.source] = ways[str(config.path)] = made[id(model)]
     if problems:
@@ -93,13 +93,14 @@ def unencrypted(model: Model) -> bool:
     return parts.scheme == "http" and parts.hostname not in _LOOPBACK
 
 
-def shown(model: Model) -> str:
-    """The model and where it is, for people."""
+def shown(model: Model, name: str | None = None) -> str:
+    """The model, or another one of this name, and where it is, for people."""
     key = f", with the key in ${model.key_env}" if model.key_env else ""
-    return f"{model.name} at {model.base_url}{key}"
+    return f"{name or model.name} at {model.base_url}{key}"
 
 
-def _way(model: Model, environ: Mapping[str, str]) -> Complete:
+def way(model: Model, environ: Mapping[str, str] = os.environ) -> Complete:
+    """What asks a usable model. It may take a while."""
     from ..complete import openai_chat  # noqa: PLC0415 - of all hosts, those with prompt hooks
 
     key = environ[model.key_env] if model.key_env else None
