@@ -529,7 +529,11 @@ class Host:
 
     def for_session(self) -> Self:
         """The same host, for one session, which can have hooks of its own: see `with_hooks_of`."""
-        return copy.copy(self)
+        view = copy.copy(self)
+        if not isinstance(self._crew, Crew):
+            # Begun from another session, whose hooks are not this one's.
+            view._crew = self._crew.crew  # noqa: SLF001 - its own class
+        return view
 
     def with_hooks_of(self, session_id: str) -> SessionHooks:
         """The hooks of this session, asked behind the others by this very object. For what `for_session` returned."""

@@ -30,7 +30,8 @@ class SessionHooks:
     """
 
     def __init__(self, crew: Crew, session_id: str) -> None:
-        self._crew = crew
+        self.crew = crew
+        """The host's own."""
         self._own: dict[str, Mounted] = {}
         self._over = False
         self.owners = crew.owners.branch(session_id)
@@ -41,13 +42,13 @@ class SessionHooks:
         crew.sessions.add(self)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._crew, name)
+        return getattr(self.crew, name)
 
     def require_open(self) -> Reactor:
         """The event loop. Raises when the session is over: without its hooks, nothing is asked in it."""
         if self._over:
             raise PicohookError("the session is over, and its hooks are gone")
-        return self._crew.require_open()
+        return self.crew.require_open()
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
@@ -61,7 +62,7 @@ class SessionHooks:
 
     def arrange(self) -> None:
         """Sort anew who is asked and told: a hook of the session or of the host has come or gone."""
-        crew = self._crew
+        crew = self.crew
         self.mounted = {**crew.mounted, **self._own}
         ordered = behind(crew.hooks, self.own)
         asked = seats(ordered, crew.timeouts)
@@ -80,9 +81,9 @@ class SessionHooks:
         for hook in hooks:
             if names.count(hook.name) > 1:
                 raise PicohookError(f"the session has a hook named {hook.name.removesuffix(OF_SESSION)!r} already")
-        check_behind(self._crew.hooks, [*self.own, *hooks])
-        self._crew.require_models(hooks)
-        self._own |= {hook.name: self._crew.open(hook) for hook in hooks}
+        check_behind(self.crew.hooks, [*self.own, *hooks])
+        self.crew.require_models(hooks)
+        self._own |= {hook.name: self.crew.open(hook) for hook in hooks}
         self.arrange()
         try:
             for hook in hooks:
@@ -100,21 +101,21 @@ class SessionHooks:
         full = name if name in self._own else name + OF_SESSION
         if full not in self._own:
             raise PicohookError(f"the session has no hook named {name!r}")
-        check_behind(self._crew.hooks, [hook for hook in self.own if hook.name != full])
+        check_behind(self.crew.hooks, [hook for hook in self.own if hook.name != full])
         await self._take_out([full])
 
     async def close(self) -> None:
         """The session is over: its hooks are stopped."""
         self._over = True
-        self._crew.sessions.discard(self)
+        self.crew.sessions.discard(self)
         await self._take_out([*self._own])
 
     async def _take_out(self, names: Iterable[str]) -> None:
         gone = [self._own.pop(name) for name in [*names] if name in self._own]
-        self._crew.outbox.flush()
+        self.crew.outbox.flush()
         self.arrange()
         with anyio.CancelScope(shield=True):
-            await self._crew.stop(*gone)
+            await self.crew.stop(*gone)
 
 
 def _placed(spec: HookSpec, siblings: set[str]) -> HookSpec:

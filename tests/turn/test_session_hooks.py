@@ -48,6 +48,18 @@ async def test_hooks_of_one_session_are_asked_about_no_other_even_of_the_same_id
     assert (len(a.asked), len(b.asked)) == (1, 1)
 
 
+async def test_a_session_that_is_begun_from_another_ones_host_does_not_have_its_hooks():
+    outer, inner = FakeHook("outer", {"before_tool": None}), FakeHook("inner", {"before_tool": None})
+    async with host_with() as host, host.session("s1", hooks=[outer]) as session:
+        async with session.host.session("s2", hooks=[inner]) as another:
+            await one_tool(another)
+        await session.host.mount(late := FakeHook("late", {"before_tool": None}))  # that is still the whole host's
+        await one_tool(session)
+        assert host.hooks == (late,)
+        assert [status.name for status in session.host.status().hooks] == ["late", "outer@session"]
+    assert [len(hook.asked) for hook in (outer, inner, late)] == [1, 1, 1]
+
+
 async def test_they_are_told_of_their_sessions_events_and_no_others():
     hook = FakeHook("h", observe=("session_start", "turn_start", "session_end"))
     async with host_with() as host, host.session("s1", hooks=[hook]) as session, host.session("s2") as other:
