@@ -699,10 +699,10 @@ async def test_a_turn_that_is_resumed_before_its_end_tells_hooks_the_model_and_t
     boss = FakeHook("boss", {"before_finish": Pause("may it end?")})
     late = FakeHook("late", {"before_finish": None}, priority=200)
     async with host_with(boss, late) as host, host.session("s1") as session:
+        model, about = Model(says("well")), {"model": "m1", "system_prompt": "be kind"}
         with pytest.raises(PausedError) as raised:
             async with session.turn("hello") as turn:
-                model = Model(says("well"))
-                await turn.run(complete=model.complete, execute=Tools().execute, model="m1", system_prompt="be kind")
+                await turn.run(complete=model.complete, execute=Tools().execute, **about)
         await go_on(session, through_text(raised.value.paused), Continue())
     (finish,) = late.asked_at("before_finish")
     assert (finish.model, finish.system_prompt) == ("m1", "be kind")
