@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from .errors import HookCrashedError, PicohookError
+from .errors import ConfigError, HookCrashedError, PicohookError, Problem
 from .hooks.base import Site
 from .outbox import Outbox
 from .ownership import Ownership
 from .process.containment import Containment
-from .roster import audiences, in_order, seats
+from .roster import OF_SESSION, audiences, in_order, seats
+from .spec import NO_MODEL, NO_MODEL_HINT
 from .stages import STAGES
 from .transport.reactor import current_reactor
 from .underway import Chains, Mounted, Service
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from anyio.abc import TaskGroup
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .hooks.base import Complete, Hook, StateChange
     from .log import Log
     from .roster import Audience
+    from .session_hooks import SessionHooks
     from .spec import HookSpec, Timeouts
     from .transport.reactor import Reactor
 
@@ -49,6 +51,7 @@ class Crew:
         *,
         verify: Callable[[HookSpec], None] | None,
         complete: Complete | None,
+        model_of: Callable[[HookSpec], Complete | None] | None = None,
         notice: Callable[[StateChange], None],
     ) -> None:
         self.log = log
@@ -59,12 +62,15 @@ class Crew:
         self.audiences: dict[str, Audience] = {}
         """For each kind of event, who is told."""
         self.owners = Ownership()
+        self.sessions: set[SessionHooks] = set()
+        """The sessions that have hooks of their own."""
         self.containment: Containment | None = None
         self.outbox: Outbox
         self.told: Callable[[Event, Sequence[Hook]], None] | None = None
         """Called with every event that is handed on, and to whom."""
         self._verify = verify
         self._complete = complete
+        self._model_of = model_of
         self._notice = notice
         self._alive: dict[Mounted, Site] = {}
         self._services: set[Service[Any]] = set()
@@ -109,7 +115,7 @@ class Crew:
             for service in services:
                 service.cancel()
             self.outbox.flush()
-            await self._stop(*{*self.mounted.values(), *self._alive})
+            await self.stop(*{*self.mounted.values(), *self._alive})
             for service in services:
                 await service.ended()
             await self._release()
@@ -159,8 +165,27 @@ class Crew:
                 raise PicohookError("a hook needs a name")
             if names[hook.name] > 1:
                 raise PicohookError(f"a hook named {hook.name!r} is mounted already")
+            if hook.name.endswith(OF_SESSION):
+                raise PicohookError(
+                    f"{hook.name!r} ends in {OF_SESSION}, as only the names of a session's own hooks do"
+                )
         in_order([*self.hooks, *hooks])
+        self.require_models(hooks)
         self.seat({**self.mounted, **{hook.name: self.open(hook) for hook in hooks}})
+
+    def model_of(self, spec: HookSpec) -> Complete | None:
+        """What asks the model of a hook: the embedder's, or that of the hook's configuration."""
+        if self._complete is not None or self._model_of is None:
+            return self._complete
+        return self._model_of(spec)
+
+    def require_models(self, hooks: Iterable[Hook]) -> None:
+        """Raise `ConfigError` for hooks that ask a model, and have none to ask."""
+        lacking = [hook.spec for hook in hooks if hook.spec.prompt is not None and self.model_of(hook.spec) is None]
+        if lacking:
+            raise ConfigError(
+                Problem(spec.source or "(code)", f"hooks.{spec.name}", NO_MODEL, NO_MODEL_HINT) for spec in lacking
+            )
 
     async def started(self, hook: Hook) -> None:
         """Until it can serve or its first start has failed, which raises if it is `required`."""
@@ -174,13 +199,15 @@ class Crew:
         in_order(hook for hook in self.hooks if hook.name != name)  # raises where another's `after` names it
         self.seat({other: one for other, one in self.mounted.items() if other != name})
         with anyio.CancelScope(shield=True):
-            await self._stop(mounted)
+            await self.stop(mounted)
 
     def open(self, hook: Hook) -> Mounted:
         """Start a hook that nobody asks yet."""
+        if any(one.hook is hook for one in self._alive):
+            raise PicohookError(f"hook {hook.name!r} is mounted already, and is mounted once: make another one")
         log = self.log.bind(hook=hook.name)
         reactor = self.require_open()
-        site = Site(reactor, log, self.timeouts, self._verify, self._complete, self._notice, self.containment)
+        site = Site(reactor, log, self.timeouts, self._verify, self.model_of, self._notice, self.containment)
         hook.open(site)
         mounted = Mounted(hook, anyio.Event())
         self._alive[mounted] = site
@@ -212,19 +239,23 @@ class Crew:
             self.chains[name] = self.chains[name].followed(stage, asked[name], self.timeouts)
         self.audiences = audiences(ordered)
         self.owners.provide({hook.name: hook.spec.provides for hook in ordered})
+        for session in self.sessions:
+            session.arrange()
 
     def retire(self, mounted: Mounted) -> Service[None]:
         """Stop a hook that is asked no longer, once the chains that may still ask it are over."""
-        chains = [self.chains[stage] for stage in mounted.hook.spec.asked_at]
+        arrangements = [self.chains, *(session.chains for session in self.sessions)]
+        chains = [chains[stage] for chains in arrangements for stage in mounted.hook.spec.asked_at]
 
         async def drain_and_stop() -> None:
             for one in chains:
                 await one.drained()
-            await self._stop(mounted)
+            await self.stop(mounted)
 
         return self.begin(drain_and_stop)
 
-    async def _stop(self, *mounted: Mounted) -> None:
+    async def stop(self, *mounted: Mounted) -> None:
+        """Stop hooks, and wait until they have ended."""
         for one in mounted:
             one.hook.stop()
         for one in mounted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 from dataclasses import asdict, dataclass, field, replace
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from .log import Logger
     from .reload import Reloaded
     from .session import Session
+    from .session_hooks import SessionHooks
     from .stages import Stage
 
 P = TypeVar("P", bound=Payload)
@@ -105,6 +107,7 @@ class Host:
         retry_limit: int = 3,
         verify: Callable[[HookSpec], None] | None = None,
         complete: Complete | None = None,
+        model_of: Callable[[HookSpec], Complete | None] | None = None,
         source: Source | None = None,
         watch: bool = False,
         control: str | os.PathLike[str] | None = None,
@@ -119,7 +122,9 @@ class Host:
         self.retry_limit = retry_limit
         self.watchers: set[Callable[[StateChange | Outcome[Any] | Reloaded], None]] = set()
         """Called with whatever becomes of a hook and whatever a chain concludes, at once: they must not block."""
-        self._crew = Crew(Log(logger), timeouts or Timeouts(), verify=verify, complete=complete, notice=self._tell)
+        self._crew: Crew | SessionHooks = Crew(
+            Log(logger), timeouts or Timeouts(), verify=verify, complete=complete, model_of=model_of, notice=self._tell
+        )
         self._witnesses = Witnesses(tuple(witnesses), self._crew.log)
         if self._witnesses.all:
             self._crew.told = self._witnesses.told
@@ -143,12 +148,13 @@ class Host:
     ) -> Self:
         """A host with the hooks of a configuration file. Raises `ConfigError`; nothing is started yet.
 
-        Naming the file is consent to run what it says. `watch` reloads it whenever it changes. `control` is the path of a
+        Naming the file is consent to run what it says. `complete` asks the model for hooks with a `prompt`; without it they
+        ask the model that the configuration names. `watch` reloads it whenever it changes. `control` is the path of a
         Unix socket through which the running host can be looked at and acted on. `witnesses` see what is asked and told.
         """
         from .config import load  # noqa: PLC0415 - hosts built in code do without parsers
 
-        source = Source(functools.partial(load, path), path)
+        source = Source(functools.partial(load, path), path, asks_models=complete is None)
         return cls._of(
             source,
             logger=logger,
@@ -180,7 +186,7 @@ class Host:
         from .config import layers  # noqa: PLC0415 - hosts built in code do without parsers
 
         here = os.path.abspath(directory or ".")
-        source = Source(functools.partial(layers.discover, here), *layers.places(here))
+        source = Source(functools.partial(layers.discover, here), *layers.places(here), asks_models=complete is None)
         return cls._of(
             source,
             verify=source.verify,
@@ -199,7 +205,14 @@ class Host:
             from .config.audits import audit_logs  # noqa: PLC0415 - most keep none
 
             witnesses = (*audit_logs(config.configs), *witnesses)  # first: a log that is required has a say
-        return cls(config.hooks, timeouts=config.timeouts, source=source, witnesses=witnesses, **settings)
+        return cls(
+            config.hooks,
+            timeouts=config.timeouts,
+            model_of=source.model_of,
+            source=source,
+            witnesses=witnesses,
+            **settings,
+        )
 
     @classmethod
     def blocking(
@@ -217,6 +230,7 @@ class Host:
 
     async def __aenter__(self) -> Self:
         crew = self._crew
+        assert isinstance(crew, Crew)  # nobody enters what `for_session` returned
         crew.require_new()
         self._witnesses.open()
         try:
@@ -368,8 +382,22 @@ class Host:
         return await self._run(APPROVE_TOOL, _as_payload(APPROVE_TOOL, call))
 
     async def before_prompt(self, prompt: Prompt | Mapping[str, Any]) -> Outcome[Prompt]:
-        """What the user said, before anybody acts on it."""
-        return await self._run(BEFORE_PROMPT, _as_payload(BEFORE_PROMPT, prompt))
+        """What the user said, before anybody acts on it.
+
+        When a hook refuses it with feedback, the feedback becomes the prompt, and the other hooks are asked about that. When
+        another hook refuses the feedback too, the turn is aborted.
+        """
+        refused = await self._run(BEFORE_PROMPT, _as_payload(BEFORE_PROMPT, prompt))
+        if refused.action != wire.RETRY:
+            return refused
+        instead = refused.payload.model_copy(update={"prompt": refused.feedback or refused.payload.prompt})
+        outcome = await self._run(BEFORE_PROMPT, instead, without=(refused.hook,))
+        trail = refused.trail + outcome.trail
+        if outcome.action == wire.RETRY:
+            reason = f"hook {refused.hook} refused the prompt, and hook {outcome.hook} what it put in its place: "
+            return replace(outcome, action=wire.ABORT_TURN, reason=reason + outcome.feedback, feedback="", trail=trail)
+        action = wire.MODIFY if outcome.action == wire.CONTINUE else outcome.action
+        return replace(outcome, action=action, trail=trail)
 
     async def before_finish(
         self,
@@ -492,11 +520,33 @@ class Host:
     def session(self, session_id: str, **about: Any) -> Session:
         """A session with a user: `async with host.session("s1") as session, session.turn("hello") as turn: ...`.
 
-        Takes the settings of `Session` by name: agent_id, channel, chat_id, deliver, show.
+        Takes the settings of `Session` by name: agent_id, channel, chat_id, deliver, show, and hooks: those of this session
+        alone.
         """
         from .session import Session  # noqa: PLC0415 - who asks single stages does without
 
         return Session(self, session_id, **about)
+
+    def for_session(self) -> Self:
+        """The same host, for one session, which can have hooks of its own: see `with_hooks_of`."""
+        view = copy.copy(self)
+        if not isinstance(self._crew, Crew):
+            # Begun from another session, whose hooks are not this one's.
+            view._crew = self._crew.crew  # noqa: SLF001 - its own class
+        return view
+
+    def with_hooks_of(self, session_id: str) -> SessionHooks:
+        """The hooks of this session, asked behind the others by this very object. For what `for_session` returned."""
+        from .session_hooks import SessionHooks  # noqa: PLC0415 - most sessions have none
+
+        assert isinstance(self._crew, Crew)
+        self._crew = hooks = SessionHooks(self._crew, session_id)
+        return hooks
+
+    def ends_session(self, outcome: Outcome[Any]) -> bool:
+        """Whether what a hook decided ends the session of the turn in which it was asked."""
+        mounted = self._crew.mounted.get(outcome.hook)
+        return outcome.action == wire.HARD_ABORT and mounted is not None and mounted.hook.ends_sessions
 
     def forget(self, session_id: str) -> None:
         """A session is over: what hooks own in it is forgotten."""
@@ -524,14 +574,32 @@ class Host:
     async def emit_and_wait(
         self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None
     ) -> None:
-        """Tell the observers, and wait until it is written to each; the observer timeout bounds the wait."""
+        """Tell the observers, and wait until each has it.
+
+        A process has it when it is written, within the observer timeout. What runs anew for each event, or cleans up as a
+        callback of Blade or of the worker, has it when it is done, within its own timeout. An observer that takes longer is
+        logged.
+        """
         crew = self._crew
         self.emit(kind, payload, meta=meta)
         crew.outbox.flush()
-        deadline = crew.require_open().now() + crew.timeouts.observer
+        now = crew.require_open().now
+        begun = now()
+
+        async def wait_for(hook: Hook) -> None:
+            own, setting = hook.event_patience
+            patience = crew.timeouts.observer if own is None else own
+            if not await hook.flushed(begun + patience) and now() >= begun + patience:
+                crew.log.warning(
+                    "an observer is not waited for any longer",
+                    hook=hook.name,
+                    kind=kind,
+                    why=f"it was not done with the event after {patience:g} s, its {setting}",
+                )
+
         async with anyio.create_task_group() as tasks:
             for hook in crew.audiences[known_kind(kind)].hooks:
-                tasks.start_soon(hook.flushed, deadline)
+                tasks.start_soon(wait_for, hook)
 
 
 def _as_hook(given: Hook | HookSpec) -> Hook:

@@ -33,6 +33,15 @@ class Ownership:
         self._provided: dict[str, set[str]] = {}
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
 
+    def branch(self, session_key: str) -> Ownership:
+        """A copy that knows this session as it is now, and goes its own way from here on."""
+        copy = Ownership()
+        known = self._sessions.get(session_key)
+        if known is not None:
+            claims = {tool: set(hooks) for tool, hooks in known.claims.items()}
+            copy._sessions[session_key] = _Session(set(known.offered), claims)
+        return copy
+
     def provide(self, provides: Mapping[str, Iterable[str]]) -> None:
         """Take what each hook's configuration says."""
         self._provided = {}

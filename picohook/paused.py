@@ -60,6 +60,8 @@ class PausedTurn(BaseModel):
     interrupted: bool = False
     rounds: int = Field(default=0, ge=0)
     response: dict[str, Any] = Field(default_factory=dict)
+    model: str = ""
+    system_prompt: str | None = None
     asked: dict[str, str] = Field(default_factory=dict)
     """At before_finish: the hooks that have decided, with their fingerprints."""
     batch: list[Step] = Field(default_factory=list)

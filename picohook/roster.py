@@ -22,6 +22,10 @@ LAYERS = ("builtin", "user", "project", "session")
 """Asked in this order."""
 
 
+OF_SESSION = "@session"
+"""What the name of a session's own hook ends in, and the name of no other hook."""
+
+
 def layer(hook: Hook) -> str:
     """The layer that a hook belongs to."""
     return hook.spec.layer or ("builtin" if hook.in_process else "user")
@@ -37,6 +41,20 @@ def in_order(hooks: Iterable[Hook]) -> list[Hook]:
     if problems:
         raise ConfigError(problems)
     return [hook for one in LAYERS for hook in _sorted([h for h in by_name.values() if layer(h) == one])]
+
+
+def behind(hooks: Iterable[Hook], own: Sequence[Hook]) -> list[Hook]:
+    """The hooks of a host as they are asked, and behind them those of a session."""
+    return [*in_order(hooks), *_sorted(own)]
+
+
+def check_behind(hooks: Iterable[Hook], own: Sequence[Hook]) -> None:
+    """Raise `ConfigError` where the `after` of a session's hooks asks for what cannot be."""
+    by_name = {hook.name: hook for hook in (*hooks, *own)}
+    problems = [problem for hook in own for problem in _check_after(hook, by_name)]
+    if problems:
+        raise ConfigError(problems)
+    _sorted(own)
 
 
 def _sorted(hooks: Sequence[Hook]) -> list[Hook]:

@@ -177,9 +177,21 @@ async def _complete(
             response=said,
             messages=request.messages,
         )
+    else:
+        said = _placed(said, request)
     after = await host.after_llm(said)
     answered(host, after.payload.response, request.meta)
     return after
+
+
+def _placed(said: LLMResponse, request: LLMRequest) -> LLMResponse:
+    """The response, with what its maker left out taken from the request."""
+    left_out = {
+        name: getattr(request, name)
+        for name in ("meta", "context", "channel", "chat_id", "model", "messages")
+        if name not in said.model_fields_set
+    }
+    return said.model_copy(update=left_out) if left_out else said
 
 
 def requested(host: Host, request: LLMRequest) -> None:

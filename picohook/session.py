@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from .decisions import Approve, Pause
-from .errors import PicohookError
+from .errors import HardAbortError, PicohookError
+from .hooks import make_hook
 from .models import Meta
+from .spec import HookSpec
 from .stages import STAGES
 from .turn import Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
     from typing import Self
 
-    from .decisions import Decision
+    from .decisions import Decision, Outcome
     from .delivery import Delivery
+    from .hooks.base import Hook
     from .host import Host
     from .paused import PausedTurn
+    from .session_hooks import SessionHooks
 
 
 class Session:
-    """Made by `Host.session`. Its block begins with session_start and ends with session_end, which observers may act on."""
+    """Made by `Host.session`. Its block begins with session_start and ends with session_end, which observers may act on.
+
+    `hooks` are asked and told in this session alone: in its turns, and by its `host`.
+    """
 
     kind_of_turn = Turn
     """What `turn` makes."""
@@ -40,8 +48,13 @@ class Session:
         chat_id: str = "",
         deliver: Callable[[Delivery], Any] | None = None,
         show: Callable[[str], Any] | None = None,
+        hooks: Iterable[Hook | HookSpec] = (),
     ) -> None:
-        self.host = host
+        self._host = host.for_session()
+        self._waiting = tuple(hooks)
+        self._own: SessionHooks | None = None
+        self._entered = False
+        self._ended_by: Outcome[Any] | None = None
         self.id = session_id
         self.agent_id = agent_id
         self.channel = channel
@@ -54,11 +67,63 @@ class Session:
         """The conversation, as the last turn left it and the next one finds it."""
 
     @property
+    def host(self) -> Host:
+        """The host, as this session asks and tells it: with the session's own hooks behind the others.
+
+        Raises `PicohookError` for a session that was given hooks and is not entered: they would not be asked.
+        """
+        if self._waiting:
+            raise PicohookError(f"session {self.id!r} has hooks, and is not entered: use it inside `async with`")
+        return self._host
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """The session's own hooks, in the order in which they were mounted. Their names end in "@session"."""
+        return () if self._own is None else self._own.own
+
+    async def mount(self, *hooks: Hook | HookSpec) -> None:
+        """Add hooks to this session alone: to this object, and not to others of the same id.
+
+        They are asked behind all hooks of the host, are told this session's events, and are stopped at its end. Returns when
+        each can serve or its first start has failed. Raises `PicohookError` outside of the session's block.
+        """
+        if not self._entered:
+            raise PicohookError(f"session {self.id!r} is not open: mount its hooks inside `async with`")
+        if self._own is None:
+            self._own = self._host.with_hooks_of(self.id)
+        await self._own.add(*(make_hook(hook) if isinstance(hook, HookSpec) else hook for hook in hooks))
+
+    async def unmount(self, name: str) -> None:
+        """Take one of the session's own hooks out of its chains at once, then stop it. Calls it is busy with fail."""
+        if self._own is None:
+            raise PicohookError(f"the session has no hook named {name!r}")
+        await self._own.remove(name)
+
+    def hard_aborted(self, outcome: Outcome[Any]) -> None:
+        """Take note of a hard abort: from here on there are no more turns, if it came from a hook that ends sessions."""
+        if self._host.ends_session(outcome):
+            self._ended_by = outcome
+
+    def require_going(self) -> None:
+        """Raise `HardAbortError` when a hook has ended the session."""
+        if (by := self._ended_by) is not None:
+            raise HardAbortError(replace(by, reason=f"hook {by.hook} ended the session: {by.reason}"))
+
+    @property
     def meta(self) -> Meta:
         """Of what belongs to the session, and to no turn."""
         return Meta(agent_id=self.agent_id, session_key=self.id, source="session")
 
     async def __aenter__(self) -> Self:
+        self.require_going()
+        self._entered = True
+        waiting, self._waiting = self._waiting, ()
+        if waiting:
+            try:
+                await self.mount(*waiting)
+            except BaseException:
+                await self._close()
+                raise
         self.host.emit("session_start", self._told, meta=self.meta)
         return self
 
@@ -69,7 +134,13 @@ class Session:
             with anyio.CancelScope(shield=True):
                 await self.host.emit_and_wait("session_end", self._told, meta=self.meta)
         finally:
-            self.host.forget(self.id)
+            self._host.forget(self.id)
+            await self._close()
+
+    async def _close(self) -> None:
+        self._entered = False
+        if self._own is not None:
+            await self._own.close()
 
     @property
     def _told(self) -> dict[str, Any]:
@@ -85,7 +156,11 @@ class Session:
         media_count: int = 0,
         turn_id: str | None = None,
     ) -> Turn:
-        """A new turn; with `parent`, a sub-turn: it begins with no conversation, and its result goes to its parent."""
+        """A new turn; with `parent`, a sub-turn: it begins with no conversation, and its result goes to its parent.
+
+        Raises `HardAbortError` when a hook has ended the session, as Blade's `abort` does.
+        """
+        self.require_going()
         meta = Meta(
             agent_id=self.agent_id if agent_id is None else agent_id,
             turn_id=turn_id or uuid.uuid4().hex,
@@ -98,8 +173,10 @@ class Session:
     def resume(self, paused: PausedTurn, decision: Decision, *, parent: Turn | None = None) -> Turn:
         """A paused turn, going on: the decision answers for the hook that paused it. It can be one of another process.
 
-        Raises `PicohookError` for a turn of another session, and for a decision that is no answer where it paused.
+        Raises `PicohookError` for a turn of another session, and for a decision that is no answer where it paused, and
+        `HardAbortError` as `turn` does.
         """
+        self.require_going()
         if paused.meta.session_key != self.id:
             raise PicohookError(f"the paused turn is of session {paused.meta.session_key!r}, and this is {self.id!r}")
         if isinstance(decision, Approve | Pause) or decision.action not in STAGES[paused.stage].actions:

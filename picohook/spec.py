@@ -62,6 +62,9 @@ KINDS_OF_HOOK = ("command", "run", "python", "prompt")
 PROMPT_TIMEOUT = 30.0
 """Of a hook that asks a model and sets none: models take longer than programs."""
 
+NO_MODEL = "asks a model, and there is none to ask"
+NO_MODEL_HINT = "name one in [model] of the configuration, or give the host one: Host(..., complete=...)"
+
 _MODES: dict[str, tuple[StageName, ...]] = {
     "llm": ("before_llm", "after_llm"),
     "tool": ("before_tool", "after_tool"),

@@ -18,7 +18,7 @@ from .delivery import Delivery
 from .errors import AbortTurnError, PausedError, PicohookError
 from .models import Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult
 from .paused import PausedTurn, Step
-from .run import Rounds, raise_if_ended, run_llm
+from .run import Rounds, raise_if_ended, run_llm, with_notes
 from .text import cut, escape
 
 if TYPE_CHECKING:
@@ -78,6 +78,9 @@ class Turn:
         self._open = False
         self._last_answer = False
         self._response: dict[str, Any] = {}
+        self._model = ""
+        self._system_prompt: str | None = None
+        """The model and the system prompt of the last request, as hooks left them."""
         self._rounds = Rounds(self.host)
         if resumed is not None:
             self._restore(resumed[0])
@@ -88,11 +91,13 @@ class Turn:
         self._context, self._injected = paused.context, paused.injected
         self._steering, self._inbox = paused.steering, paused.inbox
         self._response = paused.response
+        self._model, self._system_prompt = paused.model, paused.system_prompt
         self._rounds = Rounds(self.host, paused.rounds)
 
     # Its life.
 
     async def __aenter__(self) -> Self:
+        self.session.require_going()
         self._open = True
         self._began = time.monotonic_ns()
         if self._resumed is None:
@@ -226,15 +231,11 @@ class Turn:
         """before_prompt: what the user said, as hooks leave it."""
         self._goes_on("before_prompt")
         said = self.user_message if prompt is None else prompt
-        while True:
-            outcome = await self.host.before_prompt(
-                Prompt(prompt=said, messages=self.messages, **self._place("turn.prompt"))
-            )
-            self.take(outcome)
-            said, self.messages = outcome.payload.prompt, list(outcome.payload.messages)
-            if outcome.action != wire.RETRY:
-                break
-            self._go_round(outcome)
+        outcome = await self.host.before_prompt(
+            Prompt(prompt=said, messages=self.messages, **self._place("turn.prompt"))
+        )
+        self.take(outcome)
+        said, self.messages = outcome.payload.prompt, list(outcome.payload.messages)
         raise_if_ended(outcome)
         self.user_message = said
         self.emit("prompt_sent", {"UserMessage": said, "Messages": [*self.messages]})
@@ -286,7 +287,10 @@ class Turn:
         return await Batch(self, steps, execute, parallel=parallel).run()
 
     async def finish(self, response: LLMResponse | None = None, **about: Any) -> bool:
-        """before_finish: whether the turn may end. If not, `messages` has what to go on with."""
+        """before_finish: whether the turn may end. If not, `messages` has what to go on with.
+
+        `about` is what else hooks are told, `model` and `system_prompt`: those of the last request, unless they are given.
+        """
         resumed = self._goes_on("before_finish")
         if response is not None:
             self._response = dict(response.response)
@@ -294,7 +298,7 @@ class Turn:
             prompt=self.user_message,
             messages=self.messages,
             response=self._response,
-            **about,
+            **{"model": self._model or None, "system_prompt": self._system_prompt, **about},
             **self._place("turn.finish"),
         )
         said, asked = None, {}
@@ -330,12 +334,18 @@ class Turn:
     ) -> list[dict[str, Any]]:
         """before_compact, the compaction, after_compact: first the micro one, then the auto one, where given.
 
-        A hook that skips the micro one skips the auto one too.
+        A hook that skips the micro one skips the auto one too. Hooks are told the model and the system prompt of the last
+        request, unless they are given.
         """
         for scope, shorten in (("micro", micro), ("auto", auto)):
             if shorten is None:
                 continue
-            about = {"scope": scope, "system_prompt": system_prompt, "model": model, **self._place("turn.compact")}
+            about = {
+                "scope": scope,
+                "system_prompt": self._system_prompt if system_prompt is None else system_prompt,
+                "model": model or self._model or None,
+                **self._place("turn.compact"),
+            }
             before = await self.host.before_compact({**about, "messages": messages})
             self.take(before)
             if before.action == wire.SKIP:
@@ -406,6 +416,8 @@ class Turn:
             interrupted=self.interrupted,
             rounds=self._rounds.used,
             response=self._response,
+            model=self._model,
+            system_prompt=self._system_prompt,
             **more,
         )
         return self.paused
@@ -431,6 +443,8 @@ class Turn:
 
     def take(self, outcome: Outcome[Any]) -> None:
         """Keep what hooks added beside their decisions for the next request, and show what is for the user."""
+        if outcome.action == wire.HARD_ABORT:
+            self.session.hard_aborted(outcome)
         for notes in outcome.notes:
             if notes.additional_context:
                 self._context.append(notes.additional_context)
@@ -439,11 +453,18 @@ class Turn:
 
     def _take_of_llm(self, outcome: Outcome[Any]) -> None:
         """As `take`; but what belongs to a request that is still under way, `run_llm` adds there."""
+        if outcome.stage == "before_llm" and outcome.action != wire.RETRY:
+            self.asked_with(outcome)
         if outcome.action == wire.RETRY or (outcome.stage == "before_llm" and outcome.action != wire.RESPOND):
             for notes in outcome.notes:
                 self._show(notes.system_message)
         else:
             self.take(outcome)
+
+    def asked_with(self, outcome: Outcome[LLMRequest]) -> None:
+        """Keep what the stages after a model call are told of the request, as before_llm left it."""
+        request = with_notes(outcome.payload, outcome.notes)
+        self._model, self._system_prompt = request.model, request.system_prompt
 
     def _show(self, message: str) -> None:
         if message and self.session.show is not None:

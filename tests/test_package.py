@@ -39,7 +39,7 @@ LAYERS = [
     {"session"},
     {"config"},
     {"underway", "outbox"},
-    {"crew"},
+    {"crew", "session_hooks"},
     {"reload", "blocking", "serve"},
     {"host"},
     {"testing", "conformance", "record", "integrations"},

@@ -9,6 +9,7 @@ import { spawn } from "node:child_process";
 /** The sidecar as a child process: many questions can be under way, and answers come as they are ready. */
 class Hooks {
   #waiting = new Map();
+  #own = new Map();
   #last = 0;
   #rest = "";
 
@@ -24,8 +25,26 @@ class Hooks {
     return new Promise((resolve, reject) => {
       const id = ++this.#last;
       this.#waiting.set(id, { resolve, reject, method });
-      this.child.stdin.write(JSON.stringify({ jsonrpc: "2.0", id, method, params }) + "\n");
+      this.#send({ id, method, params });
     });
+  }
+
+  /** A hook of the agent's own, in this session: `answer` gets what is asked, and says what a hook process would. */
+  mount(session, hook, answer, settings) {
+    this.#own.set(hook, answer);
+    return this.ask("session.mount", { session, hook, ...settings });
+  }
+
+  #send(message) {
+    this.child.stdin.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\n");
+  }
+
+  async #answer(id, asked) {
+    try {
+      this.#send({ id, result: await this.#own.get(asked.hook)(asked) });
+    } catch (error) {
+      this.#send({ id, error: { code: -32000, message: String(error) } });
+    }
   }
 
   /** The end of its input is the end of the sidecar. */
@@ -37,7 +56,9 @@ class Hooks {
     const lines = (this.#rest + data).split("\n"); // and not at U+2028, as readline would
     this.#rest = lines.pop();
     for (const line of lines) {
-      const { id, result, error } = JSON.parse(line);
+      const { id, method, params, result, error } = JSON.parse(line);
+      if (method === "ask") this.#answer(id, params); // with an id of the sidecar's own
+      if (method) continue;
       const asked = this.#waiting.get(id);
       this.#waiting.delete(id);
       if (error) asked?.reject(new Error(`${asked.method}: ${error.message}`));
@@ -80,6 +101,9 @@ if (process.argv.length !== 3) {
 }
 const hooks = new Hooks(process.argv[2]);
 const { session } = await hooks.ask("session.start");
+// The user who sits before the agent has a say, too, and takes whatever is no deletion.
+const user = async ({ payload }) => ({ approved: !JSON.stringify(payload.arguments).includes("rm"), reason: "the user said no" });
+await hooks.mount(session, "user", user, { stages: ["approve_tool"] });
 const { turn } = await hooks.ask("turn.start", { session, user_message: "Look around." });
 const calls = [
   ["read_file", { path: "notes.txt" }],

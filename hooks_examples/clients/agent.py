@@ -19,26 +19,42 @@ if TYPE_CHECKING:
 
 
 class Hooks:
-    """A connection to the sidecar: one question after another."""
+    """A connection to the sidecar: one question after another. Meanwhile it answers for the agent's own hooks."""
 
     def __init__(self, path: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(path)
         self._lines = self._socket.makefile("rwb")
         self._last = 0
+        self._own: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+    def mount(
+        self, session: str, hook: str, answer: Callable[[dict[str, Any]], dict[str, Any]], **settings: Any
+    ) -> None:
+        """A hook of the agent's own, in this session: `answer` gets what is asked, and says what a hook process would."""
+        self._own[hook] = answer
+        self.ask("session.mount", session=session, hook=hook, **settings)
 
     def ask(self, method: str, **params: Any) -> Any:
         self._last += 1
-        request = {"jsonrpc": "2.0", "id": self._last, "method": method, "params": params}
-        self._lines.write(json.dumps(request).encode() + b"\n")
+        self._send({"jsonrpc": "2.0", "id": self._last, "method": method, "params": params})
+        while True:
+            line = self._lines.readline()
+            if not line:
+                raise ConnectionError("the sidecar has hung up")
+            message = json.loads(line)
+            if message.get("method") == "ask":  # with an id of the sidecar's own
+                asked = message["params"]
+                self._send({"jsonrpc": "2.0", "id": message["id"], "result": self._own[asked["hook"]](asked)})
+            elif "method" not in message:
+                break
+        if "error" in message:
+            raise RuntimeError(f"{method}: {message['error']['message']}")
+        return message["result"]
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._lines.write(json.dumps(message).encode() + b"\n")
         self._lines.flush()
-        line = self._lines.readline()
-        if not line:
-            raise ConnectionError("the sidecar has hung up")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise RuntimeError(f"{method}: {answer['error']['message']}")
-        return answer["result"]
 
 
 def run_tool(
@@ -74,11 +90,17 @@ CALLS = (
 )
 
 
+def user(asked: dict[str, Any]) -> dict[str, Any]:
+    """The user who sits before the agent has a say, too, and takes whatever is no deletion."""
+    return {"approved": "rm" not in str(asked["payload"]["arguments"]), "reason": "the user said no"}
+
+
 def main() -> None:
     if not sys.argv[1:]:
         sys.exit("usage: python3 agent.py SOCKET")
     hooks = Hooks(sys.argv[1])
     session = hooks.ask("session.start")["session"]
+    hooks.mount(session, "user", user, stages=["approve_tool"])
     turn = hooks.ask("turn.start", session=session, user_message="Look around.")["turn"]
     for tool, arguments in CALLS:
         print(run_tool(hooks, turn, tool, arguments, lambda _: "password=hunter2"))  # what its own tools would do

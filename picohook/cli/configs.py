@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import config as configs
-from ..config import Config, trust
+from ..config import Config, models, trust
 from ..config.doubts import doubts, place
 from ..config.layers import Layers
 from ..config.problems import meant, quoted
@@ -17,7 +17,7 @@ from ..errors import ConfigError, HookCrashedError, Problem, TrustError
 from ..hooks import make_hook
 from ..process.plan import plan
 from ..roster import in_order
-from ..spec import HookSpec, python_file
+from ..spec import NO_MODEL, NO_MODEL_HINT, HookSpec, python_file
 from ..stages import STAGES
 from . import output
 from .source import AlsoNamed, Json, Positional, either, read
@@ -49,6 +49,8 @@ class _Report:
         self.hooks: list[dict[str, Any]] = []
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
+        self._models: dict[tuple[str, str], str] = {}
+        """What hooks ask that ask a model, by their files and names there."""
 
     def take(self, found: Layers) -> None:
         """Look at what the files' types and names cannot say."""
@@ -61,9 +63,12 @@ class _Report:
             self.problems += [
                 replace(problem, where=keys.get(problem.where, problem.where)) for problem in error.problems
             ]
+        self._look_for_models(found)
         names = iter(found.hooks)
         for config in found.configs:
             if not config.hooks:
+                if config.model is not None:
+                    continue
                 why = "it has no hooks" if config.enabled else "hooks.enabled is false: no hook will run"
                 self.warnings.append(Problem(str(config.path), "", why))
             for spec in config.hooks:
@@ -72,6 +77,19 @@ class _Report:
                 trust.require_trust(config)
             except TrustError as error:
                 self.warnings += error.problems
+
+    def _look_for_models(self, found: Layers) -> None:
+        unusable: dict[Problem, None] = {}
+        for config, spec, named in models.asked_by(found):
+            if named is None:
+                why = f"{NO_MODEL}: a host does not start with it"
+                self.warnings.append(Problem(str(config.path), place(config, spec), why, NO_MODEL_HINT))
+                continue
+            file, model = named
+            self._models[str(config.path), spec.name] = models.shown(model, spec.model)
+            if (problem := models.unusable(file, model)) is not None:
+                unusable[problem] = None
+        self.problems += unusable
 
     @staticmethod
     def _keys(found: Layers) -> dict[str, str]:
@@ -93,7 +111,8 @@ class _Report:
         except HookCrashedError as error:
             self.problems.append(Problem(file, where, str(error)))
         shown = {"name": name, "layer": spec.layer, "source": file}
-        self.hooks.append({**shown, "runs": spec.runs, "program": found, "dir": spec.dir})
+        runs = {"runs": spec.runs, "program": found, "model": self._models.get((file, spec.name)), "dir": spec.dir}
+        self.hooks.append({**shown, **runs})
 
     def show(self, *, as_json: bool) -> None:
         """Print it."""
@@ -109,7 +128,7 @@ class _Report:
             )
             return
         if self.hooks:
-            rows = ((hook["name"], hook["program"] or "-", hook["runs"]) for hook in self.hooks)
+            rows = ((hook["name"], hook["program"] or hook["model"] or "-", hook["runs"]) for hook in self.hooks)
             output.table(("hook", "program", "runs"), rows)
         for warning in self.warnings:
             output.warn(str(warning))

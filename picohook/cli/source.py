@@ -16,6 +16,7 @@ from .. import config as configs
 from ..config import layers
 from ..config.doubts import doubts
 from ..config.layers import Layers
+from ..config.models import ways_to_models
 from ..spec import Timeouts
 from . import output
 from .witnesses import hide_key, witnesses
@@ -125,9 +126,12 @@ def with_hooks(
             hide_key()
             seen = [*chosen, *seen_by]
             timing = timeouts or config.timeouts
-            async with Host(config.hooks, timeouts=timing, verify=config.verify, witnesses=seen) as host:
+            async with Host(
+                config.hooks, timeouts=timing, verify=config.verify, model_of=model_of, witnesses=seen
+            ) as host:
                 return await work(host)
 
+    model_of = ways_to_models(config)  # before the loop: it may read certificates
     return in_loop(serve)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .. import config as configs
-from ..config import Config, layers, trust as trusted
+from ..config import Config, layers, models, trust as trusted
 from ..errors import ConfigError, Problem
 from . import output
 from .source import AlsoNamed, Json, Positional, either, require_file
@@ -61,6 +61,8 @@ def _trust(settings: Config, *, as_json: bool) -> None:
     if not as_json:
         output.line("These hooks may run when picohook is used in this directory:")
         output.table(("  hook", "runs"), ((f"  {one.name}", one.runs) for one in settings.hooks))
+        if settings.model is not None:
+            output.line(f"What hooks of this file ask a model goes to {models.shown(settings.model)}.")
         output.line("as long as these files stay as they are:")
         for file in files:
             output.line(f"  {file}")
@@ -69,7 +71,8 @@ def _trust(settings: Config, *, as_json: bool) -> None:
         output.warn(f"{settings.path} is at no place that is looked at: name it with --config, which needs no trust")
     if as_json:
         hooks = [{"name": one.name, "runs": one.runs} for one in settings.hooks]
-        output.data({"config": str(settings.path), "trusted": True, "hooks": hooks, "files": files})
+        model = settings.model and models.shown(settings.model)
+        output.data({"config": str(settings.path), "trusted": True, "hooks": hooks, "model": model, "files": files})
     else:
         output.line(f"{settings.path} is trusted", style="bold green")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from .. import wire
+from ..roster import OF_SESSION
 from ..spec import StageName
 from ..text import escape
 from .problems import meant, quoted
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ..spec import HookSpec, Timeouts
-    from .native import Audit
+    from .native import Audit, Model
     from .problems import KeyPath, Problems
 
 STAGES: tuple[StageName, ...] = get_args(StageName)
@@ -45,12 +46,15 @@ class Contents(NamedTuple):
     enabled: bool = True
     warnings: tuple[str, ...] = ()
     audit: Audit | None = None
+    model: Model | None = None
 
 
 def check_name(name: str, problems: Problems, at: KeyPath) -> None:
     """A hook's name is shown everywhere."""
     if not name.strip() or escape(name) != name:
         problems.add(at, f"{quoted(name)} cannot be a hook's name", "give it one that can be read and shown")
+    elif name.endswith(OF_SESSION):
+        problems.add(at, f"only the names of a session's own hooks end in {OF_SESSION}", "give it another one")
 
 
 def check_given(

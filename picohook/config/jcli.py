@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from ..errors import PicohookError
 from ..filters import Filter, exact
 from ..hooks.jcli import EVENTS, RESULT, TOLD
 from ..hooks.prompt import VARIABLES
@@ -20,6 +21,7 @@ from .validate import validate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..session import Session
     from .problems import KeyPath
 
 BASH_TIMEOUT, LLM_TIMEOUT, LLM_RETRY = 10.0, 30.0, 1
@@ -90,6 +92,39 @@ def session_hook(event: str, definition: dict[str, Any], name: str) -> HookSpec:
     problems.check()
     assert checked is not None
     return _spec(event, checked, name, Path.cwd(), inherit=True).model_copy(update={"layer": "session"})
+
+
+class RegisteredHooks:
+    """The hooks that j-cli's RegisterHook tool adds to a session, lists and removes. They are asked in that order, and last."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._all: list[tuple[str, str, dict[str, Any]]] = []
+        """Of each its name, its event, and its definition."""
+        self._registered = 0
+
+    async def register(self, event: str, definition: dict[str, Any]) -> int:
+        """Add one; returns its index. Raises `ConfigError`."""
+        name = f"{event}-{self._registered}"
+        spec = session_hook(event, definition, name).model_copy(update={"priority": self._registered})
+        await self._session.mount(spec)
+        self._registered += 1
+        self._all.append((name, event, dict(definition)))
+        return len(self._all) - 1
+
+    def list(self) -> list[dict[str, Any]]:
+        """The definitions, each with its event, and its index as `session_idx`."""
+        return [
+            {"session_idx": index, "event": event, **definition}
+            for index, (_, event, definition) in enumerate(self._all)
+        ]
+
+    async def remove(self, index: int) -> None:
+        """Remove one; those behind it move up. Raises `PicohookError`."""
+        if not 0 <= index < len(self._all):
+            raise PicohookError(f"there is no registered hook {index}: there are {len(self._all)}")
+        name, _, _ = self._all.pop(index)
+        await self._session.unmount(name)
 
 
 def _check(definition: Definition, problems: Problems, at: KeyPath) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..spec import HookSpec
+    from .native import Model
 
 _JCLI_USER = (".jdata", "agent", "hooks.yaml")
 _JCLI_PROJECT = (".jcli", "hooks.yaml")
@@ -88,6 +89,18 @@ def discover(directory: str | os.PathLike[str] | None = None) -> Layers:
         raise ConfigError(problems)
     layers = Layers(tuple(configs.values()))
     return replace(layers, hooks=tuple(_folded(layers)))
+
+
+def own_model() -> tuple[str, Model] | None:
+    """The model of the user's own configuration, with its file, for a file that is named and has none."""
+    problems: list[Problem] = []
+    for path in _present(_user_files(), problems):
+        config = load(path)
+        if config.model is not None:
+            return str(config.path), config.model
+    if problems:
+        raise ConfigError(problems)
+    return None
 
 
 def projects_own(directory: str | os.PathLike[str]) -> list[Path]:

@@ -14,7 +14,7 @@ from .problems import Problems
 
 if TYPE_CHECKING:
     from ..spec import HookSpec, Timeouts
-    from .native import Audit
+    from .native import Audit, Model
 
 NAMES = ("picohook.toml", "picohook.yaml", "picohook.json")
 DIRECTORIES = (".picohook", ".jcli")
@@ -44,6 +44,8 @@ class Config:
     """Where it applies, if it was found and not named."""
     audit: Audit | None = None
     """The audit log that it wants kept, at an absolute path."""
+    model: Model | None = None
+    """The model that its prompt hooks ask, if it names one."""
 
     @property
     def configs(self) -> tuple[Config, ...]:
@@ -112,4 +114,5 @@ def load(
         enabled=contents.enabled,
         warnings=contents.warnings,
         audit=contents.audit,
+        model=contents.model,
     )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, JsonValue, field_validator
 
 from ..spec import KINDS_OF_HOOK, Contain, HookSpec, OnFailure, RespondRule, RestartPolicy, Seconds, Settings, Timeouts
 from .doubts import of_hook
 from .hooks import KINDS, NOT_KEYS, STAGES, Contents, check_dir, check_env, check_given, check_name, check_observe
+from .models import unencrypted
 from .problems import dotted, quoted
 from .validate import validate
 
@@ -69,6 +72,49 @@ class Audit(Settings):
     required: bool = Field(default=False, description="true: what cannot be written there is not allowed.")
 
 
+class Model(Settings):
+    """The model that hooks with a `prompt` ask, at an endpoint that speaks OpenAI's chat completions."""
+
+    base_url: str = Field(description='Where it is: what comes before "/chat/completions".')
+    name: str = Field(min_length=1, description="The model that is asked where a hook names none.")
+    key_env: str | None = Field(default=None, description="The environment variable that has the key; none: no key.")
+    timeout: Seconds = Field(default=60.0, description="Seconds; one request. A hook's own timeout ends it, too.")
+    options: dict[str, JsonValue] = Field(
+        default_factory=dict, description="What goes into every request: temperature, max_tokens, ..."
+    )
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_an_endpoint(cls, url: str) -> str:
+        try:
+            parts = urlsplit(url)
+            usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable or any(ord(letter) <= ord(" ") for letter in url):
+            raise ValueError('must be a URL, such as "https://api.openai.com/v1"')
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("has a user or a password in it: a key is never in the file, key_env names its variable")
+        if parts.query or parts.fragment:
+            raise ValueError('is what comes before "/chat/completions", with nothing behind a "?" or a "#"')
+        return url
+
+    @field_validator("key_env")
+    @classmethod
+    def _is_a_variable(cls, name: str | None) -> str | None:
+        if name is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise ValueError('must be the name of an environment variable, such as "OPENAI_API_KEY", and not the key')
+        return name
+
+    @field_validator("options")
+    @classmethod
+    def _leave_room(cls, options: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        taken = sorted({"base_url", "api_key", "model", "messages", "timeout", "stream"} & options.keys())
+        if taken:
+            raise ValueError(f"has {', '.join(taken)}, which a request gets from elsewhere")
+        return options
+
+
 class NativeFile(Settings):
     """The hooks that picohook runs, and what they have in common."""
 
@@ -78,12 +124,13 @@ class NativeFile(Settings):
     defaults: Defaults = Field(default_factory=Defaults)
     hooks: dict[str, HookSpec] = Field(default_factory=dict, description="One table each, by the hook's name.")
     audit: Audit | None = Field(default=None, description="Where an audit log is kept; none: nowhere.")
+    model: Model | None = Field(default=None, description="Which model prompt hooks ask.")
 
 
 def read(document: dict[str, Any], problems: Problems, directory: Path, *, found: bool) -> Contents:
     """The hooks of a native file that lies in this directory."""
     file = validate(NativeFile, document, problems)
-    if "hooks" not in document and file:
+    if "hooks" not in document and file and file.model is None:
         problems.add("", "has no hooks", "a hook is a table [hooks.NAME] with a command, and stages or observe")
     _check(document, problems, found=found)
     if file is None or problems.found:
@@ -102,9 +149,18 @@ def read(document: dict[str, Any], problems: Problems, directory: Path, *, found
             for name, hook in file.hooks.items()
             if hook.enabled
             for doubt in of_hook(hook, document["hooks"][name])
-        ),
+        )
+        + _of_model(file.model),
+        model=file.model,
         audit=file.audit and file.audit.model_copy(update={"path": str(directory / file.audit.path)}),
     )
+
+
+def _of_model(model: Model | None) -> tuple[str, ...]:
+    if model is None or not unencrypted(model):
+        return ()
+    with_key = " and the key" if model.key_env else ""
+    return (f"model.base_url: what hooks ask{with_key} goes over the network as plain text (use https)",)
 
 
 def _placed(hook: HookSpec, directory: Path) -> HookSpec:
@@ -151,5 +207,5 @@ def schema() -> dict[str, Any]:
     hook["properties"]["command"]["minItems"] = 1
     hook["oneOf"] = [{"required": [kind]} for kind in KINDS_OF_HOOK]
     hook["anyOf"] = [{"required": [key], "properties": {key: {"minItems": 1}}} for key in ("stages", "observe")]
-    made["required"] = ["hooks"]
+    made["anyOf"] = [{"required": ["hooks"]}, {"required": ["model"]}]
     return made

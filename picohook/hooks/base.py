@@ -95,8 +95,8 @@ class Site:
     """The host's defaults. A reload may replace them."""
     verify: Callable[[HookSpec], None] | None = None
     """Called before every start of a process; raises when it must not run (any more)."""
-    complete: Complete | None = None
-    """Asks a model."""
+    model_of: Callable[[HookSpec], Complete | None] | None = None
+    """What asks the model of a hook with these settings; None where there is no model."""
     notice: Callable[[StateChange], None] | None = None
     """Told of what becomes of the hook."""
     contained: Spawner | None = None
@@ -139,6 +139,9 @@ class Hook:
     patient = False
     """Whether it may have to wait for a person: then its own timeout bounds it, and not the chain's budget."""
 
+    ends_sessions = False
+    """Whether its hard abort ends the session, too, and not the agent's loop alone."""
+
     def __init__(self, spec: HookSpec) -> None:
         self.spec = spec
         self.metrics = HookMetrics()
@@ -177,6 +180,11 @@ class Hook:
 
     def stop(self) -> None:
         """End `run`."""
+
+    @property
+    def event_patience(self) -> tuple[float | None, str]:
+        """Seconds that an event may take it that is waited for, and the setting that says so; None: the host's own."""
+        return None, "observer_timeout"
 
     async def flushed(self, deadline: float) -> bool:
         """Wait until the events it was told of are on their way; whether they are."""

@@ -109,6 +109,8 @@ def _known(event: str) -> HookEvent:
 class _Callback(FunctionHook):
     """One callback. One that fails is logged, and stops nothing; but what fails to give permission gives none."""
 
+    ends_sessions = True
+
     def __init__(self, name: str, event: HookEvent, callback: Callback) -> None:
         self._event = event
         self._callback = callback
@@ -127,8 +129,13 @@ class _Callback(FunctionHook):
     async def _decide(self, payload: Payload) -> Decision:
         return _decision(self._event, await self._call(self._callback, _input(self._event, payload)))
 
-    async def _tell(self, event: Event) -> None:
-        await self._call(self._callback, {"event": str(self._event), "sessionId": event.meta.session_key})
+    @property
+    def event_patience(self) -> tuple[float | None, str]:
+        return self.own_timeout, "timeout"
+
+    async def _tell(self, event: Event) -> Any:
+        told = {"event": str(self._event), "sessionId": event.meta.session_key}
+        return await self._call_in_time(self._callback, told)
 
 
 def _input(event: HookEvent, payload: Payload) -> dict[str, Any]:

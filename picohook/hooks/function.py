@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import anyio
 import anyio.to_thread
 
+from .. import wire
 from ..decisions import APPROVE, CONTINUE, Decision, Deny
 from ..errors import HookTimeoutError
 from ..replies import read_decision
@@ -68,7 +69,24 @@ class FunctionHook(MailboxHook):
 
     async def take(self, event: Event) -> None:
         if self._on_event is not None:
-            await self._call(self._on_event, event)
+            self._warn_of_decision(event, await self._call(self._on_event, event))
+
+    def _warn_of_decision(self, event: Event, said: Any) -> None:
+        """Log what a callable decided about an event: nothing comes of it."""
+        action = said.get("action") if isinstance(said, dict) else None
+        if isinstance(said, _DECISIONS):
+            action = said.action
+        if action not in (None, "", wire.CONTINUE):
+            why = f"it returned {action!r}, and an event is only told"
+            self._site.log.warning("what it decided has no effect", kind=event.kind, why=why)
+
+    async def _call_in_time(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """As `_call`, for an event, within the hook's own timeout."""
+        with anyio.CancelScope(deadline=self._site.reactor.now() + self.own_timeout) as scope:
+            return await self._call(function, *arguments)
+        assert scope.cancelled_caught
+        why = f"it was cut off after {self.own_timeout:g} s, its timeout"
+        raise HookTimeoutError(why, hook=self.name)
 
     async def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return await call(function, *arguments, threads=self._threads)

@@ -27,8 +27,10 @@ class MailboxHook(Hook):
         self._dropped = 0
         self._stopping = False
         self._told = anyio.Event()
-        self._idle = anyio.Event()
-        self._idle.set()
+        self._noted = self._done = 0
+        """Events that it was told of, and those of them that it is done with."""
+        self._waited_for: deque[tuple[int, anyio.Event]] = deque()
+        self._taking: Event | None = None
         self._life = anyio.CancelScope()
 
     async def take(self, event: Event) -> None:
@@ -38,24 +40,36 @@ class MailboxHook(Hook):
         if len(self._waiting) == WAITING:
             self._waiting.popleft()
             self._dropped += 1
+            self._done_with(1)
         self._waiting.append(event)
-        if self._idle.is_set():
-            self._idle = anyio.Event()
+        self._noted += 1
         self._told.set()
 
     async def run(self) -> None:
         with self._life:
             while True:
                 while self._waiting:
-                    await self._take(self._waiting.popleft())
-                self._idle.set()
+                    self._taking = self._waiting.popleft()
+                    await self._take(self._taking)
+                    self._taking = None
+                    self._done_with(1)
                 if self._stopping:
                     return
                 await self._told.wait()
                 self._told = anyio.Event()
+        if self._taking is not None:
+            why = f"the hook was stopped, and was not done with it after {self.spec.grace:g} s, its grace"
+            self._site.log.warning("an event was cut off", kind=self._taking.kind, why=why)
         if self._waiting:
             self._dropped += len(self._waiting)
             self._site.log.warning("events were not taken in time", events=len(self._waiting))
+        for _, done in self._waited_for:
+            done.set()
+
+    def _done_with(self, events: int) -> None:
+        self._done += events
+        while self._waited_for and self._waited_for[0][0] <= self._done:
+            self._waited_for.popleft()[1].set()
 
     async def _take(self, event: Event) -> None:
         now = self._site.reactor.now
@@ -72,16 +86,28 @@ class MailboxHook(Hook):
             break
         self.metrics.stages["observe"].record(now() - begun, cause, retries)
 
+    @property
+    def own_timeout(self) -> float:
+        """Seconds that it may take for one event, where it is held to that: as long as for a question."""
+        return self.spec.timeout or self._site.timeouts.interceptor
+
     def stop(self) -> None:
         self._stopping = True
         self._life.deadline = self._site.reactor.now() + self.spec.grace
         self._told.set()
 
+    @property
+    def event_patience(self) -> tuple[float | None, str]:
+        return (None, "observer_timeout") if self.spec.timeout is None else (self.spec.timeout, "timeout")
+
     async def flushed(self, deadline: float) -> bool:
-        idle = self._idle
+        if self._noted == self._done:
+            return True
+        number, done = self._noted, anyio.Event()
+        self._waited_for.append((number, done))
         with anyio.CancelScope(deadline=deadline):
-            await idle.wait()
-        return idle.is_set()
+            await done.wait()
+        return self._done >= number
 
     def status(self) -> HookStatus:
         return HookStatus(

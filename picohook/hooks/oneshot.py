@@ -35,6 +35,10 @@ class OneShotHook(MailboxHook):
         raise NotImplementedError
 
     @property
+    def event_patience(self) -> tuple[float | None, str]:
+        return self.own_timeout, "timeout"
+
+    @property
     def cwd(self) -> str:
         """The directory that it is told of."""
         return os.path.abspath(self.spec.dir or "")
@@ -50,8 +54,7 @@ class OneShotHook(MailboxHook):
 
     async def take(self, event: Event) -> None:
         context = jcli.event_context(event, self.cwd)
-        patience = self.spec.timeout or self._site.timeouts.interceptor
-        result = await self._in_turn(context, self._site.reactor.now() + patience)
+        result = await self._in_turn(context, self._site.reactor.now() + self.own_timeout)
         self._warn_of_ignored(context["event"], result)
 
     async def _in_turn(self, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:

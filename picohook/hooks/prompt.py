@@ -99,9 +99,9 @@ class PromptHook(OneShotHook):
         self._threads = anyio.CapacityLimiter(THREADS)
 
     async def answer(self, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
-        complete = self._site.complete
-        if complete is None:
-            raise HookError("there is no model to ask: give the host one, Host(..., complete=...)", hook=self.name)
+        complete = None if self._site.model_of is None else self._site.model_of(self.spec)
+        if complete is None:  # a host requires one when the hook is mounted; a reload may have taken it away since
+            raise HookError("there is no model to ask: name one in [model] of the configuration", hook=self.name)
         prompt = render(self.spec.prompt or "", context) + instruction(context["event"])
         with anyio.CancelScope(deadline=deadline) as scope:
             said = await call(complete, prompt, self.spec.model, threads=self._threads)

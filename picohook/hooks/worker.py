@@ -152,8 +152,15 @@ class _Typed(FunctionHook):
             raise HookReplyError(f"it returned {type(said).__name__}, and its event knows {names}")
         return said
 
+    @property
+    def event_patience(self) -> tuple[float | None, str]:
+        return self.own_timeout, "timeout"
+
     async def _abort(self, event: Event) -> None:
-        await self._call(self._hook, str(event.payload.get("Reason") or ""))
+        said = await self._call_in_time(self._hook, str(event.payload.get("Reason") or ""))
+        if said is not None and not isinstance(said, Continue):
+            why = f"it returned {type(said).__name__}, and the turn has ended"
+            self._site.log.warning("what it decided has no effect", kind=event.kind, why=why)
 
     async def _prompt(self, payload: Prompt) -> Decision:
         message = Message.user(payload.prompt)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ..config import Config
     from ..config.layers import Layers
     from ..errors import Problem
+    from ..hooks.base import Complete
     from ..spec import HookSpec
 
 Stamp = tuple[int, ...] | None
@@ -25,14 +26,23 @@ def _stamp(path: str) -> Stamp:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode
 
 
+def _none(_: HookSpec) -> None:
+    """There is no model to ask."""
+
+
 class Source:
     """A configuration that can be read again, and what its files were like when it was read last.
 
     `load` reads one file, or all layers; `paths` are files that it looks for, there or not.
     """
 
-    def __init__(self, load: Callable[[], Config | Layers], *paths: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, load: Callable[[], Config | Layers], *paths: str | os.PathLike[str], asks_models: bool = False
+    ) -> None:
         self._load = load
+        self._asks_models = asks_models
+        """Whether its hooks ask the models that it names. An embedder's own `complete` stands in for all of them."""
+        self._ways: Callable[[HookSpec], Complete | None] = _none
         self._places = {os.path.abspath(path) for path in paths}
         self._configs: dict[str, Config] = {}
         """The last state of each that was read, by its path."""
@@ -47,6 +57,7 @@ class Source:
         """The configuration as it is now. Raises `ConfigError`, also where it needs trust and has none."""
         from ..config import trust  # noqa: PLC0415 - hosts built in code do without
         from ..config.doubts import doubts  # noqa: PLC0415
+        from ..config.models import ways_to_models  # noqa: PLC0415
 
         # Before anything is read: what changes from here on is a change.
         before = self._stamps = {path: _stamp(path) for path in self._stamps}
@@ -55,6 +66,7 @@ class Source:
         configs = read.configs
         for config in configs:
             trust.require_trust(config)
+        ways = ways_to_models(read) if self._asks_models else _none
         scripts = {
             spec.name: [path for config in configs for path in trust.scripts(config, spec)] for spec in read.hooks
         }
@@ -66,7 +78,12 @@ class Source:
         }
         self._configs |= {str(config.path): config for config in configs}
         self.doubts = tuple(doubts(read))
+        self._ways = ways
         return read
+
+    def model_of(self, spec: HookSpec) -> Complete | None:
+        """What asks the model of a hook, as it was read last; for the `model_of` of a host."""
+        return self._ways(spec)
 
     def verify(self, spec: HookSpec) -> None:
         """Raise `TrustError` unless what was read last is trusted still: for the `verify` of a host."""

@@ -195,6 +195,7 @@ class Reloader:
                 Problem(hook.spec.source, f"hooks.{hook.name}", why, "give it another one") for hook in taken
             )
         in_order([*others, *wanted.values()])
+        self._crew.require_models(wanted.values())
 
     def _has_to_wait(self, hook: Hook) -> bool:
         alive = self._crew.alive(hook.name)

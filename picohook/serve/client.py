@@ -19,6 +19,7 @@ from ..errors import ConfigError, PicohookError, RetryLimitError
 from ..protocol.lines import LineBuffer
 from ..text import cut
 from ..transport.reactor import current_reactor
+from .questions import is_answer
 from .rpc import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from ..log import Log
+    from .questions import Questions
     from .table import Table
 
 
@@ -118,8 +120,12 @@ class Client:
         limits: Limits,
         log: Log,
         noun: str,
+        questions: Questions | None = None,
     ) -> None:
-        """Takes the descriptors, to read from and to write to. `noun` is what it is a client of."""
+        """Takes the descriptors, to read from and to write to. `noun` is what it is a client of.
+
+        `questions` are what it is asked in its turn, where it is asked anything.
+        """
         self._state = state_of(self.tell)
         self._table = table
         self._limits = limits
@@ -135,6 +141,7 @@ class Client:
         self._no_more = False
         """Nothing more is read: what was asked is answered, and then it is over."""
         self._over = anyio.Event()
+        self._questions = questions
         self._stream = Stream(
             current_reactor(),
             *descriptors,
@@ -144,6 +151,8 @@ class Client:
             on_written=self._go_on,
         )
         self._tasks: TaskGroup
+        if questions is not None:
+            questions.begin(self._put, self._put_if_read)
 
     @property
     def failure(self) -> str:
@@ -160,8 +169,7 @@ class Client:
                 await self._over.wait()
                 self._tasks.cancel_scope.cancel()
         finally:
-            self._no_more = True
-            self._stream.pause()
+            self._read_no_more()
             try:
                 with anyio.CancelScope(shield=True):
                     await self._state.aclose()
@@ -174,13 +182,18 @@ class Client:
 
     def finish(self) -> None:
         """Read no more; it is over when all that was asked is answered."""
+        self._read_no_more()
+        self._end_if_done()
+
+    def _read_no_more(self) -> None:
         self._no_more = True
         self._stream.pause()
-        self._end_if_done()
+        if self._questions is not None:
+            self._questions.close()
 
     def abort(self) -> None:
         """End now. Calls under way are answered with an error."""
-        self._no_more = True
+        self._read_no_more()
         while self._queue:
             self._settle(asked := self._queue.popleft(), complaint(asked.identity, RpcError(SHUTTING_DOWN)))
         self._over.set()
@@ -226,6 +239,14 @@ class Client:
             self._ask(_Asked(one, batch, place))
 
     def _ask(self, asked: _Asked) -> None:
+        if self._questions is not None and is_answer(asked.value):
+            self._questions.answered(asked.value)
+            self._settle(asked, None)
+            return
+        if self._questions and len(self._queue) >= self._limits.in_flight + self._limits.batch:
+            why = "too many calls wait already, behind those that wait for answers of the client's own"
+            self._settle(asked, complaint(asked.identity, RpcError(REFUSED, why)))
+            return
         self._queue.append(asked)
         if self._idle:
             self._idle.pop().set()
@@ -242,7 +263,9 @@ class Client:
                 self._idle.pop().set()
         if self._no_more:
             return
-        if full or (self._queue and self._workers == self._limits.in_flight):
+        # Calls may wait for answers of the client's own: those are read, however many calls wait behind them.
+        waits = self._questions is None or not len(self._questions)
+        if full or (waits and self._queue and self._workers == self._limits.in_flight):
             self._stream.pause()
         else:
             self._stream.read_on()
@@ -309,6 +332,24 @@ class Client:
             self._stream.send(reply + b"\n", at_once=alone)
 
     # Telling what was not asked.
+
+    def _put(self, line: bytes) -> bool:
+        """A question to the client; whether it goes out."""
+        if self._over.is_set():
+            return False
+        if self._stream.unsent > self._limits.unread_most:
+            self._drop()
+            return False
+        self._stream.send(line)
+        self._go_on()
+        return True
+
+    def _put_if_read(self, line: bytes) -> bool:
+        """Something that the client is told, unless it has much to read already."""
+        if self._over.is_set() or self._stream.unsent > self._limits.unread:
+            return False
+        self._stream.send(line)
+        return True
 
     def tell(self, method: str, params: Any) -> None:
         """A notification to the client."""

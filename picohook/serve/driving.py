@@ -6,15 +6,21 @@ import uuid
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
+from .. import wire
 from ..events import known_kind
+from ..filters import Filter  # noqa: TC001 - pydantic reads it at run time
 from ..models import NO_META, Meta
 from ..protocol.messages import encode
+from ..roster import OF_SESSION
+from ..spec import HookSpec, Seconds, StageName
 from ..stages import STAGES
+from ..text import escape, show
 from .kept import KeptSession, KeptTurn
 from .operating import OPERATING, Operator
-from .rpc import NOT_OPEN, REFUSED, RETRY_LIMIT, TAKEN, RpcError
+from .questions import ClientHook
+from .rpc import INVALID_PARAMS, NOT_OPEN, REFUSED, RETRY_LIMIT, TAKEN, RpcError
 from .table import TRUE, Method, Params
 
 if TYPE_CHECKING:
@@ -25,7 +31,10 @@ if TYPE_CHECKING:
     from ..models import Payload
     from ..stages import Stage
     from .client import Tell
+    from .questions import Questions
 
+MOST_HOOKS = 64
+"""Hooks that one session may have of its client."""
 MOST_OPEN = 1024
 """Sessions, and turns, that one connection may have open."""
 
@@ -33,8 +42,10 @@ MOST_OPEN = 1024
 class Driver(Operator):
     """One runtime, and the sessions and turns that it has open. They end with its connection."""
 
-    def __init__(self, host: Host, tell: Tell, taken: set[str], end: Callable[[], None]) -> None:
+    def __init__(self, host: Host, tell: Tell, taken: set[str], end: Callable[[], None], questions: Questions) -> None:
         super().__init__(host, tell)
+        self.questions = questions
+        """What the client is asked: the hooks of its sessions that it answers itself."""
         self.sessions: dict[str, KeptSession] = {}
         self.turns: dict[str, KeptTurn] = {}
         self.taken = taken
@@ -47,6 +58,11 @@ class Driver(Operator):
         if name not in self.sessions:
             raise RpcError(NOT_OPEN, f"this connection has no session {name!r} open")
         return self.sessions[name]
+
+    def host_of(self, meta: Meta) -> Host:
+        """The host as the session of this meta asks it, if that is open on this connection."""
+        session = self.sessions.get(meta.session_key)
+        return self.host if session is None else session.host
 
     def turn(self, name: str) -> KeptTurn:
         """One that is open."""
@@ -79,7 +95,7 @@ def _stage(stage: Stage[Any]) -> Method:
     async def ask(on: Driver, payload: Payload) -> bytes:
         turn = on.turns.get(payload.meta.turn_id)
         asked: Awaitable[Outcome[Any]]
-        asked = getattr(on.host, stage.name)(payload) if turn is None else turn.ask(stage, payload)
+        asked = getattr(on.host_of(payload.meta), stage.name)(payload) if turn is None else turn.ask(stage, payload)
         return _shown(await asked)
 
     about = f"Ask the hooks at {stage.name}; the params are its payload."
@@ -116,7 +132,7 @@ async def _emit(on: Driver, told: Told) -> bool:
     turn = on.turns.get(told.meta.turn_id)
     said = {name: value for name, value in told.meta.__dict__.items() if value}
     meta = told.meta if turn is None else turn.meta.model_copy(update=said)
-    on.host.emit(told.kind, told.payload, meta=meta)
+    on.host_of(meta).emit(told.kind, told.payload, meta=meta)
     return True
 
 
@@ -136,6 +152,40 @@ class SessionName(Params):
     """Which session."""
 
     session: str
+
+
+class NewHook(Params):
+    """A hook that the client answers itself, in one of its sessions."""
+
+    session: str
+    hook: str = Field(min_length=1)
+    stages: list[StageName] = Field(default_factory=list)
+    observe: list[str] = Field(default_factory=list)
+    priority: int = 100
+    after: list[str] = Field(default_factory=list)
+    filter: Filter | None = None
+    guard: bool = False
+    timeout: Seconds | None = None
+    approval_timeout: Seconds | None = None
+    on_failure: Literal["continue", "deny", "abort"] | None = None
+
+    @field_validator("observe")
+    @classmethod
+    def _known(cls, kinds: list[str]) -> list[str]:
+        return [kind if kind in wire.EVERY_KIND else known_kind(kind) for kind in kinds]
+
+    @model_validator(mode="after")
+    def _is_asked(self) -> NewHook:
+        if not self.stages and not self.observe:
+            raise ValueError("has neither stages nor observe: the hook is never asked and never told")
+        return self
+
+
+class HookOfSession(Params):
+    """Which hook of which session."""
+
+    session: str
+    hook: str
 
 
 class NewTurn(Params):
@@ -181,6 +231,28 @@ async def _session_start(on: Driver, new: NewSession) -> dict[str, Any]:
 
 async def _session_end(on: Driver, which: SessionName) -> bool:
     await on.end_session(on.session(which.session), "the session ended")
+    return True
+
+
+async def _session_mount(on: Driver, new: NewHook) -> dict[str, Any]:
+    session = on.session(new.session)
+    if len(session.hooks) >= MOST_HOOKS:
+        raise RpcError(REFUSED, f"session {new.session!r} has {MOST_HOOKS} hooks: unmount some first")
+    if escape(new.hook) != new.hook or not new.hook.strip() or new.hook.endswith(OF_SESSION):
+        raise RpcError(INVALID_PARAMS, f'Invalid params: "{show(new.hook.encode(), 80)}" cannot be the name of a hook')
+    if any(hook.name == new.hook + OF_SESSION for hook in session.hooks):
+        raise RpcError(TAKEN, f"session {new.session!r} has a hook {new.hook!r} already")
+    settings = new.model_dump(exclude={"session", "hook"}, exclude_none=True)
+    spec = HookSpec.model_validate({**settings, "name": new.hook})
+    await session.mount(ClientHook(spec, session.id, on.questions))
+    return {"hook": new.hook + OF_SESSION}
+
+
+async def _session_unmount(on: Driver, which: HookOfSession) -> bool:
+    session = on.session(which.session)
+    if not any(hook.name == which.hook + OF_SESSION for hook in session.hooks):
+        raise RpcError(NOT_OPEN, f"session {which.session!r} has no hook {which.hook!r}")
+    await session.unmount(which.hook)
     return True
 
 
@@ -246,6 +318,22 @@ DRIVING = (
     ),
     Method(
         "session.end", "End a session, and the turns that are open in it.", _session_end, SessionName, TRUE, (NOT_OPEN,)
+    ),
+    Method(
+        "session.mount",
+        "Mount a hook of the client's own in one of its sessions: the client answers it, when it is sent the request `ask`.",
+        _session_mount,
+        NewHook,
+        {"type": "object", "properties": {"hook": {"type": "string"}}, "required": ["hook"]},
+        (NOT_OPEN, TAKEN, REFUSED),
+    ),
+    Method(
+        "session.unmount",
+        "Take a hook of the client's own out of a session.",
+        _session_unmount,
+        HookOfSession,
+        TRUE,
+        (NOT_OPEN, REFUSED),
     ),
     Method(
         "turn.start",

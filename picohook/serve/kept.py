@@ -39,6 +39,14 @@ _SOURCES = {
 }
 
 
+_LACKS = {
+    "after_llm": frozenset({"model"}),
+    "before_finish": frozenset({"prompt", "response", "model", "system_prompt"}),
+    "before_compact": frozenset({"model", "system_prompt"}),
+}
+"""What hooks are told there of the turn and its last request, where the client leaves it out."""
+
+
 class KeptTurn(Turn):
     """A turn that is asked stage by stage."""
 
@@ -89,7 +97,15 @@ class KeptTurn(Turn):
     def _filled_in(self, stage: Stage[Any], payload: Payload) -> dict[str, Any]:
         """What the client says itself stays."""
         said = {name: value for name, value in payload.meta.__dict__.items() if value}
+        known: dict[str, Any] = {
+            "model": self._model,
+            "system_prompt": self._system_prompt,
+            "prompt": self.user_message,
+            "response": self._response,
+        }
+        lacks = _LACKS.get(stage.name, frozenset()) - payload.model_fields_set
         return {
+            **{name: known[name] for name in lacks if known[name]},
             "meta": self.meta.model_copy(update={"source": _SOURCES[stage.name], **said}),
             "channel": payload.channel or self.session.channel,
             "chat_id": payload.chat_id or self.session.chat_id,
@@ -111,6 +127,8 @@ class KeptTurn(Turn):
 
     def _took(self, outcome: Outcome[Any], decided: Collection[str] = ()) -> Outcome[Any]:
         """Keep what there is to keep of an outcome, and tell what it means. Raises `RetryLimitError`."""
+        if outcome.stage == "before_llm" and outcome.action != wire.RETRY:
+            self.asked_with(outcome)
         if outcome.stage == "before_llm" and outcome.action in {wire.CONTINUE, wire.MODIFY}:
             outcome = _with_its_notes(outcome)  # they belong to this very request
         else:

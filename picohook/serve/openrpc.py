@@ -8,6 +8,7 @@ from .. import __version__
 from ..models import LLMResponse, ToolResult
 from ..stages import STAGES
 from .driving import DRIVING
+from .questions import ASK, CANCEL, EVENT
 from .rpc import ERRORS, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, SHUTTING_DOWN
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def openrpc() -> dict[str, Any]:
             "license": {"name": "MIT"},
         },
         "methods": methods,
+        "x-client-methods": _CLIENT_METHODS,
         "components": {
             "schemas": schemas,
             "errors": {_name(code): {"code": code, "message": message} for code, message in ERRORS.items()},
@@ -80,6 +82,32 @@ def _described(model: type[BaseModel], schemas: dict[str, Any]) -> dict[str, Any
 def _name(code: int) -> str:
     return ERRORS[code].title().replace(" ", "")
 
+
+_OF_HOOK: dict[str, Any] = {"session": {"type": "string"}, "hook": {"type": "string"}}
+_META_REF = {"$ref": _REF.format(model="Meta")}
+_CLIENT_METHODS = [
+    {
+        "name": ASK,
+        "summary": "A request to the client: what a hook of its own says. The result is what a hook process would answer.",
+        "params": {
+            **_OF_HOOK,
+            "stage": {"enum": [*STAGES]},
+            "payload": {"type": "object", "description": "The params of that stage's method."},
+        },
+        "result": {"type": "object"},
+    },
+    {
+        "name": EVENT,
+        "summary": "A notification to the client: an event that a hook of its own observes.",
+        "params": {**_OF_HOOK, "kind": {"type": "string"}, "meta": _META_REF, "payload": {"type": "object"}},
+    },
+    {
+        "name": CANCEL,
+        "summary": "A notification to the client: the answer to the request of this id is not waited for any longer.",
+        "params": {"id": {"type": "integer"}},
+    },
+]
+"""What the server sends to a client that has mounted hooks of its own: OpenRPC itself describes one direction only."""
 
 _TRAIL_ENTRY = {
     "title": "TrailEntry",

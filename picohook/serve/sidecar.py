@@ -16,6 +16,7 @@ from .client import Client, Limits, both_ways
 from .door import Door
 from .driving import DRIVING, Driver
 from .place import Place
+from .questions import Questions
 from .table import Table
 
 if TYPE_CHECKING:
@@ -62,11 +63,13 @@ class Sidecar:
 
     def at_streams(self, read_fd: int, write_fd: int) -> Client:
         """One client on two descriptors, which it closes. Its end of input is the end of the server."""
+        questions = Questions()
 
         def state(tell: Tell) -> Driver:
-            return Driver(self._host, tell, self._taken, self.end)
+            return Driver(self._host, tell, self._taken, self.end, questions)
 
-        return Client(TABLE, state, (read_fd, write_fd), limits=self._limits, log=self._log, noun=NOUN)
+        descriptors = (read_fd, write_fd)
+        return Client(TABLE, state, descriptors, limits=self._limits, log=self._log, noun=NOUN, questions=questions)
 
     async def at_socket(self, path: str | os.PathLike[str]) -> Door:
         """All who come to a Unix socket there. Raises `PicohookError`."""

@@ -228,7 +228,7 @@ def test_shell_commands_and_questions_to_a_model(project, examine):
     report = examine()
 
     assert report.one("hook shell", "canary")["level"] == "ok"
-    assert report.one("hook asks", "start")["level"] == "note"
+    assert report.one("hook asks", "model")["level"] == "warning"
 
 
 # Who else has a hand in it.

@@ -8,6 +8,7 @@ import pytest
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "hooks")]
 
+from endpoint import endpoint  # noqa: F401
 from fixtures import _no_process_is_left, board, journal  # noqa: F401
 
 from picohook import HookSpec

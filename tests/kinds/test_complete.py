@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from kinds_support import FAR
@@ -13,47 +10,6 @@ from kinds_support import FAR
 from picohook import HookSpec, Host, PicohookError, ToolCall, openai_chat
 
 pytestmark = pytest.mark.anyio
-
-
-class Endpoint(ThreadingHTTPServer):
-    """Answers each request with the next of its answers, and keeps what it was asked."""
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.answers = []
-        self.asked = []
-        self.url = f"http://127.0.0.1:{self.server_port}/v1"
-
-    def says(self, content):
-        self.answers.append((200, json.dumps({"choices": [{"message": {"role": "assistant", "content": content}}]})))
-
-
-class Handler(BaseHTTPRequestHandler):
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.asked.append((self.path, dict(self.headers), json.loads(body)))
-        status, text = self.server.answers.pop(0)
-        self.send_response(status)
-        if status == 307:
-            self.send_header("Location", "http://127.0.0.1:1/elsewhere")
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *arguments):
-        pass
-
-
-@pytest.fixture
-def endpoint(monkeypatch):
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    server = Endpoint()
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
 
 
 async def test_a_prompt_is_one_user_message_and_the_text_comes_back(endpoint):

@@ -125,7 +125,7 @@ async def test_example_2_a_message_is_refused_with_feedback_by_the_model_that_is
     host, model = run_yaml(config, MESSAGE_CHECK, 'Sure: {"action":"stop","retry_feedback":"be polite"} There.')
     async with host:
         outcome = await host.before_prompt(Prompt(prompt="rude words"))
-    assert (outcome.action, outcome.feedback) == ("retry", "be polite")
+    assert (outcome.action, outcome.payload.prompt) == ("modify", "be polite")
     assert model.models == ["gpt-4o-mini"]
     assert model.prompts[0].startswith("审查用户消息是否合规:rude words\n")
 
@@ -236,8 +236,8 @@ WRITES = [
     (
         "pre_send_message",
         {"action": "stop", "retry_feedback": "x"},
-        lambda outcome: (outcome.action, outcome.feedback),
-        ("retry", "x"),
+        lambda outcome: (outcome.action, outcome.payload.prompt),
+        ("modify", "x"),
     ),
     ("pre_llm_request", {"messages": OTHER}, lambda outcome: outcome.payload.messages, OTHER),
     ("pre_llm_request", {"system_prompt": "x"}, lambda outcome: outcome.payload.system_prompt, "x"),

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from kinds_support import FAR, Model
 
-from picohook import HookSpec, Host, Meta, ToolCall, ToolResult
+from picohook import ConfigError, HookSpec, Host, Meta, ToolCall, ToolResult
 from picohook.hooks.prompt import VARIABLES, extract, instruction, render
 from picohook.models import Finish, LLMRequest, LLMResponse, Prompt, ToolReturn
 
@@ -173,10 +173,26 @@ async def test_a_hook_names_its_model_and_without_one_the_embedder_chooses():
     assert model.models == ["gpt-4o-mini", None]
 
 
-async def test_without_a_model_the_hook_fails_and_says_how_to_give_one():
-    outcome = await asked(None, prompt(on_failure="deny"))
-    assert outcome.trail[0].error == "there is no model to ask: give the host one, Host(..., complete=...)"
-    assert outcome.action == "deny_tool"
+async def test_a_host_without_a_model_refuses_to_start_and_names_every_hook_that_needs_one():
+    hooks = [prompt(), HookSpec(name="other", prompt="ok?", stages=("after_llm",), source="here.toml")]
+    with pytest.raises(ConfigError) as raised:
+        async with Host([*hooks, HookSpec(name="fine", run="true", stages=("before_tool",))]):
+            pytest.fail("it started")
+    way_out = "(name one in [model] of the configuration, or give the host one: Host(..., complete=...))"
+    assert str(raised.value).splitlines() == [
+        f"(code): hooks.model: asks a model, and there is none to ask {way_out}",
+        f"here.toml: hooks.other: asks a model, and there is none to ask {way_out}",
+    ]
+
+
+async def test_a_hook_that_asks_a_model_is_not_mounted_where_there_is_none():
+    async with Host() as host:
+        with pytest.raises(ConfigError, match="there is none to ask"):
+            await host.mount(prompt())
+        async with host.session("s1") as session:
+            with pytest.raises(ConfigError, match="there is none to ask"):
+                await session.mount(prompt())
+        assert host.hooks == ()
 
 
 async def test_a_plain_function_can_be_the_model_and_does_not_block_the_loop():

@@ -11,6 +11,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "hooks"))
 
+from endpoint import endpoint  # noqa: F401
 from fixtures import _no_process_is_left, journal  # noqa: F401
 
 from picohook.config import layers, load

@@ -73,6 +73,7 @@ META = {
             "additionalProperties": False,
         },
     },
+    "patternProperties": {"^x-": {}},
     "additionalProperties": False,
 }
 
@@ -161,6 +162,8 @@ async def test_results_are_what_it_says(serving, connect, tmp_path):
         asked = {
             "emit": {"kind": "error"},
             "session.start": {"session": "s"},
+            "session.mount": {"session": "s", "hook": "own", "observe": ["turn_start"]},
+            "session.unmount": {"session": "s", "hook": "own"},
             "turn.start": {"session": "s", "turn": "t"},
             "turn.end": {"turn": "t"},
             "session.end": {"session": "s"},

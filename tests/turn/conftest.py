@@ -5,4 +5,4 @@ from pathlib import Path
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "hooks")]
 
-from fixtures import board  # noqa: F401
+from fixtures import board, journal  # noqa: F401

@@ -275,7 +275,8 @@ async def test_the_conversation_the_annotations_and_the_rounds_go_along():
     hook = FakeHook(
         "h",
         {
-            "before_prompt": [Retry("again"), Continue(notes=Notes("", "context p"))],
+            "before_prompt": Continue(notes=Notes("", "context p")),
+            "before_llm": [Retry("again"), *[None] * 5],
             "before_tool": Pause("may it?", notes=Notes("shown", "context t", ({"role": "user", "content": "in"},))),
             "before_finish": Retry("more"),
         },
@@ -290,8 +291,9 @@ async def test_the_conversation_the_annotations_and_the_rounds_go_along():
         with pytest.raises(RetryLimitError):
             await go_on(session, paused, Continue(), model=model)
     assert first.requests[0].system_prompt == "context p"
+    assert [message["content"] for message in first.requests[0].messages] == ["hello", "again"]
     assert model.requests[0].system_prompt == "context t"
-    assert [message["content"] for message in model.requests[0].messages] == ["again", "hello", "", "did rm", "in"]
+    assert [message["content"] for message in model.requests[0].messages] == ["hello", "", "did rm", "in"]
     assert len(model.requests) == 3  # one round was used before
     assert shown == ["shown"]
     assert model.requests[0].meta.turn_id == "t1"
@@ -691,3 +693,16 @@ async def test_a_turn_that_has_no_json_form_says_so(value):
             await turn.tools(calls("rm"), Tools().execute)
     with pytest.raises(PicohookError, match="this turn cannot be written as JSON"):
         turn.paused.to_json()
+
+
+async def test_a_turn_that_is_resumed_before_its_end_tells_hooks_the_model_and_the_system_prompt():
+    boss = FakeHook("boss", {"before_finish": Pause("may it end?")})
+    late = FakeHook("late", {"before_finish": None}, priority=200)
+    async with host_with(boss, late) as host, host.session("s1") as session:
+        model, about = Model(says("well")), {"model": "m1", "system_prompt": "be kind"}
+        with pytest.raises(PausedError) as raised:
+            async with session.turn("hello") as turn:
+                await turn.run(complete=model.complete, execute=Tools().execute, **about)
+        await go_on(session, through_text(raised.value.paused), Continue())
+    (finish,) = late.asked_at("before_finish")
+    assert (finish.model, finish.system_prompt) == ("m1", "be kind")

@@ -36,7 +36,7 @@ def texts(messages):
 # Rounds.
 
 
-@pytest.mark.parametrize("stage", ["before_prompt", "before_llm", "after_llm", "before_finish"])
+@pytest.mark.parametrize("stage", ["before_llm", "after_llm", "before_finish"])
 async def test_a_hook_that_always_wants_another_round_gets_three_and_then_the_turn_fails_clearly(stage):
     hook = FakeHook("h", {stage: Retry("again")})
     model = Model(*[says("hm")] * 9)
@@ -50,7 +50,7 @@ async def test_a_hook_that_always_wants_another_round_gets_three_and_then_the_tu
 
 
 async def test_the_rounds_of_a_turn_are_counted_together_and_the_limit_is_the_hosts():
-    script = {stage: [Retry("again"), None, None] for stage in ("before_prompt", "after_llm", "before_finish")}
+    script = {stage: [Retry("again"), None, None, None] for stage in ("before_llm", "after_llm", "before_finish")}
     for limit, enough in ((3, True), (2, False)):
         hook = FakeHook("h", script)
         async with host_with(hook, retry_limit=limit) as host:
@@ -67,27 +67,62 @@ async def test_each_turn_has_its_own_rounds():
             assert (await run_turn(host, Model(says("a"), says("b")))).content == "b"
 
 
-async def test_the_feedback_of_a_retry_is_a_user_message_and_what_the_user_said_stays():
-    hook = FakeHook("h", {stage: [Retry(f"at {stage}"), None, None] for stage in ("before_prompt", "before_finish")})
+async def test_the_feedback_of_a_retry_is_a_user_message_behind_what_was_said():
+    hook = FakeHook("h", {"before_finish": [Retry("at before_finish"), None]})
     model = Model(says("one"), says("two"))
     async with host_with(hook) as host:
         result = await run_turn(host, model)
-    assert [prompt.prompt for prompt in hook.asked_at("before_prompt")] == ["hello", "hello"]
-    assert texts(hook.asked_at("before_prompt")[1].messages) == [("user", "at before_prompt")]
-    assert texts(model.requests[1].messages) == [
-        ("user", "at before_prompt"),
-        ("user", "hello"),
-        ("assistant", "one"),
-        ("user", "at before_finish"),
-    ]
+    assert texts(model.requests[1].messages) == [("user", "hello"), ("assistant", "one"), ("user", "at before_finish")]
     assert result.content == "two"
+
+
+async def test_feedback_at_before_prompt_goes_to_the_model_instead_of_the_refused_message():
+    stamp = FakeHook("a-stamp", {"before_prompt": lambda prompt: Modify({"prompt": f"[12:00] {prompt.prompt}"})})
+    reviewer = FakeHook("b-reviewer", {"before_prompt": Retry("ask politely", notes=Notes("shown", "be kind"))})
+    counter = FakeHook("c-counter", {"before_prompt": None})
+    model, shown = Model(says("of course")), []
+    async with (
+        host_with(stamp, reviewer, counter) as host,
+        host.session("s1", show=shown.append) as session,
+        session.turn("hey you") as turn,
+    ):
+        await turn.run(complete=model.complete, execute=Tools().execute)
+    assert [prompt.prompt for prompt in reviewer.asked_at("before_prompt")] == ["[12:00] hey you"]
+    assert [prompt.prompt for prompt in stamp.asked_at("before_prompt")] == ["hey you", "ask politely"]
+    assert [prompt.prompt for prompt in counter.asked_at("before_prompt")] == ["[12:00] ask politely"]
+    assert texts(model.requests[0].messages) == [("user", "[12:00] ask politely")]
+    assert (model.requests[0].system_prompt, shown) == ("be kind", ["shown"])
+    assert payloads(host, "prompt_sent")[0]["UserMessage"] == "[12:00] ask politely"
+    assert payloads(host, "turn_end")[0]["Status"] == "completed"
+    assert payloads(host, "llm_retry") == []  # the model was asked once
+
+
+async def test_feedback_that_another_hook_refuses_too_aborts_the_turn():
+    hooks = [FakeHook(name, {"before_prompt": Retry(f"not so, says {name}")}) for name in ("a", "b")]
+    model = Model()
+    async with host_with(*hooks) as host:
+        with pytest.raises(AbortTurnError) as raised:
+            await run_turn(host, model)
+    assert raised.value.reason == "hook a refused the prompt, and hook b what it put in its place: not so, says b"
+    assert [len(hook.asked) for hook in hooks] == [1, 1]
+    assert [(entry.hook, entry.action) for entry in raised.value.outcome.trail] == [("a", "retry"), ("b", "retry")]
+    assert model.requests == []
+    assert "prompt_sent" not in kinds(host)
+
+
+async def test_without_a_turn_feedback_at_before_prompt_is_the_prompt_to_send():
+    hooks = [FakeHook("a", {"before_prompt": Retry("politely")}), FakeHook("b", {"before_prompt": None})]
+    async with host_with(*hooks) as host:
+        outcome = await host.before_prompt({"prompt": "hey you"})
+    assert (outcome.action, outcome.payload.prompt) == ("modify", "politely")
+    assert [(entry.hook, entry.action) for entry in outcome.trail] == [("a", "retry"), ("b", "continue")]
 
 
 async def test_a_retry_may_replace_the_payload_instead():
     hook = FakeHook(
         "h",
         {
-            "before_prompt": [Retry(changes={"prompt": "in other words"}), None],
+            "before_prompt": [Retry(changes={"prompt": "in other words"})],
             "before_finish": [Retry(changes={"messages": [{"role": "user", "content": "begin anew"}]}), None],
         },
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ...config import trust
 from ...config.doubts import doubts
 from ...config.files import strangers
+from ...config.models import shown
 from ...errors import ConfigError, TrustError
 from .findings import Finding, Level
 
@@ -47,6 +48,9 @@ def examine(found: Layers) -> Iterator[Finding]:
 
 def _contents(config: Config) -> Finding:
     path, hooks = str(config.path), len(config.hooks)
+    if config.model is not None:
+        said = f"{config.dialect} format, {hooks} hook{'s' if hooks != 1 else ''}, and the model {shown(config.model)}"
+        return Finding(Level.OK, path, "configuration", said)
     if hooks:
         said = f"{config.dialect} format, {hooks} hook{'s' if hooks > 1 else ''}"
         return Finding(Level.OK, path, "configuration", said)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 
+from ...config import models
 from ...errors import PicohookError
 from ...hooks import make_hook
 from ...host import Host
-from ...spec import Timeouts
+from ...spec import NO_MODEL, NO_MODEL_HINT, Timeouts
 from . import gates
 from .findings import Finding, Level, about, confined_by
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ...config.layers import Layers
+    from ...hooks.base import Complete
     from ...spec import HookSpec
 
 AT_ONCE = 4
@@ -50,18 +53,36 @@ def _hurried(spec: HookSpec, patience: float) -> HookSpec:
 
 
 async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts) -> list[Finding]:
+    complete = None
     if spec.prompt is not None:
-        hint = "try it in your agent, which has the model"
-        return [Finding(Level.NOTE, about(spec), "start", "it asks a model, and there is none here: not tried", hint)]
+        finding, complete = await anyio.to_thread.run_sync(_model, spec, found)
+        if complete is None or spec.canary is None:
+            return [finding]
     try:
         hook = make_hook(spec)
-        async with Host([hook], timeouts=timeouts, verify=found.verify) as host:
+        async with Host([hook], timeouts=timeouts, verify=found.verify, complete=complete) as host:
             findings = [_started(host, spec)]
             if spec.canary is not None and findings[0].level is Level.OK:
                 findings.append(await gates.try_canary(host, spec))
             return findings
     except PicohookError as error:
         return [Finding(Level.ERROR, about(spec), "start", str(error), _by_hand(spec))]
+
+
+def _model(spec: HookSpec, found: Layers) -> tuple[Finding, Complete | None]:
+    """What is found of the model that a hook asks, and what asks it. Nothing is asked of it yet."""
+    named = next((named for config, _, named in models.asked_by(found) if str(config.path) == spec.source), None)
+    if named is None:
+        return Finding(
+            Level.WARNING, about(spec), "model", f"it {NO_MODEL}: a host does not start", NO_MODEL_HINT
+        ), None
+    file, model = named
+    problem = models.unusable(file, model)
+    if problem is not None:
+        return Finding(Level.ERROR, about(spec), "model", problem.message, problem.hint), None
+    message = f"it asks {models.shown(model, spec.model)}, which was not asked anything"
+    hint = "give it a canary, a call that it must deny: then the model is asked about that"
+    return Finding(Level.NOTE, about(spec), "model", message, hint), models.way(model)
 
 
 def _started(host: Host, spec: HookSpec) -> Finding:
@@ -73,6 +94,8 @@ def _started(host: Host, spec: HookSpec) -> Finding:
         return Finding(Level.OK, about(spec), "start", "it is run anew for each question: there is nothing to start")
     if spec.python is not None:
         return Finding(Level.OK, about(spec), "start", "it was imported")
+    if spec.prompt is not None:
+        return Finding(Level.OK, about(spec), "start", "it asks a model anew each time: there is nothing to start")
     held = [f"containment: {status.containment}"]
     held += [name for name in ("limits", "sandbox") if getattr(spec, name) is not None]
     return Finding(Level.OK, about(spec), "start", f"it starts and says hello ({', '.join(held)})")
