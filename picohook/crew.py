@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from .events import Event
     from .hooks.base import Complete, Hook, StateChange
     from .log import Log
+    from .process.plan import Verify
     from .roster import Audience
-    from .spec import HookSpec, Timeouts
+    from .spec import Timeouts
     from .transport.reactor import Reactor
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ class Crew:
         log: Log,
         timeouts: Timeouts,
         *,
-        verify: Callable[[HookSpec], None] | None,
+        verify: Verify | None,
         complete: Complete | None,
         notice: Callable[[StateChange], None],
     ) -> None:

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from .decisions import Decision, Outcome
     from .hooks.base import Complete, StateChange
     from .log import Logger
+    from .process.plan import Verify
     from .reload import Reloaded
     from .session import Session
     from .stages import Stage
@@ -103,7 +104,7 @@ class Host:
         timeouts: Timeouts | None = None,
         logger: Logger | None = None,
         retry_limit: int = 3,
-        verify: Callable[[HookSpec], None] | None = None,
+        verify: Verify | None = None,
         complete: Complete | None = None,
         source: Source | None = None,
         watch: bool = False,

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..errors import HookCrashedError
+from ..errors import HookCrashedError, HookTimeoutError
+from ..process.aside import Aside
 from ..process.oneshot import run_once
-from ..process.plan import plan
+from ..process.plan import ChangedError, plan
 from ..protocol.messages import encode
 from .jcli import read_result
 from .oneshot import OneShotHook
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from ..process.plan import Plan, Seen
+    from .base import Site
+
+T = TypeVar("T")
 
 SHOWN_TAIL = 400
 """Characters of stderr that an error shows."""
@@ -26,11 +33,13 @@ class CommandHook(OneShotHook):
     The whole tree of the command is ended with it, at its timeout at the latest.
     """
 
+    def open(self, site: Site) -> None:
+        super().open(site)
+        self._files = Aside()
+
     async def answer(self, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
         spec, site = self.spec, self._site
-        if site.verify is not None:
-            site.verify(spec)
-        planned = plan(spec, os.environ)
+        seen, planned = await self._look(deadline)
         env = {**planned.env, "JCLI_HOOK_EVENT": context["event"], "JCLI_CWD": self.cwd}
         finished = await run_once(
             site.reactor,
@@ -42,9 +51,27 @@ class CommandHook(OneShotHook):
             log=site.log,
             max_output=spec.max_line_bytes,
         )
+        if site.verify is not None and await self._aside(partial(site.verify, spec), deadline) != seen:
+            raise ChangedError(spec.name)
         if finished.exit_code:
             code, tail = finished.exit_code, finished.stderr_tail
             ended = f"exited with code {code}" if code > 0 else f"was ended by signal {-code}"
             said = f"; it said: {tail[-SHOWN_TAIL:]}" if tail else ""
             raise HookCrashedError(f"it {ended}{said}", hook=spec.name, exit_code=code, stderr_tail=tail)
         return read_result(finished.stdout)
+
+    async def _look(self, deadline: float) -> tuple[Seen | None, Plan]:
+        """Whether it may run, and what is to be run."""
+        verify, spec = self._site.verify, self.spec
+
+        def look() -> tuple[Seen | None, Plan]:
+            seen = None if verify is None else verify(spec)
+            return seen, plan(spec, os.environ)
+
+        return await self._aside(look, deadline)
+
+    async def _aside(self, work: Callable[[], T], deadline: float) -> T:
+        try:
+            return await self._files.do(work, deadline)
+        except TimeoutError:
+            raise HookTimeoutError("its files could not be looked at in time", hook=self.name) from None

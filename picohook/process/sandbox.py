@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.to_thread
 
 from .plan import Plan
 from .spawn import KILL_WAIT, NotAvailableError
@@ -39,7 +40,10 @@ class Sandboxes:
         """What goes before the hook's command. Raises `NotAvailableError`."""
         sandbox = plan.sandbox
         assert sandbox is not None
-        read, write = (_paths(name, getattr(sandbox, name), plan) for name in ("read_only", "writable"))
+        names = ("read_only", "writable")
+        read, write = await anyio.to_thread.run_sync(
+            lambda: [_paths(name, getattr(sandbox, name), plan) for name in names], abandon_on_cancel=True
+        )
         why = []
         for kind, words in _KINDS.items():
             reason = await self._try(kind, spawner, deadline, network=sandbox.network)
