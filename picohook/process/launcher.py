@@ -5,8 +5,9 @@ descriptor 3. The hooks' pipes run directly between them and the host: nothing o
 
 From the host: `spawn ID`, with four descriptors: a file with the order (marshal), and the hook's stdin, stdout and stderr,
 and maybe a fifth, the program itself, which then runs whatever its path means by now; and `signal ID NUMBER`, to the hook's
-process group. To the host: `ready NOTE` or `unable WHY`, once; `started ID PID` with a pidfd, or `failed ID ERRNO STEP`; and
-`ended ID CODE LEFT`, when nothing is left of a hook, or LEFT processes that do not die. When the host closes the socket, or ends in any way, every descendant is killed.
+process group. To the host: `ready NOTE` or `unable WHY`, once; `started ID PID` with a pidfd, or `failed ID ERRNO STEP`;
+and `ended ID CODE LEFT`, when nothing is left of a hook, or LEFT processes that do not die. When the host closes the socket,
+or ends in any way, every descendant is killed.
 
 Who belongs to a hook is told by a mark: a random number in RLIMIT_LOCKS, which Linux has not looked at since 2.4. Unlike a
 variable in the environment it stays when a daemon changes its session, its environment or its title, and no hook sees it
