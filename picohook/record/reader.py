@@ -285,7 +285,7 @@ class Record:
     def __iter__(self) -> Iterator[Entry]:
         while line := self._file.readline(LONGEST_LINE):
             if len(line) == LONGEST_LINE:
-                raise self._reader.wrong(f"comes after a line of more than {LONGEST_LINE >> 20} MiB")
+                raise self._reader.wrong(f"comes before a line of more than {LONGEST_LINE >> 20} MiB")
             if not line.endswith(b"\n"):
                 try:
                     decode_value(line)
