@@ -54,6 +54,11 @@ def identity(status: os.stat_result) -> Identity:
     return status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns, status.st_mtime_ns
 
 
+def changed_at(one: Identity) -> int:
+    """When this state of a file came to be, in nanoseconds."""
+    return one[3]
+
+
 def too_large(most: int) -> OSError:
     """The error for a file of more bytes than this."""
     size = f"{most >> 20} MiB" if most >= 1 << 20 else f"{most} bytes"

@@ -33,7 +33,7 @@ _INTERPRETERS = (
     (re.compile(r"(ba|da|k|z)?sh"), re.compile(r"-[efux]+"), True),
     (re.compile(r"node(js)?"), re.compile(r"--no-warnings"), True),
 )
-_START_NOTHING = frozenset({":", "true", "false", "echo", "printf", "test", "exit", "cat", "grep"})
+_START_NOTHING = frozenset({":", "true", "false", "echo", "printf", "test", "pwd", "exit", "cat", "grep"})
 _MODULES = (".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".pm", ".sh", ".lua", ".php", ".class")
 _MOST_PIECES = 256
 

@@ -13,11 +13,13 @@ import os
 import shlex
 import stat
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, Problem, TrustError
-from ..regular import identity, open_regular, too_large
+from ..process.plan import ChangedError
+from ..regular import changed_at, identity, open_regular, too_large
 from ..spec import python_file
 from ..text import escape
 from . import files, runs
@@ -37,6 +39,8 @@ _AGAIN = "read what changed, then: picohook trust"
 MOST_SCRIPT = 256 << 20
 """Bytes of a file that a command names."""
 MOST_STORE = 16 << 20
+SETTLED, SKEW, LOOKS = 20_000_000, 1_000_000_000, 20
+"""Nanoseconds after which a change is sure to get another time; how far a file server's clock may be ahead; and tries."""
 
 _WRITES = frozenset({">", ">>", ">|", "&>", "&>>"})
 
@@ -97,13 +101,30 @@ def still_trusted(config: Config, spec: HookSpec) -> dict[str, Identity] | None:
         return None
     trusted = _trusted(config)
     here = str(config.path)
-    looked_at = _look(config, spec)
+    looked_at, ways = _settled_look(config, spec)
     now = {here: _digest(_read(config.path))} | {name: digest for name, (digest, _) in looked_at.items()}
     gone = {name for name in trusted if any(runs.fits(name, glob, config.project) for glob in spec.trust or ())}
     _compare(trusted, now, {*now, *gone, *arguments(spec)})
     if now[here] != config.digest:
         raise TrustError([Problem(escape(here), "", "was read before it changed", "start again")])
-    return _ways(looked_at) | {os.path.normpath(name): found for name, (_, found) in looked_at.items()}
+    return ways | {os.path.normpath(name): found for name, (_, found) in looked_at.items()}
+
+
+def _settled_look(config: Config, spec: HookSpec) -> tuple[dict[str, tuple[str, Identity]], dict[str, Identity]]:
+    """What is looked at, once it is older than the steps of a file system's clock: a later change has another time.
+
+    Raises `ChangedError` where that does not come.
+    """
+    for _ in range(LOOKS):
+        began = time.time_ns()
+        looked_at = _look(config, spec)
+        ways = _ways(looked_at)
+        found = (*ways.values(), *(one for _, one in looked_at.values()))
+        ages = [began - changed_at(one) for one in found if len(one) > len(("device", "inode"))]
+        if not any(-SKEW < age < SETTLED for age in ages):
+            return looked_at, ways
+        time.sleep(SETTLED / 1e9)
+    raise ChangedError(spec.name)
 
 
 def _ways(names: Iterable[str]) -> dict[str, Identity]:

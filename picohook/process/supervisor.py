@@ -232,10 +232,9 @@ class Supervisor:
         started: tuple[Child, Channel] | None = None
         try:
             with life.starting:
-                seen, planned = await self._aside.do(self._look, self._reactor.now() + START_WAIT)
+                seen, planned = await self._prepare()
                 started = await self._spawn(life, planned)
         except TimeoutError:
-            self._recent.append(self._reactor.now())  # or a file system that hangs would be tried for ever
             return HookCrashedError("was not started in time", hook=self.spec.name)
         except SpawnDelayedError as error:
             return HookCrashedError(f"cannot be started now: {error}", hook=self.spec.name)
@@ -271,6 +270,13 @@ class Supervisor:
             with anyio.CancelScope(shield=True):
                 ended = await self._end(life, child, channel)
         return ended
+
+    async def _prepare(self) -> tuple[Seen | None, Plan]:
+        try:
+            return await self._aside.do(self._look, self._reactor.now() + START_WAIT)
+        except TimeoutError:
+            self._recent.append(self._reactor.now())  # or a file system that hangs would be tried for ever
+            raise SpawnDelayedError("its files could not be looked at in time") from None
 
     def _look(self) -> tuple[Seen | None, Plan]:
         """Whether it may run, and what is to be run."""

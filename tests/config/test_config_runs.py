@@ -14,6 +14,7 @@ import pytest
 from picohook.config import load, runs
 from picohook.config.trust import covered, require_trust, still_trusted, trust
 from picohook.errors import ConfigError, TrustError
+from picohook.process.plan import ChangedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -338,3 +339,40 @@ def test_a_configuration_that_is_named_needs_none_of_this(write: Write) -> None:
     found = load(config(write, command=[sys.executable, "-m", "hook"]).path)
     require_trust(found)
     assert still_trusted(found, found.hooks[0]) is None
+
+
+def test_X4_files_that_never_stop_changing_are_never_found_to_be_the_same(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = config(write, command=["python3", "hook.py"])
+    trust(found)
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    monkeypatch.setattr("picohook.config.trust.SETTLED", 10**15)
+    with pytest.raises(ChangedError):
+        still_trusted(found, found.hooks[0])
+    assert len(slept) > 1
+
+
+def test_X6_which_file_it_is_shows_in_what_was_seen_and_so_do_links_and_directories_on_its_way(
+    write: Write, project: Path
+) -> None:
+    (project / "link").symlink_to("pkg")
+    found = config(write, command=["python3", "link/__main__.py"])
+    trust(found)
+    file, link, aside = project / "pkg/__main__.py", project / "link", project / "aside"
+
+    def seen() -> dict[str, tuple[int, ...]] | None:
+        return still_trusted(found, found.hooks[0])
+
+    before = seen()
+    assert before == seen()
+    for path in (file, link):
+        path.rename(aside)
+        aside.rename(path)
+        assert before != seen()
+        before = seen()
+    shutil.copytree(project / "pkg", aside)
+    (project / "pkg").rename(project / "old")
+    aside.rename(project / "pkg")
+    assert before != seen()
