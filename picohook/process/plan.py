@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     Seen = Mapping[str, Identity]
     """The files that a hook runs, by their paths, as they were when they were found to be trusted."""
     Verify = Callable[[HookSpec], Seen | None]
-    """Raises if a hook must not be run as its files are now. Called in a thread."""
+    """Raises if a hook must not be run as its files are now. Called in a thread, and again before the hook decides anything,
+    unless it has seen no file: then it has to see the same."""
 
 PASSED_ON = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TERM", "TMPDIR", "SHELL", "TZ", "XDG_RUNTIME_DIR"}
@@ -102,8 +103,9 @@ def plan(spec: HookSpec, environ: Mapping[str, str], seen: Seen | None = None) -
         found = os.path.abspath(on_path)
     expected = (seen or {}).get(os.path.normpath(found))
     program_itself = _check_runnable(spec, found, expected)
-    environment = _environment(spec, environ)
-    return Plan((found, *arguments), environment, cwd, spec.contain, spec.limits, spec.sandbox, program_itself)
+    return Plan(
+        (found, *arguments), environment(spec, environ), cwd, spec.contain, spec.limits, spec.sandbox, program_itself
+    )
 
 
 def _here(spec: HookSpec, program: str) -> str:
@@ -158,7 +160,8 @@ def _cannot(spec: HookSpec, why: str) -> HookCrashedError:
     return HookCrashedError(f"cannot be started: {why}", hook=spec.name)
 
 
-def _environment(spec: HookSpec, environ: Mapping[str, str]) -> dict[str, str]:
+def environment(spec: HookSpec, environ: Mapping[str, str]) -> dict[str, str]:
+    """What a hook sees of the host's environment, and its own."""
     if spec.inherit_env is True:
         kept = dict(environ)
     else:

@@ -285,7 +285,7 @@ class Supervisor:
 
     async def _look_again(self, seen: Seen | None) -> None:
         """A script is found by its path, after it was looked at: it may have been another one. Raises `HookError`."""
-        if self._verify is None:
+        if self._verify is None or seen is None:
             return
         try:
             now = await self._aside.do(partial(self._verify, self.spec), self._reactor.now() + START_WAIT)

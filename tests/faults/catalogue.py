@@ -96,7 +96,10 @@ FAULTS: dict[str, tuple[str, str]] = {
     "A10": ("hostile text in reasons, feedback, names, errors", "cut to its limit, and escaped where people read it"),
     "X1": ("secrets in the host's environment", "only what is allowed by name is handed on"),
     "X3": ("a configuration that was only found", "runs nothing before it is trusted"),
-    "X4": ("a trusted configuration or script changed", "asked about again, at restarts too; what cannot be told is refused"),
+    "X4": (
+        "a trusted configuration or script changed",
+        "asked about again, at restarts too; what cannot be told is refused",
+    ),
     "X6": ("a configuration or a script is a link", "the bytes behind it count"),
     "X7": ("another program of the same name on the hook's PATH or in its directory", "the host's PATH decides, once"),
     "X8": ("a configuration that others could have written", "refused, with the reason"),

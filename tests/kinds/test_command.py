@@ -228,7 +228,7 @@ async def test_an_escape_on_stderr_is_written_out(run):
 # Around it.
 
 
-async def test_it_is_verified_before_each_run_and_before_its_answer_counts(run):
+async def test_it_is_verified_before_each_run(run):
     allowed = [True]
     seen = []
 
@@ -242,7 +242,7 @@ async def test_it_is_verified_before_each_run_and_before_its_answer_counts(run):
         allowed[0] = False
         outcome = await host.before_tool(CALL)
     assert (outcome.action, outcome.trail[0].error) == ("deny_tool", "hooks.yaml: changed since it was trusted")
-    assert seen == ["run", "run", "run"]
+    assert seen == ["run", "run"]
 
 
 async def test_many_are_asked_at_the_same_time_and_no_more_than_may_be(run, board):
