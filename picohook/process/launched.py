@@ -381,6 +381,7 @@ def _order(plan: Plan, mark: int, rows: list[limits.Row], group: str) -> dict[st
         "mark": mark,
         "limits": rows,
         "cgroup": group,
+        "itself": plan.program is not None,
         "own_users": any(row[0] == "processes" for row in rows),
     }
 

@@ -244,6 +244,8 @@ class Launcher:
                 raise OSError(errno.EMFILE, "")  # noqa: TRY301 - the kernel gives as many as there is room for
             with open(fds[0], "rb", closefd=False) as file:
                 order = marshal.load(file)  # noqa: S302 - from the host
+            if order["itself"] and len(fds) < 5:  # noqa: PLR2004
+                raise OSError(errno.EMFILE, "")  # noqa: TRY301 - never by its path instead
             readable, writable = os.pipe()  # exec closes it, which is the news that there was one
             try:
                 pid = os.fork()
@@ -366,7 +368,7 @@ def become(order: dict[str, Any], descriptors: list[int], report: int) -> NoRetu
             resource.setrlimit(number, both)
         step = "exec"
         # A descriptor is closed by the exec that it is for.
-        program = descriptors[3] if descriptors[3:] else order["argv"][0]
+        program = descriptors[3] if order["itself"] else order["argv"][0]
         os.execve(program, order["argv"], order["env"])  # noqa: S606 - no shell is wanted
     except Exception as error:  # noqa: BLE001 - whatever it is, the host shall know
         number = errno.ENOMEM if isinstance(error, MemoryError) else getattr(error, "errno", None) or errno.EINVAL
