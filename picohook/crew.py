@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .events import Event
     from .hooks.base import Complete, Hook, StateChange
     from .log import Log
+    from .process.plan import Verify
     from .roster import Audience
     from .session_hooks import SessionHooks
     from .spec import HookSpec, Timeouts
@@ -49,7 +50,7 @@ class Crew:
         log: Log,
         timeouts: Timeouts,
         *,
-        verify: Callable[[HookSpec], None] | None,
+        verify: Verify | None,
         complete: Complete | None,
         model_of: Callable[[HookSpec], Complete | None] | None = None,
         notice: Callable[[StateChange], None],

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from .decisions import Decision, Outcome
     from .hooks.base import Complete, StateChange
     from .log import Logger
+    from .process.plan import Verify
     from .reload import Reloaded
     from .session import Session
     from .session_hooks import SessionHooks
@@ -105,7 +106,7 @@ class Host:
         timeouts: Timeouts | None = None,
         logger: Logger | None = None,
         retry_limit: int = 3,
-        verify: Callable[[HookSpec], None] | None = None,
+        verify: Verify | None = None,
         complete: Complete | None = None,
         model_of: Callable[[HookSpec], Complete | None] | None = None,
         source: Source | None = None,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -35,6 +36,23 @@ def _bytes(value: Any) -> Any:
     return int(value[:-1]) * unit
 
 
+def _check_globs(globs: tuple[str, ...]) -> tuple[str, ...]:
+    for glob in globs:
+        steps = glob.split("/")
+        if {"", ".", ".."} & set(steps) or "\0" in glob:
+            raise ValueError('must be globs relative to the project, such as "hooks/*.py"')
+        if (
+            len(glob) > LONGEST_GLOB
+            or steps.count("**") > MOST_DEEP
+            or any("**" in step and step != "**" for step in steps)
+        ):
+            raise ValueError('must be simple globs, with "**" at most twice, and for whole directories')
+    return globs
+
+
+Globs = Annotated[tuple[str, ...], Field(max_length=64), AfterValidator(_check_globs)]
+"""Files of a project."""
+
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 Size = Annotated[
     int,
@@ -59,6 +77,8 @@ Layer = Literal["builtin", "user", "project", "session"]
 
 KINDS_OF_HOOK = ("command", "run", "python", "prompt")
 """A hook that is configured has one of these."""
+LONGEST_GLOB, MOST_DEEP = 512, 2
+"""Characters of a glob, and how often `**` may be in it."""
 PROMPT_TIMEOUT = 30.0
 """Of a hook that asks a model and sets none: models take longer than programs."""
 
@@ -185,6 +205,10 @@ class HookSpec(Settings):
     )
     limits: Limits | None = Field(default=None, description="What its processes may use.")
     sandbox: Sandbox | None = Field(default=None, description="What it may read, write and reach; none: all.")
+    trust: Globs | None = Field(
+        default=None,
+        description="The files of its project that it runs, as globs, where its command does not tell; [] for none.",
+    )
     canary: Canary | None = Field(
         default=None, exclude=True, description="A tool call that it must deny: picohook doctor tries it."
     )

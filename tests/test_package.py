@@ -22,7 +22,7 @@ import picohook
 PACKAGE = Path(picohook.__file__).parent
 
 LAYERS = [
-    {"errors", "wire", "text", "merge", "filters"},
+    {"errors", "wire", "text", "merge", "filters", "regular"},
     {"models", "decisions", "spec"},
     {"stages", "replies", "conversation", "paused"},
     {"protocol"},

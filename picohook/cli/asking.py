@@ -42,9 +42,7 @@ def call(
     source, data = "--params", os.fsencode(params)
     if params == "-" or params.startswith("@"):
         source = params.removeprefix("@")
-        descriptor = given.open_source(source)
-        with open(descriptor, "rb", closefd=descriptor > 0) as file:
-            data = file.read()
+        data = given.read_source(source)
     try:
         question = given.question(stage, data, source)
     except ConfigError as error:

@@ -9,6 +9,7 @@ import typer
 from ..config.audits import KEY
 from ..errors import PicohookError
 from ..observe.ledger import verify as verify_chain
+from ..regular import open_regular
 from . import output
 from .source import Json, require_file
 from .usage import App
@@ -38,7 +39,8 @@ def verify(
     taken from the variable PICOHOOK_AUDIT_KEY. Exits with 1 if the log does not hold.
     """
     try:
-        with open(require_file(log), "rb") as file:
+        descriptor, _ = open_regular(require_file(log))
+        with open(descriptor, "rb") as file:
             found = verify_chain(file, os.environ.get(KEY, "").encode(), head=head and head.lower())
     except OSError as error:
         raise PicohookError(f"{log} cannot be read: {error.strerror}") from None

@@ -12,6 +12,7 @@ import typer
 from ..conformance import manifest, probe as probes, report as reports
 from ..conformance.report import FAIL, Report
 from ..errors import PicohookError
+from ..regular import read_regular
 from ..stages import STAGES
 from . import output
 from .source import Json
@@ -91,12 +92,16 @@ def probe(
     if path is None:
         raise typer.BadParameter("--show needs the REPORT")
     try:
-        report = reports.read(json.loads(Path(path).read_bytes()), manifest.load("host"))
+        report = reports.read(json.loads(read_regular(path, _MOST_REPORT)), manifest.load("host"))
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, LookupError, TypeError):
         raise typer.BadParameter(f"{path} is no report of a probe") from None
     _conclude(report, junit, as_json=as_json)
+
+
+_MOST_REPORT = 16 << 20
+"""Bytes of a probe's report."""
 
 
 def _require_place(path: str, hint: str) -> None:

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from ..decisions import Outcome
 from ..errors import ConfigError, EncodeError
 from ..models import NO_META, Meta, Payload
 from ..protocol.messages import encode
+from ..regular import read_open
 from ..spec import Settings
 from ..stages import STAGES, Stage
 
@@ -127,7 +129,8 @@ def _object(data: bytes, problems: Problems) -> dict[str, Any]:
     """The JSON object; keys that it gives twice are noted."""
     if not data.strip():
         problems.fail("", "is empty", "{} is the least there can be")
-    document, repeated = syntax.parse(data, ".json", problems)
+    # A payload's bound is that of a line, not that of a configuration.
+    document, repeated = syntax.parse(data, ".json", problems, values=sys.maxsize, depth=sys.maxsize)
     for key in repeated:
         problems.add(key, "is given twice")
     return document
@@ -138,14 +141,30 @@ def complaint(error: ConfigError) -> str:
     return "; ".join(str(problem).removeprefix(f"{problem.file}: ") for problem in error.problems)
 
 
+def read_source(name: str) -> bytes:
+    """All of a file, or of standard input for `-`. More than a line of the protocol can be is wrong usage."""
+    descriptor = open_source(name)
+    try:
+        return read_open(descriptor, wire.MAX_LINE)
+    except OSError as error:
+        raise _unreadable(name, error) from None
+    finally:
+        if descriptor:
+            os.close(descriptor)
+
+
 def open_source(name: str) -> int:
-    """A descriptor to read a file from, or standard input for `-`."""
+    """A descriptor to read a file from, or standard input for `-`. A pipe is waited for: the user named it."""
     try:
         descriptor = 0 if name == "-" else os.open(name, os.O_RDONLY | os.O_CLOEXEC)
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise IsADirectoryError(errno.EISDIR, "it is a directory")
         return descriptor
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "its name holds a NUL character"
-        shown = "standard input" if name == "-" else name
-        raise typer.BadParameter(f"{shown} cannot be read: {why}") from None
+        raise _unreadable(name, error) from None
+
+
+def _unreadable(name: str, error: OSError | ValueError) -> typer.BadParameter:
+    why = error.strerror if isinstance(error, OSError) else "its name holds a NUL character"
+    shown = "standard input" if name == "-" else name
+    return typer.BadParameter(f"{shown} cannot be read: {why}")

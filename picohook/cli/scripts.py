@@ -2,7 +2,6 @@
 
 import os
 import stat
-import sys
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import anyio
 import typer
 
-from ..errors import ConfigError
+from .. import wire
+from ..errors import ConfigError, PicohookError
 from ..protocol.lines import LineBuffer
 from . import given, outcomes, output, stats
 from .source import Json, Named, Verbose, configured, with_hooks
@@ -114,7 +114,7 @@ async def _lines(descriptor: int) -> AsyncIterator[bytes]:
     """The lines of a file, a pipe or a terminal, each as soon as it is there; the last one may lack its end."""
     mode = os.fstat(descriptor).st_mode
     may_wait = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
-    buffer = LineBuffer(sys.maxsize)
+    buffer = LineBuffer(wire.MAX_LINE)
     while True:
         if may_wait:
             await anyio.wait_readable(descriptor)
@@ -123,3 +123,5 @@ async def _lines(descriptor: int) -> AsyncIterator[bytes]:
             return
         for line in buffer.feed(data or b"\n"):
             yield line
+        if buffer.overflowed:
+            raise PicohookError(f"the script has a line of more than {wire.MAX_LINE >> 20} MiB")

@@ -23,7 +23,8 @@ def trust(
 
     Then its hooks run without it being named. Covers the file and the files of the project that its commands name, by
     content: when one of them changes, nothing of it runs until it is trusted again. What those programs import is not
-    covered. A configuration that is named with --config needs no trust.
+    covered. A hook that does not tell which files it runs is refused: its `trust` names them. A configuration that is
+    named with --config needs no trust.
     """
     config = either(config, named)
     if remove:

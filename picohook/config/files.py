@@ -6,6 +6,8 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from ..regular import open_regular, read_open, too_large
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -13,23 +15,26 @@ if TYPE_CHECKING:
     from .problems import Problems
 
 
-def read(path: Path, problems: Problems) -> bytes:
+MOST = 1 << 20
+"""Bytes of a configuration."""
+
+
+def read(path: Path, problems: Problems, most: int = MOST) -> bytes:
     """The bytes of the file. What is checked and what is read is one open file: nothing is swapped in between."""
     try:
-        # Without O_NONBLOCK, opening a named pipe would wait for a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                problems.fail("", "is not a regular file")
+        descriptor, status = open_regular(path)
+        try:
             _refuse_strangers(status, problems)
-            return file.read()
+            if status.st_size > most:
+                raise too_large(most)
+            return read_open(descriptor, most)
+        finally:
+            os.close(descriptor)
     except FileNotFoundError:
         problems.fail("", "there is no such file")
-    except IsADirectoryError:
-        problems.fail("", "is a directory, not a file")
     except OSError as error:
-        problems.fail("", f"cannot be read: {error.strerror}")
+        refused = error.strerror or str(error)
+        problems.fail("", refused.removeprefix("it ") if refused.startswith("it is ") else f"cannot be read: {refused}")
     except ValueError:
         problems.fail("", "cannot be read: its name holds a NUL character")
 

@@ -12,7 +12,7 @@ from ..errors import PicohookError
 from ..filters import Filter, exact
 from ..hooks.jcli import EVENTS, RESULT, TOLD
 from ..hooks.prompt import VARIABLES
-from ..spec import HookSpec, OnFailure, Seconds, Settings, Timeouts
+from ..spec import Globs, HookSpec, OnFailure, Seconds, Settings, Timeouts
 from ..stages import STAGES
 from .hooks import Contents
 from .problems import Problems, dotted, meant, quoted
@@ -46,6 +46,7 @@ class Definition(Settings):
     retry: int | None = Field(default=None, ge=0, le=100)
     on_error: Literal["skip", "abort", "stop"] = "skip"
     filter: _Filter = Field(default_factory=_Filter)
+    trust: Globs | None = None
 
 
 def is_meant(document: dict[str, Any]) -> bool:
@@ -153,6 +154,7 @@ def _spec(event: str, definition: Definition, name: str, directory: Path, *, inh
         "filter": None if wanted == Filter() else wanted,
         "inherit_env": inherit,  # as its users expect, where they named the file
         "dir": str(directory),
+        "trust": definition.trust,
     })  # fmt: skip
 
 

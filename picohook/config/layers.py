@@ -20,6 +20,7 @@ from .load import NAMES, Config, load
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ..regular import Identity
     from ..spec import HookSpec
     from .native import Model
 
@@ -54,11 +55,10 @@ class Layers:
         if problems:
             raise TrustError(problems)
 
-    def verify(self, spec: HookSpec) -> None:
-        """The same for one hook that is about to be started."""
-        for config in self.configs:
-            if str(config.path) == spec.source:
-                trust.still_trusted(config, spec)
+    def verify(self, spec: HookSpec) -> dict[str, Identity] | None:
+        """The same for one hook that is about to be started: for the `verify` of a host."""
+        of = {str(config.path): config for config in self.configs}
+        return trust.still_trusted(of[spec.source], spec) if spec.source in of else None
 
 
 def alone(config: Config) -> Layers:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from ..spec import HookSpec, ModeGrainedSpec, Settings, Timeouts
+from ..spec import Globs, HookSpec, ModeGrainedSpec, Settings, Timeouts
 from .hooks import KINDS, Contents, check_dir, check_env, check_given, check_name, check_observe
 from .problems import meant, quoted
 from .validate import explain, validate
@@ -51,6 +51,7 @@ class _Process(Settings):
     env: dict[str, str] = Field(default_factory=dict)
     observe: tuple[str, ...] = ()
     intercept: tuple[str, ...] = ()
+    trust: Globs | None = None
 
 
 class _Hooks(Settings):
@@ -130,6 +131,7 @@ def _spec(name: str, process: _Process, problems: Problems, base: Path, *, found
             env=process.env,
             inherit_env=not found,  # as its users expect, where they named the file
             dir=str(directory),
+            trust=process.trust,
         )
     except ValidationError as error:
         explain(error, ModeGrainedSpec, problems, ("hooks", "processes", name))

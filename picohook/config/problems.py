@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 KeyPath = tuple[str | int, ...]
 
+MOST = 50
+"""Mistakes of one file that are said; after that many nothing more is looked at."""
+_SHOWN = 400
+"""Bytes that are shown of a key path or a message."""
+
 
 @dataclass(slots=True)
 class Problems:
@@ -24,9 +29,11 @@ class Problems:
     found: list[Problem] = field(default_factory=list)
 
     def add(self, at: KeyPath | str, message: str, hint: str = "") -> None:
-        """Note one; `at` is a key path, or a place in the text."""
+        """Note one; `at` is a key path, or a place in the text. Raises all, where they are too many."""
         where = at if isinstance(at, str) else dotted(at)
-        self.found.append(Problem(*map(escape, (self.file, where, message, hint))))
+        self.found.append(Problem(escape(self.file), *(cut(escape(text), _SHOWN) for text in (where, message, hint))))
+        if len(self.found) >= MOST:
+            raise ConfigError(self.found)
 
     def fail(self, at: KeyPath | str, message: str, hint: str = "") -> NoReturn:
         """Note one after which there is nothing more to look at."""

@@ -1,7 +1,7 @@
 """Which configurations found in project directories the user has said yes to, and to what exactly.
 
-Trusted is a content, not a name: the bytes of the file, and of every project file that a command names. What those
-import is not covered.
+Trusted is a content, not a name: the bytes of the file, and of every project file that a command or its `trust` names. What
+those import is not covered. Where it cannot be told which files a command runs (`runs`), it is not trusted at all.
 """
 
 from __future__ import annotations
@@ -11,24 +11,36 @@ import importlib.util
 import json
 import os
 import shlex
+import stat
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, Problem, TrustError
+from ..process.plan import ChangedError
+from ..regular import changed_at, identity, open_regular, too_large
 from ..spec import python_file
 from ..text import escape
-from . import files
-from .problems import Problems
+from . import files, runs
+from .doubts import place as place_in_file
+from .problems import Problems, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ..regular import Identity
     from ..spec import HookSpec
     from .load import Config
 
 _HINT = "read it and the programs it names, then: picohook trust"
 _AGAIN = "read what changed, then: picohook trust"
+
+MOST_SCRIPT = 256 << 20
+"""Bytes of a file that a command names."""
+MOST_STORE = 16 << 20
+SETTLED, SKEW, LOOKS = 20_000_000, 1_000_000_000, 20
+"""Nanoseconds after which a change is sure to get another time; how far a file server's clock may be ahead; and tries."""
 
 _WRITES = frozenset({">", ">>", ">|", "&>", "&>>"})
 
@@ -46,12 +58,13 @@ def covered(config: Config) -> tuple[str, ...]:
 
 
 def trust(config: Config) -> None:
-    """Remember this content as trusted. A damaged store is written anew."""
+    """Remember this content as trusted. A damaged store is written anew. Raises `TrustError` for what cannot be trusted."""
+    digests = _digests(config)
     try:
         known = _read_store()
     except TrustError:
         known = {}
-    _write_store({**known, str(config.path): _digests(config)})
+    _write_store({**known, str(config.path): digests})
 
 
 def untrust(path: str | os.PathLike[str]) -> bool:
@@ -79,17 +92,51 @@ def states(config: Config) -> Digests:
     return {name: "" if known.get(name) == now.get(name) else _change(name, known, now) for name in names}
 
 
-def still_trusted(config: Config, spec: HookSpec) -> None:
-    """The same for one hook that is about to be started, from what is on the disk now."""
+def still_trusted(config: Config, spec: HookSpec) -> dict[str, Identity] | None:
+    """The same for one hook that is about to be started, from what is on the disk now.
+
+    Gives what tells the files that it runs, and their directories, from others that may be put in their places.
+    """
     if not config.found:
-        return
+        return None
     trusted = _trusted(config)
     here = str(config.path)
-    scripts = arguments(spec)
-    now = {here: _digest(_read(config.path))} | _script_digests(config, spec)
-    _compare(trusted, now, {here, *scripts})
+    looked_at, ways = _settled_look(config, spec)
+    now = {here: _digest(_read(config.path))} | {name: digest for name, (digest, _) in looked_at.items()}
+    gone = {name for name in trusted if any(runs.fits(name, glob, config.project) for glob in spec.trust or ())}
+    _compare(trusted, now, {*now, *gone, *arguments(spec)})
     if now[here] != config.digest:
         raise TrustError([Problem(escape(here), "", "was read before it changed", "start again")])
+    return ways | {os.path.normpath(name): found for name, (_, found) in looked_at.items()}
+
+
+def _settled_look(config: Config, spec: HookSpec) -> tuple[dict[str, tuple[str, Identity]], dict[str, Identity]]:
+    """What is looked at, once it is older than the steps of a file system's clock: a later change has another time.
+
+    Raises `ChangedError` where that does not come.
+    """
+    for _ in range(LOOKS):
+        began = time.time_ns()
+        looked_at = _look(config, spec)
+        ways = _ways(looked_at)
+        found = (*ways.values(), *(one for _, one in looked_at.values()))
+        ages = [began - changed_at(one) for one in found if len(one) > len(("device", "inode"))]
+        if not any(-SKEW < age < SETTLED for age in ages):
+            return looked_at, ways
+        time.sleep(SETTLED / 1e9)
+    raise ChangedError(spec.name)
+
+
+def _ways(names: Iterable[str]) -> dict[str, Identity]:
+    """For each directory and link on the ways to these files, which one it is."""
+    ways: dict[str, Identity] = {}
+    for path in {path for name in names for path in (os.path.normpath(name), os.path.realpath(name))}:
+        for step in map(str, (path, *Path(path).parents)):
+            if step not in ways:
+                status = os.lstat(step)
+                is_link = stat.S_ISLNK(status.st_mode)
+                ways[step] = identity(status) if is_link else (status.st_dev, status.st_ino)
+    return ways
 
 
 def _trusted(config: Config) -> Digests:
@@ -114,24 +161,55 @@ def _change(name: str, trusted: Digests, now: Digests) -> str:
 def _digests(config: Config) -> Digests:
     """Of what was read, not of what the file holds by now."""
     digests = {str(config.path): config.digest}
+    problems: list[Problem] = []
     for spec in config.hooks:
-        digests |= _script_digests(config, spec)
+        try:
+            digests |= {name: digest for name, (digest, _) in _look(config, spec).items()}
+        except TrustError as error:
+            problems += error.problems
+    if problems:
+        raise TrustError(problems)
     return digests
 
 
 def scripts(config: Config, spec: HookSpec) -> tuple[str, ...]:
-    """The project files that a hook's command names."""
-    found = []
-    for name in arguments(spec):
-        real = os.path.realpath(name)
-        inside = any(Path(path).is_relative_to(config.project) for path in (os.path.normpath(name), real))
-        if inside and os.path.isfile(real):
-            found.append(name)
+    """The project files that a hook runs, as far as its settings name them."""
+    words = [name for name in (*arguments(spec), *runs.programs(spec)) if runs.inside(name, config.project)]
+    found = {name: None for name in words if os.path.isfile(name)}
+    if config.found and spec.source == str(config.path):
+        found |= dict.fromkeys(_named(config, spec))
     return tuple(found)
 
 
-def _script_digests(config: Config, spec: HookSpec) -> Digests:
-    return {name: _digest_file(os.path.realpath(name)) for name in scripts(config, spec)}
+def _named(config: Config, spec: HookSpec) -> list[str]:
+    try:
+        return runs.named(spec, config.project)
+    except ValueError as error:
+        glob, why = error.args
+        where = f"{_place(config, spec)}.trust"
+        raise TrustError([Problem(escape(str(config.path)), where, f"{quoted(glob)} {why}")]) from None
+
+
+def _look(config: Config, spec: HookSpec) -> dict[str, tuple[str, Identity]]:
+    """For each project file that a hook runs, its digest, and which one it is. Raises `TrustError`."""
+    here, where = escape(str(config.path)), _place(config, spec)
+    why = runs.unclear(spec, config.project)
+    if why:
+        message = f"it cannot be told which files of the project it runs: {escape(why)}"
+        raise TrustError([Problem(here, where, message, runs.HINT)])
+    looked_at = {}
+    for name in scripts(config, spec):
+        try:
+            looked_at[name] = _digest_file(name)
+        except OSError as error:
+            problem = Problem(escape(name), "", f"cannot be read, so it cannot be trusted: {error.strerror}")
+            raise TrustError([problem]) from None
+    return looked_at
+
+
+def _place(config: Config, spec: HookSpec) -> str:
+    known = any(one.name == spec.name for one in config.hooks)
+    return place_in_file(config, spec) if known else escape(f"hook {spec.name}")
 
 
 def arguments(spec: HookSpec) -> list[str]:
@@ -175,16 +253,21 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _digest_file(path: str) -> str:
-    """Of its bytes and of where they really are: the same bytes elsewhere have other neighbours to import."""
+def _digest_file(name: str) -> tuple[str, Identity]:
+    """Of its bytes and of where they really are: the same bytes elsewhere have other neighbours to import. And which one."""
+    path = os.path.realpath(name)
     digest = hashlib.sha256(os.fsencode(path) + b"\0")
+    descriptor, _ = open_regular(path)
     try:
-        with Path(path).open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    except OSError as error:
-        return f"unreadable: {error.strerror}"
-    return digest.hexdigest()
+        left = MOST_SCRIPT + 1
+        while left and (block := os.read(descriptor, min(left, 1 << 20))):
+            digest.update(block)
+            left -= len(block)
+        if not left:
+            raise too_large(MOST_SCRIPT)
+        return digest.hexdigest(), identity(os.fstat(descriptor))
+    finally:
+        os.close(descriptor)
 
 
 def _key(path: str | os.PathLike[str]) -> str:
@@ -215,7 +298,7 @@ def _read_store() -> dict[str, Digests]:
 
 def _read(path: Path) -> bytes:
     try:
-        return files.read(path, Problems(str(path)))
+        return files.read(path, Problems(str(path)), MOST_STORE if path == store() else files.MOST)
     except ConfigError as error:
         raise TrustError(error.problems) from None
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..errors import HookError
     from ..events import Event
     from ..log import Log
+    from ..process.plan import Verify
     from ..process.spawn import Spawner
     from ..spec import HookSpec, Timeouts
     from ..stages import Stage
@@ -93,7 +94,7 @@ class Site:
     log: Log
     timeouts: Timeouts
     """The host's defaults. A reload may replace them."""
-    verify: Callable[[HookSpec], None] | None = None
+    verify: Verify | None = None
     """Called before every start of a process; raises when it must not run (any more)."""
     model_of: Callable[[HookSpec], Complete | None] | None = None
     """What asks the model of a hook with these settings; None where there is no model."""

@@ -15,6 +15,8 @@ import anyio
 
 from .. import policy
 from ..errors import HookCrashedError, HookError, HookTimeoutError
+from ..process.plan import ChangedError
+from ..regular import read_regular
 from ..spec import python_file
 from .function import FunctionHook, call
 from .mailbox import MailboxHook
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from ..spec import HookSpec
     from .base import HookStatus, Question, Site
 
+_LONGEST = 16 << 20
+"""Bytes of a source file."""
 _SLOW = "its import has not come to an end"
 
 
@@ -93,29 +97,42 @@ class PythonHook(FunctionHook):
 
     def _load(self) -> Any:
         assert self.spec.python is not None
-        if self._site.verify is not None:
-            self._site.verify(self.spec)
+        verify = self._site.verify or _no_check
+        seen = verify(self.spec)
         name, _, path = self.spec.python.partition(":")
         file = python_file(self.spec)
-        found: Any = importlib.import_module(name) if file is None else _import_file(file)
+        # What was read between two looks that saw the same is what they looked at.
+        source = b"" if file is None else read_regular(file, _LONGEST)
+        found: Any = importlib.import_module(name) if file is None else None
+        if seen is not None and verify(self.spec) != seen:
+            raise ChangedError(self.name)
+        if file is not None:
+            found = _import_source(file, source)
         for step in path.split("."):
             found = getattr(found, step)
         return found() if inspect.isclass(found) else found
 
 
+def _no_check(spec: HookSpec) -> None:
+    """What code mounts needs no trust."""
+
+
 class _Loader(SourceFileLoader):
-    """Never from a cache: what runs is the source, which is what was trusted."""
+    """Never from a cache, and never read again: what runs is the source that was looked at."""
+
+    def __init__(self, name: str, path: str, source: bytes) -> None:
+        super().__init__(name, path)
+        self._source = source
 
     def get_code(self, fullname: str) -> CodeType:
-        path = self.get_filename(fullname)
-        code: CodeType = self.source_to_code(self.get_data(path), path)
+        code: CodeType = self.source_to_code(self._source, self.get_filename(fullname))
         return code
 
 
-def _import_file(file: Path) -> ModuleType:
+def _import_source(file: Path, source: bytes) -> ModuleType:
     name = f"picohook_hook_{hashlib.sha256(os.fsencode(file)).hexdigest()[:16]}"
     package = [str(file.parent)] if file.name == "__init__.py" else None
-    loader = _Loader(name, str(file))
+    loader = _Loader(name, str(file), source)
     found = importlib.util.spec_from_file_location(name, file, loader=loader, submodule_search_locations=package)
     assert found is not None
     module = importlib.util.module_from_spec(found)

@@ -30,6 +30,8 @@ START, STOP, CUT, LOST = "host.start", "host.stop", "audit.cut", "audit.lost"
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 _BEGINNING = b'{"number": '
 _BLOCK = 1 << 16
+LONGEST = 256 << 20
+"""Bytes of a line that is looked at: a record with payloads has a few, each of at most a line of the protocol."""
 
 
 def canonical(value: Any) -> bytes:
@@ -110,6 +112,8 @@ class Ledger:
         """The last whole line, if there is one, and what comes after it. Reads no more than that takes."""
         want = _BLOCK
         while True:
+            if want > LONGEST:
+                raise self._error("is something else: it does not end with a record")
             data = _at(self._file, max(size - want, 0), min(want, size))
             whole, ended, rest = data.rpartition(b"\n")
             _, newline, line = whole.rpartition(b"\n")
@@ -187,7 +191,7 @@ def verify(file: BinaryIO, key: bytes = b"", *, head: str | None = None) -> Verd
     count, last, problem = 0, NOTHING, None
     runs = _Runs()
     known = head is None
-    for line in file:
+    while line := file.readline(LONGEST):
         record = _follows(line, count, last, key)
         if isinstance(record, str):
             problem = record

@@ -63,7 +63,7 @@ class Containment:
         try:
             if plan.sandbox is not None:
                 prefix = await self._sandboxes.prefix(plan, spawner, deadline)
-                plan = replace(plan, argv=(*prefix, *plan.argv))
+                plan = replace(plan, argv=(*prefix, *plan.argv), program=None)  # which the sandbox finds by its path
             if isinstance(spawner, Launcher):
                 process: Process = await spawner.launch(plan, streams, deadline, rows, group)
             else:

@@ -115,7 +115,7 @@ class Launcher:
             number = next(self._ids)
             process = self._processes[number] = Launched(self, self._reactor, number, mark, group)
             try:
-                self._place(number, order, streams)
+                self._place(number, order, streams if plan.program is None else (*streams, plan.program.descriptor))
             except OSError:
                 del self._processes[number]
                 raise
@@ -167,12 +167,12 @@ class Launcher:
         """A process is over."""
         self._processes.pop(number, None)
 
-    def _place(self, number: int, order: dict[str, Any], streams: Streams) -> None:
+    def _place(self, number: int, order: dict[str, Any], descriptors: tuple[int, ...]) -> None:
         with open(os.memfd_create("picohook order"), "w+b") as file:
             marshal.dump(order, file)
             file.flush()
             file.seek(0)
-            self._send(f"spawn {number}", (file.fileno(), *streams))
+            self._send(f"spawn {number}", (file.fileno(), *descriptors))
 
     def _send(self, text: str, fds: tuple[int, ...] = ()) -> None:
         if self.gone:
@@ -381,6 +381,7 @@ def _order(plan: Plan, mark: int, rows: list[limits.Row], group: str) -> dict[st
         "mark": mark,
         "limits": rows,
         "cgroup": group,
+        "itself": plan.program is not None,
         "own_users": any(row[0] == "processes" for row in rows),
     }
 

@@ -3,10 +3,11 @@
 `containment.py` runs this file as `python -I -S launcher.py HOST_PID TIER`, with one end of a SEQPACKET socket as
 descriptor 3. The hooks' pipes run directly between them and the host: nothing of a call passes through here.
 
-From the host: `spawn ID`, with four descriptors: a file with the order (marshal), and the hook's stdin, stdout and stderr;
-`signal ID NUMBER`, to the hook's process group. To the host: `ready NOTE` or `unable WHY`, once; `started ID PID` with a
-pidfd, or `failed ID ERRNO STEP`; and `ended ID CODE LEFT`, when nothing is left of a hook, or LEFT processes that do not
-die. When the host closes the socket, or ends in any way, every descendant is killed.
+From the host: `spawn ID`, with four descriptors: a file with the order (marshal), and the hook's stdin, stdout and stderr,
+and maybe a fifth, the program itself, which then runs whatever its path means by now; and `signal ID NUMBER`, to the hook's
+process group. To the host: `ready NOTE` or `unable WHY`, once; `started ID PID` with a pidfd, or `failed ID ERRNO STEP`;
+and `ended ID CODE LEFT`, when nothing is left of a hook, or LEFT processes that do not die. When the host closes the socket,
+or ends in any way, every descendant is killed.
 
 Who belongs to a hook is told by a mark: a random number in RLIMIT_LOCKS, which Linux has not looked at since 2.4. Unlike a
 variable in the environment it stays when a daemon changes its session, its environment or its title, and no hook sees it
@@ -36,7 +37,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from typing import Any, NoReturn
 
 CONTROL = 3
@@ -222,7 +223,7 @@ class Launcher:
 
     def obey(self) -> bool:
         """Do what the next message says; false when there will be no more."""
-        data, rights, _, _ = self.control.recvmsg(256, _socket.CMSG_SPACE(4 * 4), _socket.MSG_CMSG_CLOEXEC)
+        data, rights, _, _ = self.control.recvmsg(256, _socket.CMSG_SPACE(5 * 4), _socket.MSG_CMSG_CLOEXEC)
         received = b"".join(part for _, _, part in rights)
         fds = [int.from_bytes(received[at : at + 4], sys.byteorder) for at in range(0, len(received), 4)]
         verb, *numbers = data.decode().split() or [""]
@@ -243,6 +244,8 @@ class Launcher:
                 raise OSError(errno.EMFILE, "")  # noqa: TRY301 - the kernel gives as many as there is room for
             with open(fds[0], "rb", closefd=False) as file:
                 order = marshal.load(file)  # noqa: S302 - from the host
+            if order["itself"] and len(fds) < 5:  # noqa: PLR2004
+                raise OSError(errno.EMFILE, "")  # noqa: TRY301 - never by its path instead
             readable, writable = os.pipe()  # exec closes it, which is the news that there was one
             try:
                 pid = os.fork()
@@ -337,12 +340,12 @@ class Launcher:
                     yield int(name)
 
 
-def become(order: dict[str, Any], streams: Iterable[int], report: int) -> NoReturn:
+def become(order: dict[str, Any], descriptors: list[int], report: int) -> NoReturn:
     """In the child: be the hook, or report why not."""
     step = "exec"
     try:
         os.setsid()
-        for number, fd in enumerate(streams):
+        for number, fd in enumerate(descriptors[:3]):
             os.dup2(fd, number)
         default_signals()
         _, most = resource.getrlimit(RLIMIT_LOCKS)
@@ -363,7 +366,9 @@ def become(order: dict[str, Any], streams: Iterable[int], report: int) -> NoRetu
             both = (soft, hard) if most == resource.RLIM_INFINITY else (min(soft, most), min(hard, most))
             resource.setrlimit(number, both)
         step = "exec"
-        os.execve(order["argv"][0], order["argv"], order["env"])  # noqa: S606 - no shell is wanted
+        # A descriptor is closed by the exec that it is for.
+        program = descriptors[3] if order["itself"] else order["argv"][0]
+        os.execve(program, order["argv"], order["env"])  # noqa: S606 - no shell is wanted
     except Exception as error:  # noqa: BLE001 - whatever it is, the host shall know
         number = errno.ENOMEM if isinstance(error, MemoryError) else getattr(error, "errno", None) or errno.EINVAL
         os.write(report, f"{number} {step}".encode())

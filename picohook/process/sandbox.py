@@ -9,10 +9,12 @@ import os
 import shutil
 import signal
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
+from .aside import Aside
 from .plan import Plan
 from .spawn import KILL_WAIT, NotAvailableError
 
@@ -34,17 +36,22 @@ class Sandboxes:
     def __init__(self) -> None:
         self._tried: dict[tuple[str, Spawner, bool], str] = {}
         self._trying = anyio.Lock()
+        self._aside = Aside()
 
     async def prefix(self, plan: Plan, spawner: Spawner, deadline: float) -> tuple[str, ...]:
         """What goes before the hook's command. Raises `NotAvailableError`."""
         sandbox = plan.sandbox
         assert sandbox is not None
-        read, write = (_paths(name, getattr(sandbox, name), plan) for name in ("read_only", "writable"))
+        names = ("read_only", "writable")
+        read, write = await self._aside.do(
+            lambda: [_paths(name, getattr(sandbox, name), plan) for name in names], deadline
+        )
         why = []
         for kind, words in _KINDS.items():
             reason = await self._try(kind, spawner, deadline, network=sandbox.network)
             if not reason:
-                return words(read, write, network=sandbox.network, directory=plan.cwd)
+                look = partial(words, read, write, network=sandbox.network, directory=plan.cwd)
+                return await self._aside.do(look, deadline)
             why.append(f"{kind}: {reason}")
         raise NotAvailableError(f"no sandbox works here: {'; '.join(why)}")
 

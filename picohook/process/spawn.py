@@ -83,8 +83,11 @@ class _Own:
 
     def __init__(self, reactor: Reactor, plan: Plan, streams: Streams) -> None:
         self._reactor = reactor
+        itself = () if plan.program is None else (plan.program.descriptor,)
         self._process = subprocess.Popen(  # noqa: S603 - running the command that the config names is the point
             plan.argv,
+            executable=f"/proc/self/fd/{itself[0]}" if itself else None,
+            pass_fds=itself,  # it keeps this one descriptor more
             stdin=streams[0],
             stdout=streams[1],
             stderr=streams[2],

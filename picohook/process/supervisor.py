@@ -19,14 +19,16 @@ import signal
 from collections import deque
 from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from ..errors import HookCrashedError, HookError, HookTimeoutError, PicohookError
 from ..transport.channel import PIPE_ENDS, Channel, Counters
+from .aside import Aside
 from .child import Child, SpawnDelayedError
-from .plan import plan
+from .plan import ChangedError, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from ..spec import HookSpec
     from ..stages import Stage
     from ..transport.reactor import Reactor, Waiter
+    from .plan import Plan, Seen, Verify
     from .spawn import Spawner
 
 BACKOFF_FIRST = 0.05
@@ -93,7 +96,7 @@ class Supervisor:
         log: Log,
         read: Callable[[Stage[Any], Answer], Decision],
         hello_timeout: Callable[[], float],
-        verify: Callable[[HookSpec], None] | None = None,
+        verify: Verify | None = None,
         on_state: Callable[[HookState], None] | None = None,
     ) -> None:
         self.spec = spec
@@ -111,6 +114,7 @@ class Supervisor:
         self._hello_timeout = hello_timeout
         self._verify = verify
         self._on_state = on_state
+        self._aside = Aside()
         self._life: _Life | None = None
         self._child: Child | None = None
         self._recent: deque[float] = deque()
@@ -227,14 +231,16 @@ class Supervisor:
         life = self._life = _Life()
         started: tuple[Child, Channel] | None = None
         try:
-            if self._verify is not None:
-                self._verify(self.spec)
             with life.starting:
-                started = await self._spawn(life)
+                seen, planned = await self._prepare()
+                started = await self._spawn(life, planned)
         except TimeoutError:
             return HookCrashedError("was not started in time", hook=self.spec.name)
         except SpawnDelayedError as error:
             return HookCrashedError(f"cannot be started now: {error}", hook=self.spec.name)
+        except ChangedError as error:
+            self._recent.append(self._reactor.now())
+            return error
         except PicohookError as error:
             self._permanent = True
             return error if isinstance(error, HookError) else HookCrashedError(str(error), hook=self.spec.name)
@@ -248,7 +254,9 @@ class Supervisor:
             with life.greeting:
                 try:
                     await channel.hello(self.spec.modes, self._reactor.now() + self._hello_timeout())
-                    self.channel = channel
+                    await self._look_again(seen)
+                    if not life.over:
+                        self.channel = channel
                 except HookError as error:
                     life.error = error
                     life.over = True
@@ -263,20 +271,52 @@ class Supervisor:
                 ended = await self._end(life, child, channel)
         return ended
 
-    async def _spawn(self, life: _Life) -> tuple[Child, Channel]:
+    async def _prepare(self) -> tuple[Seen | None, Plan]:
+        try:
+            return await self._aside.do(self._look, self._reactor.now() + START_WAIT)
+        except TimeoutError:
+            self._recent.append(self._reactor.now())  # or a file system that hangs would be tried for ever
+            raise SpawnDelayedError("its files could not be looked at in time") from None
+
+    def _look(self) -> tuple[Seen | None, Plan]:
+        """Whether it may run, and what is to be run."""
+        seen = None if self._verify is None else self._verify(self.spec)
+        return seen, plan(self.spec, os.environ, seen)
+
+    async def _look_again(self, seen: Seen | None) -> None:
+        """A script is found by its path, after it was looked at: it may have been another one. Raises `HookError`."""
+        if self._verify is None or seen is None:
+            return
+        try:
+            now = await self._aside.do(partial(self._verify, self.spec), self._reactor.now() + START_WAIT)
+        except TimeoutError:
+            raise HookCrashedError("its files could not be looked at in time", hook=self.spec.name) from None
+        except HookError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a check of the embedder's
+            self._permanent = True
+            why = str(error) if isinstance(error, PicohookError) else repr(error)
+            raise HookCrashedError(why, hook=self.spec.name) from None
+        if now != seen:
+            raise ChangedError(self.spec.name)
+
+    async def _spawn(self, life: _Life, planned: Plan) -> tuple[Child, Channel]:
         def exited() -> None:
             channel.drain()
             self._over(life, "")
 
-        child = await Child.start(
-            self._reactor,
-            self._spawner,
-            plan(self.spec, os.environ),
-            deadline=self._reactor.now() + START_WAIT,
-            name=self.spec.name,
-            log=self._log,
-            on_exit=exited,
-        )
+        try:
+            child = await Child.start(
+                self._reactor,
+                self._spawner,
+                planned,
+                deadline=self._reactor.now() + START_WAIT,
+                name=self.spec.name,
+                log=self._log,
+                on_exit=exited,
+            )
+        finally:
+            planned.close()
         channel = Channel(
             self._reactor,
             child.stdout,

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from ..stages import Stage
 
 LONGEST_HEADER = 4096
+LONGEST_LINE = 256 << 20
+"""A line holds at most a few payloads, each of at most one line of the protocol."""
 
 
 class RecordError(PicohookError):
@@ -281,7 +283,9 @@ class Record:
         self.header = self._reader.header
 
     def __iter__(self) -> Iterator[Entry]:
-        for line in self._file:
+        while line := self._file.readline(LONGEST_LINE):
+            if len(line) == LONGEST_LINE:
+                raise self._reader.wrong(f"comes before a line of more than {LONGEST_LINE >> 20} MiB")
             if not line.endswith(b"\n"):
                 try:
                     decode_value(line)

@@ -16,6 +16,7 @@ from ..log import Log
 from ..models import Payload
 from ..observe.witness import Account, Witness
 from ..protocol.messages import encode
+from ..regular import open_regular
 from ..spec import ModeGrainedSpec
 from ..text import escape
 from .form import KEPT, VERSION, decision_to_json
@@ -233,9 +234,12 @@ def open_record(path: str) -> int:
 
 def _require_record(path: str) -> None:
     """What is there and is no record was not meant to be replaced."""
-    with open(path, "rb") as file:
-        if file.read(len(BEGINNING)) not in {b"", BEGINNING}:
+    other, _ = open_regular(path)
+    try:
+        if os.read(other, len(BEGINNING)) not in {b"", BEGINNING}:
             raise PicohookError(f"{escape(path)} is there, and is no record: name another file")
+    finally:
+        os.close(other)
 
 
 def _unwritable(path: str, error: Exception) -> PicohookError:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ..config.layers import Layers
     from ..errors import Problem
     from ..hooks.base import Complete
+    from ..regular import Identity
     from ..spec import HookSpec
 
 Stamp = tuple[int, ...] | None
@@ -85,12 +86,12 @@ class Source:
         """What asks the model of a hook, as it was read last; for the `model_of` of a host."""
         return self._ways(spec)
 
-    def verify(self, spec: HookSpec) -> None:
+    def verify(self, spec: HookSpec) -> dict[str, Identity] | None:
         """Raise `TrustError` unless what was read last is trusted still: for the `verify` of a host."""
         from ..config import trust  # noqa: PLC0415
 
-        if spec.source in self._configs:
-            trust.still_trusted(self._configs[spec.source], spec)
+        known = self._configs.get(spec.source)
+        return None if known is None else trust.still_trusted(known, spec)
 
     def changed(self) -> bool:
         """Whether a file is not what it was when it was read."""

@@ -272,6 +272,15 @@ def test_a_trusted_project_is_tried_until_one_of_its_files_changes(project, exam
     assert changed.of("hook gate", "canary") == []
 
 
+def test_X4_a_hook_of_which_it_cannot_be_told_what_it_runs_is_an_error_with_the_way_out(project, examine):
+    project.table("gate", command=[sys.executable, "-m", "gate"], stages=["before_tool"])
+    report = examine(named=False)
+    (found,) = [one for one in report.of(str(project.config), "trust") if one["level"] == "error"]
+    assert "hooks.gate: it cannot be told which files of the project it runs" in found["message"]
+    assert "trust = [GLOB, ...]" in found["hint"]
+    assert project("trust").code == 1
+
+
 def test_a_project_can_be_named_by_its_directory(project, examine):
     gate(project, canary=RM)
     project("trust")

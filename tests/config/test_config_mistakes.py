@@ -256,7 +256,7 @@ class TestSyntax:
     def test_a_number_of_thousands_of_digits(self, complaints: Complaints) -> None:
         for name, text in (("a.toml", "a = {}"), ("a.yaml", "a: {}"), ("a.json", '{{"a": {}}}')):
             (complaint,) = complaints(name, text.format("1" * 5000))
-            assert complaint.startswith("cannot be read: ")
+            assert "cannot be read: " in complaint
 
     @pytest.mark.parametrize("name", ["a.toml", "a.yaml", "a.json"])
     def test_an_empty_file(self, complaints: Complaints, name: str) -> None:

@@ -232,7 +232,8 @@ def test_trust_in_j_clis_project_file_covers_the_scripts_of_the_project_around_i
 
 
 @pytest.mark.usefixtures("store")
-def test_a_command_that_the_shell_will_not_understand_is_covered_as_well_as_can_be(config):
+def test_a_command_that_the_shell_will_not_understand_cannot_be_trusted(config):
     config("check.sh", "echo '{}'\n")
     found = load(config("picohook.toml", '[hooks.a]\nrun = "./check.sh \'"\nstages = ["before_tool"]\n'), found=True)
-    assert str(found.path.parent / "check.sh") in trust.covered(found)
+    with pytest.raises(TrustError, match="the shell decides what this comes to"):
+        trust.covered(found)

@@ -65,7 +65,7 @@ class Place:
             f"import json, sys; print(json.dumps({{'user_input': json.load(sys.stdin)['user_input'] + ' {word}'}}))"
         )
         entry = json.dumps(f'{sys.executable} -c "{script}"')
-        return self.write(self.jcli, f"{event}:\n  - command: {entry}\n")
+        return self.write(self.jcli, f"{event}:\n  - command: {entry}\n    trust: []\n")
 
 
 @pytest.fixture

@@ -98,7 +98,8 @@ def _trust(config: Config) -> Iterator[Finding]:
         states = trust.states(config)
     except TrustError as error:
         for problem in error.problems:
-            yield Finding(Level.ERROR, path, "trust", f"{problem.file}: {problem.message}", problem.hint or _TRUST)
+            where = f"{problem.file}: {problem.where}" if problem.where else problem.file
+            yield Finding(Level.ERROR, path, "trust", f"{where}: {problem.message}", problem.hint or _TRUST)
         return
     for file, against in states.items():
         if against:

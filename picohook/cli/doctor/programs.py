@@ -7,12 +7,12 @@ import os
 import re
 import shutil
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...config import trust
 from ...errors import HookCrashedError
 from ...process.plan import plan
+from ...regular import open_regular
 from ..configs import missing_script, program
 from .files import exposed_file
 from .findings import Finding, Level, about
@@ -97,7 +97,8 @@ def _ask(interpreter: str, environment: frozenset[tuple[str, str]]) -> str:
 def _interpreter(script: str, path: str) -> str:
     """What the first line of a script names; empty if it is no script."""
     try:
-        with Path(script).open("rb") as file:
+        descriptor, _ = open_regular(script)
+        with open(descriptor, "rb") as file:
             first = file.readline(256)
     except OSError:
         return ""

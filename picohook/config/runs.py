@@ -1,0 +1,244 @@
+"""Whether it can be told which files of a project a hook runs; and the files that its `trust` names.
+
+What passes is small, so that it is certain: a program of the project; an interpreter and its script; and a few programs
+that start nothing. Everything else may find files by a name, a module's path, or a habit (`make`, `npm run`), and has to name
+them. What those files import or start themselves is theirs, and is not looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..spec import HookSpec
+
+MOST_FILES = 1000
+MOST_BYTES = 64 << 20
+MOST_LOOKED_AT = 20_000
+"""What the globs of one hook may name, and what may be looked through for it."""
+
+HINT = "name them: trust = [GLOB, ...], or trust = [] if it runs none; or make it a script of the project"
+
+_INTERPRETERS = (
+    # What it is called, options that name no file and no code, and whether it looks elsewhere for a script that is not there.
+    (re.compile(r"(python|pypy)[\d.]*"), re.compile(r"-[BEIOPSbdqsuv]+"), False),
+    (re.compile(r"(perl|ruby)[\d.]*"), re.compile(r"-[Ww]"), False),
+    (re.compile(r"(ba|da|k|z)?sh"), re.compile(r"-[efux]+"), True),
+    (re.compile(r"node(js)?"), re.compile(r"--no-warnings"), True),
+)
+_START_NOTHING = frozenset({":", "true", "false", "echo", "printf", "test", "pwd", "exit", "cat", "grep"})
+_MODULES = (".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".pm", ".sh", ".lua", ".php", ".class")
+_MOST_PIECES = 256
+
+# The part of the shell's language in which every word is what it says.
+_SHELL = re.compile(
+    r"""
+    (?P<blank> [ \t]+ )
+    | (?P<end> \|\|? | && | ; | \n )
+    | (?P<both> 2>&1 )
+    | (?P<into> [0-9]?>>? )
+    | (?P<from> < (?!<) )
+    | (?P<word> (?: [\w@%+:,./=-] | '[^']*' | "[^"$`\\]*" )+ )
+    """,
+    re.VERBOSE,
+)
+_QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
+_BEFORE_A_COMMAND = frozenset({"if", "then", "elif", "else", "!"})
+
+
+def unclear(spec: HookSpec, project: Path) -> str:
+    """Why it cannot be told which files of the project a hook runs; empty if it can, or if its `trust` says so."""
+    if spec.trust is not None or not (spec.command or spec.run):
+        return ""
+    if spec.run is None:
+        return _unclear_command(list(spec.command), spec, project)
+    try:
+        commands = list(_commands(spec.run))
+    except ValueError:
+        return "the shell decides what this comes to"
+    return next(filter(None, (_unclear_command(words, spec, project) for words in commands)), "")
+
+
+def programs(spec: HookSpec) -> list[str]:
+    """The paths of the programs that a hook starts, as they are looked up when it is started; those that are told."""
+    try:
+        commands = [list(spec.command)] if spec.command else list(_commands(spec.run or ""))
+    except ValueError:
+        return []
+    return list(filter(None, (_find(words[0], spec) for words in commands)))
+
+
+def inside(path: str, project: Path) -> bool:
+    """Whether a path is in the project, by its name or really."""
+    return any(Path(one).is_relative_to(project) for one in (os.path.normpath(path), os.path.realpath(path)))
+
+
+def named(spec: HookSpec, project: Path) -> list[str]:
+    """The files that `trust` names. Raises `ValueError` with a glob, and what is wrong with it."""
+    found: dict[str, None] = {}
+    size = looked_at = 0
+    for glob in spec.trust or ():
+        matches = 0
+        for path in _below(project, glob):
+            looked_at += 1
+            if looked_at > MOST_LOOKED_AT:
+                raise ValueError(glob, f"makes it look through more than {MOST_LOOKED_AT} files: name a directory")
+            if not fits(path, glob, project) or not os.path.isfile(path):
+                continue
+            matches += 1
+            if path not in found:
+                found[path] = None
+                size += os.stat(path).st_size
+            if len(found) > MOST_FILES or size > MOST_BYTES:
+                raise ValueError(glob, f"names more than {MOST_FILES} files, or {MOST_BYTES >> 20} MiB")
+        if not matches:
+            raise ValueError(glob, "matches no file of the project")
+    return list(found)
+
+
+def fits(path: str, glob: str, project: Path) -> bool:
+    """Whether a glob, which is relative to the project, matches a path."""
+    try:
+        parts = PurePath(path).relative_to(project).parts
+    except ValueError:
+        return False
+    return _fits(parts, tuple(glob.split("/")))
+
+
+def _fits(parts: tuple[str, ...], globs: tuple[str, ...]) -> bool:
+    if not globs:
+        return not parts
+    if globs[0] == "**":
+        return any(_fits(parts[start:], globs[1:]) for start in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], globs[0]) and _fits(parts[1:], globs[1:])
+
+
+def _below(project: Path, glob: str) -> Iterator[str]:
+    """Every file that the glob could match. Links to directories are followed only where the glob names them."""
+    *steps, last = glob.split("/")
+    plain = next((at for at, step in enumerate(steps) if set("*?[") & set(step)), len(steps))
+    start = os.path.join(project, *steps[:plain])
+    if plain == len(steps) and not set("*?[") & set(last):
+        yield os.path.join(start, last)
+        return
+    deepest = None if "**" in (*steps, last) else len(steps) - plain
+    for directory, directories, files in os.walk(start):
+        yield directory  # so that it counts
+        yield from (os.path.join(directory, name) for name in sorted(files))
+        directories.sort()
+        if deepest is not None and len(PurePath(directory).relative_to(start).parts) >= deepest:
+            directories.clear()
+
+
+def _unclear_command(words: list[str], spec: HookSpec, project: Path) -> str:
+    found = _find(words[0], spec)
+    real = os.path.realpath(found)
+    is_own = bool(found) and Path(real).is_relative_to(project)
+    called, really = os.path.basename(words[0]), os.path.basename(real)
+    # A link in the project to a program elsewhere can be called anything.
+    is_link = bool(found) and not is_own and inside(found, project)
+    names = {really} if is_link else {called, really} if is_own else {called}
+    for pattern, harmless, looks_elsewhere in _INTERPRETERS:
+        if any(map(pattern.fullmatch, names)):
+            return _unclear_script(words, harmless, spec, project, looks_elsewhere=looks_elsewhere)
+    if is_own:
+        return _names_more(words[1:], spec, project)
+    return "" if names <= _START_NOTHING else f"{words[0]} may find them by itself"
+
+
+def _unclear_script(
+    words: list[str], harmless: re.Pattern[str], spec: HookSpec, project: Path, *, looks_elsewhere: bool
+) -> str:
+    start = next((at for at, word in enumerate(words) if at and not harmless.fullmatch(word)), len(words))
+    rest = words[start:]
+    if not rest or rest[0].startswith("-") or not rest[0]:
+        shown = " ".join([words[0], *rest[:1]])
+        return f"{shown} does not name the script that it runs"
+    script = _join(rest[0], spec)
+    if looks_elsewhere and not os.path.isfile(script):
+        return f"there is no file {rest[0]}"
+    if inside(script, project) and os.path.lexists(script) and not os.path.isfile(script):
+        return f"{rest[0]} is not a file"
+    return _names_more(rest[1:], spec, project)
+
+
+def _names_more(words: list[str], spec: HookSpec, project: Path) -> str:
+    """Whether one of these arguments names something of the project, and is not simply a file of it, which is covered."""
+    for word in words:
+        pieces = _pieces(word)
+        if len(pieces) > _MOST_PIECES:
+            return "one of its arguments is too long to be looked through"
+        for piece in pieces:
+            path = _join(piece, spec)
+            if piece == word and os.path.isfile(path):
+                continue
+            module = _join(piece.replace(".", "/"), spec)
+            for one in (path, *(module + ending for ending in _MODULES)):
+                if os.path.lexists(one) and (inside(one, project) or _is_around(one, project)):
+                    return f"its argument {word} may mean {os.path.relpath(one, project)}"
+    return ""
+
+
+def _is_around(path: str, project: Path) -> bool:
+    real = os.path.realpath(path)
+    return real != "/" and project.is_relative_to(real)
+
+
+def _pieces(word: str) -> set[str]:
+    """What in a word could be a path: `--file=hook.py`, `hook.py:main`, `-fhook.py`."""
+    pieces = {word, *re.split(r"[^\w./~+-]+", word)}
+    pieces |= {word[match.end() :] for match in re.finditer(r"[^\w./~+-]", word)}
+    if word.startswith("-"):
+        pieces |= {word[start:] for start in range(1, len(word))}
+    return pieces - {""}
+
+
+def _find(word: str, spec: HookSpec) -> str:
+    if os.sep in word:
+        return _join(word, spec)
+    on_path = shutil.which(word, path=os.environ.get("PATH", os.defpath))
+    return os.path.abspath(on_path) if on_path else ""
+
+
+def _join(word: str, spec: HookSpec) -> str:
+    return str(Path(spec.dir or "") / word)
+
+
+def _commands(shell: str) -> Iterator[list[str]]:
+    """The simple commands of a shell string. Raises `ValueError` where a word is not what it says."""
+    words: list[str] = []
+    target = ""
+    at = 0
+    while at < len(shell):
+        token = _SHELL.match(shell, at)
+        if token is None:
+            raise ValueError(shell[at:])
+        at = token.end()
+        kind = token.lastgroup
+        if target and kind not in {"blank", "word"}:
+            raise ValueError(token[0])
+        if kind == "word":
+            word = _QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", token[0])
+            if target:
+                target = ""
+            elif not words and token[0] in _BEFORE_A_COMMAND:
+                pass
+            else:
+                words.append(word)
+        elif kind in {"into", "from"}:
+            target = token[0]
+        elif kind == "end" and words:
+            if words != ["fi"]:
+                yield words
+            words = []
+    if target:
+        raise ValueError(target)
+    if words and words != ["fi"]:
+        yield words
