@@ -203,7 +203,7 @@ async def _ask_all(
     return answers
 
 
-async def ask(  # noqa: PLR0917 - likewise
+async def ask(  # noqa: C901, PLR0912, PLR0917 - likewise
     stage: Stage[P],
     seat: Seat,
     encoded: Encoded[P],
@@ -247,6 +247,8 @@ async def ask(  # noqa: PLR0917 - likewise
             decision = policy.on_failure(stage, hook.name, hook.spec.on_failure, error)
         break
     duration = clock() - started
+    if error is not None or hook.failures.failing:
+        hook.failures.told(stage.name, cause or "edit", error, decision.action, started + duration)
     if seat.figures is None:
         seat.figures = hook.metrics.stages[stage.name]  # there from its first question on
     seat.figures.record(duration, cause, retries)

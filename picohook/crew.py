@@ -82,7 +82,7 @@ class Crew:
     async def enter(self) -> None:
         """From here on hooks can be mounted. Has to be followed by `leave`, in the same task."""
         self._reactor = current_reactor()
-        self.outbox = Outbox(self._reactor, self.log, self.told)
+        self.outbox = Outbox(self._reactor, self.told)
         self.containment = Containment(self._reactor, self.log)
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
@@ -181,6 +181,7 @@ class Crew:
         log = self.log.bind(hook=hook.name)
         reactor = self.require_open()
         site = Site(reactor, log, self.timeouts, self._verify, self._complete, self._notice, self.containment)
+        hook.failures.log_to(log)
         hook.open(site)
         mounted = Mounted(hook, anyio.Event())
         self._alive[mounted] = site
@@ -193,6 +194,7 @@ class Crew:
         except Exception as error:  # noqa: BLE001 - a hook's own task must not end the embedder's
             log.error("its task broke", why=repr(error))
         finally:
+            mounted.hook.failures.close()
             del self._alive[mounted]
             mounted.ended.set()
 

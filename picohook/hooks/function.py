@@ -9,9 +9,10 @@ import anyio
 import anyio.to_thread
 
 from ..decisions import APPROVE, CONTINUE, Decision, Deny
-from ..errors import HookTimeoutError
+from ..errors import HookError, HookTimeoutError, PicohookError
 from ..replies import read_decision
 from ..spec import HookSpec
+from ..text import explain
 from .mailbox import MailboxHook
 
 if TYPE_CHECKING:
@@ -71,7 +72,12 @@ class FunctionHook(MailboxHook):
             await self._call(self._on_event, event)
 
     async def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return await call(function, *arguments, threads=self._threads)
+        try:
+            return await call(function, *arguments, threads=self._threads)
+        except PicohookError:
+            raise
+        except Exception as error:
+            raise HookError(explain(error), hook=self.name) from error
 
 
 async def call(function: Callable[..., Any], *arguments: Any, threads: anyio.CapacityLimiter | None = None) -> Any:
@@ -82,4 +88,4 @@ async def call(function: Callable[..., Any], *arguments: Any, threads: anyio.Cap
         said = await anyio.to_thread.run_sync(function, *arguments, abandon_on_cancel=True, limiter=threads)
         return await said if inspect.isawaitable(said) else said
     except SystemExit as error:
-        raise RuntimeError(f"it called exit({error.code!r})") from None
+        raise HookError(f"it called exit({error.code!r})") from None

@@ -192,9 +192,10 @@ class Supervisor:
         error = await self._incarnation()
         if self._stopping:
             return
-        self.last_error = error
-        self._log.warning("ended", why=str(error))
         self._failures = 0 if self._reactor.now() - began >= STABLE else self._failures + 1
+        again = self._failures > 1 and str(error) == str(self.last_error)
+        self.last_error = error
+        (self._log.info if again else self._log.warning)("ended", why=str(error))
         if self._permanent or not self._may_start():
             return
         self._enter(HookState.BACKOFF)
