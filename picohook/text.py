@@ -35,6 +35,26 @@ def show(data: bytes, limit: int = 200) -> str:
     return f"{text}… ({len(data)} bytes)" if len(data) > limit else text
 
 
+def last_words(tail: str, limit: int) -> str:
+    """The last whole lines that fit, as one line; of a longer last line its end. Of a Python traceback its error and place."""
+    lines = [line for line in tail.splitlines() if line.strip()]
+    begins = next((at for at in reversed(range(len(lines))) if lines[at].startswith(_TRACEBACK)), len(lines))
+    places = [found for line in lines[begins:] if (found := _PLACE.match(line))]
+    raised = next((line for line in reversed(lines[begins + 1 :]) if not line.startswith(" ")), "")
+    if places and raised:
+        _, file, line = next((one for one in reversed(places) if not _is_library(one[1])), places[-1]).group(0, 1, 2)
+        lines[begins:] = [f"{raised} ({os.path.basename(file)}:{line})"]
+    said = " | ".join(lines)
+    if len(said) > limit:
+        said = said[-limit:]
+        said = said.partition(" | ")[2] or said
+    return said
+
+
+_TRACEBACK = "Traceback (most recent call last)"
+_PLACE = re.compile(r'  File "([^"]*)", line (\d+)')
+
+
 def explain(error: BaseException) -> str:
     """An exception as `TypeError: its text (file.py:12)`, fit to be shown. The place is the innermost in its author's code."""
     try:
@@ -60,7 +80,8 @@ def _place(error: BaseException) -> str:
 
 
 def _is_library(file: str) -> bool:
-    return file.startswith(("<frozen ", *_LIBRARIES)) or "site-packages" in file or "dist-packages" in file
+    return file.startswith(("<frozen ", *_LIBRARIES)) or _INSTALLED.search(file) is not None
 
 
+_INSTALLED = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]")
 _LIBRARIES = (os.path.dirname(__file__) + os.sep, os.path.dirname(os.__file__) + os.sep)

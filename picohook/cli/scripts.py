@@ -13,6 +13,7 @@ import typer
 from ..errors import ConfigError
 from ..protocol.lines import LineBuffer
 from . import given, outcomes, output, stats
+from .logged import held
 from .source import Json, Named, Verbose, configured, with_hooks
 from .witnesses import Audit, Otel, Record
 
@@ -102,7 +103,9 @@ async def _do(host: "Host", wanted: given.Ask | given.Tell, number: int, as_json
         else:
             output.line(f"line {number}: {wanted.event}")
         return
-    outcome = await wanted.ask(host)
+    with held() as shown:
+        outcome = await wanted.ask(host)
+        shown.extend(outcomes.causes(outcome))
     if as_json:
         output.data({"line": number, **outcome.wire()})
     else:

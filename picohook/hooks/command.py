@@ -10,6 +10,7 @@ from ..errors import HookCrashedError
 from ..process.oneshot import run_once
 from ..process.plan import plan
 from ..protocol.messages import encode
+from ..text import last_words
 from .jcli import read_result
 from .oneshot import OneShotHook
 
@@ -45,6 +46,6 @@ class CommandHook(OneShotHook):
         if finished.exit_code:
             code, tail = finished.exit_code, finished.stderr_tail
             ended = f"exited with code {code}" if code > 0 else f"was ended by signal {-code}"
-            said = f"; it said: {tail[-SHOWN_TAIL:]}" if tail else ""
+            said = f"; it said: {last_words(tail, SHOWN_TAIL)}" if tail else ""
             raise HookCrashedError(f"it {ended}{said}", hook=spec.name, exit_code=code, stderr_tail=tail)
         return read_result(finished.stdout)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..errors import HookCrashedError, HookError, HookTimeoutError, PicohookError
+from ..text import last_words
 from ..transport.channel import PIPE_ENDS, Channel, Counters
 from .child import Child, SpawnDelayedError
 from .plan import plan
@@ -330,7 +331,7 @@ class Supervisor:
             return HookCrashedError("it is being stopped", hook=self.spec.name)
         by_itself = child.exited.is_set() and (not life.fault or life.fault in PIPE_ENDS)
         ended = f"it {child.describe_exit()}" if by_itself else f"{life.fault}, and was killed"
-        said = _last_lines(child.stderr_tail, SHOWN_TAIL)
+        said = last_words(child.stderr_tail, SHOWN_TAIL)
         if said:
             ended += f"; it said: {said}"
         return HookCrashedError(ended, hook=self.spec.name, exit_code=child.exit_code, stderr_tail=child.stderr_tail)
@@ -349,12 +350,3 @@ class Supervisor:
             waiter.settle(None)
         if self._on_state is not None:
             self._on_state(state)
-
-
-def _last_lines(tail: str, limit: int) -> str:
-    """The last whole lines that fit, on one line; of a longer last line its end."""
-    said = " | ".join(line for line in tail.splitlines() if line.strip())
-    if len(said) > limit:
-        said = said[-limit:]
-        said = said.partition(" | ")[2] or said
-    return said
