@@ -316,7 +316,7 @@ class Supervisor:
         elif life.fault in PIPE_ENDS and not child.exited.is_set():
             with anyio.move_on_after(LAST_WORDS):
                 await child.exited.wait()
-        error = life.error or self._why(life, child)
+        error = life.error or self._why(life, child, channel)
         channel.close(error)
         channel.close_stdin()
         if polite:
@@ -326,11 +326,13 @@ class Supervisor:
         channel.release()
         return error
 
-    def _why(self, life: _Life, child: Child) -> HookError:
+    def _why(self, life: _Life, child: Child, channel: Channel) -> HookError:
         if not life.over:
             return HookCrashedError("it is being stopped", hook=self.spec.name)
         by_itself = child.exited.is_set() and (not life.fault or life.fault in PIPE_ENDS)
         ended = f"it {child.describe_exit()}" if by_itself else f"{life.fault}, and was killed"
+        if by_itself and child.exit_code == 0 and not channel.wrote:
+            ended += " and wrote nothing: does it call app.run(), or read its input in a loop?"
         said = last_words(child.stderr_tail, SHOWN_TAIL)
         if said:
             ended += f"; it said: {said}"
