@@ -345,7 +345,7 @@ class Peer:
             if not line or line.isspace():
                 self._blank += 1
                 return None if self._blank % BLANK else Noise(f"{BLANK} blank lines")
-            return Noise(message.reason, show(line), hint=_hint(line))
+            return Noise(message.reason, show(line), hint=hint_of(line))
         if isinstance(message, Notification):
             return self._told(message, line)
         return self._asked_by(message, line)
@@ -362,9 +362,8 @@ class Peer:
         if self._waiting(request_id) is not None:
             return Noise("a reply to a request that was not sent yet", show(line))
         late = type(request_id) is int and self._abandoned.pop(request_id, self) is None
-        hint = ""
-        if not isinstance(request_id, int) and self._waiting(_as_number(request_id)) is not None:
-            hint = TEXT_ID if isinstance(request_id, str) else FRACTION_ID
+        meant = number_meant(request_id)
+        hint = hint_of_id(request_id) if meant is not None and self._waiting(meant) is not None else ""
         return Noise("a reply that no request waits for", show(line), late, hint)
 
     def _told(self, message: Notification, line: bytes) -> Event:
@@ -409,16 +408,21 @@ NO_ENVELOPE = 'its answer has to be the "result" of {"jsonrpc": "2.0", "id": ID,
 """What authors of hooks get wrong most often."""
 
 
-def _as_number(request_id: object) -> int | None:
-    """The id that was probably meant."""
+def hint_of_id(request_id: object) -> str:
+    """What the author of a reply that has its id in this form has to change."""
+    return TEXT_ID if isinstance(request_id, str) else FRACTION_ID
+
+
+def number_meant(request_id: object) -> int | None:
+    """The id that was probably meant by one that is no whole number."""
     try:
         return int(request_id) if isinstance(request_id, str | float) else None
     except (ValueError, OverflowError):
         return None
 
 
-def _hint(line: bytes) -> str:
-    """What the author of a line that is no message probably has to change."""
+def hint_of(line: bytes) -> str:
+    """What the author of a line that is no message probably has to change; empty if it is not typical."""
     text = line.strip()
     if text.rstrip(b",") in _BRACKETS or (text[:1] == b'"' and b'":' in text):
         return PRETTY

@@ -133,13 +133,13 @@ def test_without_an_outcome_it_fails(project):
     [
         (["before_tol"], ['Error: STAGE: "before_tol" is not a stage (did you mean "before_tool"?)']),
         (["before_tool", "--params", '{"tool":\n "x",,}'], ["Error: --params: line 2, column 6: is not JSON:"]),
-        (["before_tool", "--params", "[1]"], ["Error: --params: must be a table of keys and values, not a list"]),
+        (["before_tool", "--params", "[1]"], ["Error: --params: must be an object, not a list"]),
         (["before_tool", "--params", '{"tool": "a", "tool": "b"}'], ["Error: --params: tool: is given twice"]),
         (
             ["before_tool", "--params", '{"arguments": [], "tol": "x", "meta": {"Turn": "1"}, "tool_kind": "red"}'],
             [
                 "Error: --params: tool: is missing",
-                "Error: --params: arguments: must be a table of keys and values, not a list",
+                "Error: --params: arguments: must be an object, not a list",
                 'Error: --params: tol: unknown key (did you mean "tool"?)',
                 'Error: --params: meta.Turn: unknown key (did you mean "TurnID"?)',
                 'Error: --params: tool_kind: "red" is not one of readonly, write, execute',

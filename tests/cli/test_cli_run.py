@@ -65,7 +65,7 @@ def test_bad_lines_are_named_with_their_numbers_and_the_rest_still_runs(project)
     project.hook("echo", ECHO)
     bad = [
         ('{"stage": "before_tool", "params"}', "column 34: is not JSON: Expecting ':' delimiter"),
-        ("[]", "must be a table of keys and values, not a list"),
+        ("[]", "must be an object, not a list"),
         ('{"tool": "bash"}', 'has neither "stage" nor "event"'),
         ('{"stage": "befor_tool"}', 'stage: "befor_tool" is not a stage (did you mean "before_tool"?)'),
         ('{"stage": "before_tool", "params": {"tool": 1}}', "params.tool: must be text, not 1"),
