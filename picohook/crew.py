@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .events import Event
     from .hooks.base import Complete, Hook, StateChange
     from .log import Log
+    from .protocol.raw import RawLine
     from .roster import Audience
     from .spec import HookSpec, Timeouts
     from .transport.reactor import Reactor
@@ -63,6 +64,8 @@ class Crew:
         self.outbox: Outbox
         self.told: Callable[[Event, Sequence[Hook]], None] | None = None
         """Called with every event that is handed on, and to whom."""
+        self.tap: Callable[[RawLine], None] | None = None
+        """Told of every line that goes to a hook's process or comes from it."""
         self._verify = verify
         self._complete = complete
         self._notice = notice
@@ -180,7 +183,7 @@ class Crew:
         """Start a hook that nobody asks yet."""
         log = self.log.bind(hook=hook.name)
         reactor = self.require_open()
-        site = Site(reactor, log, self.timeouts, self._verify, self._complete, self._notice, self.containment)
+        site = Site(reactor, log, self.timeouts, self._verify, self._complete, self._notice, self.containment, self.tap)
         hook.failures.log_to(log)
         hook.open(site)
         mounted = Mounted(hook, anyio.Event())

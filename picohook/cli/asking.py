@@ -10,7 +10,7 @@ from ..stages import STAGES
 from . import given, outcomes, output
 from .logged import held
 from .source import Json, Named, Verbose, configured, with_hooks
-from .witnesses import Audit, Otel, Record
+from .witnesses import Audit, Otel, Record, Wire
 
 if TYPE_CHECKING:
     from ..host import Host
@@ -27,6 +27,7 @@ def call(
     audit: Audit = None,
     otel: Otel = False,
     record: Record = None,
+    wire: Wire = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -63,4 +64,4 @@ def call(
             outcomes.show(outcome, question.payload)
 
     with held() as shown:
-        with_hooks(chosen, ask, audit=audit, otel=otel, record=record)
+        with_hooks(chosen, ask, audit=audit, otel=otel, record=record, wire=wire)

@@ -15,7 +15,7 @@ from ..protocol.lines import LineBuffer
 from . import given, outcomes, output, stats
 from .logged import held
 from .source import Json, Named, Verbose, configured, with_hooks
-from .witnesses import Audit, Otel, Record
+from .witnesses import Audit, Otel, Record, Wire
 
 if TYPE_CHECKING:
     from ..host import Host, HostStatus
@@ -43,6 +43,7 @@ def run(
     audit: Audit = None,
     otel: Otel = False,
     record: Record = None,
+    wire: Wire = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -59,7 +60,7 @@ def run(
     del verbose
     descriptor = given.open_source(script)
     work = partial(_run, descriptor, script, as_json)
-    good, status = with_hooks(configured(config), work, audit=audit, otel=otel, record=record)
+    good, status = with_hooks(configured(config), work, audit=audit, otel=otel, record=record, wire=wire)
     if with_stats:
         if as_json:
             output.data({"stats": status.wire()})

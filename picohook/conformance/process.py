@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import PicohookError
 from ..protocol.peer import hint_of, hint_of_id, number_meant
+from ..protocol.raw import RawLine, RawLines
 from ..text import escape, last_words
 
 if TYPE_CHECKING:
@@ -55,15 +56,21 @@ class Line:
 class HookProcess:
     """A running hook, in a process group of its own, which is killed when the block is left."""
 
-    def __init__(self, command: Sequence[str], *, timeout: float, grace: float) -> None:
+    def __init__(self, command: Sequence[str], *, timeout: float, grace: float, name: str = "hook") -> None:
         self.timeout = timeout
         self.grace = grace
         self.lines: list[Line] = []
         self.sent: list[Any] = []
         """The ids of all messages that were written, absent ones excepted."""
         self.stderr = b""
+        self.raw: list[RawLine] = []
+        """Every line that went to it and came from it, in the order in which they were seen."""
+        self._to_it = RawLines(name, self.raw.append, sent=True)
+        self._from_it = RawLines(name, self.raw.append, sent=False)
         self._first = b""
         """What was written to it first."""
+        self._probing = False
+        """Whether it is only to show why it was silent."""
         self._over = False
         """Whether what it writes from now on is no part of the run."""
         self._unended = b""
@@ -116,7 +123,9 @@ class HookProcess:
             nonlocal left
             try:
                 while left and self._stdin in self._open:
-                    left = left[os.write(self._stdin, left) :]
+                    count = os.write(self._stdin, left)
+                    self._note(self._to_it, left[:count])
+                    left = left[count:]
             except BlockingIOError:
                 return False
             except OSError:
@@ -158,6 +167,8 @@ class HookProcess:
         """End its input, and read its output to the end, within the grace."""
         self.close()
         self._until(_never, self.grace)
+        for lines in (self._to_it, self._from_it):
+            lines.close()
         if self._unended:
             self.lines.append(Line(self._unended, ended=False))
             self._unended = b""
@@ -185,11 +196,17 @@ class HookProcess:
         said = last_words(self.stderr.decode("utf-8", "backslashreplace"), SHOWN_TAIL)
         return f"{how}: {escape(said)}" if said else how
 
+    def _note(self, lines: RawLines, data: bytes | memoryview) -> None:
+        if not self._probing:
+            lines.take(data)
+
     def _why_silent(self) -> str:
         """Find out why it wrote nothing at all. What it is sent for that, and says to it, is no part of the run."""
 
         def heard() -> bool:
             return bool(self.lines or self._unended)
+
+        self._probing = True
 
         try:
             self.write(self._first * (FILLING // len(self._first)))
@@ -265,6 +282,7 @@ class HookProcess:
             return
         if self._over:
             return
+        self._note(self._from_it, data)
         *lines, self._unended = (self._unended + data).split(b"\n")
         self.lines += [Line(line) for line in lines]
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..events import Event
     from ..log import Log
     from ..process.spawn import Spawner
+    from ..protocol.raw import RawLine
     from ..spec import HookSpec, Timeouts
     from ..stages import Stage
     from ..transport.reactor import Reactor
@@ -102,6 +103,8 @@ class Site:
     """Told of what becomes of the hook."""
     contained: Spawner | None = None
     """How the host starts processes."""
+    tap: Callable[[RawLine], None] | None = None
+    """Told of every line that goes to a process or comes from it, if somebody wants to see them."""
 
     @property
     def spawner(self) -> Spawner:

@@ -42,6 +42,7 @@ class CommandHook(OneShotHook):
             name=spec.name,
             log=site.log,
             max_output=spec.max_line_bytes,
+            tap=site.tap,
         )
         if finished.exit_code:
             code, tail = finished.exit_code, finished.stderr_tail

@@ -41,6 +41,7 @@ class ProcessHook(Hook):
             hello_timeout=lambda: self.spec.hello_timeout or site.timeouts.hello,
             verify=site.verify,
             on_state=self._on_state,
+            tap=site.tap,
         )
 
     def _on_state(self, state: HookState) -> None:

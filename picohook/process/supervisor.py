@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..decisions import Decision
     from ..log import Log
     from ..protocol.messages import Answer
+    from ..protocol.raw import RawLine
     from ..spec import HookSpec
     from ..stages import Stage
     from ..transport.reactor import Reactor, Waiter
@@ -96,6 +97,7 @@ class Supervisor:
         hello_timeout: Callable[[], float],
         verify: Callable[[HookSpec], None] | None = None,
         on_state: Callable[[HookState], None] | None = None,
+        tap: Callable[[RawLine], None] | None = None,
     ) -> None:
         self.spec = spec
         self.state = HookState.STARTING
@@ -112,6 +114,7 @@ class Supervisor:
         self._hello_timeout = hello_timeout
         self._verify = verify
         self._on_state = on_state
+        self._tap = tap
         self._life: _Life | None = None
         self._child: Child | None = None
         self._recent: deque[float] = deque()
@@ -290,6 +293,7 @@ class Supervisor:
             on_fault=lambda fault: self._over(life, fault),
             max_line=self.spec.max_line_bytes,
             max_in_flight=self.spec.max_in_flight,
+            tap=self._tap,
         )
         self._child = child
         self._recent.append(self._reactor.now())

@@ -13,7 +13,7 @@ from ..errors import HandshakeError, HookCrashedError, HookError, HookReplyError
 from ..log import Allowance
 from ..protocol.peer import GO_ON, Event, Noise, Overflow, Peer, Told
 from ..text import cut
-from .pipe import CHUNK, WIDE, LinePipe
+from .pipe import CHUNK, WIDE, pipe_kind
 from .reactor import Failure
 from .slots import Slots
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..decisions import Decision
     from ..log import Log
     from ..protocol.messages import Answer
+    from ..protocol.raw import RawLine
     from ..stages import Stage
     from .reactor import Promise, Reactor, Waiter
 
@@ -79,6 +80,7 @@ class Channel:
         on_fault: Callable[[str], None],
         max_line: int = wire.MAX_LINE,
         max_in_flight: int | None = None,
+        tap: Callable[[RawLine], None] | None = None,
     ) -> None:
         self.name = name
         self.faulted = False
@@ -111,7 +113,7 @@ class Channel:
         self._rings = NEVER
         """When the alarm is set to: no later than the first deadline, and perhaps earlier, for a call that is over."""
         self._left = self._give_up  # made once: a method is an object each time that it is looked up
-        self._pipe = LinePipe(reactor, stdout, stdin, on_data=self._received, on_end=self._ended)
+        self._pipe = pipe_kind(tap, name)(reactor, stdout, stdin, on_data=self._received, on_end=self._ended)
 
     # Asking and telling.
 
