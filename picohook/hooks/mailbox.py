@@ -72,8 +72,7 @@ class MailboxHook(Hook):
                 cause = policy.cause(error)
                 self.failures.add(OBSERVE, cause, policy.describe(error), "an event that was not taken", now())
             else:
-                if self.failures.failing:
-                    self.failures.answered(OBSERVE, now())
+                self.failures.answered(OBSERVE, now())
             break
         self.metrics.stages[OBSERVE].record(now() - begun, cause, retries)
 

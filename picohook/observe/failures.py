@@ -34,7 +34,7 @@ class Failures:
 
     A failure is logged at once, unless the same was logged within the last minute. Then it is counted, and the tenth, the
     hundredth, the thousandth are logged with the count. What was counted is also logged when the hook answers again, and
-    when it ends. No timer is needed, and a hook that does not fail pays for one look at `failing`.
+    when it ends. No timer is needed, and a hook that does not fail pays nothing.
     """
 
     __slots__ = ("_log", "_streaks", "failing", "last")
@@ -50,13 +50,6 @@ class Failures:
     def log_to(self, log: Log) -> None:
         """Where it is said; without a log, failures are only remembered."""
         self._log = log
-
-    def told(self, stage: str, kind: str, why: str | None, counted_as: str, now: float) -> None:
-        """It was asked at this stage, and failed; or answered, where there is no `why`."""
-        if why is not None:
-            self.add(stage, kind, why, counted_as, now)
-        elif stage in self.failing:
-            self.answered(stage, now)
 
     def add(self, stage: str, kind: str, why: str, counted_as: str, now: float) -> None:
         """It failed at this stage: the kind, the cause in words, and the action that the failure counted as."""
@@ -80,7 +73,9 @@ class Failures:
             self._sum_up(stage, kind, streak)
 
     def answered(self, stage: str, now: float) -> None:
-        """It answered at a stage at which it was failing."""
+        """It answered at this stage. To be called at least for the first answer after a failure."""
+        if stage not in self.failing:
+            return
         self.failing.discard(stage)
         for (at, kind), streak in self._streaks.items():
             if at == stage and now >= streak.recovery_ends and streak.why:
