@@ -59,7 +59,7 @@ class Batch:
         except PausedError:
             raise
         except AbortTurnError as error:
-            self._settle(error.reason or "the turn was aborted")
+            self._settle(error.outcome.reason_for_llm or "the turn was aborted", error.reason)
             error.results = tuple(await self._close())
             raise
         except BaseException:
@@ -167,17 +167,18 @@ class Batch:
     def _skipped(self, step: Step) -> bool:
         """Whether the call is not to run any more: then it has its result now."""
         if self._turn.why_skip:
-            step.result = not_run(self._host, step.call, SKIPPED, self._turn.why_skip)
+            why = self._turn.why_skip
+            step.result = not_run(self._host, step.call, SKIPPED.format(why), why)
         return step.result is not None
 
-    def _settle(self, why: str) -> None:
-        """It ends here: what ran keeps its result, and what did not run gets one that says why."""
+    def _settle(self, why: str, reason: str = "") -> None:
+        """It ends here: what ran keeps its result, and what did not run gets one that says why; `reason` is for observers."""
         for place, step in enumerate(self._steps):
             if step.result is not None:
                 continue
             returned = self._returned.get(place)
             if returned is None:
-                step.result = not_run(self._host, step.call, SKIPPED, why)
+                step.result = not_run(self._host, step.call, SKIPPED.format(why), reason or why)
             else:
                 step.result = returned.result
                 ended(self._host, returned, returned.result, returned.duration)
@@ -199,7 +200,7 @@ def _kept(outcome: Outcome[ToolReturn]) -> ToolResult:
     """The result that a hook ended the turn over. Where it did so by failing, nobody has taken out what had to be."""
     if outcome.trail[-1].error is None:
         return outcome.payload.result
-    return ToolResult(for_llm=WITHHELD.format(outcome.reason), is_error=True)
+    return ToolResult(for_llm=WITHHELD.format(outcome.reason_for_llm), is_error=True)
 
 
 def _settled(step: Step) -> ToolResult:

@@ -203,7 +203,7 @@ async def _ask_all(
     return answers
 
 
-async def ask(  # noqa: PLR0917 - likewise
+async def ask(  # noqa: C901, PLR0912, PLR0917 - likewise
     stage: Stage[P],
     seat: Seat,
     encoded: Encoded[P],
@@ -247,18 +247,29 @@ async def ask(  # noqa: PLR0917 - likewise
             decision = policy.on_failure(stage, hook.name, hook.spec.on_failure, error)
         break
     duration = clock() - started
-    if seat.figures is None:
-        seat.figures = hook.metrics.stages[stage.name]  # there from its first question on
-    seat.figures.record(duration, cause, retries)
+    if (figures := seat.figures) is None:
+        figures = _counted(stage, seat, error, started + duration)
+    figures.record(duration, cause, retries)
     # By position, here and in all that is made for every question: an object made by keywords costs twice as much.
     if decision is CONTINUE and error is None and not retries:
         entry = TrailEntry(seat.name, wire.CONTINUE, duration)  # as nearly always
     else:
+        if error is not None:
+            seat.figures = None  # so that it is noticed when it answers again
+            hook.failures.add(stage.name, cause or "edit", error, decision.action, started + duration)
         said = "" if cause else decision.reason
         entry = TrailEntry(seat.name, decision.action, duration, error, decision.notes, retries, said, cause)
     if account is not None:
         account.asked(hook, encoded, Asked(decision, left, entry, result))
     return decision, left, entry, result
+
+
+def _counted(stage: Stage[P], seat: Seat, error: str | None, now: float) -> StageMetrics:
+    """What counts its answers: looked up at its first question, and again after each failure, which may be over now."""
+    seat.figures = seat.hook.metrics.stages[stage.name]
+    if error is None:
+        seat.hook.failures.answered(stage.name, now)
+    return seat.figures
 
 
 def _apply(

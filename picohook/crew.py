@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .hooks.base import Complete, Hook, StateChange
     from .log import Log
     from .process.plan import Verify
+    from .protocol.raw import RawLine
     from .roster import Audience
     from .session_hooks import SessionHooks
     from .spec import HookSpec, Timeouts
@@ -69,6 +70,8 @@ class Crew:
         self.outbox: Outbox
         self.told: Callable[[Event, Sequence[Hook]], None] | None = None
         """Called with every event that is handed on, and to whom."""
+        self.tap: Callable[[RawLine], None] | None = None
+        """Told of every line that goes to a hook's process or comes from it."""
         self._verify = verify
         self._complete = complete
         self._model_of = model_of
@@ -89,7 +92,7 @@ class Crew:
     async def enter(self) -> None:
         """From here on hooks can be mounted. Has to be followed by `leave`, in the same task."""
         self._reactor = current_reactor()
-        self.outbox = Outbox(self._reactor, self.log, self.told)
+        self.outbox = Outbox(self._reactor, self.told)
         self.containment = Containment(self._reactor, self.log)
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
@@ -208,7 +211,10 @@ class Crew:
             raise PicohookError(f"hook {hook.name!r} is mounted already, and is mounted once: make another one")
         log = self.log.bind(hook=hook.name)
         reactor = self.require_open()
-        site = Site(reactor, log, self.timeouts, self._verify, self.model_of, self._notice, self.containment)
+        site = Site(
+            reactor, log, self.timeouts, self._verify, self.model_of, self._notice, self.containment, self.tap
+        )
+        hook.failures.log_to(log)
         hook.open(site)
         mounted = Mounted(hook, anyio.Event())
         self._alive[mounted] = site
@@ -221,6 +227,7 @@ class Crew:
         except Exception as error:  # noqa: BLE001 - a hook's own task must not end the embedder's
             log.error("its task broke", why=repr(error))
         finally:
+            mounted.hook.failures.close()
             del self._alive[mounted]
             mounted.ended.set()
 

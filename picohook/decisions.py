@@ -177,6 +177,15 @@ class TrailEntry:
 
 Trail = tuple[TrailEntry, ...]
 
+_FAILED_HOW = {
+    "timeout": ": it did not answer in time",
+    "crashed": ": it crashed, or did not start",
+    "refused": ": it answered with an error",
+    "reply": ": its answer could not be used",
+    "handshake": ": it could not be started",
+}
+"""What a model is told of each kind of failure. None of it is the hook's own text."""
+
 
 @dataclass(slots=True)
 class Outcome(Generic[P_co]):
@@ -188,6 +197,7 @@ class Outcome(Generic[P_co]):
     payload: P_co
     """The payload after the chain: what to go on with."""
     reason: str = ""
+    """For people. Of a hook that failed it holds the cause, in which there may be anything: see `reason_for_llm`."""
     trail: Trail = ()
     approved: bool | None = None
     """approve_tool only."""
@@ -203,6 +213,14 @@ class Outcome(Generic[P_co]):
         """What hooks added beside their decisions, in the order they were asked."""
         return tuple(entry.notes for entry in self.trail if entry.notes is not None)
 
+    @property
+    def reason_for_llm(self) -> str:
+        """The reason as a model may be told it: what the hook gave, or one short sentence if the hook failed."""
+        decided = next((entry for entry in reversed(self.trail) if entry.hook == self.hook), None)
+        if decided is None or decided.failure is None:
+            return self.reason
+        return f"hook {self.hook} failed{_FAILED_HOW.get(decided.failure, '')}"
+
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
         shown: dict[str, Any] = {"stage": self.stage, "action": self.action, "payload": self.payload.wire()}
@@ -213,5 +231,7 @@ class Outcome(Generic[P_co]):
         if self.feedback:
             shown["feedback"] = self.feedback
         shown["reason"] = self.reason
+        if self.reason_for_llm != self.reason:
+            shown["reason_for_llm"] = self.reason_for_llm
         shown["trail"] = [entry.wire() for entry in self.trail]
         return shown

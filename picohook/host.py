@@ -129,6 +129,7 @@ class Host:
         self._witnesses = Witnesses(tuple(witnesses), self._crew.log)
         if self._witnesses.all:
             self._crew.told = self._witnesses.told
+            self._crew.tap = self._witnesses.tap
         self._waiting = [_as_hook(hook) for hook in hooks]
         self._source = source
         self._reloader: Reloader | None = None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from .text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Mapping, MutableMapping
 
 
 class Logger(Protocol):
@@ -96,14 +96,30 @@ class Log:
 
 
 _STDLIB = logging.getLogger("picohook")
+FIELDS = "picohook"
+"""The attribute of a standard log record that holds the line's event and fields, for handlers that want them apart."""
+
+
+def rendered(fields: Mapping[str, Any], *, without: str = "") -> str:
+    """The line that a log record shows: its event, and its fields but this one."""
+    shown = (f"{key}={_quoted(value)}" for key, value in fields.items() if key not in {"event", without})
+    return " ".join((fields["event"], *shown))
+
+
+def _quoted(value: Any) -> str:
+    """A value that ends where its quotes end. It was escaped already: nothing in it is escaped again."""
+    if not isinstance(value, str):
+        return repr(value)
+    if "'" not in value:
+        return f"'{value}'"
+    return '"{}"'.format(value.replace('"', "'"))
 
 
 def _default() -> Logger:
     import structlog  # noqa: PLC0415 - costs more than all the rest of a start, and many hosts never log
 
-    def render(_: Any, __: str, event: MutableMapping[str, Any]) -> str:
-        said = event.pop("event")
-        return f"{said} {' '.join(f'{key}={value!r}' for key, value in event.items())}".rstrip()
+    def render(_: Any, __: str, fields: MutableMapping[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
+        return (rendered(fields),), {"extra": {FIELDS: dict(fields)}}
 
     logger: Logger = structlog.wrap_logger(_STDLIB, processors=[render], wrapper_class=structlog.BoundLogger)
     return logger

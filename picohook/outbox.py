@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .policy import cause, describe
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .events import Event
     from .hooks.base import Hook
-    from .log import Log
     from .transport.reactor import Reactor
 
 AT_ONCE = 1024
@@ -19,9 +20,8 @@ AT_ONCE = 1024
 class Outbox:
     """Hands events on in the event loop's next round, so that `emit` costs its caller next to nothing."""
 
-    def __init__(self, reactor: Reactor, log: Log, told: Callable[[Event, Sequence[Hook]], None] | None = None) -> None:
+    def __init__(self, reactor: Reactor, told: Callable[[Event, Sequence[Hook]], None] | None = None) -> None:
         self._reactor = reactor
-        self._log = log
         self._told = told
         self._waiting: list[tuple[Event, Sequence[Hook]]] = []
 
@@ -43,4 +43,5 @@ class Outbox:
                 try:
                     hook.notify(event)
                 except Exception as error:  # noqa: BLE001 - an observer hurts nobody, least of all the event loop
-                    self._log.warning("an observer failed", hook=hook.name, kind=event.kind, why=repr(error))
+                    now = self._reactor.now()
+                    hook.failures.add("observe", cause(error), describe(error), "an event that was not taken", now)

@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from . import wire
 from .decisions import CONTINUE, AbortTurn, Decision, Deny
-from .errors import HandshakeError, HookCrashedError, HookRefusedError, HookReplyError, HookTimeoutError
+from .errors import (
+    HandshakeError,
+    HookCrashedError,
+    HookRefusedError,
+    HookReplyError,
+    HookTimeoutError,
+    PicohookError,
+)
 from .spec import OnFailure
-from .text import cut, escape
+from .text import cut, escape, explain
 
 if TYPE_CHECKING:
     from .stages import Stage
@@ -49,7 +56,9 @@ _CAUSES: tuple[tuple[type[Exception], str], ...] = (
 
 
 def describe(error: Exception) -> str:
-    """The cause of a failure, fit to be shown: some of it may be a hook's own text."""
+    """The cause of a failure, fit to be shown. An exception that is not the host's own comes with its type and its place."""
+    if not isinstance(error, PicohookError | ValueError):
+        return explain(error)
     try:
         text = str(error).strip().partition("\n")[0]
     except Exception:  # noqa: BLE001 - an exception class of a hook's own, and no better than the hook

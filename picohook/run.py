@@ -81,13 +81,14 @@ async def approve(host: Host, before: Outcome[ToolCall], took: Took = ignore) ->
         return Decided(call, before.result)
     if before.action == wire.DENY:
         text = DENIED_BY_APPROVAL if before.approved is False else DENIED_BY_HOOK
-        return Decided(call, not_run(host, call, text, before.reason, before.result))
+        return Decided(call, not_run(host, call, text.format(before.reason_for_llm), before.reason, before.result))
     raise_if_ended(before)
     digest = call_digest(call)
     approval = await host.approve_tool(call)
     took(approval)
     if not approval.approved:
-        return Decided(call, not_run(host, call, DENIED_BY_APPROVAL, approval.reason))
+        text = DENIED_BY_APPROVAL.format(approval.reason_for_llm)
+        return Decided(call, not_run(host, call, text, approval.reason))
     return Decided(call, digest=digest)
 
 
@@ -97,7 +98,8 @@ async def execute_tool(host: Host, decided: Decided, execute: Callable[[ToolCall
     # A copy that nobody else has: no hook that outlived its deadline can reach it, nor can the tool change what hooks see.
     own = call.model_copy(deep=True)
     if call_digest(own) != decided.digest:
-        return not_run(host, call, DENIED_BY_APPROVAL, "the call was changed after it was approved")
+        why = "the call was changed after it was approved"
+        return not_run(host, call, DENIED_BY_APPROVAL.format(why), why)
     started(host, call)
     begun = time.monotonic_ns()
     error: str | None = None
@@ -106,7 +108,9 @@ async def execute_tool(host: Host, decided: Decided, execute: Callable[[ToolCall
     except Exception as failure:  # noqa: BLE001 - a tool that fails is a result that the model is told
         if (ended_all := _hard_abort_in(failure)) is not None:
             raise ended_all from None  # of a turn inside the tool
-        error = f"{type(failure).__name__}: {failure}"
+        # A hook may have ended a turn inside the tool.
+        said = failure.outcome.reason_for_llm if isinstance(failure, AbortTurnError) else failure
+        error = f"{type(failure).__name__}: {said}"
         result = ToolResult(for_llm=error, is_error=True)
     return ToolReturn(**call.__dict__, result=result, duration=time.monotonic_ns() - begun, error=error)
 
@@ -127,9 +131,9 @@ async def conclude(host: Host, returned: ToolReturn, took: Took = ignore) -> Too
 
 
 def not_run(host: Host, call: ToolCall, text: str, reason: str, told: ToolResult | None = None) -> ToolResult:
-    """The result of a call whose tool is not run: no call goes without one."""
+    """The result of a call whose tool is not run: `text` for the model, `reason` for observers. No call goes without one."""
     host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": reason}, meta=call.meta)
-    return told or ToolResult(for_llm=text.format(reason), is_error=True)
+    return told or ToolResult(for_llm=text, is_error=True)
 
 
 # One model call, in rounds.

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType
+
+MAX_CAUSE = 400
+"""Bytes of an exception's own text that are shown."""
 
 # C0 and C1 controls, line and paragraph separators, and the marks that turn the direction of text around.
 _ACTING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -25,3 +33,55 @@ def show(data: bytes, limit: int = 200) -> str:
     """Bytes that may be anything, as one line to read."""
     text = escape(data[:limit].decode("utf-8", "backslashreplace"))
     return f"{text}… ({len(data)} bytes)" if len(data) > limit else text
+
+
+def last_words(tail: str, limit: int) -> str:
+    """The last whole lines that fit, as one line; of a longer last line its end. Of a Python traceback its error and place."""
+    lines = [line for line in tail.splitlines() if line.strip()]
+    begins = next((at for at in reversed(range(len(lines))) if lines[at].startswith(_TRACEBACK)), len(lines))
+    places = [found for line in lines[begins:] if (found := _PLACE.match(line))]
+    raised = next((line for line in reversed(lines[begins + 1 :]) if not line.startswith(" ")), "")
+    if places and raised:
+        _, file, line = next((one for one in reversed(places) if not _is_library(one[1])), places[-1]).group(0, 1, 2)
+        lines[begins:] = [f"{raised} ({os.path.basename(file)}:{line})"]
+    said = " | ".join(lines)
+    if len(said) > limit:
+        said = said[-limit:]
+        said = said.partition(" | ")[2] or said
+    return said
+
+
+_TRACEBACK = "Traceback (most recent call last)"
+_PLACE = re.compile(r'  File "([^"]*)", line (\d+)')
+
+
+def explain(error: BaseException) -> str:
+    """An exception as `TypeError: its text (file.py:12)`, fit to be shown. The place is the innermost in its author's code."""
+    try:
+        text = next((line for line in map(str.strip, str(error).splitlines()) if line), "")
+    except Exception:  # noqa: BLE001 - an exception class of the author's own, which may fail too
+        text = ""
+    kind = type(error).__name__
+    at = _place(error)
+    return escape(f"{kind}: {cut(text, MAX_CAUSE)}" if text else kind) + (f" ({escape(at)})" if at else "")
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line of the author's own code, by the base name of its file: no path of the machine; empty if unknown."""
+    places: list[tuple[CodeType, int]] = []
+    trace = error.__traceback__
+    while trace is not None:
+        places.append((trace.tb_frame.f_code, trace.tb_lineno))
+        trace = trace.tb_next
+    for code, line in reversed(places):
+        if not _is_library(code.co_filename):
+            return f"{os.path.basename(code.co_filename)}:{line}"
+    return ""
+
+
+def _is_library(file: str) -> bool:
+    return file.startswith(("<frozen ", *_LIBRARIES)) or _INSTALLED.search(file) is not None
+
+
+_INSTALLED = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]")
+_LIBRARIES = (os.path.dirname(__file__) + os.sep, os.path.dirname(os.__file__) + os.sep)

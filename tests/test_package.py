@@ -48,7 +48,7 @@ LAYERS = [
 ]
 """A room may import rooms of earlier layers, and itself. A new room gets a place here first."""
 
-APART = {"sdk": {"wire", "merge"}}
+APART = {"sdk": {"wire", "merge", "text"}}
 """Rooms that stand on their own, and what they may import."""
 
 AT_HOME = {

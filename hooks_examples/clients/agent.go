@@ -138,6 +138,14 @@ type Outcome struct {
 	Approved *bool   `json:"approved"`
 	Result   *Result `json:"result"`
 	Reason   string  `json:"reason"`
+	ForLLM   string  `json:"reason_for_llm"` // given where a hook failed: Reason is for people then
+}
+
+func (o Outcome) told() string {
+	if o.ForLLM != "" {
+		return o.ForLLM
+	}
+	return o.Reason
 }
 
 func (o Outcome) goesOn() error {
@@ -157,9 +165,9 @@ func (h *Hooks) RunTool(call Call, execute func(json.RawMessage) (string, error)
 	case before.Action == "respond":
 		return before.Result.ForLLM, nil
 	case before.Action == "deny_tool" && before.Approved != nil && !*before.Approved:
-		return "Tool execution denied by approval hook: " + before.Reason, nil
+		return "Tool execution denied by approval hook: " + before.told(), nil
 	case before.Action == "deny_tool":
-		return "Tool execution denied by hook: " + before.Reason, nil
+		return "Tool execution denied by hook: " + before.told(), nil
 	}
 	if err := before.goesOn(); err != nil {
 		return "", err
@@ -169,7 +177,7 @@ func (h *Hooks) RunTool(call Call, execute func(json.RawMessage) (string, error)
 		return "", err
 	}
 	if approval.Approved == nil || !*approval.Approved {
-		return "Tool execution denied by approval hook: " + approval.Reason, nil
+		return "Tool execution denied by approval hook: " + approval.told(), nil
 	}
 	said, err := execute(call.Arguments)
 	if err != nil {

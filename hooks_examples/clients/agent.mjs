@@ -79,12 +79,13 @@ async function runTool(hooks, turn, tool, args, execute) {
   if (before.action === "respond") return before.result.for_llm;
   if (before.action === "deny_tool") {
     const by = before.approved === false ? "approval hook" : "hook";
-    return `Tool execution denied by ${by}: ${before.reason}`;
+    return `Tool execution denied by ${by}: ${before.reason_for_llm ?? before.reason}`;
   }
   goesOn(before);
   const call = before.payload; // as the hooks left it
   const approval = await hooks.ask("approve_tool", call);
-  if (approval.approved !== true) return `Tool execution denied by approval hook: ${approval.reason}`;
+  if (approval.approved !== true)
+    return `Tool execution denied by approval hook: ${approval.reason_for_llm ?? approval.reason}`;
   const after = await hooks.ask("after_tool", { ...call, result: { for_llm: await execute(call.arguments) } });
   goesOn(after);
   return after.payload.result.for_llm;

@@ -68,14 +68,14 @@ def run_tool(
             return before["result"]["for_llm"]
         case "deny_tool":
             by = "approval hook" if before.get("approved") is False else "hook"
-            return f"Tool execution denied by {by}: {before['reason']}"
+            return f"Tool execution denied by {by}: {before.get('reason_for_llm', before['reason'])}"
         case "continue" | "modify":
             call = before["payload"]  # as the hooks left it
         case ending:  # pause, abort_turn, hard_abort
             raise RuntimeError(f"{ending}: {before['reason']}")
     approval = hooks.ask("approve_tool", **call)
     if approval.get("approved") is not True:
-        return f"Tool execution denied by approval hook: {approval['reason']}"
+        return f"Tool execution denied by approval hook: {approval.get('reason_for_llm', approval['reason'])}"
     after = hooks.ask("after_tool", **call, result={"for_llm": execute(call["arguments"])})
     if after["action"] not in {"continue", "modify"}:
         raise RuntimeError(f"{after['action']}: {after['reason']}")

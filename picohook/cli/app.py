@@ -16,11 +16,12 @@ from .conformance import conformance, probe
 from .control import app as control
 from .doctor import doctor
 from .listing import list_hooks
+from .logged import log_to_stderr
 from .new import new
 from .replaying import replay, trace
 from .scripts import run as run_script
 from .serving import serve
-from .source import Verbose, log_to_stderr
+from .source import Verbose
 from .top import top
 from .trusting import trust
 from .usage import App, Commands

@@ -8,8 +8,9 @@ import typer
 from ..errors import ConfigError
 from ..stages import STAGES
 from . import given, outcomes, output
+from .logged import held
 from .source import Json, Named, Verbose, configured, with_hooks
-from .witnesses import Audit, Otel, Record
+from .witnesses import Audit, Otel, Record, Wire
 
 if TYPE_CHECKING:
     from ..host import Host
@@ -26,6 +27,7 @@ def call(
     audit: Audit = None,
     otel: Otel = False,
     record: Record = None,
+    wire: Wire = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -53,9 +55,11 @@ def call(
 
     async def ask(host: "Host") -> None:
         outcome = await question.ask(host)
+        shown.extend(outcomes.causes(outcome))
         if as_json:
             output.data(outcome.wire())
         else:
             outcomes.show(outcome, question.payload)
 
-    with_hooks(chosen, ask, audit=audit, otel=otel, record=record)
+    with held() as shown:
+        with_hooks(chosen, ask, audit=audit, otel=otel, record=record, wire=wire)

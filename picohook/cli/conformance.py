@@ -3,7 +3,7 @@
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +12,7 @@ import typer
 from ..conformance import manifest, probe as probes, report as reports
 from ..conformance.report import FAIL, Report
 from ..errors import PicohookError
+from ..protocol.raw import RawLine
 from ..regular import read_regular
 from ..stages import STAGES
 from . import output
@@ -41,6 +42,13 @@ def conformance(
     ] = 5.0,
     jobs: Annotated[int, typer.Option(metavar="N", parser=count, help="Processes of the hook at the same time.")] = 4,
     junit: Junit = None,
+    wire: Annotated[
+        bool,
+        typer.Option(
+            "--wire",
+            help="Show the raw lines of each requirement on stderr: → what goes to the hook, ← what comes from it.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Hold a hook to the protocol.
@@ -59,7 +67,9 @@ def conformance(
         _require_place(str(junit), "--junit")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and the hooks end, too
     try:
-        report = run(command, only=only or (), stages=claimed, timeout=timeout, at_once=jobs)
+        report = run(
+            command, only=only or (), stages=claimed, timeout=timeout, at_once=jobs, seen=_show_lines if wire else None
+        )
     except PicohookError as error:
         raise typer.BadParameter(str(error)) from None
     _conclude(report, junit, as_json=as_json)
@@ -102,6 +112,13 @@ def probe(
 
 _MOST_REPORT = 16 << 20
 """Bytes of a probe's report."""
+
+
+def _show_lines(lines: Sequence[RawLine]) -> None:
+    from . import wiretap  # noqa: PLC0415 - the probe has to start fast
+
+    for line in lines:
+        wiretap.show(line)
 
 
 def _require_place(path: str, hint: str) -> None:

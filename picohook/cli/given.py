@@ -14,7 +14,7 @@ from pydantic import Field
 from .. import wire
 from ..config import syntax
 from ..config.problems import Problems, meant, quoted
-from ..config.validate import validate
+from ..config.validate import JSON_WORDS, validate
 from ..decisions import Outcome
 from ..errors import ConfigError, EncodeError
 from ..models import NO_META, Meta, Payload
@@ -80,7 +80,7 @@ def script_line(data: bytes, number: int) -> Ask | Tell:
             return _tell(document, problems)
         case False, False:
             problems.fail("", 'has neither "stage" nor "event"')
-    line = validate(_AskLine, document, problems)
+    line = validate(_AskLine, document, problems, words=JSON_WORDS)
     problems.check()
     assert line is not None
     stage = _stage_named(line.stage, problems, "stage")
@@ -88,7 +88,7 @@ def script_line(data: bytes, number: int) -> Ask | Tell:
 
 
 def _tell(document: Mapping[str, Any], problems: Problems) -> Tell:
-    line = validate(Tell, document, problems)
+    line = validate(Tell, document, problems, words=JSON_WORDS)
     problems.check()
     assert line is not None
     if line.event in STAGES:
@@ -111,7 +111,7 @@ def _stage_named(name: str, problems: Problems, at: str = "") -> Stage[Any]:
 
 
 def _payload(stage: Stage[Any], given: Any, problems: Problems, at: tuple[str, ...] = ()) -> Payload:
-    payload: Payload | None = validate(stage.payload, given, problems, at)
+    payload: Payload | None = validate(stage.payload, given, problems, at, words=JSON_WORDS)
     problems.check()
     assert payload is not None
     _check_encodes(payload.wire(), problems, at)
@@ -129,8 +129,14 @@ def _object(data: bytes, problems: Problems) -> dict[str, Any]:
     """The JSON object; keys that it gives twice are noted."""
     if not data.strip():
         problems.fail("", "is empty", "{} is the least there can be")
-    # A payload's bound is that of a line, not that of a configuration.
-    document, repeated = syntax.parse(data, ".json", problems, values=sys.maxsize, depth=sys.maxsize)
+    try:
+        # A payload's bound is that of a line, not that of a configuration.
+        document, repeated = syntax.parse(data, ".json", problems, values=sys.maxsize, depth=sys.maxsize)
+    except ConfigError as error:
+        table = "a table of keys and values"  # as it is called where JSON is one format of several
+        raise ConfigError(
+            replace(problem, message=problem.message.replace(table, "an object")) for problem in error.problems
+        ) from None
     for key in repeated:
         problems.add(key, "is given twice")
     return document

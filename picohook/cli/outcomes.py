@@ -29,6 +29,11 @@ def show(outcome: Outcome[Any], before: Payload, *, title: str = "") -> None:
         output.table(("  hook", "action", "time", "error"), (_row(entry) for entry in outcome.trail))
 
 
+def causes(outcome: Outcome[Any]) -> Iterator[str]:
+    """Why hooks failed, as `show` shows it."""
+    return (entry.error for entry in outcome.trail if entry.error)
+
+
 def _verdict(outcome: Outcome[Any]) -> str:
     if outcome.approved is None:
         return outcome.action
@@ -37,7 +42,7 @@ def _verdict(outcome: Outcome[Any]) -> str:
 
 def _facts(outcome: Outcome[Any], before: Payload) -> Iterator[tuple[str, str]]:
     if outcome.reason:
-        yield "reason", outcome.reason
+        yield "reason", outcome.reason_for_llm  # the cause of a failure stands in the table of the hooks
     if outcome.feedback:
         yield "feedback", outcome.feedback
     if outcome.result is not None:

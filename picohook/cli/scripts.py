@@ -13,8 +13,9 @@ from .. import wire
 from ..errors import ConfigError, PicohookError
 from ..protocol.lines import LineBuffer
 from . import given, outcomes, output, stats
+from .logged import held
 from .source import Json, Named, Verbose, configured, with_hooks
-from .witnesses import Audit, Otel, Record
+from .witnesses import Audit, Otel, Record, Wire
 
 if TYPE_CHECKING:
     from ..host import Host, HostStatus
@@ -42,6 +43,7 @@ def run(
     audit: Audit = None,
     otel: Otel = False,
     record: Record = None,
+    wire: Wire = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -58,7 +60,7 @@ def run(
     del verbose
     descriptor = given.open_source(script)
     work = partial(_run, descriptor, script, as_json)
-    good, status = with_hooks(configured(config), work, audit=audit, otel=otel, record=record)
+    good, status = with_hooks(configured(config), work, audit=audit, otel=otel, record=record, wire=wire)
     if with_stats:
         if as_json:
             output.data({"stats": status.wire()})
@@ -102,7 +104,9 @@ async def _do(host: "Host", wanted: given.Ask | given.Tell, number: int, as_json
         else:
             output.line(f"line {number}: {wanted.event}")
         return
-    outcome = await wanted.ask(host)
+    with held() as shown:
+        outcome = await wanted.ask(host)
+        shown.extend(outcomes.causes(outcome))
     if as_json:
         output.data({"line": number, **outcome.wire()})
     else:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import logging
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -19,6 +18,7 @@ from ..config.layers import Layers
 from ..config.models import ways_to_models
 from ..spec import Timeouts
 from . import output
+from .logged import verbose
 from .witnesses import hide_key, witnesses
 
 if TYPE_CHECKING:
@@ -30,16 +30,10 @@ T = TypeVar("T")
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def _verbose(wanted: bool) -> bool:
-    if wanted:
-        logging.getLogger("picohook").setLevel(logging.INFO)
-    return wanted
-
-
 Verbose = Annotated[
     bool,
     typer.Option(
-        "--verbose", "-v", callback=_verbose, help="Show the host's log on stderr, with what hooks say on theirs."
+        "--verbose", "-v", callback=verbose, help="Show the host's log on stderr, with what hooks say on theirs."
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one value a line.")]
@@ -60,16 +54,6 @@ AlsoNamed = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="The same as CONFIG.", show_default=False),
 ]
-
-
-def log_to_stderr() -> None:
-    """Show what the host warns of."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
-    logger = logging.getLogger("picohook")
-    logger.addHandler(handler)
-    logger.setLevel(logging.WARNING)
-    logger.propagate = False
 
 
 def require_file(named: Path) -> Path:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import wire
-from ..record.form import AnswerLine, CloseLine, HookLine, editable
+from ..record.form import AnswerLine, CloseLine, HookLine, WireLine, editable
 from ..record.reader import Abandoned, Answer, Ask, Begun, Chain, End, Entry, Told
 from ..text import cut
 from . import outcomes, output
@@ -59,6 +59,8 @@ def _people(entry: Entry) -> None:
         case Told():
             told = f"→ {', '.join(entry.hooks)}" if entry.hooks else ""
             _row(entry.at, None, _joined(entry.kind, told, outcomes.shown(entry.payload) if entry.payload else ""))
+        case WireLine():
+            _row(entry.at, None, f"{'→' if entry.sent else '←'} {entry.hook}  {entry.line}", style="dim")
         case CloseLine():
             _row(entry.at, None, "the host ended")
         case HookLine() | Ask():
@@ -99,6 +101,8 @@ def _json(entry: Entry) -> None:
             )
         case Abandoned(at, chain, why):
             output.data(_chain(chain, {"ended": at, "abandoned": why}))
+        case WireLine():
+            output.data({"at": entry.at, "hook": entry.hook, "sent": entry.sent, "wire": entry.line})
         case Told():
             meta = {name: value for name, value in entry.meta.wire().items() if value}
             told = {"payload": entry.payload, "meta": meta, "hooks": list(entry.hooks)}

@@ -39,9 +39,24 @@ Record = Annotated[
 ]
 
 
+Wire = Annotated[
+    bool,
+    typer.Option(
+        "--wire",
+        help="Show the raw lines on stderr: → what goes to a hook's standard input, ← what comes from its output."
+        " With --record, the record has them too.",
+    ),
+]
+
+
 @contextlib.contextmanager
 def witnesses(
-    files: "Sequence[Config]", *, audit: Path | None = None, otel: bool = False, record: Path | None = None
+    files: "Sequence[Config]",
+    *,
+    audit: Path | None = None,
+    otel: bool = False,
+    record: Path | None = None,
+    wire: bool = False,
 ) -> Iterator["list[Witness]"]:
     """Those that these files and the options ask for; how a log went is said at the end."""
     from ..config.audits import audit_logs  # noqa: PLC0415 - most commands start nothing
@@ -53,7 +68,11 @@ def witnesses(
     if record is not None:
         from ..record.recorder import Recorder  # noqa: PLC0415 - few commands write one
 
-        seen_by.append(Recorder(record))
+        seen_by.append(Recorder(record, wire=wire))
+    if wire:
+        from .wiretap import Wiretap  # noqa: PLC0415 - likewise
+
+        seen_by.append(Wiretap())
     try:
         yield seen_by
     finally:

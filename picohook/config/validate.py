@@ -13,6 +13,8 @@ from .hooks import NOT_KEYS
 from .problems import meant, quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pydantic_core import ErrorDetails
 
     from .problems import KeyPath, Problems
@@ -22,8 +24,10 @@ M = TypeVar("M", bound=BaseModel)
 _STAGE_FIELDS = frozenset({"stages", "timeouts"})
 
 
-def validate(model: type[M], table: Any, problems: Problems, at: KeyPath = ()) -> M | None:
-    """The table as the model, or None with its mistakes noted.
+def validate(
+    model: type[M], table: Any, problems: Problems, at: KeyPath = (), *, words: Mapping[str, str] | None = None
+) -> M | None:
+    """The table as the model, or None with its mistakes noted; `words` are what its kinds of value are called there.
 
     By way of JSON, because that is where pydantic's strict mode takes lists and strings for tuples and enums, and still
     no "5" for 5 and no 1 for true.
@@ -31,18 +35,27 @@ def validate(model: type[M], table: Any, problems: Problems, at: KeyPath = ()) -
     try:
         return model.model_validate_json(json.dumps(table), strict=True)
     except ValidationError as error:
-        explain(error, model, problems, at)
+        explain(error, model, problems, at, words=words)
     except (ValueError, RecursionError):  # an integer of thousands of digits, a thousand brackets
         problems.add(at, "holds a value that is too large to read")
     return None
 
 
-def explain(error: ValidationError, model: type[BaseModel], problems: Problems, at: KeyPath = ()) -> None:
+def explain(
+    error: ValidationError,
+    model: type[BaseModel],
+    problems: Problems,
+    at: KeyPath = (),
+    *,
+    words: Mapping[str, str] | None = None,
+) -> None:
     """Note each mistake that pydantic found."""
     for detail in error.errors(include_url=False):
         path, one_of_two = _path(detail)
         if path is not None:
             message, hint = _sentence(detail, path, one_of_two=one_of_two, model=model)
+            if words is not None and detail["type"] in words:
+                message = f"must be {words[detail['type']]}, not {_as_json(detail['input'])}"
             problems.add(at + path, message, hint)
 
 
@@ -82,6 +95,33 @@ def _sentence(detail: ErrorDetails, path: KeyPath, *, one_of_two: bool, model: t
         case "bool_type" if one_of_two:
             message = f"must be true, false or a list of names, not {quoted(value)}"
     return message, hint
+
+
+JSON_WORDS = {
+    "string_type": "a string",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+}
+"""What kinds of value are called in JSON, by pydantic's errors."""
+
+
+def _as_json(value: Any) -> str:
+    """A value of a JSON document, with its kind."""
+    match value:
+        case dict():
+            return "an object"
+        case list() | tuple():
+            return "a list"
+        case str():
+            return f"the string {quoted(value)}"
+        case None | bool():
+            return quoted(value)
+    return f"the number {quoted(value)}"
 
 
 _EXPECTED = {

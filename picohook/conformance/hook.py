@@ -16,8 +16,9 @@ from .verdict import Failed, Skipped
 from .watches import WATCHES, Output
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from ..protocol.raw import RawLine
     from .manifest import Requirement
 
 TIMEOUT = 5.0
@@ -73,8 +74,11 @@ def run(
     timeout: float = TIMEOUT,
     grace: float = GRACE,
     at_once: int = AT_ONCE,
+    seen: Callable[[Sequence[RawLine]], None] | None = None,
 ) -> Report:
     """Hold a hook to the protocol. `stages` are those that it must have; others it may have.
+
+    `seen` is called with the raw lines of each run, one run at a time, from any thread; they carry the requirement's id.
 
     Raises `PicohookError` when the command cannot be started.
     """
@@ -86,10 +90,15 @@ def run(
     scripts = [one for one in (manifest.requirements if watched else wanted) if "steps" in one.vector]
 
     under_way = _UnderWay()
+    showing = threading.Lock()
 
     def play(requirement: Requirement) -> _Run:
-        with HookProcess(command, timeout=timeout, grace=grace) as process, under_way.with_(process):
+        name = requirement.id
+        with HookProcess(command, timeout=timeout, grace=grace, name=name) as process, under_way.with_(process):
             result = _verdict(requirement, Script(process, manifest, requirement, claimed))
+        if seen is not None:
+            with showing:
+                seen(process.raw)
         return _Run(result, Output(process.lines, process.sent))
 
     runs: list[_Run] = []

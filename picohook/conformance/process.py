@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import PicohookError
-from ..text import escape
+from ..protocol.peer import hint_of, hint_of_id, number_meant
+from ..protocol.raw import RawLine, RawLines
+from ..text import escape, last_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -26,6 +28,12 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 16
 STDERR_TAIL = 2000
+SHOWN_TAIL = 300
+"""Characters of stderr that a verdict shows."""
+LISTEN = 0.5
+"""Seconds in which a hook that wrote nothing shows why."""
+FILLING = 48 * 1024
+"""Bytes of further greetings: fewer than a pipe holds, and enough for the answers to fill any usual output buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +56,23 @@ class Line:
 class HookProcess:
     """A running hook, in a process group of its own, which is killed when the block is left."""
 
-    def __init__(self, command: Sequence[str], *, timeout: float, grace: float) -> None:
+    def __init__(self, command: Sequence[str], *, timeout: float, grace: float, name: str = "hook") -> None:
         self.timeout = timeout
         self.grace = grace
         self.lines: list[Line] = []
         self.sent: list[Any] = []
         """The ids of all messages that were written, absent ones excepted."""
         self.stderr = b""
+        self.raw: list[RawLine] = []
+        """Every line that went to it and came from it, in the order in which they were seen."""
+        self._to_it = RawLines(name, self.raw.append, sent=True)
+        self._from_it = RawLines(name, self.raw.append, sent=False)
+        self._first = b""
+        """What was written to it first."""
+        self._probing = False
+        """Whether it is only to show why it was silent."""
+        self._over = False
+        """Whether what it writes from now on is no part of the run."""
         self._unended = b""
         try:
             self._process = subprocess.Popen(  # noqa: S603 - running the user's command is the point
@@ -99,12 +117,15 @@ class HookProcess:
     def write(self, data: bytes) -> None:
         """Write this, and read meanwhile. What cannot be written any more is not: what follows will say so."""
         left = memoryview(data)
+        self._first = self._first or data
 
         def written() -> bool:
             nonlocal left
             try:
                 while left and self._stdin in self._open:
-                    left = left[os.write(self._stdin, left) :]
+                    count = os.write(self._stdin, left)
+                    self._note(self._to_it, left[:count])
+                    left = left[count:]
             except BlockingIOError:
                 return False
             except OSError:
@@ -146,6 +167,8 @@ class HookProcess:
         """End its input, and read its output to the end, within the grace."""
         self.close()
         self._until(_never, self.grace)
+        for lines in (self._to_it, self._from_it):
+            lines.close()
         if self._unended:
             self.lines.append(Line(self._unended, ended=False))
             self._unended = b""
@@ -161,12 +184,55 @@ class HookProcess:
     @property
     def fate(self) -> str:
         """Why nothing more comes from it."""
+        silent = not (self.lines or self._unended)
         if self._stdout in self._open:
-            return "it runs, and says nothing"
+            return self._why_silent() if silent else self._hint("it gives no answer") or "it runs, and says nothing"
         code = self.ended()
         how = "it closed its output" if code is None else f"it ended with exit code {code}"
-        said = self.stderr.decode("utf-8", "backslashreplace").strip().rpartition("\n")[2]
+        if code == 0:
+            how += (
+                " and wrote nothing: does it call app.run(), or read its input in a loop?" if silent else self._hint()
+            )
+        said = last_words(self.stderr.decode("utf-8", "backslashreplace"), SHOWN_TAIL)
         return f"{how}: {escape(said)}" if said else how
+
+    def _note(self, lines: RawLines, data: bytes | memoryview) -> None:
+        if not self._probing:
+            lines.take(data)
+
+    def _why_silent(self) -> str:
+        """Find out why it wrote nothing at all. What it is sent for that, and says to it, is no part of the run."""
+
+        def heard() -> bool:
+            return bool(self.lines or self._unended)
+
+        self._probing = True
+
+        try:
+            self.write(self._first * (FILLING // len(self._first)))
+            self._until(heard, LISTEN)
+            if heard():
+                return "it holds its answers back: flush standard output after each of them"
+            self.close()
+            self._until(heard, LISTEN)
+            if heard():
+                return "it answered when its input was closed: answer each line as it comes, and do not read to the end first"
+            return "it runs, and says nothing"
+        finally:
+            self.lines.clear()
+            self._unended, self._over = b"", True
+
+    def _hint(self, before: str = "") -> str:
+        """What is probably wrong with the lines that were no answers, behind these words; empty if it is not typical."""
+        for line in self.lines:
+            message = line.message
+            if message is None or not {"id", "method"} & message.keys():
+                hint = hint_of(line.data)
+            else:
+                hint = hint_of_id(message.get("id")) if number_meant(message.get("id")) is not None else ""
+            if hint:
+                return f"{before}: {hint}"
+        return ""
 
     # The one loop.
 
@@ -214,6 +280,9 @@ class HookProcess:
         if fd == self._stderr:
             self.stderr = (self.stderr + data)[-STDERR_TAIL:]
             return
+        if self._over:
+            return
+        self._note(self._from_it, data)
         *lines, self._unended = (self._unended + data).split(b"\n")
         self.lines += [Line(line) for line in lines]
 

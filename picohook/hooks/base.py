@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..models import Meta, Payload
+from ..observe.failures import Failures
 from ..observe.metrics import HookMetrics
 from ..process.spawn import Direct
 from ..protocol.messages import encode, encode_around, part
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ..log import Log
     from ..process.plan import Verify
     from ..process.spawn import Spawner
+    from ..protocol.raw import RawLine
     from ..spec import HookSpec, Timeouts
     from ..stages import Stage
     from ..transport.reactor import Reactor
@@ -102,6 +104,8 @@ class Site:
     """Told of what becomes of the hook."""
     contained: Spawner | None = None
     """How the host starts processes."""
+    tap: Callable[[RawLine], None] | None = None
+    """Told of every line that goes to a process or comes from it, if somebody wants to see them."""
 
     @property
     def spawner(self) -> Spawner:
@@ -123,6 +127,7 @@ class HookStatus:
     dropped_lines: int = 0
     dropped_events: int = 0
     last_error: str | None = None
+    """Why it failed last, at a stage, at an event or at its start."""
     containment: str | None = None
     """What holds the descendants of its process, while it has one."""
     stages: dict[str, Any] = field(default_factory=dict)
@@ -146,6 +151,7 @@ class Hook:
     def __init__(self, spec: HookSpec) -> None:
         self.spec = spec
         self.metrics = HookMetrics()
+        self.failures = Failures()
 
     @property
     def name(self) -> str:
@@ -194,4 +200,10 @@ class Hook:
 
     def status(self) -> HookStatus:
         """How it does."""
-        return HookStatus(self.name, "ready", failures=self.metrics.failures, stages=self.metrics.wire())
+        return HookStatus(
+            self.name,
+            "ready",
+            failures=self.metrics.failures,
+            last_error=self.failures.last,
+            stages=self.metrics.wire(),
+        )

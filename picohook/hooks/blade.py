@@ -21,7 +21,6 @@ from .. import wire
 from ..decisions import APPROVE, CONTINUE, AbortTurn, Decision, Deny, HardAbort, Modify
 from ..errors import HookReplyError
 from ..filters import Filter
-from ..policy import describe
 from ..protocol.messages import encode
 from ..spec import OnFailure
 from ..text import cut
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from ..events import Event
     from ..models import Payload, ToolCall
-    from .base import Hook, Question
+    from .base import Hook
 
     Callback = Callable[[dict[str, Any]], Any]
 
@@ -118,13 +117,6 @@ class _Callback(FunctionHook):
             super().__init__(name, on_event=self._tell, observe=(TOLD[event],), layer="session")
         else:
             super().__init__(name, {STAGES[event]: self._decide}, layer="session", filter=_FILTERS.get(event))
-
-    async def handle(self, question: Question[Any]) -> Decision:
-        try:
-            return await super().handle(question)
-        except Exception as error:
-            self._site.log.warning("a callback failed", at=str(self._event), why=describe(error))
-            raise
 
     async def _decide(self, payload: Payload) -> Decision:
         return _decision(self._event, await self._call(self._callback, _input(self._event, payload)))

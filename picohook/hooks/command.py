@@ -12,6 +12,7 @@ from ..process.aside import Aside
 from ..process.oneshot import run_once
 from ..process.plan import ChangedError, environment, plan
 from ..protocol.messages import encode
+from ..text import last_words
 from .jcli import read_result
 from .oneshot import OneShotHook
 
@@ -52,6 +53,7 @@ class CommandHook(OneShotHook):
                 name=spec.name,
                 log=site.log,
                 max_output=spec.max_line_bytes,
+                tap=site.tap,
             )
         except HookCrashedError:
             self._kept = None  # what is wrong is said best by another look
@@ -63,7 +65,7 @@ class CommandHook(OneShotHook):
         if finished.exit_code:
             code, tail = finished.exit_code, finished.stderr_tail
             ended = f"exited with code {code}" if code > 0 else f"was ended by signal {-code}"
-            said = f"; it said: {tail[-SHOWN_TAIL:]}" if tail else ""
+            said = f"; it said: {last_words(tail, SHOWN_TAIL)}" if tail else ""
             raise HookCrashedError(f"it {ended}{said}", hook=spec.name, exit_code=code, stderr_tail=tail)
         return read_result(finished.stdout)
 

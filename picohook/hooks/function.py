@@ -10,9 +10,10 @@ import anyio.to_thread
 
 from .. import wire
 from ..decisions import APPROVE, CONTINUE, Decision, Deny
-from ..errors import HookTimeoutError
+from ..errors import HookError, HookTimeoutError, PicohookError
 from ..replies import read_decision
 from ..spec import HookSpec
+from ..text import explain
 from .mailbox import MailboxHook
 
 if TYPE_CHECKING:
@@ -89,7 +90,12 @@ class FunctionHook(MailboxHook):
         raise HookTimeoutError(why, hook=self.name)
 
     async def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return await call(function, *arguments, threads=self._threads)
+        try:
+            return await call(function, *arguments, threads=self._threads)
+        except PicohookError:
+            raise
+        except Exception as error:
+            raise HookError(explain(error), hook=self.name) from error
 
 
 async def call(function: Callable[..., Any], *arguments: Any, threads: anyio.CapacityLimiter | None = None) -> Any:
@@ -100,4 +106,4 @@ async def call(function: Callable[..., Any], *arguments: Any, threads: anyio.Cap
         said = await anyio.to_thread.run_sync(function, *arguments, abandon_on_cancel=True, limiter=threads)
         return await said if inspect.isawaitable(said) else said
     except SystemExit as error:
-        raise RuntimeError(f"it called exit({error.code!r})") from None
+        raise HookError(f"it called exit({error.code!r})") from None

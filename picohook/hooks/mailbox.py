@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ..events import Event
     from .base import Site
 
+OBSERVE = "observe"
+"""What stands for a stage where a hook is told of an event."""
 WAITING = 1024
 """Events that may wait; then the oldest give way."""
 
@@ -82,9 +84,11 @@ class MailboxHook(Hook):
                     retries += 1
                     continue
                 cause = policy.cause(error)
-                self._site.log.warning("an event was not taken", kind=event.kind, why=policy.describe(error))
+                self.failures.add(OBSERVE, cause, policy.describe(error), "an event that was not taken", now())
+            else:
+                self.failures.answered(OBSERVE, now())
             break
-        self.metrics.stages["observe"].record(now() - begun, cause, retries)
+        self.metrics.stages[OBSERVE].record(now() - begun, cause, retries)
 
     @property
     def own_timeout(self) -> float:
@@ -116,5 +120,6 @@ class MailboxHook(Hook):
             calls=sum(stage.executions for stage in self.metrics.stages.values()),
             failures=self.metrics.failures,
             dropped_events=self._dropped,
+            last_error=self.failures.last,
             stages=self.metrics.wire(),
         )

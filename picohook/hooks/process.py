@@ -27,6 +27,8 @@ class ProcessHook(Hook):
 
     in_process = False
     _supervisor: Supervisor
+    _noted: HookError | None = None
+    """The last error of its processes, as far as `failures` has it."""
 
     def open(self, site: Site) -> None:
         self._site = site
@@ -39,9 +41,13 @@ class ProcessHook(Hook):
             hello_timeout=lambda: self.spec.hello_timeout or site.timeouts.hello,
             verify=site.verify,
             on_state=self._on_state,
+            tap=site.tap,
         )
 
     def _on_state(self, state: HookState) -> None:
+        error = self._supervisor.last_error
+        if error is not self._noted:
+            self._noted, self.failures.last = error, str(error)
         if self._site.notice is not None:
             self._site.notice(StateChange(self.name, state.value, self._supervisor.pid))
 
@@ -126,7 +132,7 @@ class ProcessHook(Hook):
             timeouts=counters.timeouts,
             dropped_lines=counters.noise,
             dropped_events=counters.dropped_events,
-            last_error=None if supervisor.last_error is None else str(supervisor.last_error),
+            last_error=self.failures.last,
             containment=supervisor.containment,
             stages=self.metrics.wire(),
         )

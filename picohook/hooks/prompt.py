@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..errors import HookError, HookReplyError, HookTimeoutError
-from ..text import show
+from ..errors import HookError, HookReplyError, HookTimeoutError, PicohookError
+from ..text import explain, show
 from . import jcli
 from .function import THREADS, call
 from .oneshot import OneShotHook
@@ -104,7 +104,12 @@ class PromptHook(OneShotHook):
             raise HookError("there is no model to ask: name one in [model] of the configuration", hook=self.name)
         prompt = render(self.spec.prompt or "", context) + instruction(context["event"])
         with anyio.CancelScope(deadline=deadline) as scope:
-            said = await call(complete, prompt, self.spec.model, threads=self._threads)
+            try:
+                said = await call(complete, prompt, self.spec.model, threads=self._threads)
+            except PicohookError:
+                raise
+            except Exception as error:
+                raise HookError(f"the model could not be asked: {explain(error)}", hook=self.name) from error
         if scope.cancelled_caught:
             raise HookTimeoutError("no answer in time", hook=self.name)
         if not isinstance(said, str):

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from .. import policy
-from ..errors import HookCrashedError, HookError, HookTimeoutError
+from ..errors import HookCrashedError, HookError, HookTimeoutError, PicohookError
 from ..process.plan import ChangedError
 from ..regular import read_regular
 from ..spec import python_file
+from ..text import explain
 from .function import FunctionHook, call
 from .mailbox import MailboxHook
 
@@ -70,7 +70,7 @@ class PythonHook(FunctionHook):
             self._handlers = {stage: _handler(target, stage) for stage in self.spec.stages}
             self._on_event = _handler(target, "on_event") if self.spec.observe else None
         except Exception as error:  # noqa: BLE001 - code of the user's own can fail in any way
-            why = f"{type(error).__name__}: {policy.describe(error)}"
+            why = str(error) if isinstance(error, PicohookError) else explain(error)
             self._error = HookCrashedError(f"{self.spec.python} cannot be used: {why}", hook=self.name)
             self._site.log.error("cannot be used", why=why)
 

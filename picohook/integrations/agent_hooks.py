@@ -45,7 +45,7 @@ class PicohookInterceptor:
             return Verdict.escalate(reason="picohook:pause", message=paused.reason)
         except AbortTurnError as ended:
             action = wire.HARD_ABORT if isinstance(ended, HardAbortError) else wire.ABORT_TURN
-            return Verdict.deny(reason=f"picohook:{action}", message=ended.reason)
+            return Verdict.deny(reason=f"picohook:{action}", message=ended.outcome.reason_for_llm)
 
     async def _agent_startup(self, context: AgentContext, meta: Meta) -> Verdict:
         del context

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..events import Event
     from ..hooks.base import Encoded, Hook
     from ..log import Log
+    from ..protocol.raw import RawLine
     from ..stages import Stage
 
 P = TypeVar("P", bound=Payload)
@@ -51,6 +52,9 @@ class Account(Generic[P]):
 class Witness:
     """Sees one host, for as long as it runs."""
 
+    wants_lines = False
+    """Whether it is told of every line that goes to a hook's process or comes from it."""
+
     def opened(self) -> None:
         """The host begins. What this raises, entering the host raises, before anything runs: a log that cannot be kept."""
 
@@ -62,6 +66,9 @@ class Witness:
 
     def told(self, event: Event, hooks: Sequence[Hook]) -> None:
         """An event was handed on to these."""
+
+    def line(self, line: RawLine) -> None:
+        """A line went to a hook's process or came from it; only where `wants_lines` is set."""
 
     def closed(self) -> None:
         """The host has ended, and every hook with it."""
@@ -106,6 +113,16 @@ class Witnesses:
         """An event was handed on."""
         for witness in self.all:
             self._safely(witness.told, event, hooks)
+
+    @property
+    def tap(self) -> Callable[[RawLine], None] | None:
+        """What is called with every raw line; None if no witness wants to see them."""
+        return self._line if any(witness.wants_lines for witness in self.all) else None
+
+    def _line(self, line: RawLine) -> None:
+        for witness in self.all:
+            if witness.wants_lines:
+                self._safely(witness.line, line)
 
     def close(self) -> None:
         """The host has ended."""

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import HookCrashedError, HookTimeoutError
-from ..transport.pipe import LinePipe
+from ..transport.pipe import pipe_kind
 from .child import Child, SpawnDelayedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..log import Log
+    from ..protocol.raw import RawLine
     from ..transport.reactor import Reactor
     from .plan import Plan
     from .spawn import Spawner
@@ -38,6 +41,7 @@ async def run_once(
     name: str,
     log: Log,
     max_output: int = MAX_OUTPUT,
+    tap: Callable[[RawLine], None] | None = None,
 ) -> Finished:
     """Run a process to its end, or raise the `HookError` that says why it did not come to one.
 
@@ -76,7 +80,7 @@ async def run_once(
         raise HookTimeoutError("it was not started in time", hook=name) from None
     except SpawnDelayedError as error:
         raise HookCrashedError(f"cannot be started now: {error}", hook=name) from None
-    pipe = LinePipe(reactor, child.stdout, child.stdin, on_data=received, on_end=lambda: None)
+    pipe = pipe_kind(tap, name)(reactor, child.stdout, child.stdin, on_data=received, on_end=lambda: None)
     try:
         if feed():
             pipe.when_writable(feed)

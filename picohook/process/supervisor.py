@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..errors import HookCrashedError, HookError, HookTimeoutError, PicohookError
+from ..text import last_words
 from ..transport.channel import PIPE_ENDS, Channel, Counters
 from .aside import Aside
 from .child import Child, SpawnDelayedError
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ..decisions import Decision
     from ..log import Log
     from ..protocol.messages import Answer
+    from ..protocol.raw import RawLine
     from ..spec import HookSpec
     from ..stages import Stage
     from ..transport.reactor import Reactor, Waiter
@@ -98,6 +100,7 @@ class Supervisor:
         hello_timeout: Callable[[], float],
         verify: Verify | None = None,
         on_state: Callable[[HookState], None] | None = None,
+        tap: Callable[[RawLine], None] | None = None,
     ) -> None:
         self.spec = spec
         self.state = HookState.STARTING
@@ -115,6 +118,7 @@ class Supervisor:
         self._verify = verify
         self._on_state = on_state
         self._aside = Aside()
+        self._tap = tap
         self._life: _Life | None = None
         self._child: Child | None = None
         self._recent: deque[float] = deque()
@@ -196,9 +200,10 @@ class Supervisor:
         error = await self._incarnation()
         if self._stopping:
             return
-        self.last_error = error
-        self._log.warning("ended", why=str(error))
         self._failures = 0 if self._reactor.now() - began >= STABLE else self._failures + 1
+        again = self._failures > 1 and str(error) == str(self.last_error)
+        self.last_error = error
+        (self._log.info if again else self._log.warning)("ended", why=str(error))
         if self._permanent or not self._may_start():
             return
         self._enter(HookState.BACKOFF)
@@ -328,6 +333,7 @@ class Supervisor:
             on_fault=lambda fault: self._over(life, fault),
             max_line=self.spec.max_line_bytes,
             max_in_flight=self.spec.max_in_flight,
+            tap=self._tap,
         )
         self._child = child
         self._recent.append(self._reactor.now())
@@ -354,7 +360,7 @@ class Supervisor:
         elif life.fault in PIPE_ENDS and not child.exited.is_set():
             with anyio.move_on_after(LAST_WORDS):
                 await child.exited.wait()
-        error = life.error or self._why(life, child)
+        error = life.error or self._why(life, child, channel)
         channel.close(error)
         channel.close_stdin()
         if polite:
@@ -363,16 +369,18 @@ class Supervisor:
             await child.stop([(signal.SIGTERM, min(grace, FAULT_GRACE))])
         channel.release()
         # A busy machine may show a process's end later than the end of its output.
-        return life.error or self._why(life, child, signalled=True)
+        return life.error or self._why(life, child, channel, signalled=True)
 
-    def _why(self, life: _Life, child: Child, *, signalled: bool = False) -> HookError:
+    def _why(self, life: _Life, child: Child, channel: Channel, *, signalled: bool = False) -> HookError:
         """Say how it ended. A signal's effect is not its own doing when `signalled`, by the host."""
         if not life.over:
             return HookCrashedError("it is being stopped", hook=self.spec.name)
         ours = signalled and child.exit_code in {-signal.SIGTERM, -signal.SIGKILL}
         by_itself = child.exited.is_set() and (not life.fault or (life.fault in PIPE_ENDS and not ours))
         ended = f"it {child.describe_exit()}" if by_itself else f"{life.fault}, and was killed"
-        said = _last_lines(child.stderr_tail, SHOWN_TAIL)
+        if by_itself and child.exit_code == 0 and not channel.wrote:
+            ended += " and wrote nothing: does it call app.run(), or read its input in a loop?"
+        said = last_words(child.stderr_tail, SHOWN_TAIL)
         if said:
             ended += f"; it said: {said}"
         return HookCrashedError(ended, hook=self.spec.name, exit_code=child.exit_code, stderr_tail=child.stderr_tail)
@@ -391,12 +399,3 @@ class Supervisor:
             waiter.settle(None)
         if self._on_state is not None:
             self._on_state(state)
-
-
-def _last_lines(tail: str, limit: int) -> str:
-    """The last whole lines that fit, on one line; of a longer last line its end."""
-    said = " | ".join(line for line in tail.splitlines() if line.strip())
-    if len(said) > limit:
-        said = said[-limit:]
-        said = said.partition(" | ")[2] or said
-    return said

@@ -69,6 +69,8 @@ class Noise:
     excerpt: str = ""
     late: bool = field(default=False, compare=False)
     """A first answer to a request that nobody waits for any more: not the other side's fault."""
+    hint: str = field(default="", compare=False)
+    """What the author of the hook probably has to change."""
 
 
 @dataclass(slots=True)
@@ -135,6 +137,12 @@ class Peer:
         self.state = State.GREETING
         params = encode({"name": name, "version": wire.VERSION, "modes": list(modes)})
         return self.request(wire.HELLO, params, token)
+
+    @staticmethod
+    def greeting(request: int, name: str, modes: Sequence[str]) -> bytes:
+        """The line that `hello` sends, made once more."""
+        params = encode({"name": name, "version": wire.VERSION, "modes": list(modes)})
+        return b'{"jsonrpc":"2.0","id":%d%b%b}\n' % (request, _before_params(wire.HELLO), params)
 
     def greeted(self, result: Any) -> str | None:
         """Take the answer to hello: None, or why this is a refusal."""
@@ -337,7 +345,7 @@ class Peer:
             if not line or line.isspace():
                 self._blank += 1
                 return None if self._blank % BLANK else Noise(f"{BLANK} blank lines")
-            return Noise(message.reason, show(line))
+            return Noise(message.reason, show(line), hint=hint_of(line))
         if isinstance(message, Notification):
             return self._told(message, line)
         return self._asked_by(message, line)
@@ -354,7 +362,9 @@ class Peer:
         if self._waiting(request_id) is not None:
             return Noise("a reply to a request that was not sent yet", show(line))
         late = type(request_id) is int and self._abandoned.pop(request_id, self) is None
-        return Noise("a reply that no request waits for", show(line), late)
+        meant = number_meant(request_id)
+        hint = hint_of_id(request_id) if meant is not None and self._waiting(meant) is not None else ""
+        return Noise("a reply that no request waits for", show(line), late, hint)
 
     def _told(self, message: Notification, line: bytes) -> Event:
         allowed = (message.method == wire.LOG and "log" in self.capabilities) or (
@@ -388,6 +398,40 @@ class Peer:
 def _before_params(method: str) -> bytes:
     """What of a request stands between its id and its params."""
     return b',"method":"%s","params":' % method.encode()
+
+
+PRETTY = "it prints JSON over several lines, and each message has to be on one line"
+NO_JSON = "it prints text to standard output, which is for the protocol alone: print to standard error"
+TEXT_ID = "it sends the id back as a string, and it has to be the number that came"
+FRACTION_ID = "it sends the id back with a fraction, and it has to be the whole number that came"
+NO_ENVELOPE = 'its answer has to be the "result" of {"jsonrpc": "2.0", "id": ID, "result": ...}, with the id that came'
+"""What authors of hooks get wrong most often."""
+
+
+def hint_of_id(request_id: object) -> str:
+    """What the author of a reply that has its id in this form has to change."""
+    return TEXT_ID if isinstance(request_id, str) else FRACTION_ID
+
+
+def number_meant(request_id: object) -> int | None:
+    """The id that was probably meant by one that is no whole number."""
+    try:
+        return int(request_id) if isinstance(request_id, str | float) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def hint_of(line: bytes) -> str:
+    """What the author of a line that is no message probably has to change; empty if it is not typical."""
+    text = line.strip()
+    if text.rstrip(b",") in _BRACKETS or (text[:1] == b'"' and b'":' in text):
+        return PRETTY
+    if text[:1] != b"{":
+        return NO_JSON if text[:1] != b"[" else ""
+    return NO_ENVELOPE if text[-1:] == b"}" else ""
+
+
+_BRACKETS = {b"{", b"}", b"[", b"]", b"{}", b"[]"}
 
 
 def notification(method: str, params: bytes) -> bytes:

@@ -133,6 +133,17 @@ class EventLine(Line):
     hooks: tuple[str, ...] = Field(default=(), strict=False)
 
 
+class WireLine(Line):
+    """A raw line, where they are recorded."""
+
+    type: Literal["wire"]
+    hook: str
+    sent: bool
+    """Whether it went to the hook; else it came from it."""
+    line: str
+    """Its text, escaped; of a long one the beginning."""
+
+
 class CloseLine(Line):
     """The host has ended."""
 
@@ -140,7 +151,7 @@ class CloseLine(Line):
 
 
 OfChain = BeginLine | AskLine | AnswerLine | EndLine | AbandonedLine
-AnyLine = HookLine | OfChain | EventLine | CloseLine
+AnyLine = HookLine | OfChain | EventLine | WireLine | CloseLine
 
 LINES: TypeAdapter[AnyLine] = TypeAdapter(Annotated[AnyLine, Field(discriminator="type")])
 

@@ -29,6 +29,7 @@ from .form import (
     EventLine,
     Header,
     HookLine,
+    WireLine,
     decision_from_json,
     facts_of_answer,
     facts_of_end,
@@ -143,7 +144,7 @@ class Told:
     hooks: tuple[str, ...]
 
 
-Entry = Begun | Ask | Answer | End | Abandoned | Told | HookLine | CloseLine
+Entry = Begun | Ask | Answer | End | Abandoned | Told | HookLine | WireLine | CloseLine
 
 
 class Reader:
@@ -202,6 +203,8 @@ class Reader:
                 return self._event(line)
             case HookLine():
                 self._check_settings(line.settings)
+                return line
+            case WireLine():
                 return line
             case CloseLine():
                 self.closed = True

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..events import Event
     from ..hooks.base import Encoded, Hook
     from ..log import Logger
+    from ..protocol.raw import RawLine
     from ..stages import Stage
 
 P = TypeVar("P", bound=Payload)
@@ -62,6 +63,9 @@ class Scribe(Witness):
         line: dict[str, Any] = {"event": event.kind, "payload": event.payload}
         meta = {name: value for name, value in event.meta.wire().items() if value}
         self.write("event", line | ({"meta": meta} if meta else {}) | {"hooks": [hook.name for hook in hooks]})
+
+    def line(self, line: RawLine) -> None:
+        self.write("wire", {"hook": line.hook, "sent": line.sent, "line": line.text})
 
     def closed(self) -> None:
         self.write("close", {})
@@ -169,12 +173,14 @@ class Recorder(Scribe):
     The file is for its owner alone, since all payloads are in it. One that is there is replaced, if it is a record; any other
     is left as it is, and the host does not start. It is written in a thread: the host never waits for it, except, for five
     seconds at most, at its end. When it cannot be written, that is logged once, what it has up to there stays, and `lost`
-    counts the lines that it lacks.
+    counts the lines that it lacks. With `wire`, the raw lines of every process are in it too: what went to its standard input
+    and what came from its standard output.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, logger: Logger | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, wire: bool = False, logger: Logger | None = None) -> None:
         super().__init__(self._take)
         self.path = os.fspath(path)
+        self.wants_lines = wire
         self._log = Log(logger)
         self._sink: Sink | None = None
         self._open = False

@@ -7,8 +7,6 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from .serving import report
-
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
@@ -124,7 +122,7 @@ class Loop:
             try:
                 await self._events.popleft()
             except Exception as error:  # noqa: BLE001 - the next ones are told too
-                report(error)
+                self._server.missed(error)
 
 
 async def _cancelled(tasks: Iterable[asyncio.Task[Any]]) -> None:

@@ -47,6 +47,8 @@ class Server:
         self._stdout = stdout
         self._writing = allocate_lock()
         self._greeted = False
+        self._missed = ""
+        """Why a handler failed at an event last."""
         self._tail: list[bytes] = []
         self._lines: deque[bytes] = deque()
         self._inline: Call | None = None
@@ -163,7 +165,7 @@ class Server:
             if hasattr(awaitable, "__await__"):
                 self._later(lambda loop: loop.observe(awaitable))
         except Exception as error:  # noqa: BLE001 - nobody waits for an answer, and the others are told too
-            report(error)
+            self.missed(error)
 
     def _ask(self, call: Call, handlers: Iterator[Handler]) -> None:
         self._inline = call
@@ -228,15 +230,27 @@ class Server:
             self._answer(call.id, body)
 
     def fail(self, call: Call, error: BaseException) -> None:
-        """Answer with an error that says its type and no more: what it holds is for this hook's own log.
+        """Answer with an error that says what was raised and where; the whole traceback goes to stderr.
 
         A denial that was made before stands.
         """
+        from ..text import explain  # noqa: PLC0415 - for mistakes only
+
         report(error)
         if call.denied:
             self.conclude(call)
         elif not call.given_up:
-            self._refuse(call.id, HANDLER_FAILED, type(error).__name__)
+            self._refuse(call.id, HANDLER_FAILED, explain(error))
+
+    def missed(self, error: BaseException) -> None:
+        """A handler failed at an event, which has no answer: the host's log is told, once of the same again and again."""
+        from ..text import explain  # noqa: PLC0415 - for mistakes only
+
+        report(error)
+        why = explain(error)
+        if self._greeted and why != self._missed:
+            self._missed = why
+            self.log("warning", f"an event was not taken: {why}", {})
 
     def progress(self, request_id: object, message: str) -> None:
         """Tell the host that a request is being worked on."""

@@ -148,7 +148,11 @@ _OUTCOME = {
             "anyOf": [{"$ref": "#/components/schemas/ToolResult"}, {"$ref": "#/components/schemas/LLMResponse"}],
         },
         "feedback": {"type": "string", "description": "With `retry`: what to tell the model."},
-        "reason": {"type": "string"},
+        "reason": {"type": "string", "description": "For people: of a hook that failed, the cause."},
+        "reason_for_llm": {
+            "type": "string",
+            "description": "What to tell the model in place of `reason`, where it is given.",
+        },
         "trail": {"type": "array", "items": {"$ref": "#/components/schemas/TrailEntry"}},
     },
     "required": ["stage", "action", "payload", "reason", "trail"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from ..errors import HandshakeError, HookCrashedError, HookError, HookReplyError
 from ..log import Allowance
 from ..protocol.peer import GO_ON, Event, Noise, Overflow, Peer, Told
 from ..text import cut
-from .pipe import CHUNK, WIDE, LinePipe
+from .pipe import CHUNK, WIDE, pipe_kind
 from .reactor import Failure
 from .slots import Slots
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ..decisions import Decision
     from ..log import Log
     from ..protocol.messages import Answer
+    from ..protocol.raw import RawLine
     from ..stages import Stage
     from .reactor import Promise, Reactor, Waiter
 
@@ -38,6 +40,10 @@ CLOSED_OUTPUT = "it closed its output"
 CLOSED_INPUT = "it closed its input"
 PIPE_ENDS = frozenset({CLOSED_OUTPUT, CLOSED_INPUT})
 """Faults that are most often the first that is seen of a process's end. What it wrote before is still good."""
+LISTEN = 0.25
+"""Seconds in which a process that is given up shows why it was silent."""
+FILLING = 48 * 1024
+"""Bytes of further greetings: fewer than a pipe holds, and enough for the answers to fill any usual output buffer."""
 NEVER = float("inf")
 WRITES_A_TURN = 32
 """So many writes at most before the event loop gets its turn."""
@@ -74,6 +80,7 @@ class Channel:
         on_fault: Callable[[str], None],
         max_line: int = wire.MAX_LINE,
         max_in_flight: int | None = None,
+        tap: Callable[[RawLine], None] | None = None,
     ) -> None:
         self.name = name
         self.faulted = False
@@ -96,11 +103,17 @@ class Channel:
         self._logged_left = Allowance(LOGGED_LINES, 1.0)
         self._error: HookError | None = None
         self._flush_waiters: list[Waiter] = []
+        self._hint = ""
+        """What the lines that were dropped show to be wrong."""
+        self._hint_at = 0
+        """The last request that was sent before that was seen."""
+        self._listener: Waiter | None = None
+        """Waits for output that is not read any more."""
         self._alarm = reactor.alarm(self._expire)
         self._rings = NEVER
         """When the alarm is set to: no later than the first deadline, and perhaps earlier, for a call that is over."""
         self._left = self._give_up  # made once: a method is an object each time that it is looked up
-        self._pipe = LinePipe(reactor, stdout, stdin, on_data=self._received, on_end=self._ended)
+        self._pipe = pipe_kind(tap, name)(reactor, stdout, stdin, on_data=self._received, on_end=self._ended)
 
     # Asking and telling.
 
@@ -113,9 +126,10 @@ class Channel:
         try:
             answer: Answer = await call
         except HookTimeoutError:
-            silent = not self._peer.received_bytes
-            hint = "it wrote nothing at all: does it flush its output?" if silent else "it wrote other things"
-            raise HandshakeError(f"hook.hello was not answered in time; {hint}", hook=self.name) from None
+            why = (
+                f"it wrote other things{self._hinted(1)}" if self.wrote else await self._why_silent(call.request, modes)
+            )
+            raise HandshakeError(f"hook.hello was not answered in time; {why}", hook=self.name) from None
         if answer.error is not None:
             raise HandshakeError(f"hook.hello was answered with an error: {answer.error}", hook=self.name)
         refusal = self._peer.greeted(answer.result)
@@ -124,6 +138,37 @@ class Channel:
         offered = answer.result.get("max_in_flight") if isinstance(answer.result, dict) else None
         if type(offered) is int and offered > 0 and (self._slots is None or offered < self._slots.free):
             self._slots = Slots(self._reactor, offered)
+
+    async def _why_silent(self, request: int, modes: Sequence[str]) -> str:
+        """Why a process that is given up wrote nothing. What it is sent for that only makes it show what it holds back."""
+        self._deaf = True
+        again = self._peer.greeting(request, self.name, modes)
+        with suppress(OSError):
+            self._pipe.write([again * (FILLING // len(again))])
+        if await self._heard():
+            return "it holds its answers back: flush standard output after each of them"
+        self.close_stdin()
+        if await self._heard():
+            return (
+                "it answered when its input was closed: answer each line as it comes, and do not read to the end first"
+            )
+        return "it wrote nothing at all: does it read its input line by line, and flush its output?"
+
+    async def _heard(self) -> bool:
+        self._listener = self._reactor.waiter()
+        try:
+            return bool(await self._listener.wait(self._reactor.now() + LISTEN))
+        except TimeoutError:
+            return False
+
+    @property
+    def wrote(self) -> bool:
+        """Whether the process has written anything."""
+        return self._peer.received_bytes > 0
+
+    def _hinted(self, request: int) -> str:
+        """What is probably wrong, if that was seen since this request was sent."""
+        return f": {self._hint}" if request <= self._hint_at else ""
 
     def call(  # noqa: PLR0917
         self,
@@ -195,7 +240,8 @@ class Channel:
         for call in self._peer.waiting:
             if call.deadline <= now:
                 self._counters.timeouts += call.about is not None
-                late = HookTimeoutError(f"no answer within {_shown(call.patience)} s", hook=self.name)
+                message = f"no answer within {_shown(call.patience)} s{self._hinted(call.request)}"
+                late = HookTimeoutError(message, hook=self.name)
                 over.append((call, Failure(late)))
                 self._strike(call.request)
                 self._give_up(call)
@@ -276,6 +322,8 @@ class Channel:
 
     def _received(self, data: bytes) -> None:
         if self._deaf or self._error is not None:
+            if self._listener is not None:
+                self._listener.settle(True)
             return
         ended: list[tuple[Promise, Any]] = []
         try:
@@ -328,9 +376,15 @@ class Channel:
         if event.late:
             self._log.debug("dropped a late answer", line=event.excerpt)
         elif self._noise_left.take(self._reactor.now()):
-            self._log.warning("dropped a line", why=event.reason, line=event.excerpt)
+            # One mistake makes many lines: what is wrong with them is said once.
+            known = event.hint and event.hint == self._hint
+            hint = {"hint": event.hint} if event.hint and not known else {}
+            say = self._log.info if known else self._log.warning
+            say("dropped a line", why=event.reason, line=event.excerpt, **hint)
         else:
             self._fault(f"it wrote more than {NOISE_QUOTA} lines in {NOISE_WINDOW:.0f} s that are no answers")
+        if event.hint:
+            self._hint, self._hint_at = event.hint, self._latest
 
     def _told(self, method: str, params: Mapping[str, Any]) -> None:
         now = self._reactor.now()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
 from typing import TYPE_CHECKING, Final
+
+from ..protocol.raw import RawLines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ..protocol.raw import RawLine
     from .reactor import Reactor
 
 CHUNK = 65536
@@ -108,6 +112,52 @@ class LinePipe:
             _wide.discard(self._read_fd)
             os.close(self._read_fd)
             self._read_fd = -1
+
+
+class TappedPipe(LinePipe):
+    """A pipe whose lines are told to somebody, both ways."""
+
+    __slots__ = ("_came", "_sent")
+
+    def __init__(
+        self,
+        tap: Callable[[RawLine], None],
+        name: str,
+        reactor: Reactor,
+        read_fd: int,
+        write_fd: int,
+        *,
+        on_data: Callable[[bytes], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        self._sent = RawLines(name, tap, sent=True)
+        self._came = came = RawLines(name, tap, sent=False)
+
+        def received(data: bytes) -> None:
+            came.take(data)
+            on_data(data)
+
+        super().__init__(reactor, read_fd, write_fd, on_data=received, on_end=on_end)
+
+    def write(self, buffers: Sequence[bytes | memoryview]) -> int:
+        written = left = super().write(buffers)
+        for buffer in buffers:
+            self._sent.take(buffer[:left])
+            left -= min(left, len(buffer))
+        return written
+
+    def close_write(self) -> None:
+        super().close_write()
+        self._sent.close()
+
+    def close_read(self) -> None:
+        super().close_read()
+        self._came.close()
+
+
+def pipe_kind(tap: Callable[[RawLine], None] | None, name: str) -> Callable[..., LinePipe]:
+    """What makes the pipes of this hook: tapped ones, if somebody wants to see its lines."""
+    return LinePipe if tap is None else functools.partial(TappedPipe, tap, name)
 
 
 def _widen(fd: int) -> bool:

@@ -133,19 +133,19 @@ def test_without_an_outcome_it_fails(project):
     [
         (["before_tol"], ['Error: STAGE: "before_tol" is not a stage (did you mean "before_tool"?)']),
         (["before_tool", "--params", '{"tool":\n "x",,}'], ["Error: --params: line 2, column 6: is not JSON:"]),
-        (["before_tool", "--params", "[1]"], ["Error: --params: must be a table of keys and values, not a list"]),
+        (["before_tool", "--params", "[1]"], ["Error: --params: must be an object, not a list"]),
         (["before_tool", "--params", '{"tool": "a", "tool": "b"}'], ["Error: --params: tool: is given twice"]),
         (
             ["before_tool", "--params", '{"arguments": [], "tol": "x", "meta": {"Turn": "1"}, "tool_kind": "red"}'],
             [
                 "Error: --params: tool: is missing",
-                "Error: --params: arguments: must be a table of keys and values, not a list",
+                "Error: --params: arguments: must be an object, not a list",
                 'Error: --params: tol: unknown key (did you mean "tool"?)',
                 'Error: --params: meta.Turn: unknown key (did you mean "TurnID"?)',
                 'Error: --params: tool_kind: "red" is not one of readonly, write, execute',
             ],
         ),
-        (["before_llm", "--params", '{"tools": 1}'], ["Error: --params: tools: must be a list, not 1"]),
+        (["before_llm", "--params", '{"tools": 1}'], ["Error: --params: tools: must be a list, not the number 1"]),
         (["before_tool", "--params", '{"tool": "a", "arguments": {"x": NaN}}'], ["Error: --params: the payload cannot"]),
         (["before_tool", "--params", "@missing.json"], ["Error: Invalid value: missing.json cannot be read: No such file"]),
         (["before_tool", "--params", CALL, "--config", "nope.toml"], ["Error: Invalid value: there is no file nope.toml"]),
@@ -258,8 +258,59 @@ def test_no_control_character_of_a_hook_reaches_the_terminal(project):
     as_json = call(project, "before_tool", "--params", CALL, "--json")
 
     assert all(f"{word}\\x1b[2J\\x9b31m\\r\\n\\u202eevil" in tool.out for word in ("red", "sys"))
-    assert r"err\\x1b[2J" in tool.err
+    assert r"err\x1b[2J" in tool.err
     assert "\\x9b31m" in approval.out
     assert as_json.json["reason"] == "red\x1b[2J\x9b31m\r\n\u202eevil"
     for done in (tool, approval, as_json):
         assert not {"\x1b", "\x9b", "\r", "\u202e"} & set(done.out + done.err)
+
+
+def test_a_cause_is_shown_once_and_not_escaped_twice(project):
+    said = """KeyError: 'it said "no"'"""
+    (project.path / "said.txt").write_text(said)
+    project.table("gate", run="cat said.txt >&2; exit 4", stages=["before_tool"], on_failure="deny")
+
+    done, loud = (call(project, "before_tool", "--params", CALL, *more) for more in ((), ("-v",)))
+
+    assert done.err == ""
+    assert done.out.count("it exited with code 4") == 1
+    assert f"it exited with code 4; it said: {said}" in done.out
+    assert "  reason  hook gate failed: it crashed, or did not start" in done.out
+    assert loud.err.count("it exited with code 4") == 1
+    assert "\\" not in done.out + loud.err
+
+
+def test_what_failed_and_is_not_in_the_outcome_is_warned_of_once(project):
+    project.table("other", command=["/bin/sh", "-c", "exit 3"], stages=["after_tool"])
+
+    done = call(project, "before_tool", "--params", CALL)
+
+    assert done.err.count("it exited with code 3") == 1
+
+
+def test_the_raw_lines_are_shown_and_recorded_where_they_are_wanted(project):
+    answer = '{"jsonrpc": "2.0", "id": 2, "result": {"action": "deny_tool"}}'
+    greeting = '{"jsonrpc": "2.0", "id": 1, "result": {}}'
+    (project.path / "hook.sh").write_text(f"read a; echo '{greeting}'; read b; echo '{answer}'; read c\n")
+    project.table("gate", command=["/bin/sh", "hook.sh"], stages=["before_tool"])
+
+    done = call(project, "before_tool", "--params", CALL, "--wire", "--record", "record.jsonl")
+
+    sent, came = (
+        [line for line in done.err.splitlines() if line.startswith(f"{arrow} gate  ")] for arrow in ("→", "←")
+    )
+    assert [json.loads(line.partition("  ")[2])["method"] for line in sent] == ["hook.hello", "hook.before_tool"]
+    assert came == [f"← gate  {greeting}", f"← gate  {answer}"]
+    recorded = [json.loads(line) for line in (project.path / "record.jsonl").read_text().splitlines()]
+    assert [(line["sent"], line["line"]) for line in recorded if line["type"] == "wire"][1] == (False, greeting)
+    assert f"← gate  {answer}" in project("trace", "record.jsonl").out
+    assert "→ gate" not in call(project, "before_tool", "--params", CALL).err
+
+
+def test_arguments_that_are_text_are_named_with_what_they_should_be(project):
+    project.table("gate", command=["/bin/sh", "-c", "exit 3"], stages=["before_tool"])
+
+    done = call(project, "before_tool", "--params", '{"tool": "bash", "arguments": "ls -l"}')
+
+    assert done.code == 2
+    assert 'Error: --params: arguments: must be an object, not the string "ls -l"' in done.err

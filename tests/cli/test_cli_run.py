@@ -65,10 +65,10 @@ def test_bad_lines_are_named_with_their_numbers_and_the_rest_still_runs(project)
     project.hook("echo", ECHO)
     bad = [
         ('{"stage": "before_tool", "params"}', "column 34: is not JSON: Expecting ':' delimiter"),
-        ("[]", "must be a table of keys and values, not a list"),
+        ("[]", "must be an object, not a list"),
         ('{"tool": "bash"}', 'has neither "stage" nor "event"'),
         ('{"stage": "befor_tool"}', 'stage: "befor_tool" is not a stage (did you mean "before_tool"?)'),
-        ('{"stage": "before_tool", "params": {"tool": 1}}', "params.tool: must be text, not 1"),
+        ('{"stage": "before_tool", "params": {"tool": 1}}', "params.tool: must be a string, not the number 1"),
         ('{"stage": "before_tool", "parms": {}}', 'parms: unknown key (did you mean "params"?)'),
         ('{"event": "turn_stat"}', 'event: "turn_stat" is not an event (did you mean "turn_start"?)'),
         ('{"event": "agent.turn.stat"}', 'event: "agent.turn.stat" is not an event (did you mean "agent.turn.start"?)'),

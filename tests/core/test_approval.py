@@ -25,6 +25,7 @@ from picohook.decisions import (
 from picohook.errors import EncodeError, HookCrashedError, HookTimeoutError
 from picohook.hooks.function import FunctionHook
 from picohook.models import ToolCall
+from picohook.policy import describe
 
 pytestmark = pytest.mark.anyio
 
@@ -80,7 +81,7 @@ async def test_A1_A2_S11_whatever_is_no_yes_is_a_no_with_its_cause(chain, says, 
     assert (outcome.approved, outcome.action, outcome.hook) == (False, "deny_tool", "fails")
     cause = f"{type(answer).__name__} is no answer at approve_tool"
     if isinstance(answer, Exception):
-        cause = str(answer) or type(answer).__name__
+        cause = describe(answer)
     assert outcome.reason == f"hook fails failed: {cause}"
     assert (outcome.trail[0].action, outcome.trail[0].error) == ("deny_tool", cause)
 

@@ -28,6 +28,7 @@ from picohook.errors import EncodeError, HookCrashedError, HookTimeoutError
 from picohook.hooks.function import FunctionHook
 from picohook.models import ToolCall, ToolResult
 from picohook.observe.witness import Account
+from picohook.policy import describe
 from picohook.stages import STAGES
 
 pytestmark = pytest.mark.anyio
@@ -251,7 +252,7 @@ class TestFailures:
     async def test_whatever_a_hook_raises_is_its_failure(self, chain, says, failure):
         outcome = await chain("before_tool", says("fails", failure), says("behind", CONTINUE))
         assert outcome.action == "continue"
-        assert outcome.trail[0].error == (str(failure) or type(failure).__name__)
+        assert outcome.trail[0].error == describe(failure)
         assert names(outcome) == ["fails", "behind"]
 
     async def test_a_hook_without_a_handle_has_failed(self, chain, says):

@@ -53,7 +53,10 @@ class UnspeakableError(Exception):
         (ValueError("x" * 5000), "x" * 1024),
         (ValueError("€" * 5000), "€" * 341),
         (ValueError("\ud800"), r"\ud800"),
-        (ExceptionGroup("two", [ValueError("a"), ValueError("b")]), "two (2 sub-exceptions)"),
+        (ExceptionGroup("two", [ValueError("a"), ValueError("b")]), "ExceptionGroup: two (2 sub-exceptions)"),
+        (KeyError("command"), "KeyError: 'command'"),
+        (RuntimeError("first\x1b[2J\nsecond"), r"RuntimeError: first\x1b[2J"),
+        (RuntimeError("x" * 5000), f"RuntimeError: {'x' * 400}"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )

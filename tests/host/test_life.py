@@ -308,7 +308,7 @@ async def test_a_hook_of_the_embedders_own_whose_task_breaks_ends_nothing_else(j
     async with Host([broken, FunctionHook("f", on_event=seen.append)], timeouts=FAR, logger=journal) as host:
         await journal.seen("its task broke")
         host.emit("turn_start")
-        await journal.seen("an observer failed")
+        await journal.seen("failed", stage="observe")
         await host.emit_and_wait("turn_end")
     assert [event.kind for event in seen] == ["turn_start", "turn_end"]
 

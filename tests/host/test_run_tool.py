@@ -223,7 +223,7 @@ async def test_respond_is_a_failure_for_a_hook_that_may_not(story):
     )
     async with Host([hook], timeouts=FAR) as host:
         result = await host.run_tool(CALL, story.execute)
-    assert "Tool execution denied by hook: hook h failed: it answered by itself" in result.for_llm
+    assert "Tool execution denied by hook: hook h failed: its answer could not be used" in result.for_llm
     assert story.executed == []
 
 
@@ -309,7 +309,7 @@ async def test_a_call_that_is_no_json_is_the_embedders_mistake(story):
 
 FAILURES = [
     (OnFailure.CONTINUE, "ran ls"),
-    (OnFailure.DENY, "Tool execution denied by hook: hook h failed: it exited with code 1"),
+    (OnFailure.DENY, "Tool execution denied by hook: hook h failed: it crashed, or did not start"),
     (OnFailure.ABORT, AbortTurnError),
 ]
 
@@ -334,7 +334,7 @@ async def test_A1_A3_of_two_approvers_one_that_dies_is_a_no_and_the_other_is_not
     async with Host([dies, waits], timeouts=FAR) as host:
         result = await host.run_tool(CALL, story.execute)
         approval = await host.approve_tool(CALL)
-        assert "denied by approval hook: hook dies failed: it exited with code 1" in result.for_llm
+        assert "denied by approval hook: hook dies failed: it crashed, or did not start" in result.for_llm
         assert [entry.hook for entry in approval.trail] == ["dies", "waits"]
         assert (await board.line("waits")).alive
     assert story.executed == []

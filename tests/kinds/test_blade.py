@@ -128,8 +128,8 @@ async def test_a_callback_that_throws_stops_no_tool_and_is_logged(journal):
 
     async with host({HookEvent.PreToolUse: [send]}, logger=journal) as running:
         assert (await running.run_tool(BASH, lambda _: "ran")).for_llm == "ran"
-    (record,) = journal.all("a callback failed", at="PreToolUse")
-    assert record["why"] == "monitoring is down"
+    (record,) = journal.all("failed", stage="before_tool", counted_as="continue")
+    assert record["why"].startswith("OSError: monitoring is down (test_blade.py:")
 
 
 # Its inputs.
@@ -452,7 +452,7 @@ def fails(*_):
 @pytest.mark.parametrize(
     ("callback", "error"),
     [
-        (fails, "the dialog is broken"),
+        (fails, f"OSError: the dialog is broken (test_blade.py:{fails.__code__.co_firstlineno + 1})"),
         (lambda *_: None, "`the result` is NoneType, and no dict"),
         (lambda *_: True, "`the result` is bool, and no dict"),
         (lambda *_: {}, "the behavior is none of allow, deny, ask"),

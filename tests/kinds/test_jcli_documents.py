@@ -103,7 +103,8 @@ async def test_example_1_an_unreadable_verdict_is_asked_for_once_more_and_then_p
     async with host:
         outcome = await host.after_llm(LLMResponse(response={"content": "hi"}))
     assert outcome.action == "continue"
-    assert (outcome.trail[0].error, outcome.trail[0].retries) == ("network", 1)
+    assert outcome.trail[0].error.startswith("the model could not be asked: OSError: network (")
+    assert outcome.trail[0].retries == 1
     assert len(model.prompts) == 2
 
 
@@ -383,7 +384,7 @@ async def test_on_error_abort_stops_the_tool(config, word):
     async with host:
         result = await host.run_tool(BASH, lambda _: pytest.fail("the tool ran"))
     assert result.is_error
-    assert "hook pre_tool_execution-1 failed: it exited with code 1" in result.for_llm
+    assert "hook pre_tool_execution-1 failed: it crashed, or did not start" in result.for_llm
 
 
 async def test_on_error_skip_goes_on(config):

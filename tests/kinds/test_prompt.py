@@ -121,7 +121,7 @@ async def test_the_result_is_from_the_first_brace_to_the_last(answer):
         ("\x1b[2J", r"there is no JSON object in the model's answer: \x1b[2J"),
         (42, "`complete` returned int, and no text"),
         (None, "`complete` returned NoneType, and no text"),
-        (OSError("no network"), "no network"),
+        (OSError("no network"), "the model could not be asked: OSError: no network ("),
     ],
 )
 async def test_an_answer_that_is_none_is_a_failure(answer, error):

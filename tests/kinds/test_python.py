@@ -115,7 +115,7 @@ FAILING = {
     "no name": ("guards:gard", "AttributeError: module 'picohook_hook_"),
     "broken": ("broken:guard", "SyntaxError: "),
     "raises": ("raises:guard", "ZeroDivisionError: division by zero"),
-    "exits": ("exits:guard", "RuntimeError: it called exit(3)"),
+    "exits": ("exits:guard", "it called exit(3)"),
     "no method": ("guards:RULES", "TypeError: it has no before_tool, and cannot be called"),
 }
 

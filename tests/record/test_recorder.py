@@ -130,7 +130,8 @@ async def test_every_kind_of_answer_is_written(path):
     assert (retry["action"], retry["feedback"]) == ("retry", "once more")
     assert [line.get("approved") for line in of_type(path, "end")] == [None, None, True, None]
     assert approve["action"] == "continue"
-    assert (failed["action"], failed["failed"], failed["error"]) == ("continue", "error", "division by zero")
+    assert (failed["action"], failed["failed"]) == ("continue", "error")
+    assert failed["error"].startswith("ZeroDivisionError: division by zero (test_recorder.py:")
 
 
 async def test_a_question_that_was_given_up_is_written_without_an_answer(path):

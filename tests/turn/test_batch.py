@@ -186,7 +186,7 @@ async def test_a_result_that_a_hook_failed_to_look_at_is_withheld_when_its_failu
         with pytest.raises(AbortTurnError) as raised:
             async with session.turn("hello") as turn:
                 await turn.run(complete=Model(wants("a", "b")).complete, execute=Tools().execute)
-    withheld = "The tool ran, and its result is withheld: hook redact failed: it broke"
+    withheld = "The tool ran, and its result is withheld: hook redact failed"
     assert told(session.messages)[0] == ("c0", withheld)
     assert [result.for_llm for result in raised.value.results] == [withheld, "did b"]
 

@@ -1,0 +1,86 @@
+"""What authors of hooks get wrong most often is said in the cause: shells stand in for hooks, since they start at once."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from picohook import HookSpec, Host, RestartPolicy, Timeouts, ToolCall
+from picohook.transport import channel
+
+pytestmark = pytest.mark.anyio
+
+FAR = Timeouts(interceptor=60, approval=60, hello=60, chain=60, observer=60)
+ONCE = RestartPolicy(max_starts=1)
+HELLO = '{"jsonrpc":"2.0","id":1,"result":{}}'
+GREETS = f"read line; echo '{HELLO}'; read line; "
+
+
+def shell(script, **settings):
+    defaults = {"hello_timeout": 0.2, "timeout": 0.2, "grace": 0.1, "stages": ("before_tool",), "restart": ONCE}
+    return HookSpec(name="h", command=("/bin/sh", "-c", script), **{**defaults, **settings})
+
+
+async def cause(spec, journal):
+    async with Host([spec], timeouts=FAR, logger=journal) as host:
+        await journal.seen("failed: it is not started again until it is reset")
+        return host.status().hooks[0].last_error
+
+
+async def test_one_that_ends_well_and_wrote_nothing_is_asked_for_its_loop(journal):
+    said = await cause(shell("exit 0", hello_timeout=60), journal)
+    assert said == "it exited with code 0 and wrote nothing: does it call app.run(), or read its input in a loop?"
+
+
+WRITES = {
+    "pretty": ('printf \'{\\n  "jsonrpc": "2.0"\\n}\\n\'; exec sleep 1000', "it prints JSON over several lines"),
+    "text": (
+        "echo good morning; exec sleep 1000",
+        "it prints text to standard output, which is for the protocol alone",
+    ),
+    "string id": (
+        """echo '{"jsonrpc":"2.0","id":"1","result":{}}'; exec sleep 1000""",
+        "it sends the id back as a string",
+    ),
+    "bare result": ("""echo '{"action":"continue"}'; exec sleep 1000""", 'its answer has to be the "result" of {'),
+}
+
+
+@pytest.mark.parametrize("case", WRITES)
+async def test_lines_that_are_no_answers_say_what_is_probably_wrong(case, journal):
+    script, hint = WRITES[case]
+    said = await cause(shell(f"read line; {script}"), journal)
+    assert said.startswith(f"hook.hello was not answered in time; it wrote other things: {hint}")
+    assert "flush" not in said
+
+
+async def test_a_question_that_was_answered_with_such_a_line_says_it_too():
+    answer = """echo '{"jsonrpc":"2.0","id":"2","result":{}}'; exec sleep 1000"""
+    async with Host([shell(GREETS + answer, hello_timeout=60)], timeouts=FAR) as host:
+        (entry,) = (await host.before_tool(ToolCall(tool="bash"))).trail
+    assert entry.error.startswith("no answer within 0.2 s: it sends the id back as a string")
+
+
+async def test_one_mistake_on_many_lines_is_warned_of_once(journal):
+    lines = "".join(f"echo line {number};" for number in range(5))
+    async with Host(
+        [shell(f"{lines} {GREETS} exec sleep 1000", hello_timeout=60)], timeouts=FAR, logger=journal
+    ) as host:
+        assert host.status().hooks[0].dropped_lines == 5
+    warned = [record for record in journal.all("dropped a line") if "hint" in record]
+    assert [record["line"] for record in warned] == ["line 0"]
+
+
+async def test_one_that_reads_to_the_end_of_its_input_is_told_so_and_not_to_flush(journal, monkeypatch):
+    monkeypatch.setattr(channel, "LISTEN", 2.0)
+    said = await cause(shell(f"cat > /dev/null; echo '{HELLO}'"), journal)
+    assert "it answered when its input was closed: answer each line as it comes" in said
+    assert "flush" not in said
+
+
+@pytest.mark.skipif(shutil.which("sed") is None, reason="needs sed, which holds back what it writes to a pipe")
+async def test_one_that_does_not_flush_is_told_so(journal, monkeypatch):
+    monkeypatch.setattr(channel, "LISTEN", 60.0)
+    said = await cause(shell(f"exec sed 's/.*/{HELLO}/'"), journal)
+    assert said.endswith("it holds its answers back: flush standard output after each of them")
