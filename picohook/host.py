@@ -238,24 +238,24 @@ class Host:
             if self._watch:
                 crew.begin(functools.partial(keep_watching, self, crew.log))
         except BaseException:
-            await self._leave()
+            await self.aclose()
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._leave()
+        await self.aclose()
 
-    async def _leave(self) -> None:
+    async def aclose(self) -> None:
+        """Stop all hooks. Leaving the host's block does the same; closing twice is fine.
+
+        Any task of the host's event loop may do it, whichever entered the host.
+        """
         try:
             await self._crew.leave()
         finally:
             self._witnesses.close()
-
-    async def aclose(self) -> None:
-        """Stop all hooks. Leaving the host's block does the same; closing twice is fine."""
-        await self._crew.end()
 
     async def mount(self, hook: Hook | HookSpec) -> None:
         """Add a hook, and wait until it can serve or its first start has failed.
