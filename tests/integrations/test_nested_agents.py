@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from picohook import AbortTurn, AbortTurnError, Deny, FunctionHook, HardAbort, HardAbortError, Host, Pause, PausedError
+from picohook import AbortTurn, Deny, FunctionHook, HardAbort, HardAbortError, Host, Pause, PausedError
 
 from .drivers import Agent, scripted_chat, scripted_model
 
@@ -53,9 +53,7 @@ def nested(sdk, host, how, inner=INNER):
     return (sdk.Agent(name="outer", model=scripted_model(scripts[0]), tools=[tool]), *scripts)
 
 
-@pytest.mark.parametrize(
-    "how", ["as_tool", "as_tool with a config of its own", "as_tool, streamed", "Runner.run"]
-)
+@pytest.mark.parametrize("how", ["as_tool", "as_tool with a config of its own", "as_tool, streamed", "Runner.run"])
 async def test_an_agent_inside_a_tool_asks_hooks_without_being_told_to(sdk, runner_of, how):
     asked = []
 
@@ -106,7 +104,9 @@ async def test_what_ends_the_agent_inside_for_good_ends_the_outer_one(sdk, runne
         return decision if call.tool == "read" else None
 
     kinds = []
-    async with Host([FunctionHook("h", {"before_tool": judge}, on_event=lambda event: kinds.append(event.kind))]) as host:
+    async with Host(
+        [FunctionHook("h", {"before_tool": judge}, on_event=lambda event: kinds.append(event.kind))]
+    ) as host:
         agent, outer, _ = nested(sdk, host, "as_tool")
         with pytest.raises(error):
             await runner_of(host).run(agent, "hello")
@@ -223,9 +223,7 @@ async def test_an_agent_of_langchain_inside_a_tool_has_a_sub_turn():
         outer = create_agent(
             scripted_chat(Agent(host, OUTER, [])), [asking], middleware=[PicohookMiddleware(host)], name="outer"
         )
-        await outer.ainvoke(
-            {"messages": [{"role": "user", "content": "hello"}]}, {"configurable": {"thread_id": "s1"}}
-        )
+        await outer.ainvoke({"messages": [{"role": "user", "content": "hello"}]}, {"configurable": {"thread_id": "s1"}})
     first, second = metas
     assert (first.agent_id, first.parent_turn_id, first.session_key) == ("outer", "", "s1")
     assert (second.agent_id, second.parent_turn_id, second.session_key) == ("reader", first.turn_id, "s1")
