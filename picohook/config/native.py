@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, Field
 
-from ..spec import KINDS_OF_HOOK, Contain, HookSpec, OnFailure, RespondRule, RestartPolicy, Seconds, Settings, Timeouts
+from ..spec import (
+    KINDS_OF_HOOK,
+    Contain,
+    HookSpec,
+    OnFailure,
+    RespondRule,
+    RestartPolicy,
+    Seconds,
+    Settings,
+    Size,
+    Timeouts,
+)
 from .doubts import of_hook
 from .hooks import KINDS, NOT_KEYS, STAGES, Contents, check_dir, check_env, check_given, check_name, check_observe
 from .problems import dotted, quoted
@@ -67,6 +78,7 @@ class Audit(Settings):
     path: str = Field(min_length=1, description="The file, relative to this one; it is added to.")
     payloads: bool = Field(default=False, description="Whether it has payloads and texts, and not only their hashes.")
     required: bool = Field(default=False, description="true: what cannot be written there is not allowed.")
+    max_size: Size | None = Field(default=None, gt=0, description="Bytes after which it goes on in a new file.")
 
 
 class NativeFile(Settings):
