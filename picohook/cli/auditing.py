@@ -59,7 +59,7 @@ def verify(
         raise PicohookError(f"{log} cannot be read: {error.strerror}") from None
     if as_json:
         shown = {"records": found.records, "head": found.head, "problem": found.problem, "notes": list(found.notes)}
-        output.data({"file": str(log), "files": files, "ok": found.ok, **shown})
+        output.data({"file": str(log), "ok": found.ok, **shown, "files": files})
     else:
         for note in found.notes:
             output.warn(f"{log}: {note}")
