@@ -84,15 +84,16 @@ class Crew:
         self.outbox = Outbox(self._reactor, self.log, self.told)
         self.containment = Containment(self._reactor, self.log)
 
-    async def leave(self) -> None:
+    async def leave(self) -> bool:
         """End everything: all hooks, and the host's own tasks. Any task may do it, and twice is fine.
 
         This runs in a task of its own, and comes to its end even where asyncio cancels the caller through a shield. Such a
-        cancellation is raised afterwards.
+        cancellation is raised afterwards. Returns whether everything has ended: a hook that closes its own host cannot wait
+        for its own end.
         """
         self._closed = True
         if self._reactor is None:
-            return
+            return True
         if self._closing is None:
             for service in self._services:
                 service.scope.cancel()
@@ -102,7 +103,7 @@ class Crew:
             self._closing.start(self._reactor)
         me = anyio.get_current_task().id
         if any(one.task == me for one in self._left()):
-            return  # a hook closes its own host, and cannot wait for its own end
+            return False
         cancelled: BaseException | None = None
         with anyio.CancelScope(shield=True):
             while not self._closing.ended.is_set():
@@ -114,6 +115,7 @@ class Crew:
         raised = cancelled or self._closing.error
         if raised is not None:
             raise raised
+        return True
 
     async def _close(self) -> None:
         try:

@@ -252,10 +252,12 @@ class Host:
 
         Any task of the host's event loop may do it, whichever entered the host.
         """
+        ended = True
         try:
-            await self._crew.leave()
+            ended = await self._crew.leave()
         finally:
-            self._witnesses.close()
+            if ended:
+                self._witnesses.close()
 
     async def mount(self, hook: Hook | HookSpec) -> None:
         """Add a hook, and wait until it can serve or its first start has failed.
