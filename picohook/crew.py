@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,8 +22,6 @@ from .underway import Chains, Mounted, Service
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-
-    from anyio.abc import TaskGroup
 
     from .events import Event
     from .hooks.base import Complete, Hook, StateChange
@@ -79,8 +78,8 @@ class Crew:
         self._alive: dict[Mounted, Site] = {}
         self._services: set[Service[Any]] = set()
         self._reactor: Reactor | None = None
-        self._tasks: TaskGroup
         self._closed = False
+        self._closing: Service[None] | None = None
 
     # Life.
 
@@ -90,43 +89,61 @@ class Crew:
             raise PicohookError("a host is entered once: make another one")
 
     async def enter(self) -> None:
-        """From here on hooks can be mounted. Has to be followed by `leave`, in the same task."""
+        """From here on hooks can be mounted. Has to be followed by `leave`, in any task of this event loop."""
         self._reactor = current_reactor()
         self.outbox = Outbox(self._reactor, self.told)
         self.containment = Containment(self._reactor, self.log)
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
 
-    async def leave(self) -> None:
-        """End everything. What the block raised goes on as it is, in no group: the host's own tasks raise nothing."""
-        try:
-            await self.end()
-        finally:
-            # Also when a cancellation of asyncio's own came through the shield: the processes are still taken down.
-            self._tasks.cancel_scope.cancel()
-            try:
-                await self._tasks.__aexit__(None, None, None)
-            finally:
-                await self._release()
+    async def leave(self) -> bool:
+        """End everything: all hooks, and the host's own tasks. Any task may do it, and twice is fine.
 
-    async def end(self) -> None:
-        """Stop all hooks, and the host's own tasks. Twice is fine."""
+        This runs in a task of its own, and comes to its end even where asyncio cancels the caller through a shield. Such a
+        cancellation is raised afterwards. Returns whether everything has ended: a hook that closes its own host cannot wait
+        for its own end.
+        """
         self._closed = True
         if self._reactor is None:
-            return
-        with anyio.CancelScope(shield=True):
-            services = list(self._services)
-            for service in services:
-                service.cancel()
+            return True
+        if self._closing is None:
+            for service in self._services:
+                service.scope.cancel()
             self.outbox.flush()
-            await self.stop(*{*self.mounted.values(), *self._alive})
-            for service in services:
-                await service.ended()
-            await self._release()
+            self._stop(*self.mounted.values(), *self._alive)
+            self._closing = Service(self._close, set())
+            self._closing.start(self._reactor)
+        me = anyio.get_current_task().id
+        if any(one.task == me for one in self._left()):
+            return False
+        cancelled: BaseException | None = None
+        with anyio.CancelScope(shield=True):
+            while not self._closing.ended.is_set():
+                try:
+                    await self._closing.ended.wait()
+                except anyio.get_cancelled_exc_class() as error:
+                    cancelled = error
+                    self._cancel()
+        raised = cancelled or self._closing.error
+        if raised is not None:
+            raise raised
+        return True
 
-    async def _release(self) -> None:
-        if self.containment is not None:
+    async def _close(self) -> None:
+        try:
+            await self._stopped(*self._alive)
+            while left := self._left():
+                self._cancel()
+                await left[0].ended.wait()
+        finally:
+            assert self.containment is not None
             await self.containment.aclose()
+
+    def _cancel(self) -> None:
+        for one in self._left():
+            one.scope.cancel()
+
+    def _left(self) -> list[Mounted | Service[Any]]:
+        """What still has a task."""
+        return [*self._alive, *self._services]
 
     def require_open(self) -> Reactor:
         """The event loop; raises unless the host runs."""
@@ -138,8 +155,9 @@ class Crew:
 
     def begin(self, work: Callable[[], Awaitable[T]]) -> Service[T]:
         """Do something in a task of the host's own, until the host ends."""
+        assert self._reactor is not None
         service = Service(work, self._services)
-        self._tasks.start_soon(service.run)
+        service.start(self._reactor)
         return service
 
     # Coming and going.
@@ -202,8 +220,9 @@ class Crew:
         mounted = self.mounted[self.find(name).name]
         in_order(hook for hook in self.hooks if hook.name != name)  # raises where another's `after` names it
         self.seat({other: one for other, one in self.mounted.items() if other != name})
+        self._stop(mounted)
         with anyio.CancelScope(shield=True):
-            await self.stop(mounted)
+            await self._stopped(mounted)
 
     def open(self, hook: Hook) -> Mounted:
         """Start a hook that nobody asks yet."""
@@ -211,25 +230,26 @@ class Crew:
             raise PicohookError(f"hook {hook.name!r} is mounted already, and is mounted once: make another one")
         log = self.log.bind(hook=hook.name)
         reactor = self.require_open()
-        site = Site(
-            reactor, log, self.timeouts, self._verify, self.model_of, self._notice, self.containment, self.tap
-        )
+        site = Site(reactor, log, self.timeouts, self._verify, self.model_of, self._notice, self.containment, self.tap)
         hook.failures.log_to(log)
         hook.open(site)
         mounted = Mounted(hook, anyio.Event())
         self._alive[mounted] = site
-        self._tasks.start_soon(self._run, mounted, log, name=f"picohook {hook.name}")
+        reactor.spawn(functools.partial(self._run, mounted, log), functools.partial(self._over, mounted))
         return mounted
 
     async def _run(self, mounted: Mounted, log: Log) -> None:
         try:
-            await mounted.hook.run()
-        except Exception as error:  # noqa: BLE001 - a hook's own task must not end the embedder's
+            mounted.task = anyio.get_current_task().id
+            with mounted.scope:
+                await mounted.hook.run()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a hook's own task must not end the embedder's
             log.error("its task broke", why=repr(error))
-        finally:
-            mounted.hook.failures.close()
-            del self._alive[mounted]
-            mounted.ended.set()
+
+    def _over(self, mounted: Mounted) -> None:
+        mounted.hook.failures.close()
+        del self._alive[mounted]
+        mounted.ended.set()
 
     def seat(self, mounted: Mapping[str, Mounted], timeouts: Timeouts | None = None) -> None:
         """Have these asked and told, and no others, from now on; with other timeouts, if they change.
@@ -263,9 +283,16 @@ class Crew:
         return self.begin(drain_and_stop)
 
     async def stop(self, *mounted: Mounted) -> None:
-        """Stop hooks, and wait until they have ended."""
+        """Stop hooks, and wait until they have ended, or have had the time for it."""
+        self._stop(*mounted)
+        await self._stopped(*mounted)
+
+    def _stop(self, *mounted: Mounted) -> None:
         for one in mounted:
             one.hook.stop()
+
+    async def _stopped(self, *mounted: Mounted) -> None:
+        """Until they have ended, or have had the time for it."""
         for one in mounted:
             with anyio.move_on_after(3 * one.hook.spec.grace + LAST_RESORT):
                 await one.ended.wait()

@@ -254,24 +254,26 @@ class Host:
             if self._watch:
                 crew.begin(functools.partial(keep_watching, self, crew.log))
         except BaseException:
-            await self._leave()
+            await self.aclose()
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._leave()
-
-    async def _leave(self) -> None:
-        try:
-            await self._crew.leave()
-        finally:
-            self._witnesses.close()
+        await self.aclose()
 
     async def aclose(self) -> None:
-        """Stop all hooks. Leaving the host's block does the same; closing twice is fine."""
-        await self._crew.end()
+        """Stop all hooks. Leaving the host's block does the same; closing twice is fine.
+
+        Any task of the host's event loop may do it, whichever entered the host.
+        """
+        ended = True
+        try:
+            ended = await self._crew.leave()
+        finally:
+            if ended:
+                self._witnesses.close()
 
     async def mount(self, hook: Hook | HookSpec) -> None:
         """Add a hook, and wait until it can serve or its first start has failed.

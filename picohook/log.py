@@ -1,29 +1,39 @@
 """What the host has to say about itself and its hooks.
 
 A host logs through a private structlog logger over `logging.getLogger("picohook")`, so nothing is configured globally and
-an embedder decides with the standard library what is shown; or gives a logger of its own. Payloads are never logged.
+an embedder decides with the standard library what is shown; or gives a logger of its own, of either kind. Payloads are never
+logged. A record of the standard library's has the attributes `hook`, `stage` and `cause`, and `fields` with all there are.
 Whatever is logged is escaped first, since much of it came from a hook, and a logger that fails is counted and otherwise
 ignored: no outcome depends on it.
 """
 
 from __future__ import annotations
 
+import copy
+import inspect
 import logging
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from .errors import PicohookError
 from .text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
 
 
-class Logger(Protocol):
-    """What a logger must offer: structlog's shape."""
+class FieldLogger(Protocol):
+    """A logger that takes fields: structlog's shape."""
 
     def debug(self, event: str, **fields: Any) -> Any: ...
     def info(self, event: str, **fields: Any) -> Any: ...
     def warning(self, event: str, **fields: Any) -> Any: ...
     def error(self, event: str, **fields: Any) -> Any: ...
+
+
+Logger: TypeAlias = "FieldLogger | logging.Logger | logging.LoggerAdapter[Any]"
+"""What a host can log to."""
+
+LEVELS = ("debug", "info", "warning", "error")
 
 
 class Allowance:
@@ -46,20 +56,28 @@ class Allowance:
 
 
 class Log:
-    """A logger that cannot hurt."""
+    """A logger that cannot hurt. Raises `PicohookError` for a target that is none."""
 
-    __slots__ = ("_failed", "_fields", "_target")
+    __slots__ = ("_failed", "_fields", "_standard", "_target")
 
     def __init__(self, target: Logger | None = None) -> None:
-        self._target = target
+        given: Any = _STDLIB if target is None else target
+        if given is logging:  # the module logs to the root
+            given = logging.getLogger()
+        if not all(_takes_fields(getattr(given, level, None)) for level in LEVELS):
+            raise PicohookError(
+                f"a logger has the methods {', '.join(LEVELS)}, which take a text and keywords: {given!r} is none"
+            )
+        standard = isinstance(given, logging.Logger | logging.LoggerAdapter)
+        self._standard: logging.Logger | logging.LoggerAdapter[Any] | None = given if standard else None
+        self._target: FieldLogger | None = None if standard else given
         self._fields: dict[str, Any] = {}
         self._failed = [0]
 
     def bind(self, **fields: Any) -> Log:
         """The same log, with these fields on all it says."""
-        bound = Log(self._target)
+        bound = copy.copy(self)
         bound._fields = {**self._fields, **fields}
-        bound._failed = self._failed
         return bound
 
     @property
@@ -85,25 +103,33 @@ class Log:
 
     def _say(self, method: str, level: int, event: str, fields: dict[str, Any]) -> None:
         try:
-            if self._target is None:
-                if not _STDLIB.isEnabledFor(level):
+            if self._standard is not None:
+                if not self._standard.isEnabledFor(level):
                     return
-                self._target = _default()
+                self._target = self._target or _over(self._standard)
+            assert self._target is not None
             shown = {key: escape(value) if isinstance(value, str) else value for key, value in fields.items()}
             getattr(self._target, method)(escape(event), **self._fields, **shown)
         except Exception:  # noqa: BLE001 - promise 15: a failing logger never changes an outcome
             self._failed[0] += 1
 
 
+def _takes_fields(method: Any) -> bool:
+    try:
+        parameters = inspect.signature(method).parameters.values()
+    except (TypeError, ValueError):
+        return callable(method)
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+
+
 _STDLIB = logging.getLogger("picohook")
-FIELDS = "picohook"
-"""The attribute of a standard log record that holds the line's event and fields, for handlers that want them apart."""
+EVENT, FIELDS = "event", "fields"
+"""The attributes of a standard log record that hold what a line says and its fields, for handlers that want them apart."""
 
 
-def rendered(fields: Mapping[str, Any], *, without: str = "") -> str:
-    """The line that a log record shows: its event, and its fields but this one."""
-    shown = (f"{key}={_quoted(value)}" for key, value in fields.items() if key not in {"event", without})
-    return " ".join((fields["event"], *shown))
+def rendered(event: str, fields: Mapping[str, Any]) -> str:
+    """The line that a log record shows."""
+    return " ".join((event, *(f"{key}={_quoted(value)}" for key, value in fields.items())))
 
 
 def _quoted(value: Any) -> str:
@@ -115,11 +141,23 @@ def _quoted(value: Any) -> str:
     return '"{}"'.format(value.replace('"', "'"))
 
 
-def _default() -> Logger:
+def _over(standard: logging.Logger | logging.LoggerAdapter[Any]) -> FieldLogger:
+    """A logger that takes fields, and puts them into the text and onto the record."""
     import structlog  # noqa: PLC0415 - costs more than all the rest of a start, and many hosts never log
 
-    def render(_: Any, __: str, fields: MutableMapping[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
-        return (rendered(fields),), {"extra": {FIELDS: dict(fields)}}
+    def render(_: Any, __: str, event: MutableMapping[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
+        said = event.pop("event")
+        fields = dict(event)
+        text = rendered(said, fields)
+        where = {"hook": fields.get("hook", ""), "stage": fields.get("stage", "")}
+        extra = {**where, "cause": fields.get("cause", fields.get("why", "")), EVENT: said, FIELDS: fields}
+        if isinstance(standard, logging.Logger):
+            return (text,), {"extra": extra}
+        text, more = standard.process(text, {})  # by itself it would put its own `extra` in the place of this one
+        return (text,), {**more, "extra": {**extra, **(more.get("extra") or {})}}
 
-    logger: Logger = structlog.wrap_logger(_STDLIB, processors=[render], wrapper_class=structlog.BoundLogger)
+    target = standard
+    while not isinstance(target, logging.Logger):
+        target = target.logger
+    logger: FieldLogger = structlog.wrap_logger(target, processors=[render], wrapper_class=structlog.BoundLogger)
     return logger

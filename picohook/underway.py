@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
@@ -16,16 +16,21 @@ if TYPE_CHECKING:
     from .hooks.base import Hook
     from .spec import Timeouts
     from .stages import Stage
+    from .transport.reactor import Reactor
 
 T = TypeVar("T")
 
 
 @dataclass(eq=False, slots=True)
 class Mounted:
-    """A hook, and the end of its task."""
+    """A hook, and its task."""
 
     hook: Hook
     ended: anyio.Event
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    """Cancels its task."""
+    task: int = 0
+    """The id of its task, once it runs."""
 
 
 class Service(Generic[T]):
@@ -35,35 +40,37 @@ class Service(Generic[T]):
         self._work = work
         self._services = services
         services.add(self)
-        self._scope = anyio.CancelScope()
-        self._ended = anyio.Event()
+        self.scope = anyio.CancelScope()
+        """Cancels it: the host ends."""
+        self.task = 0
+        """The id of its task, once it runs."""
+        self.ended = anyio.Event()
+        """It is over, in whatever way."""
         self._results: list[T] = []
-        self._error: Exception | None = None
+        self.error: Exception | SystemExit | None = None
+        """What it raised."""
 
-    async def run(self) -> None:
-        """Do it. Raises nothing."""
+    def start(self, reactor: Reactor) -> None:
+        """Begin."""
+        reactor.spawn(self._run, self._over)
+
+    async def _run(self) -> None:
         try:
-            with self._scope:
+            self.task = anyio.get_current_task().id
+            with self.scope:
                 self._results.append(await self._work())
-        except Exception as error:  # noqa: BLE001 - it is for who asks for the result
-            self._error = error
-        finally:
-            self._services.discard(self)
-            self._ended.set()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - it is for who asks for the result
+            self.error = error
 
-    def cancel(self) -> None:
-        """The host ends."""
-        self._scope.cancel()
-
-    async def ended(self) -> None:
-        """Until it is over, in whatever way."""
-        await self._ended.wait()
+    def _over(self) -> None:
+        self._services.discard(self)
+        self.ended.set()
 
     async def result(self) -> T:
         """What came of it."""
-        await self._ended.wait()
-        if self._error is not None:
-            raise self._error
+        await self.ended.wait()
+        if self.error is not None:
+            raise self.error
         if not self._results:
             raise PicohookError("the host was closed")
         return self._results[0]

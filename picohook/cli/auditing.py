@@ -1,5 +1,7 @@
 """`picohook audit`: whether an audit log is as it was written."""
 
+import contextlib
+import itertools
 import os
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +10,7 @@ import typer
 
 from ..config.audits import KEY
 from ..errors import PicohookError
-from ..observe.ledger import verify as verify_chain
+from ..observe.ledger import files_of, lines_of, verify as verify_chain
 from ..regular import open_regular
 from . import output
 from .source import Json, require_file
@@ -31,28 +33,42 @@ def verify(
             metavar="HASH", help="The hash of a record, kept elsewhere: it has to be there.", show_default=False
         ),
     ] = None,
+    after: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HASH",
+            help="The hash of the record before the first one, where older files were taken away.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Find a record that was changed, removed, put in or moved.
+
+    A log that was rotated is looked at from its first file on: FILE is the newest one, and the others are beside it.
 
     That the end is missing shows only with --head, the hash that was the last one at some time. The key of a keyed log is
     taken from the variable PICOHOOK_AUDIT_KEY. Exits with 1 if the log does not hold.
     """
     try:
-        descriptor, _ = open_regular(require_file(log))
-        with open(descriptor, "rb") as file:
-            found = verify_chain(file, os.environ.get(KEY, "").encode(), head=head and head.lower())
+        files = files_of(require_file(log))
+        with contextlib.ExitStack() as stack:
+            opened = [stack.enter_context(open(open_regular(file)[0], "rb")) for file in files]
+            lines = itertools.chain.from_iterable(map(lines_of, opened))
+            key = os.environ.get(KEY, "").encode()
+            found = verify_chain(lines, key, head=head and head.lower(), after=after and after.lower())
     except OSError as error:
         raise PicohookError(f"{log} cannot be read: {error.strerror}") from None
     if as_json:
         shown = {"records": found.records, "head": found.head, "problem": found.problem, "notes": list(found.notes)}
-        output.data({"file": str(log), "ok": found.ok, **shown})
+        output.data({"file": str(log), "ok": found.ok, **shown, "files": files})
     else:
         for note in found.notes:
             output.warn(f"{log}: {note}")
         if found.problem is None:
             head = f", head {found.head}" if found.records else ""
-            output.line(f"{log}: ok, {found.records} record{'' if found.records == 1 else 's'}{head}")
+            across = f" in {len(files)} files" if len(files) > 1 else ""
+            output.line(f"{log}: ok, {found.records} record{'' if found.records == 1 else 's'}{across}{head}")
         else:
             output.error(f"{log}: {found.problem}")
     if not found.ok:

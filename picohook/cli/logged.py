@@ -5,7 +5,7 @@ import logging
 import sys
 from collections.abc import Iterator
 
-from ..log import FIELDS, rendered
+from ..log import EVENT, FIELDS, rendered
 
 _LOGGER = logging.getLogger("picohook")
 
@@ -34,7 +34,7 @@ class _Stderr(logging.Handler):
             if any(why in text or text in why for text in self.shown):
                 if _LOGGER.level >= logging.WARNING:
                     return
-                message = rendered(fields, without="why")
+                message = rendered(getattr(record, EVENT), {key: fields[key] for key in fields if key != "why"})
             else:
                 self.shown.append(why)
         print(f"{record.levelname}: {message}", file=sys.stderr, flush=True)

@@ -22,7 +22,9 @@ def audit_logs(configs: Iterable[Config], named: str | os.PathLike[str] | None =
     key = os.environ.get(KEY, "")
     for audit in (config.audit for config in configs):
         if audit is not None:
-            log = AuditLog(audit.path, payloads=audit.payloads, required=audit.required, key=key)
+            log = AuditLog(
+                audit.path, payloads=audit.payloads, required=audit.required, key=key, max_size=audit.max_size
+            )
             logs.setdefault(os.path.realpath(audit.path), log)
     if named is not None:
         logs.setdefault(os.path.realpath(named), AuditLog(named, key=key))

@@ -8,7 +8,18 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, JsonValue, field_validator
 
-from ..spec import KINDS_OF_HOOK, Contain, HookSpec, OnFailure, RespondRule, RestartPolicy, Seconds, Settings, Timeouts
+from ..spec import (
+    KINDS_OF_HOOK,
+    Contain,
+    HookSpec,
+    OnFailure,
+    RespondRule,
+    RestartPolicy,
+    Seconds,
+    Settings,
+    Size,
+    Timeouts,
+)
 from .doubts import of_hook
 from .hooks import KINDS, NOT_KEYS, STAGES, Contents, check_dir, check_env, check_given, check_name, check_observe
 from .models import unencrypted
@@ -70,6 +81,7 @@ class Audit(Settings):
     path: str = Field(min_length=1, description="The file, relative to this one; it is added to.")
     payloads: bool = Field(default=False, description="Whether it has payloads and texts, and not only their hashes.")
     required: bool = Field(default=False, description="true: what cannot be written there is not allowed.")
+    max_size: Size | None = Field(default=None, gt=0, description="Bytes after which it goes on in a new file.")
 
 
 class Model(Settings):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
 from ..conversation import calls_of
-from ..errors import AbortTurnError
+from ..errors import AbortTurnError, HardAbortError, PausedError, PicohookError
 from ..models import ToolResult
+from ..ownership import tool_names
 from ..run import Decided, approve, call_digest, conclude, execute_tool, not_run
 from ..session import Session
+from ..text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -25,6 +28,9 @@ T = TypeVar("T")
 
 Message = dict[str, Any]
 
+SHOWN = 200
+"""Bytes of a tool that an error shows."""
+
 
 class Signal(BaseException):
     """Carries what a framework raises for its own ends through all that would take it for a failure of the tool."""
@@ -34,8 +40,20 @@ class Signal(BaseException):
         self.raised = raised
 
 
+_INSIDE: ContextVar[Guard | None] = ContextVar("picohook_inside", default=None)
+"""The run whose tool runs here."""
+
+
+def inside() -> Guard | None:
+    """The guard of the run whose tool runs here; None outside of tools."""
+    return _INSIDE.get()
+
+
 class Guard:
-    """What hooks have a say in while a framework runs an agent. Its block is the turn, in the session of that id."""
+    """What hooks have a say in while a framework runs an agent. Its block is the turn, in the session of that id.
+
+    An agent that runs inside a tool of another one has a sub-turn, in the session of that one.
+    """
 
     def __init__(
         self,
@@ -48,10 +66,16 @@ class Guard:
         signals: tuple[type[Exception], ...] = (),
     ) -> None:
         self.host = host
-        self.turn = Session(host, session_id, agent_id=agent_id).turn(prompt, turn_id=turn_id)
-        self.ended: AbortTurnError | None = None
+        outer = inside()
+        self.parent = outer if outer is not None and outer.host is host else None
+        if self.parent is None:
+            self.turn = Session(host, session_id, agent_id=agent_id).turn(prompt, turn_id=turn_id)
+        else:
+            session = Session(host, self.parent.turn.session.id, agent_id=agent_id)
+            self.turn = session.turn(prompt, turn_id=turn_id, parent=self.parent.turn)
+        self.ended: AbortTurnError | PausedError | None = None
         """What a hook ended the run with: nothing more is asked or run in it."""
-        self._signals = signals
+        self._signals: tuple[type[Exception], ...] = (*signals, PausedError)
         self._open = False
         self._locks: dict[str, anyio.Lock] = {}
         self._decided: dict[str, tuple[bytes, Decided]] = {}
@@ -67,6 +91,15 @@ class Guard:
         if self._open:  # a framework that runs tools at once may come to an end more than once
             self._open = False
             await self.turn.__aexit__(kind, error, trace)
+            if self.parent is not None:
+                self.parent.turn.collect()  # the tool returns it
+                if isinstance(error, HardAbortError | PausedError):
+                    self.parent.ended = self.parent.ended or error
+
+    def speaks(self, agent_id: str) -> None:
+        """This agent has the word from now on, where agents hand off to each other."""
+        if agent_id != self.turn.meta.agent_id:
+            self.turn.meta = self.turn.meta.model_copy(update={"agent_id": agent_id})
 
     async def llm(
         self, request: LLMRequest, complete: Callable[[LLMRequest], Awaitable[Mapping[str, Any]]]
@@ -95,13 +128,17 @@ class Guard:
         raised: list[Exception] = []
 
         async def run(own: ToolCall) -> ToolResult:
+            token = _INSIDE.set(self)
             try:
                 returned.append(await execute(own))
+                self._require_not_ended_inside()
             except self._signals as error:
                 raise Signal(error) from None
             except Exception as error:
                 raised.append(error)
                 raise
+            finally:
+                _INSIDE.reset(token)
             return show(returned[0])
 
         call = call.model_copy(update={"meta": self.turn.meta.model_copy(update={"source": "turn.tool"})})
@@ -146,6 +183,11 @@ class Guard:
         self.turn.take(before)
         return await approve(self.host, before, self.turn.take)
 
+    def _require_not_ended_inside(self) -> None:
+        """Raises what an agent inside a tool was ended with, also where the framework made a text of it."""
+        if isinstance(self.ended, HardAbortError | PausedError):
+            raise self.ended
+
     def _require_going(self) -> None:
         if self.ended is not None:
             raise self.ended
@@ -167,6 +209,22 @@ def function_tool(name: str, description: str | None, parameters: Mapping[str, A
     """A tool as it is offered to the model."""
     function = {"name": name, "description": description or "", "parameters": dict(parameters)}
     return {"type": "function", "function": function}
+
+
+def added(asked: Iterable[Message], edited: Iterable[Message]) -> list[Message]:
+    """The functions that hooks added to the tools. Raises `PicohookError` for another kind of tool."""
+    known = tool_names(asked)
+    new = []
+    for tool in edited:
+        function = tool.get("function") or tool
+        if tool in asked or function.get("name") in known:
+            continue
+        if not isinstance(function.get("name"), str) or tool.get("type", "function") != "function":
+            raise PicohookError(
+                f"a hook added a tool that is no function, and cannot be called here: {cut(str(tool), SHOWN)}"
+            )
+        new.append(function)
+    return new
 
 
 def restored(

@@ -6,6 +6,7 @@ Last in the list it is next to the model and the tools, so that what hooks appro
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypeVar
 from uuid import uuid4
@@ -20,6 +21,7 @@ from .guard import Guard, Message, restored, tool_call
 with extra("langchain"):
     from langchain.agents.middleware import AgentMiddleware, AgentState
     from langchain.agents.middleware.types import ModelResponse, PrivateStateAttr
+    from langchain_core.callbacks import BaseCallbackHandler
     from langchain_core.messages import (
         AIMessage,
         BaseMessage,
@@ -30,6 +32,7 @@ with extra("langchain"):
     )
     from langchain_core.runnables.config import ensure_config, var_child_runnable_config
     from langchain_core.tools import BaseTool
+    from langchain_core.tracers.context import register_configure_hook
     from langchain_core.utils.function_calling import convert_to_openai_tool
     from langgraph.constants import TAG_NOSTREAM
     from langgraph.errors import GraphBubbleUp
@@ -37,6 +40,7 @@ with extra("langchain"):
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from uuid import UUID
 
     from langchain.agents.middleware.types import ModelRequest, ToolCallRequest
     from langgraph.runtime import Runtime
@@ -48,11 +52,49 @@ if TYPE_CHECKING:
     ToolHandler = Callable[[ToolCallRequest], Awaitable["ToolMessage | Command[Any]"]]
 
 RUNS = 1024
-"""Runs that are remembered. What failed elsewhere, or waits for an answer to an interrupt, is not told of its end."""
+"""Runs that are remembered. One that waits for an answer to an interrupt longer than that is not told of its end."""
 
 UNSAID = "This answer was changed."
 
 T = TypeVar("T")
+
+
+class _Graphs(BaseCallbackHandler):
+    """Hears of every graph that fails. No middleware does, unless the graph fails in it."""
+
+    run_inline = True
+
+    def __init__(self) -> None:
+        self.guards: dict[UUID, Guard] = {}
+        """By the graph that runs."""
+        self._graphs: dict[UUID, UUID] = {}
+        """By its node that runs."""
+
+    def here(self, guard: Guard) -> None:
+        """What runs here is guarded by this."""
+        node = getattr(ensure_config().get("callbacks"), "parent_run_id", None)
+        if node in self._graphs:
+            self.guards[self._graphs[node]] = guard
+
+    def on_chain_start(self, *_: Any, run_id: UUID, parent_run_id: UUID | None = None, **more: Any) -> None:
+        if parent_run_id is not None and "langgraph_node" in (more.get("metadata") or {}):
+            self._graphs[run_id] = parent_run_id
+
+    def on_chain_end(self, *_: Any, run_id: UUID, **__: Any) -> None:
+        self._graphs.pop(run_id, None)
+        self.guards.pop(run_id, None)  # at its end, or at an interrupt, after which another one goes on
+
+    async def on_chain_error(
+        self, error: BaseException, *, run_id: UUID, **__: Any
+    ) -> None:  # awaited where it is async
+        self._graphs.pop(run_id, None)
+        guard = self.guards.pop(run_id, None)
+        if guard is not None and not isinstance(error, GraphBubbleUp):
+            await guard.__aexit__(type(error), error, error.__traceback__)
+
+
+_GRAPHS = _Graphs()
+register_configure_hook(ContextVar("picohook_graphs", default=_GRAPHS), inheritable=True)
 
 
 class PicohookState(AgentState[Any]):
@@ -95,12 +137,14 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
         """The guard of a run. One that another process began, or that is long ago, gets a new one."""
         guard = self._guards.get(turn_id)
         if guard is None:
-            thread = str(ensure_config().get("configurable", {}).get("thread_id") or turn_id)
-            signals = (GraphBubbleUp,)
-            guard = Guard(self._host, thread, prompt, agent_id=self._agent_id, turn_id=turn_id, signals=signals)
+            config = ensure_config()
+            thread = str(config.get("configurable", {}).get("thread_id") or turn_id)
+            agent_id = self._agent_id or config.get("metadata", {}).get("lc_agent_name") or ""
+            guard = Guard(self._host, thread, prompt, agent_id=agent_id, turn_id=turn_id, signals=(GraphBubbleUp,))
         if turn_id:  # it has none outside of an agent: then nothing goes from one question to the next
             self._guards[turn_id] = guard
             self._guards.move_to_end(turn_id)
+            _GRAPHS.here(guard)
         if len(self._guards) > RUNS:
             self._guards.popitem(last=False)
         return guard
@@ -189,9 +233,15 @@ def _request(request: ModelRequest[Any]) -> LLMRequest:
         ),
         messages=_messages(request.messages),
         tools=[_tool(tool) for tool in request.tools],
-        options=to_jsonable_python(request.model_settings, fallback=str),
+        options=to_jsonable_python(_own_settings(request.model) | request.model_settings, fallback=str),
         system_prompt=request.system_message.text if request.system_message else None,
     )
+
+
+def _own_settings(model: Any) -> dict[str, Any]:
+    """What the model was made with, and asks with where the request says nothing else."""
+    own = {name: getattr(model, name, None) for name in ("temperature", "max_tokens")}
+    return {name: value for name, value in own.items() if isinstance(value, int | float)}
 
 
 def _edited(edited: LLMRequest, asked: LLMRequest, request: ModelRequest[Any]) -> ModelRequest[Any]:

@@ -12,7 +12,7 @@ from uuid import uuid4
 from ..conversation import text_of
 from ..models import LLMRequest
 from . import extra
-from .guard import Message, function_call, function_tool, restored
+from .guard import Message, added, function_call, function_tool, restored
 
 with extra("openai-agents"):
     from agents import FunctionTool, Handoff, ItemHelpers
@@ -27,7 +27,7 @@ with extra("openai-agents"):
     )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from agents import ModelSettings, Tool, TResponseInputItem
     from agents.items import TResponseOutputItem, TResponseStreamEvent
@@ -59,17 +59,20 @@ class Request:
         options = {key: value for key, value in self._settings.to_json_dict().items() if value is not None}
         return LLMRequest(
             model=model,
-            messages=[_message(cast(Message, item)) for item in self._items],
+            messages=[message for message, _ in self._messages],
             tools=[*map(_tool, self._tools), *map(_tool, self._handoffs)],
             options=options,
             system_prompt=self._instructions,
         )
 
-    def edited(self, asked: LLMRequest, edited: LLMRequest) -> Request:
-        """As hooks left it; what they did not change is what it was."""
+    def edited(self, asked: LLMRequest, edited: LLMRequest, add: Callable[[Message], FunctionTool]) -> Request:
+        """As hooks left it; what they did not change is what it was. `add` makes the tools that hooks added.
+
+        Raises `PicohookError` for one that is no function.
+        """
         given, settings, tools, handoffs = self._given, self._settings, self._tools, self._handoffs
         if edited.messages != asked.messages:
-            groups = restored(asked.messages, [[item] for item in self._items], edited.messages, _made)
+            groups = restored(asked.messages, [items for _, items in self._messages], edited.messages, _made)
             given = [item for group in groups for item in group]
         if edited.options != asked.options:
             names = {field.name for field in fields(settings)}
@@ -79,13 +82,34 @@ class Request:
             )
         if edited.tools != asked.tools:
             left = [(tool.get("function") or tool) for tool in edited.tools]
-            tools = _left(tools, left)
+            new = [add(tool) for tool in added(asked.tools, edited.tools)]
+            names = {tool.name for tool in new}
+            tools = [*_left([tool for tool in tools if tool.name not in names], left), *new]
             handoffs = _left(handoffs, left)
+            # The SDK looks for the tools that the model calls in the list that it gave.
+            self._tools[:] = [*(tool for tool in self._tools if tool.name not in names), *new]
         return Request(edited.system_prompt, given, settings, tools, handoffs)
 
     @property
-    def _items(self) -> list[TResponseInputItem]:
-        return ItemHelpers.input_to_new_input_list(self._given)
+    def _messages(self) -> list[tuple[Message, list[TResponseInputItem]]]:
+        """The messages, each with its items: calls of one response are one message."""
+        messages: list[tuple[Message, list[TResponseInputItem]]] = []
+        for item in ItemHelpers.input_to_new_input_list(self._given):
+            shown = cast(Message, item)
+            message = _message(shown)
+            if messages and shown.get("type") == "function_call" and _takes_calls(messages[-1][0]):
+                last, items = messages[-1]
+                messages[-1] = (
+                    {**last, "tool_calls": [*last.get("tool_calls", []), *message["tool_calls"]]},
+                    [*items, item],
+                )
+            else:
+                messages.append((message, [item]))
+        return messages
+
+
+def _takes_calls(message: Message) -> bool:
+    return message["role"] == "assistant" and "type" not in message
 
 
 def _tool(tool: Tool | Handoff[Any, Any]) -> Message:

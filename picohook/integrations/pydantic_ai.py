@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
 
 from ..errors import PicohookError
 from ..models import LLMRequest, ToolResult
 from . import extra
-from .guard import Guard, Message, function_call, function_tool, restored, tool_call
+from .guard import Guard, Message, added, function_call, function_tool, restored, tool_call
 
 with extra("pydantic-ai"):
     from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
@@ -36,8 +36,8 @@ with extra("pydantic-ai"):
     from pydantic_ai.models import CompletedStreamedResponse
     from pydantic_ai.models.wrapper import WrapperModel
     from pydantic_ai.settings import ModelSettings
-    from pydantic_ai.tools import AgentDepsT
-    from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
+    from pydantic_ai.tools import AgentDepsT, ToolDefinition
+    from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
     from pydantic_ai.run import AgentRunResult
-    from pydantic_ai.tools import RunContext, ToolDefinition
-    from pydantic_ai.toolsets import ToolsetTool
+    from pydantic_ai.tools import RunContext
 
     from ..host import Host
     from ..models import ToolCall
@@ -55,8 +54,31 @@ if TYPE_CHECKING:
 SIGNALS = (ApprovalRequired, CallDeferred, SkipToolExecution)
 """What a tool raises to have its call put off: no failure, and no result yet."""
 
+_ANY_ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
+"""Of a tool that a hook added: the hook says what is wrong with them."""
+
 _Place = tuple[ModelRequest | None, Any]
 """A part with the request that it is of; or a whole response, and no request."""
+
+
+@dataclass
+class _Step:
+    """Where the framework looks for the tools that the model calls, in this step of the run."""
+
+    toolset: AbstractToolset[Any] | None = None
+    context: RunContext[Any] | None = None
+
+    def add(self, definition: ToolDefinition) -> None:
+        """Let it find one that a hook added."""
+        manager = None if self.context is None else self.context.tool_manager
+        if self.context is None or manager is None or manager.tools is None or self.toolset is None:
+            raise PicohookError(f"the tool {definition.name} that a hook added cannot be called here")
+        manager.tools[definition.name] = ToolsetTool(
+            toolset=self.toolset,
+            tool_def=definition,
+            max_retries=1,
+            args_validator=_ANY_ARGUMENTS,
+        )
 
 
 @dataclass
@@ -66,6 +88,7 @@ class Picohook(AbstractCapability[AgentDepsT]):
     host: Host
     agent_id: str = ""
     _guard: Guard | None = field(default=None, repr=False)
+    _step: _Step = field(default_factory=_Step, repr=False)
 
     def get_ordering(self) -> CapabilityOrdering:
         return CapabilityOrdering(position="innermost")
@@ -75,11 +98,11 @@ class Picohook(AbstractCapability[AgentDepsT]):
             self.host,
             ctx.conversation_id or ctx.run_id or "",
             _text(ctx.prompt),
-            agent_id=self.agent_id,
+            agent_id=self.agent_id or (ctx.agent.name if ctx.agent else None) or "",
             turn_id=ctx.run_id,
             signals=SIGNALS,
         )
-        return replace(self, _guard=guard)
+        return replace(self, _guard=guard, _step=_Step())
 
     async def wrap_run(self, ctx: RunContext[AgentDepsT], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
         del ctx
@@ -87,10 +110,10 @@ class Picohook(AbstractCapability[AgentDepsT]):
             return await handler()
 
     def get_wrapper_model(self, model: Model) -> Model:
-        return _GuardedModel(model, self._running)
+        return _GuardedModel(model, self._running, self._step)
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[AgentDepsT]) -> AbstractToolset[AgentDepsT]:
-        return _GuardedToolset(toolset, self._running)
+        return _GuardedToolset(toolset, self._running, self._step)
 
     @property
     def _running(self) -> Guard:
@@ -105,6 +128,11 @@ class Picohook(AbstractCapability[AgentDepsT]):
 @dataclass
 class _GuardedToolset(WrapperToolset[AgentDepsT]):
     guard: Guard
+    step: _Step
+
+    async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
+        self.step.toolset, self.step.context = self, ctx
+        return await super().get_tools(ctx)
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
@@ -115,6 +143,8 @@ class _GuardedToolset(WrapperToolset[AgentDepsT]):
         async def execute(own: ToolCall) -> Any:
             nonlocal failure
             try:
+                if tool.toolset is self and own.tool == call.tool:
+                    raise ToolFailed(f"there is no tool {own.tool}")  # a hook added it, and did not answer
                 if own.tool == call.tool and own.arguments == call.arguments:
                     return await self.wrapped.call_tool(name, tool_args, ctx, tool)
                 return await self._call_other(own, ctx)
@@ -146,9 +176,10 @@ class _GuardedToolset(WrapperToolset[AgentDepsT]):
 
 
 class _GuardedModel(WrapperModel):
-    def __init__(self, wrapped: Model, guard: Guard) -> None:
+    def __init__(self, wrapped: Model, guard: Guard, step: _Step) -> None:
         super().__init__(wrapped)
         self._guard = guard
+        self._step = step
 
     async def request(
         self,
@@ -185,10 +216,12 @@ class _GuardedModel(WrapperModel):
         settings: ModelSettings | None,
         parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        asked = _request(self.model_name, messages, settings, parameters)
+        asked = _request(self.model_name, messages, {**(self.wrapped.settings or {}), **(settings or {})}, parameters)
         responses: list[ModelResponse] = []
 
         async def complete(edited: LLMRequest) -> Mapping[str, Any]:
+            for definition in _added(asked, edited):
+                self._step.add(definition)
             responses.append(await request(*_edited(edited, asked, messages, settings, parameters)))
             return _shown(responses[-1])
 
@@ -202,14 +235,14 @@ class _GuardedModel(WrapperModel):
 
 
 def _request(
-    model: str, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
+    model: str, messages: list[ModelMessage], settings: Mapping[str, Any], parameters: ModelRequestParameters
 ) -> LLMRequest:
     instructions = InstructionPart.join(parameters.instruction_parts) if parameters.instruction_parts else None
     return LLMRequest(
         model=model,
         messages=[message for message, _ in _messages(messages)],
         tools=[_tool(tool) for tool in parameters.function_tools],
-        options=to_jsonable_python(settings or {}, fallback=str),
+        options=to_jsonable_python(settings, fallback=str),
         system_prompt=instructions,
     )
 
@@ -232,11 +265,23 @@ def _edited(
         parts = [InstructionPart(content=edited.system_prompt)] if edited.system_prompt else []
         parameters = replace(parameters, instruction_parts=parts)
     if edited.tools != asked.tools:
-        known = {tool.name: tool for tool in parameters.function_tools}
+        known = {tool.name: tool for tool in (*parameters.function_tools, *_added(asked, edited))}
         described = [tool.get("function") or tool for tool in edited.tools]
         tools = [_redescribed(known[said["name"]], said) for said in described if said.get("name") in known]
         parameters = replace(parameters, function_tools=tools)
     return messages, settings, parameters
+
+
+def _added(asked: LLMRequest, edited: LLMRequest) -> list[ToolDefinition]:
+    """The tools that hooks added, and answer themselves."""
+    return [
+        ToolDefinition(
+            name=described["name"],
+            description=described.get("description"),
+            parameters_json_schema=described.get("parameters") or {"type": "object", "properties": {}},
+        )
+        for described in added(asked.tools, edited.tools)
+    ]
 
 
 def _tool(tool: ToolDefinition) -> Message:

@@ -48,7 +48,8 @@ class AuditLog(Witness):
 
     `payloads`: records have what was asked about and every text, where otherwise they have a hash of it. `required`: what
     cannot be written is not allowed, as if a hook had failed whose `on_failure` is deny; otherwise it is counted, and the log
-    says later how much is missing. `key`: nobody who lacks it can make a chain that holds.
+    says later how much is missing. `key`: nobody who lacks it can make a chain that holds. `max_size`: bytes after which it
+    goes on in a new file; it does so, too, when its file is moved away.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class AuditLog(Witness):
         payloads: bool = False,
         required: bool = False,
         key: bytes | str = b"",
+        max_size: int | None = None,
     ) -> None:
         self.path = os.path.abspath(path)
         self.payloads = payloads
@@ -67,6 +69,7 @@ class AuditLog(Witness):
         self._key = key.encode() if isinstance(key, str) else key
         # A plain hash of something short is guessed by trying. Without a key they can be compared within a run, and no more.
         self._secret = self._key or secrets.token_bytes(32)
+        self.max_size = max_size
         self._ledger: Ledger | None = None
         self._lost = 0
         self._seen: dict[str, tuple[HookSpec, str]] = {}
@@ -86,7 +89,7 @@ class AuditLog(Witness):
     def opened(self) -> None:
         if self._ledger is not None and not self._ledger.closed:
             raise PicohookError("an audit log is of one host at a time: make another one")
-        self._ledger = Ledger(self.path, self._key)
+        self._ledger = Ledger(self.path, self._key, most=self.max_size)
         self._seen = {}
         try:
             self.write(START, {"picohook": __version__, "pid": os.getpid(), "payloads": self.payloads})

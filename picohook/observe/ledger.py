@@ -14,14 +14,14 @@ import os
 import stat
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ..errors import PicohookError
+from ..regular import open_regular
 from ..text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import BinaryIO
+    from collections.abc import Iterable, Iterator, Mapping
 
 NOTHING = "0" * 64
 """What the first record has for the hash of the one before it."""
@@ -32,6 +32,7 @@ _BEGINNING = b'{"number": '
 _BLOCK = 1 << 16
 LONGEST = 256 << 20
 """Bytes of a line that is looked at: a record with payloads has a few, each of at most a line of the protocol."""
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 def canonical(value: Any) -> bytes:
@@ -57,16 +58,21 @@ def _read(line: bytes, key: bytes) -> dict[str, Any] | str:
 
 
 class Ledger:
-    """Such a file, open for this process alone, to add to. Raises `PicohookError` where that cannot be."""
+    """Such a file, open for this process alone, to add to. Raises `PicohookError` where that cannot be.
 
-    def __init__(self, path: str | os.PathLike[str], key: bytes = b"") -> None:
+    The chain goes on in a new file when this one is moved away or emptied, and when it would have more than `most` bytes:
+    then it is moved to the first free of the names PATH.1, PATH.2 and so on.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], key: bytes = b"", *, most: int | None = None) -> None:
         self.path = os.fspath(path)
         self.count, self.head = 0, NOTHING
         self.closed = False
         self._key = key
+        self._most = most
         self._torn = False
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+            self._file = os.open(path, _FLAGS, 0o600)
         except OSError as error:
             raise self._error(f"cannot be opened: {error.strerror}") from None
         try:
@@ -135,6 +141,7 @@ class Ledger:
         head = keyed(self._key, record)
         data = json.dumps({**record, "hash": head}).encode() + b"\n"
         self._take_back()
+        self._turn_over(len(data))
         self._torn = True
         left = memoryview(data)
         while left:
@@ -143,10 +150,26 @@ class Ledger:
         self._end += len(data)
         self.count, self.head = self.count + 1, head
 
+    def _turn_over(self, size: int) -> None:
+        """Go on in a new file, where this one was moved away or is full. Raises `OSError`."""
+        try:
+            there: os.stat_result | None = os.stat(self.path)
+        except FileNotFoundError:
+            there = None
+        own = os.fstat(self._file)
+        if there is not None and os.path.samestat(there, own):
+            self._end = min(self._end, own.st_size)  # it may have been copied and emptied
+            if self._most is None or not self._end or self._end + size <= self._most:
+                return
+            os.rename(self.path, _free_name(self.path))
+        new = _opened_empty(self.path)
+        os.close(self._file)
+        self._file, self._end = new, 0
+
     def _take_back(self) -> None:
         """Leave nothing of a record that could not be written whole."""
         if self._torn:
-            os.ftruncate(self._file, self._end)
+            os.ftruncate(self._file, min(self._end, os.fstat(self._file).st_size))
             self._torn = False
 
     def close(self) -> None:
@@ -157,6 +180,29 @@ class Ledger:
             os.fsync(self._file)
         finally:
             os.close(self._file)
+
+
+def _opened_empty(path: str) -> int:
+    """The descriptor of a new file, locked. Raises `OSError`, also where there is something in it."""
+    file = os.open(path, _FLAGS, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        status = os.fstat(file)
+        empty = not status.st_size and stat.S_ISREG(status.st_mode)
+    except BaseException:
+        os.close(file)
+        raise
+    if not empty:
+        os.close(file)
+        raise OSError(errno.EEXIST, "something else is in its place")
+    return file
+
+
+def _free_name(path: str) -> str:
+    number = 1
+    while os.path.lexists(f"{path}.{number}"):
+        number += 1
+    return f"{path}.{number}"
 
 
 def _at(file: int, start: int, size: int) -> bytes:
@@ -186,12 +232,39 @@ class Verdict:
         return self.problem is None
 
 
-def verify(file: BinaryIO, key: bytes = b"", *, head: str | None = None) -> Verdict:
-    """Look at every record. `head` is a hash that was kept elsewhere: its record has to be there still."""
+def files_of(path: str | os.PathLike[str]) -> list[str]:
+    """The files of the chain that ends in this one, the first one first: those beside it whose names begin with its name."""
+    path = os.fspath(path)
+    directory, name = os.path.split(os.path.abspath(path))
+    files, first = [path], _first_number(path)
+    beside = [
+        os.path.join(os.path.dirname(path), other.name) for other in os.scandir(directory) if _is_part(other, name)
+    ]
+    for number, other in sorted(((_first_number(other), other) for other in beside), reverse=True):
+        if 0 < number < first:
+            files.insert(0, other)
+            first = number
+    return files
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file, none of which is read beyond what a record can be."""
+    while line := file.readline(LONGEST):
+        yield line
+
+
+def verify(lines: Iterable[bytes], key: bytes = b"", *, head: str | None = None, after: str | None = None) -> Verdict:
+    """Look at every record of a file, or of several one after the other.
+
+    `head` is a hash that was kept elsewhere: its record has to be there still. `after` is the hash of the record before the
+    first one, where older files were taken away on purpose.
+    """
     count, last, problem = 0, NOTHING, None
     runs = _Runs()
     known = head is None
-    while line := file.readline(LONGEST):
+    for line in lines:
+        if after is not None and not count:
+            count, last = _number(line) - 1, after
         record = _follows(line, count, last, key)
         if isinstance(record, str):
             problem = record
@@ -205,6 +278,28 @@ def verify(file: BinaryIO, key: bytes = b"", *, head: str | None = None) -> Verd
     if problem is None and not count:
         notes.append("it is empty: nothing was written to it yet, or all of it was taken away")
     return Verdict(count, last, problem, tuple(notes))
+
+
+def _is_part(other: os.DirEntry[str], name: str) -> bool:
+    return other.name.startswith((f"{name}.", f"{name}-")) and other.is_file()
+
+
+def _first_number(path: str) -> int:
+    """Of the first record of a file; 0 where there is none."""
+    try:
+        with open(open_regular(path)[0], "rb") as file:
+            return _number(file.readline(LONGEST))
+    except OSError:
+        return 0
+
+
+def _number(line: bytes) -> int:
+    """Of a record, if it is one; 0 otherwise."""
+    try:
+        number = json.loads(line)["number"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return 0
+    return number if isinstance(number, int) else 0
 
 
 def _follows(line: bytes, count: int, head: str, key: bytes) -> dict[str, Any] | str:

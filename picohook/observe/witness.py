@@ -80,6 +80,7 @@ class Witnesses:
     def __init__(self, witnesses: Sequence[Witness], log: Log) -> None:
         self.all = tuple(witnesses)
         self._log = log
+        self._open = False
 
     def open(self) -> None:
         """The host begins. Raises what a witness raises, when those before it have been closed again."""
@@ -90,6 +91,7 @@ class Witnesses:
                 for earlier in self.all[:index]:
                     self._safely(earlier.closed)
                 raise
+        self._open = True
 
     def begin(self, stage: Stage[P], payload: P) -> Accounts[P]:
         """A chain begins."""
@@ -125,7 +127,10 @@ class Witnesses:
                 self._safely(witness.line, line)
 
     def close(self) -> None:
-        """The host has ended."""
+        """The host has ended. Twice is fine."""
+        if not self._open:
+            return
+        self._open = False
         for witness in self.all:
             self._safely(witness.closed)
 

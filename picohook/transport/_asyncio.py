@@ -5,33 +5,44 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
 from .reactor import NOTES, Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from contextvars import Context
+    from collections.abc import Callable, Coroutine, Iterable
 
 
 class AsyncioReactor:
     """The running asyncio loop."""
 
-    __slots__ = ("_loop", "_watched", "now")
+    __slots__ = ("_context", "_loop", "_tasks", "_watched", "now")
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._context = _context_of_callbacks()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._watched: set[int] = set()
         # The clock itself, where the loop's own is only a way to it.
         self.now: Callable[[], float] = time.monotonic if _tells_monotonic_time(self._loop) else self._loop.time
 
     def soon(self, callback: Callable[[], None]) -> None:
-        self._loop.call_soon(callback)
+        self._loop.call_soon(callback, context=self._context.copy())
+
+    def spawn(self, run: Callable[[], Coroutine[Any, Any, None]], ended: Callable[[], object]) -> None:
+        def done(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            ended()
+
+        task = self._loop.create_task(run())
+        self._tasks.add(task)  # the loop does not hold it
+        task.add_done_callback(done, context=self._context.copy())
 
     def on_readable(self, fd: int, callback: Callable[[], object]) -> None:
         self._watched.add(fd)
-        self._loop.add_reader(fd, callback)
+        self._context.copy().run(self._loop.add_reader, fd, callback)
 
     def on_writable(self, fd: int, callback: Callable[[], bool]) -> None:
         def writable() -> None:
@@ -39,7 +50,7 @@ class AsyncioReactor:
                 self._loop.remove_writer(fd)
 
         self._watched.add(fd)
-        self._loop.add_writer(fd, writable)
+        self._context.copy().run(self._loop.add_writer, fd, writable)
 
     def release(self, fd: int) -> None:
         if fd in self._watched and not self._loop.is_closed():
@@ -77,10 +88,22 @@ class AsyncioReactor:
             raise
 
     def alarm(self, callback: Callable[[], None]) -> AsyncioAlarm:
-        return AsyncioAlarm(self._loop, callback)
+        return AsyncioAlarm(self._loop, callback, self._context)
 
     def waiter(self) -> AsyncioWaiter:
         return AsyncioWaiter(self._loop)
+
+
+def _context_of_callbacks() -> Context:
+    """The context for callbacks, in which sniffio names asyncio.
+
+    Without this, sniffio looks for a running task. A callback has none, so anyio would start no task from there.
+    """
+    context = copy_context()
+    sniffio = sys.modules.get("sniffio")  # anyio has imported it where it is installed
+    if sniffio is not None:
+        context.run(sniffio.current_async_library_cvar.set, "asyncio")
+    return context
 
 
 def _tells_monotonic_time(loop: asyncio.AbstractEventLoop) -> bool:
@@ -138,16 +161,17 @@ class AsyncioPromise(asyncio.Future[Any]):
 class AsyncioAlarm:
     """A timer handle, made anew for each time it is set to."""
 
-    __slots__ = ("_callback", "_loop", "_timer")
+    __slots__ = ("_callback", "_context", "_loop", "_timer")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None], context: Context) -> None:
         self._loop = loop
         self._callback = callback
+        self._context = context
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, when: float) -> None:
         self.off()
-        self._timer = self._loop.call_at(when, self._callback)
+        self._timer = self._loop.call_at(when, self._callback, context=self._context.copy())
 
     def off(self) -> None:
         if self._timer is not None:

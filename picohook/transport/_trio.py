@@ -6,6 +6,7 @@ cancellation that ends everything else.
 
 from __future__ import annotations
 
+from contextvars import copy_context
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import trio
 from .reactor import NOTES, Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Iterable
+    from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 
 
 class TrioReactor:
@@ -29,6 +30,15 @@ class TrioReactor:
 
     def soon(self, callback: Callable[[], None]) -> None:
         self._token.run_sync_soon(callback)
+
+    def spawn(self, run: Callable[[], Coroutine[Any, Any, None]], ended: Callable[[], object]) -> None:
+        async def run_to_the_end() -> None:
+            try:
+                await run()
+            finally:
+                ended()
+
+        trio.lowlevel.spawn_system_task(run_to_the_end, name=run, context=copy_context())
 
     def on_readable(self, fd: int, callback: Callable[[], object]) -> None:
         self._spawn(fd, "read", trio.lowlevel.wait_readable, callback)

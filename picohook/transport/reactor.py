@@ -1,4 +1,4 @@
-"""What the host needs of an event loop, as nine verbs; one implementation for asyncio, one for trio.
+"""What the host needs of an event loop, as ten verbs; one implementation for asyncio, one for trio.
 
 Persistent callbacks, not tasks: a task per call or per read is what makes stream layers slow. Callbacks run on the loop's
 own thread and must not raise.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Callable, Coroutine, Generator, Iterable
 
 
 class Promise(Protocol):
@@ -69,6 +69,12 @@ class Reactor(Protocol):
 
     def soon(self, callback: Callable[[], None]) -> None:
         """Call back once, in the loop's next round."""
+
+    def spawn(self, run: Callable[[], Coroutine[Any, Any, None]], ended: Callable[[], object]) -> None:
+        """Run this in a task that no caller's cancellation reaches. It must not raise.
+
+        The task ends by itself, or the end of the event loop cancels it. Then `ended` is called, in every case.
+        """
 
     def on_readable(self, fd: int, callback: Callable[[], object]) -> None:
         """Call back whenever the descriptor can be read, until it is released."""

@@ -146,7 +146,7 @@ async def test_S9_C3_a_host_cancelled_at_any_point_from_its_start_to_its_end_lea
 
     gc.collect()
     before, tasks = descriptors(), tasks_alive()
-    assert await sweep(run, check) >= 5
+    assert await sweep(run, check) >= 4  # leaving is one of them: its steps are in a task that no caller cuts
 
 
 async def test_C1_a_reload_cancelled_at_any_point_is_done_or_not_done(tmp_path):

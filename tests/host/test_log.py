@@ -8,7 +8,7 @@ import anyio
 import pytest
 from scripted import HELLO, SERVE, scripted
 
-from picohook import FunctionHook, Host, RestartPolicy, Timeouts, ToolCall
+from picohook import FunctionHook, Host, PicohookError, RestartPolicy, Timeouts, ToolCall
 
 pytestmark = pytest.mark.anyio
 
@@ -148,3 +148,69 @@ async def test_a_crashs_cause_stands_in_the_log_once_for_each_time(journal):
             assert record["why"] == "it exited with code 2; it said: oh no"
         with anyio.fail_after(30):
             await host.before_tool(asking())
+
+
+def noisy():
+    return FunctionHook("f", on_event=lambda event: 1 / 0)
+
+
+@pytest.mark.parametrize("level", [logging.DEBUG, logging.CRITICAL])
+async def test_a_logger_of_the_standard_library_gets_every_line_that_its_level_lets_through(caplog, level):
+    logger = logging.getLogger("mine.own")
+    caplog.set_level(level, logger="mine.own")
+    async with Host([noisy()], timeouts=FAR, logger=logger) as host:
+        await host.emit_and_wait("turn_start")
+        assert host.status().log_failures == 0
+    records = [record for record in caplog.records if record.name == "mine.own"]
+    assert all(record.name != "picohook" for record in caplog.records)
+    if level == logging.CRITICAL:
+        assert records == []
+        return
+    (record,) = records
+    assert (record.levelname, record.getMessage()) == (
+        "WARNING",
+        "an event was not taken hook='f' kind='turn_start' why='division by zero'",
+    )
+
+
+async def test_a_record_of_the_standard_library_has_hook_stage_and_cause_as_attributes(caplog):
+    async with Host([noisy()], timeouts=FAR) as host:
+        await host.emit_and_wait("turn_start")
+    (record,) = caplog.records
+    assert (record.hook, record.stage, record.cause) == ("f", "", "division by zero")
+    assert record.fields["kind"] == "turn_start"
+    assert logging.Formatter("%(hook)s|%(stage)s|%(cause)s").format(record) == "f||division by zero"
+
+
+async def test_an_adapter_of_the_standard_library_keeps_its_own_fields_and_its_prefix(caplog):
+    class Prefixed(logging.LoggerAdapter):
+        def process(self, msg, kwargs):
+            return f"[{self.extra['tenant']}] {msg}", {**kwargs, "extra": self.extra}
+
+    logger = Prefixed(logging.getLogger("mine"), {"tenant": "t1"})
+    async with Host([noisy()], timeouts=FAR, logger=logger) as host:
+        await host.emit_and_wait("turn_start")
+    (record,) = caplog.records
+    assert (record.name, record.tenant, record.hook) == ("mine", "t1", "f")
+    assert record.getMessage().startswith("[t1] an event was not taken")
+
+
+class Plain:
+    """Whose methods take a text alone."""
+
+    def warning(self, text):
+        raise AssertionError
+
+    debug = info = error = warning
+
+
+@pytest.mark.parametrize("target", [print, "picohook", Plain()])
+def test_what_is_no_logger_is_refused_at_once(target):
+    with pytest.raises(PicohookError, match="a logger has the methods debug, info, warning, error"):
+        Host(logger=target)
+
+
+async def test_the_module_logging_is_its_root_logger(caplog):
+    async with Host([noisy()], timeouts=FAR, logger=logging) as host:
+        await host.emit_and_wait("turn_start")
+    assert [record.name for record in caplog.records] == ["root"]

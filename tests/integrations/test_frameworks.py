@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -390,3 +391,64 @@ async def test_a_run_that_is_cancelled_ends_and_observers_are_told(run):
     assert kinds[3] == "tool_exec_start"
     if run.__name__ != "run_langchain":  # it has no place where a run that failed comes to an end
         assert kinds[-2:] == ["turn_abort", "turn_end"]
+
+
+NEW = {"type": "function", "function": {"name": "ask_owl", "description": "Asks.", "parameters": {"type": "object"}}}
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_a_tool_that_a_hook_adds_is_called_and_answered_by_the_hook(run, answers):
+    stages = {"before_llm": lambda request: Modify({"tools": [*request.tools, NEW]})}
+    if answers:
+        stages["before_tool"] = lambda call: Respond({"for_llm": f"hoo {call.arguments['about']}"})
+    async with host_of(stages) as host:
+        agent = Agent(host, [[("1", "ask_owl", {"about": "mice"})], "done"], [read])
+        assert await run(agent) == "done"
+    assert agent.requests[0].tools == ["read", "ask_owl"]
+    assert agent.told["1"] == "hoo mice" if answers else "ask_owl" in agent.told["1"]
+
+
+async def test_what_a_tool_raised_is_an_error_to_hooks_whatever_the_framework_makes_of_it(run):
+    results = []
+
+    def read(path: str) -> str:
+        raise LookupError(f"no {path}")
+
+    async with host_of({"after_tool": lambda returned: results.append(returned.result.is_error)}) as host:
+        with contextlib.suppress(Exception):
+            await run(Agent(host, ONE, [read]))
+    assert results == [True]
+
+
+@pytest.mark.parametrize("what", ["the model", "a tool"])
+async def test_a_run_that_fails_ends_its_turn(run, what):
+    kinds = []
+
+    def read(path: str) -> str:
+        raise LookupError(f"no {path}")
+
+    script = [] if what == "the model" else ONE
+    async with host_of({"after_tool": lambda _: None}, on_event=lambda event: kinds.append(event.kind)) as host:
+        with pytest.raises(Exception, match="no a" if script else "index out of range"):
+            await run(Agent(host, script, [read]))
+        await host.emit_and_wait("turn_start")
+    assert kinds[-4:] == ["error", "turn_abort", "turn_end", "turn_start"]
+    assert kinds.count("turn_end") == 1
+
+
+async def test_a_run_that_is_cancelled_ends_its_turn(run):
+    reading = asyncio.Event()
+    kinds = []
+
+    async def read(path: str) -> str:
+        reading.set()
+        await asyncio.Event().wait()
+        return path
+
+    async with host_of(on_event=lambda event: kinds.append(event.kind)) as host:
+        task = asyncio.create_task(run(Agent(host, ONE, [read])))
+        await reading.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert kinds[-2:] == ["turn_abort", "turn_end"]

@@ -234,3 +234,24 @@ async def test_a_run_that_hooks_ended_stays_ended():
         with pytest.raises(AbortTurnError, match="enough"):
             await run_langchain(Agent(host, ONE, []), middleware=[again])
     assert len(asked) == 1
+
+
+async def test_hooks_see_the_settings_that_the_model_itself_was_made_with():
+    from langchain.agents import create_agent
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage
+
+    from picohook.integrations.langchain import PicohookMiddleware
+
+    class Warm(GenericFakeChatModel):
+        temperature: float = 0.7
+
+    events, options = [], []
+    hook = FunctionHook("h", {"before_llm": lambda request: options.append(request.options)}, on_event=events.append)
+    async with Host([hook]) as host:
+        model = Warm(messages=iter([AIMessage("done")]))
+        agent = create_agent(model, [], middleware=[PicohookMiddleware(host)])
+        await agent.ainvoke({"messages": [{"role": "user", "content": "hello"}]})
+        await host.emit_and_wait("turn_start")
+    assert options == [{"temperature": 0.7}]
+    assert [event.payload["Temperature"] for event in events if event.kind == "llm_request"] == [0.7]

@@ -103,7 +103,7 @@ async def test_tools_of_the_providers_own_are_left_to_it(sdk, runner_of):
     assert seen == [{"type": "WebSearchTool", "name": "web_search"}]
 
 
-async def test_an_error_that_the_sdk_makes_a_text_of_is_a_result_to_hooks(sdk, runner_of):
+async def test_an_error_that_the_sdk_makes_a_text_of_is_an_error_to_hooks(sdk, runner_of):
     results = []
 
     def read(path: str) -> str:
@@ -114,7 +114,7 @@ async def test_an_error_that_the_sdk_makes_a_text_of_is_a_result_to_hooks(sdk, r
         agent = sdk.Agent(name="a", model=scripted_model(script), tools=[sdk.function_tool(read)])
         assert (await runner_of(host).run(agent, "hello")).final_output == "done"
     assert "error" in script.told["1"]
-    assert [(result.for_llm, result.is_error) for result in results] == [(script.told["1"], False)]
+    assert [(result.for_llm, result.is_error) for result in results] == [(script.told["1"], True)]
 
 
 async def test_a_tools_time_is_the_tools_alone(sdk, runner_of):

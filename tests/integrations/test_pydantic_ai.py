@@ -268,3 +268,23 @@ async def test_a_hook_exchanges_a_tool_for_another_one_of_the_agents(agent_of):
         await agent_of(host, remove, look).run("hello")
     assert ("look", "b") in ran
     assert len(ran) == 2
+
+
+async def test_hooks_see_the_settings_that_the_model_itself_was_made_with():
+    import pydantic_ai
+    from pydantic_ai.messages import ModelResponse, TextPart
+    from pydantic_ai.models.function import FunctionModel
+    from pydantic_ai.settings import ModelSettings
+
+    from picohook.integrations.pydantic_ai import Picohook
+
+    events, options = [], []
+    hook = FunctionHook("h", {"before_llm": lambda request: options.append(request.options)}, on_event=events.append)
+    async with Host([hook]) as host:
+        model = FunctionModel(
+            lambda messages, info: ModelResponse([TextPart("done")]), settings=ModelSettings(temperature=0.7)
+        )
+        await pydantic_ai.Agent(model, capabilities=[Picohook(host)]).run("hello")
+        await host.emit_and_wait("turn_start")
+    assert options == [{"temperature": 0.7}]
+    assert [event.payload["Temperature"] for event in events if event.kind == "llm_request"] == [0.7]

@@ -1,0 +1,29 @@
+"""A host in every way in which programs run one: everything that uses a socket, a thread or a watch works in each."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("everything.py")
+WAYS = ("asyncio.run", "anyio.run on asyncio", "anyio.run on trio", "uvloop.run", "FastAPI under uvicorn")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_everything_works_however_the_program_runs_its_event_loop(way, tmp_path):
+    assert find_spec("sniffio"), "without it nothing is shown: it is what finds no event loop in a callback"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("COV_", "PICOHOOK_"))}
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), way, str(tmp_path)], capture_output=True, text=True, check=False, env=clean
+    )
+    assert done.returncode == 0, done.stderr
+    came_of = json.loads(done.stdout)
+    assert len(came_of) == 13
+    assert {what: how for what, how in came_of.items() if how != "ok"} == {}
+    assert not done.stderr
