@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from .blocking import BlockingHost
+    from .config.hooks import PicoClaw
     from .decisions import Decision, Outcome
     from .hooks.base import Complete, StateChange
     from .log import Logger
@@ -140,15 +141,17 @@ class Host:
         watch: bool = False,
         control: str | os.PathLike[str] | None = None,
         witnesses: Iterable[Witness] = (),
+        picoclaw: PicoClaw | None = None,
     ) -> Self:
         """A host with the hooks of a configuration file. Raises `ConfigError`; nothing is started yet.
 
         Naming the file is consent to run what it says. `watch` reloads it whenever it changes. `control` is the path of a
         Unix socket through which the running host can be looked at and acted on. `witnesses` see what is asked and told.
+        `picoclaw` is the version of PicoClaw as with which hooks run: "0.2.8" (the default), "0.2.9" or "0.2.9+edits".
         """
         from .config import load  # noqa: PLC0415 - hosts built in code do without parsers
 
-        source = Source(functools.partial(load, path), path)
+        source = Source(functools.partial(load, path, picoclaw=picoclaw), path)
         return cls._of(
             source,
             logger=logger,
@@ -170,6 +173,7 @@ class Host:
         watch: bool = False,
         control: str | os.PathLike[str] | None = None,
         witnesses: Iterable[Witness] = (),
+        picoclaw: PicoClaw | None = None,
     ) -> Self:
         """A host with the hooks of every configuration that is found: the user's own, and that of a project's directory.
 
@@ -180,7 +184,7 @@ class Host:
         from .config import layers  # noqa: PLC0415 - hosts built in code do without parsers
 
         here = os.path.abspath(directory or ".")
-        source = Source(functools.partial(layers.discover, here), *layers.places(here))
+        source = Source(functools.partial(layers.discover, here, picoclaw=picoclaw), *layers.places(here))
         return cls._of(
             source,
             verify=source.verify,

@@ -8,7 +8,7 @@ import typer
 from ..errors import ConfigError
 from ..stages import STAGES
 from . import given, outcomes, output
-from .source import Json, Named, Verbose, configured, with_hooks
+from .source import AsPicoClaw, Json, Named, Verbose, configured, with_hooks
 from .witnesses import Audit, Otel, Record
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ def call(
     stage: Annotated[str, typer.Argument(metavar="STAGE", help=f"One of {', '.join(STAGES)}.", show_default=False)],
     *,
     config: Named = None,
+    picoclaw: AsPicoClaw = None,
     params: Annotated[
         str,
         typer.Option(metavar="JSON|@FILE|-", help="What the stage is about: JSON, a file of it, or standard input."),
@@ -38,7 +39,7 @@ def call(
     when that is a denial.
     """  # noqa: D301 - click wants this character, and not its name
     del verbose
-    chosen = configured(config)
+    chosen = configured(config, picoclaw)
     source, data = "--params", os.fsencode(params)
     if params == "-" or params.startswith("@"):
         source = params.removeprefix("@")

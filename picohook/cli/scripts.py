@@ -13,7 +13,7 @@ import typer
 from ..errors import ConfigError
 from ..protocol.lines import LineBuffer
 from . import given, outcomes, output, stats
-from .source import Json, Named, Verbose, configured, with_hooks
+from .source import AsPicoClaw, Json, Named, Verbose, configured, with_hooks
 from .witnesses import Audit, Otel, Record
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def run(
     ],
     *,
     config: Named = None,
+    picoclaw: AsPicoClaw = None,
     with_stats: Annotated[
         bool, typer.Option("--stats", help="Show at the end what the hooks did: counts and times by hook and stage.")
     ] = False,
@@ -58,7 +59,7 @@ def run(
     del verbose
     descriptor = given.open_source(script)
     work = partial(_run, descriptor, script, as_json)
-    good, status = with_hooks(configured(config), work, audit=audit, otel=otel, record=record)
+    good, status = with_hooks(configured(config, picoclaw), work, audit=audit, otel=otel, record=record)
     if with_stats:
         if as_json:
             output.data({"stats": status.wire()})
