@@ -496,7 +496,7 @@ class Host:
     def session(self, session_id: str, **about: Any) -> Session:
         """A session with a user: `async with host.session("s1") as session, session.turn("hello") as turn: ...`.
 
-        Takes the settings of `Session` by name: agent_id, channel, chat_id, deliver, show.
+        Takes the settings of `Session` by name: agent_id, channel, chat_id, context, deliver, show.
         """
         from .session import Session  # noqa: PLC0415 - who asks single stages does without
 
@@ -508,15 +508,25 @@ class Host:
 
     # Telling.
 
-    def emit(self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None) -> None:
-        """Tell the observers of an event. Nobody waits: it is handed on in the event loop's next round."""
+    def emit(
+        self,
+        kind: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        meta: Meta | None = None,
+        about: Payload | None = None,
+    ) -> None:
+        """Tell the observers of an event. Nobody waits: it is handed on in the event loop's next round.
+
+        `about` is what it is about, such as a `ToolCall`: its meta, unless another is given, and where the user is.
+        """
         crew = self._crew
         crew.require_open()
         kind = known_kind(kind)
         audience = crew.audiences[kind]
         if not audience.hooks and not self._witnesses.all:
             return
-        event = Event(kind, payload or {}, meta or NO_META)
+        event = Event(kind, payload or {}, _meta(meta, about), about)
         audience = audience.wanting(event)
         for dialect in audience.dialects:
             event.line(dialect)  # a payload that is no JSON is the caller's mistake, raised here
@@ -526,16 +536,25 @@ class Host:
             crew.outbox.put(event, audience.hooks)
 
     async def emit_and_wait(
-        self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None
+        self,
+        kind: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        meta: Meta | None = None,
+        about: Payload | None = None,
     ) -> None:
         """Tell the observers, and wait until it is written to each; the observer timeout bounds the wait."""
         crew = self._crew
-        self.emit(kind, payload, meta=meta)
+        self.emit(kind, payload, meta=meta, about=about)
         crew.outbox.flush()
         deadline = crew.require_open().now() + crew.timeouts.observer
         async with anyio.create_task_group() as tasks:
             for hook in crew.audiences[known_kind(kind)].hooks:
                 tasks.start_soon(hook.flushed, deadline)
+
+
+def _meta(given: Meta | None, about: Payload | None) -> Meta:
+    return given or (NO_META if about is None else about.meta)
 
 
 def _as_hook(given: Hook | HookSpec) -> Hook:

@@ -17,11 +17,11 @@ from .models import LLMRequest, LLMResponse, ToolCall, ToolResult, ToolReturn
 from .protocol.messages import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
     from .decisions import Notes, Outcome
     from .host import Host
-    from .models import Meta
+    from .models import Payload
 
     Took = Callable[[Outcome[Any]], None]
 
@@ -40,14 +40,14 @@ class Rounds:
         self.used = used
         self._host = host
 
-    def spend(self, feedback: str, meta: Any) -> None:
+    def spend(self, feedback: str, about: Payload) -> None:
         """One more round. Raises `RetryLimitError` when there is none left."""
         limit = self._host.retry_limit
         if self.used >= limit:
             raise RetryLimitError(f"hooks asked for another round more than {limit} times; the last one: {feedback}")
         self.used += 1
         told = {"Attempt": self.used, "MaxRetries": limit, "Reason": feedback, "Error": "", "Backoff": 0}
-        self._host.emit("llm_retry", told, meta=meta)
+        self._host.emit("llm_retry", told, about=about)
 
 
 # One tool call: decide, execute, conclude.
@@ -156,7 +156,7 @@ async def run_llm(
             if outcome.action != wire.RETRY:
                 raise_if_ended(outcome)
                 return outcome.payload
-        rounds.spend(outcome.feedback, request.meta)
+        rounds.spend(outcome.feedback, request)
         request = with_notes(request, outcome.notes)
         feedback = {"role": "user", "content": outcome.feedback}
         request = request.model_copy(update={"messages": [*request.messages, feedback]})
@@ -178,7 +178,7 @@ async def _complete(
             messages=request.messages,
         )
     after = await host.after_llm(said)
-    answered(host, after.payload.response, request.meta)
+    answered(host, after.payload)
     return after
 
 
@@ -192,17 +192,18 @@ def requested(host: Host, request: LLMRequest) -> None:
         "MaxTokens": options.get("max_tokens", 0),
         "Temperature": options.get("temperature", 0),
     }
-    host.emit("llm_request", told, meta=request.meta)
+    host.emit("llm_request", told, about=request)
 
 
-def answered(host: Host, response: Mapping[str, Any], meta: Meta) -> None:
+def answered(host: Host, said: LLMResponse) -> None:
     """The event that the model answered."""
+    response = said.response
     told = {
         "ContentLen": len(str(response.get("content") or "")),
         "ToolCalls": len(response.get("tool_calls") or ()),
         "HasReasoning": bool(response.get("reasoning") or response.get("reasoning_content")),
     }
-    host.emit("llm_response", told, meta=meta)
+    host.emit("llm_response", told, about=said)
 
 
 def with_notes(request: LLMRequest, notes: tuple[Notes, ...]) -> LLMRequest:
@@ -252,7 +253,7 @@ def raise_if_ended(outcome: Outcome[Any]) -> None:
 
 def started(host: Host, call: ToolCall) -> None:
     """The event that a tool is about to run."""
-    host.emit("tool_exec_start", {"Tool": call.tool, "Arguments": call.arguments}, meta=call.meta)
+    host.emit("tool_exec_start", {"Tool": call.tool, "Arguments": call.arguments}, about=call)
 
 
 def ended(host: Host, call: ToolCall, result: ToolResult, duration: int) -> None:
@@ -265,4 +266,4 @@ def ended(host: Host, call: ToolCall, result: ToolResult, duration: int) -> None
         "IsError": result.is_error,
         "Async": result.async_,
     }
-    host.emit("tool_exec_end", payload, meta=call.meta)
+    host.emit("tool_exec_end", payload, about=call)

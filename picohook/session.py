@@ -9,7 +9,7 @@ import anyio
 
 from .decisions import Approve, Pause
 from .errors import PicohookError
-from .models import Meta
+from .models import Meta, Payload
 from .stages import STAGES
 from .turn import Turn
 
@@ -38,6 +38,7 @@ class Session:
         agent_id: str = "",
         channel: str = "",
         chat_id: str = "",
+        context: dict[str, Any] | None = None,
         deliver: Callable[[Delivery], Any] | None = None,
         show: Callable[[str], Any] | None = None,
     ) -> None:
@@ -46,6 +47,8 @@ class Session:
         self.agent_id = agent_id
         self.channel = channel
         self.chat_id = chat_id
+        self.context = context
+        """What is known of where the user speaks, as `inbound`, `route` and `scope`: hooks see it at every stage."""
         self.deliver = deliver
         """Brings a result's media and text to the user; what it raises is told to the model."""
         self.show = show
@@ -58,8 +61,12 @@ class Session:
         """Of what belongs to the session, and to no turn."""
         return Meta(agent_id=self.agent_id, session_key=self.id, source="session")
 
+    def about(self, meta: Meta) -> Payload:
+        """What has this meta and belongs to this session, for its events."""
+        return Payload(meta=meta, context=self.context, channel=self.channel, chat_id=self.chat_id)
+
     async def __aenter__(self) -> Self:
-        self.host.emit("session_start", self._told, meta=self.meta)
+        self.host.emit("session_start", self._told, about=self.about(self.meta))
         return self
 
     async def __aexit__(
@@ -67,7 +74,7 @@ class Session:
     ) -> None:
         try:
             with anyio.CancelScope(shield=True):
-                await self.host.emit_and_wait("session_end", self._told, meta=self.meta)
+                await self.host.emit_and_wait("session_end", self._told, about=self.about(self.meta))
         finally:
             self.host.forget(self.id)
 

@@ -128,7 +128,8 @@ class Turn:
             self.emit("error", {"Stage": "turn", "Message": reason})
         if status != "completed":
             with anyio.CancelScope(shield=True):
-                await self.host.emit_and_wait("turn_abort", {"Reason": reason}, meta=self.meta)
+                about = self.session.about(self.meta)
+                await self.host.emit_and_wait("turn_abort", {"Reason": reason}, about=about)
         for child, _ in self._inbox:
             self._orphaned(self.meta.turn_id, child)
         self.emit("turn_end", {
@@ -156,7 +157,7 @@ class Turn:
 
     def emit(self, kind: str, payload: dict[str, Any]) -> None:
         """An event of this turn."""
-        self.host.emit(kind, payload, meta=self.meta)
+        self.host.emit(kind, payload, about=self.session.about(self.meta))
 
     # From outside.
 
@@ -315,7 +316,7 @@ class Turn:
         return True
 
     def _go_round(self, outcome: Outcome[Any]) -> None:
-        self._rounds.spend(outcome.feedback, self.meta)
+        self._rounds.spend(outcome.feedback, outcome.payload)
         if outcome.feedback:
             self.messages.append(_user(outcome.feedback))
 
@@ -451,7 +452,9 @@ class Turn:
 
     def _place(self, source: str) -> dict[str, Any]:
         meta = self.meta.model_copy(update={"source": source})
-        return {"meta": meta, "channel": self.session.channel, "chat_id": self.session.chat_id}
+        session = self.session
+        known = {} if session.context is None else {"context": session.context}
+        return {"meta": meta, "channel": session.channel, "chat_id": session.chat_id, **known}
 
 
 def _user(text: str) -> dict[str, Any]:

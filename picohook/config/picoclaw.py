@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, ValidationError
 
+from .. import wire
 from ..spec import HookSpec, ModeGrainedSpec, Settings, Timeouts
 from .hooks import KINDS, OLDEST, Contents, check_dir, check_env, check_given, check_name, check_observe, of_version
 from .problems import meant, quoted
@@ -25,6 +26,8 @@ _STAGES: tuple[StageName, ...] = ("before_llm", "after_llm", "before_tool", "app
 # Kinds of PicoClaw's runtime that an agent's turn does not have. A config may name them; they never come.
 _ELSEWHERE = ("agent.message.", "agent.thread.", "bus.", "channel.", "gateway.", "mcp.", "message_", "thread_closed")
 
+
+_WHO_SENDS = {True: "comes only where your own program emits it", False: "picohook never sends"}
 
 # 0 and less: PicoClaw's own defaults, which are those of `Timeouts`.
 _Milliseconds = Annotated[int, Field(le=10**9)]
@@ -169,9 +172,9 @@ def _warnings(hooks: _Hooks, active: dict[str, Any]) -> list[str]:
         if builtin.enabled and hooks.enabled
     ]
     silent = [
-        f"hooks.processes: {quoted(name)} observes {quoted(kind)}, which picohook never sends"
+        f"hooks.processes: {quoted(name)} observes {quoted(kind)}, which {_WHO_SENDS[kind in KINDS]}"
         for name in active
         for kind in hooks.processes[name].observe
-        if kind not in KINDS
+        if kind not in KINDS or wire.EVENT_KINDS.get(kind) == kind
     ]
     return builtins + silent

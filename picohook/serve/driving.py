@@ -9,7 +9,7 @@ import anyio
 from pydantic import Field, field_validator
 
 from ..events import known_kind
-from ..models import NO_META, Meta
+from ..models import NO_META, Meta, Payload
 from ..protocol.messages import encode
 from ..stages import STAGES
 from .kept import KeptSession, KeptTurn
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from ..decisions import Outcome
     from ..host import Host
-    from ..models import Payload
     from ..stages import Stage
     from .client import Tell
 
@@ -105,6 +104,9 @@ class Told(Params):
     kind: str
     payload: dict[str, Any] = Field(default_factory=dict)
     meta: Meta = NO_META
+    context: dict[str, Any] | None = None
+    channel: str = ""
+    chat_id: str = ""
 
     @field_validator("kind")
     @classmethod
@@ -116,7 +118,14 @@ async def _emit(on: Driver, told: Told) -> bool:
     turn = on.turns.get(told.meta.turn_id)
     said = {name: value for name, value in told.meta.__dict__.items() if value}
     meta = told.meta if turn is None else turn.meta.model_copy(update=said)
-    on.host.emit(told.kind, told.payload, meta=meta)
+    session = None if turn is None else turn.session
+    about = Payload(
+        meta=meta,
+        context=told.context or (session.context if session else None),
+        channel=told.channel or (session.channel if session else ""),
+        chat_id=told.chat_id or (session.chat_id if session else ""),
+    )
+    on.host.emit(told.kind, told.payload, about=about)
     return True
 
 
@@ -130,6 +139,7 @@ class NewSession(Params):
     agent_id: str = ""
     channel: str = ""
     chat_id: str = ""
+    context: dict[str, Any] | None = None
 
 
 class SessionName(Params):
@@ -172,7 +182,8 @@ async def _session_start(on: Driver, new: NewSession) -> dict[str, Any]:
     if name in on.taken:
         raise RpcError(TAKEN, f"a session {name!r} is open already")
     _require_room(on.sessions, "sessions")
-    session = KeptSession(on.host, name, agent_id=new.agent_id, channel=new.channel, chat_id=new.chat_id)
+    about = new.model_dump(exclude={"session"})
+    session = KeptSession(on.host, name, **about)
     on.taken.add(name)
     on.sessions[name] = session
     await session.__aenter__()  # its block is the client's

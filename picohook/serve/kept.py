@@ -93,6 +93,7 @@ class KeptTurn(Turn):
             "meta": self.meta.model_copy(update={"source": _SOURCES[stage.name], **said}),
             "channel": payload.channel or self.session.channel,
             "chat_id": payload.chat_id or self.session.chat_id,
+            "context": payload.context or self.session.context,
         }
 
     def _next_request(self, request: LLMRequest) -> LLMRequest:
@@ -121,7 +122,7 @@ class KeptTurn(Turn):
             self._paused_at[call_id] = outcome, {*decided, *decided_in(outcome)}
         if outcome.action == wire.RETRY:
             self._again = outcome.stage in {"before_llm", "after_llm"}
-            self._rounds.spend(outcome.feedback, outcome.payload.meta)
+            self._rounds.spend(outcome.feedback, outcome.payload)
         return outcome
 
     def tell_of_prompt(self, outcome: Outcome[Any]) -> None:
@@ -129,7 +130,7 @@ class KeptTurn(Turn):
         if outcome.action in {wire.CONTINUE, wire.MODIFY}:
             self.user_message = outcome.payload.prompt
             told = {"UserMessage": self.user_message, "Messages": outcome.payload.messages}
-            self.host.emit("prompt_sent", told, meta=outcome.payload.meta)
+            self.host.emit("prompt_sent", told, about=outcome.payload)
 
     def tell_of_request(self, outcome: Outcome[Any]) -> None:
         """before_llm."""
@@ -140,7 +141,7 @@ class KeptTurn(Turn):
 
     def tell_of_response(self, outcome: Outcome[Any]) -> None:
         """after_llm."""
-        answered(self.host, outcome.payload.response, outcome.payload.meta)
+        answered(self.host, outcome.payload)
         self._response = dict(outcome.payload.response)
 
     def tell_of_call(self, outcome: Outcome[Any]) -> None:
@@ -175,7 +176,7 @@ class KeptTurn(Turn):
         left = len(outcome.payload.messages)
         dropped = max(self._to_compact - left, 0)
         told = {"Reason": outcome.payload.scope, "DroppedMessages": dropped, "RemainingMessages": left}
-        self.host.emit("context_compress", told, meta=outcome.payload.meta)
+        self.host.emit("context_compress", told, about=outcome.payload)
 
 
 class KeptSession(Session):
