@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import wire
+from .conversation import content_of
 from .errors import AbortTurnError, HardAbortError, PausedError, RetryLimitError
 from .models import LLMRequest, LLMResponse, ToolCall, ToolResult, ToolReturn
 from .protocol.messages import encode
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
     from .models import Payload
 
     Took = Callable[[Outcome[Any]], None]
+    Deliver = Callable[[ToolCall, ToolResult, int], Awaitable[ToolResult]]
 
 DENIED_BY_HOOK = "Tool execution denied by hook: {}"
 DENIED_BY_APPROVAL = "Tool execution denied by approval hook: {}"
+_DENIALS = frozenset({DENIED_BY_HOOK, DENIED_BY_APPROVAL})
 
 
 def ignore(_: Outcome[Any]) -> None:
@@ -72,11 +75,18 @@ async def run_tool(host: Host, call: ToolCall, execute: Callable[[ToolCall], Any
     return returned if isinstance(returned, ToolResult) else await conclude(host, returned)
 
 
-async def approve(host: Host, before: Outcome[ToolCall], took: Took = ignore) -> Decided:
-    """Take what before_tool concluded, and ask for approval where the tool is to run."""
+async def approve(
+    host: Host, before: Outcome[ToolCall], took: Took = ignore, deliver: Deliver | None = None
+) -> Decided:
+    """Take what before_tool concluded, and ask for approval where the tool is to run.
+
+    `deliver` brings a hook's answer to where it goes, and tells that the call is done.
+    """
     call = before.payload
     if before.action == wire.RESPOND:
         started(host, call)
+        if deliver is not None:
+            return Decided(call, await deliver(call, before.result, 0))
         ended(host, call, before.result, 0)
         return Decided(call, before.result)
     if before.action == wire.DENY:
@@ -127,9 +137,10 @@ async def conclude(host: Host, returned: ToolReturn, took: Took = ignore) -> Too
 
 
 def not_run(host: Host, call: ToolCall, text: str, reason: str, told: ToolResult | None = None) -> ToolResult:
-    """The result of a call whose tool is not run: no call goes without one."""
-    host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": reason}, meta=call.meta)
-    return told or ToolResult(for_llm=text.format(reason), is_error=True)
+    """The result of a call whose tool is not run: no call goes without one. Of a denial, observers are told all of it."""
+    whole = text.format(reason) if reason else text.removesuffix(": {}")
+    host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": whole if text in _DENIALS else reason}, about=call)
+    return told or ToolResult(for_llm=whole, is_error=True)
 
 
 # One model call, in rounds.
@@ -261,7 +272,7 @@ def ended(host: Host, call: ToolCall, result: ToolResult, duration: int) -> None
     payload = {
         "Tool": call.tool,
         "Duration": duration,
-        "ForLLMLen": len(result.for_llm),
+        "ForLLMLen": len(content_of(result)),
         "ForUserLen": len(result.for_user),
         "IsError": result.is_error,
         "Async": result.async_,

@@ -13,7 +13,7 @@ from .. import wire
 from ..batch import decided_in, require_taken
 from ..models import LLMRequest
 from ..replies import read_decision
-from ..run import answered, ended, not_run, requested, started, with_notes
+from ..run import DENIED_BY_APPROVAL, DENIED_BY_HOOK, answered, ended, not_run, requested, started, with_notes
 from ..session import Session
 from ..stages import STAGES
 from ..turn import Turn
@@ -147,21 +147,24 @@ class KeptTurn(Turn):
     def tell_of_call(self, outcome: Outcome[Any]) -> None:
         """before_tool."""
         if outcome.action == wire.DENY:
-            not_run(self.host, outcome.payload, "", outcome.reason)
+            text = DENIED_BY_APPROVAL if outcome.approved is False else DENIED_BY_HOOK
+            not_run(self.host, outcome.payload, text, outcome.reason)
         elif outcome.action == wire.RESPOND:
             started(self.host, outcome.payload)
             ended(self.host, outcome.payload, outcome.result, 0)
+            self.note_run(outcome.payload, outcome.result)
 
     def tell_of_approval(self, outcome: Outcome[Any]) -> None:
         """approve_tool: the call runs now, or not at all."""
         if outcome.approved:
             started(self.host, outcome.payload)
         else:
-            not_run(self.host, outcome.payload, "", outcome.reason)
+            not_run(self.host, outcome.payload, DENIED_BY_APPROVAL, outcome.reason)
 
     def tell_of_return(self, outcome: Outcome[Any]) -> None:
         """after_tool."""
         ended(self.host, outcome.payload, outcome.payload.result, outcome.payload.duration)
+        self.note_run(outcome.payload, outcome.payload.result)
 
     def tell_of_finish(self, outcome: Outcome[Any]) -> None:
         """before_finish."""
