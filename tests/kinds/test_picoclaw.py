@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
-from picohook import AbortTurnError, Continue, Filter, Host, PausedError, ToolCall, ToolResult
+from picohook import AbortTurnError, Continue, Host, PausedError, ToolCall, ToolResult
 from picohook.config import load
 from picohook.errors import ConfigError
+from picohook.filters import Filter
 from picohook.testing import FakeHook, RecordingHost
 
 pytestmark = pytest.mark.anyio
