@@ -35,6 +35,14 @@ def conformance(
     stages: Annotated[
         str, typer.Option(metavar="A,B", help="Stages that the hook must have; others it may have.")
     ] = "",
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="picoclaw|picohook",
+            help="What it is for: PicoClaw, or every stage that there is. Without it, PicoClaw's stages and --stages.",
+            show_default=False,
+        ),
+    ] = None,
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", parser=seconds(0.01), help="How long an answer may take.")
     ] = 5.0,
@@ -49,7 +57,8 @@ def conformance(
 
     Runs the command once for each requirement, and talks to it as a host would, and worse. Exits with 0 if every MUST holds.
     """  # noqa: D301 - click wants this character, and not its name
-    from ..conformance.hook import run  # noqa: PLC0415 - the probe, which is in this file too, has to start fast
+    # The probe, which is in this file too, has to start fast.
+    from ..conformance.hook import run  # noqa: PLC0415
 
     claimed = [stage for stage in stages.replace(",", " ").split() if stage]
     _known("--only", only or [], manifest.load("hook").ids)
@@ -58,7 +67,7 @@ def conformance(
         _require_place(str(junit), "--junit")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and the hooks end, too
     try:
-        report = run(command, only=only or (), stages=claimed, timeout=timeout, at_once=jobs)
+        report = run(command, only=only or (), stages=claimed, profile=profile, timeout=timeout, at_once=jobs)
     except PicohookError as error:
         raise typer.BadParameter(str(error)) from None
     _conclude(report, junit, as_json=as_json)
@@ -142,7 +151,10 @@ def _show(report: Report) -> None:
                 f"{one.requirement.id} ({one.requirement.level}): {one.requirement.title}",
                 style="bold red" if one.broken else "bold yellow",
             )
-            output.pairs((("wanted", one.requirement.wants), ("expected", one.expected), ("but", one.said)))
+            if one.same_as:
+                output.pairs((("but", f"the same cause as {one.same_as}"),))
+            else:
+                output.pairs((("wanted", one.requirement.wants), ("expected", one.expected), ("but", one.said)))
     output.line()
     for line, style in _summary(report):
         output.line(line, style=style)
@@ -151,11 +163,13 @@ def _show(report: Report) -> None:
 def _summary(report: Report) -> Iterator[tuple[str, str]]:
     for level in manifest.LEVELS:
         of_level = [one for one in report.results if one.requirement.level == level]
-        failed = sum(one.status == FAIL for one in of_level)
+        again = sum(bool(one.same_as) for one in of_level)
+        failed = sum(one.status == FAIL for one in of_level) - again
         skipped = sum(one.status == "skip" for one in of_level)
-        held = len(of_level) - failed - skipped
+        held = len(of_level) - failed - again - skipped
+        more = f" ({again} more for the same cause)" if again else ""
         if of_level:
-            yield f"{level}: {held} hold, {failed} do not, {skipped} skipped", ""
+            yield f"{level}: {held} hold, {failed} do not{more}, {skipped} skipped", ""
     if not report.complete:
         yield "The host had not ended the probe when this was written.", "bold yellow"
     yield ("conforming", "bold green") if report.ok else ("not conforming", "bold red")
