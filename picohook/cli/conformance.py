@@ -80,7 +80,25 @@ def probe(
             metavar="[REPORT]", envvar="PICOHOOK_PROBE_REPORT", help="The file of the report.", show_default=False
         ),
     ] = None,
+    *,
     show: Annotated[bool, typer.Option("--show", help="Show the report that a probe has written.")] = False,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--also",
+            metavar="REPORT",
+            help="With --show: that of another probe of this host. Can be given more than once.",
+        ),
+    ] = None,
+    hold: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            parser=seconds(0.01),
+            help="For how long probe_mute and probe_deaf misbehave; otherwise as long as the vectors say.",
+            show_default=False,
+        ),
+    ] = None,
     junit: Junit = None,
     as_json: Json = False,
 ) -> None:
@@ -90,22 +108,25 @@ def probe(
     look at the report when the host has ended. Without REPORT, what does not hold goes to standard error.
     """
     if not show:
-        for option, given in (("--junit", junit), ("--json", as_json)):
+        for option, given in (("--junit", junit), ("--json", as_json), ("--also", also)):
             if given:
                 raise typer.BadParameter(f"{option} needs --show")
         if path:
             _require_place(path, "REPORT")
-        probes.serve(path)
+        probes.serve(path, hold)
         return
     if path is None:
         raise typer.BadParameter("--show needs the REPORT")
+    _conclude(reports.merged([_report(one) for one in (path, *(also or ()))]), junit, as_json=as_json)
+
+
+def _report(path: str) -> Report:
     try:
-        report = reports.read(json.loads(Path(path).read_bytes()), manifest.load("host"))
+        return reports.read(json.loads(Path(path).read_bytes()), manifest.load("host"))
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, LookupError, TypeError):
         raise typer.BadParameter(f"{path} is no report of a probe") from None
-    _conclude(report, junit, as_json=as_json)
 
 
 def _require_place(path: str, hint: str) -> None:

@@ -111,6 +111,17 @@ class Report:
         }
 
 
+def merged(reports: Sequence[Report]) -> Report:
+    """Of several probes of one host: for each requirement the worst that one of them saw."""
+    first = reports[0]
+    rank = {FAIL: 0, PASS: 1, SKIP: 2}
+    results = [
+        min(results, key=lambda one: rank[one.status])
+        for results in zip(*(report.results for report in reports), strict=True)
+    ]
+    return Report(first.manifest, first.subject, results, all(report.complete for report in reports))
+
+
 def read(data: Mapping[str, Any], manifest: Manifest) -> Report:
     """A report in its JSON form. Raises `LookupError` or `TypeError` for what is none."""
     known = {one.id: one for one in manifest.requirements}
