@@ -7,6 +7,7 @@ see in the stages that follow what the host made of the answer. Everything else 
 from __future__ import annotations
 
 import array
+import contextlib
 import fcntl
 import json
 import os
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 FULL = 1 << 16
-"""Bytes that are as many as a pipe holds, as far as a writer of whole lines can tell."""
+"""Bytes that a pipe holds, where it does not say how many it does."""
 UNTIL_FULL = 20.0
 """Seconds after which a host has nothing more to fill a pipe with."""
 LISTEN = 0.2
@@ -80,10 +81,12 @@ class Streams:
     def fills(self, seconds: float) -> bool:
         """Whether within this time so much waits to be read that a pipe has room for hardly anything more."""
         deadline = time.monotonic() + seconds
-        waiting = array.array("i", [0])
+        full, waiting = FULL, array.array("i", [0])
+        with contextlib.suppress(AttributeError, OSError):
+            full = fcntl.fcntl(0, fcntl.F_GETPIPE_SZ)
         while time.monotonic() < deadline:
             fcntl.ioctl(0, termios.FIONREAD, waiting)
-            if waiting[0] > FULL - CHUNK // 8:
+            if waiting[0] > full - CHUNK // 8:
                 return True
             time.sleep(_LOOK)
         return False

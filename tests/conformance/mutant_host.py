@@ -447,7 +447,7 @@ class HOST_REPLY_3(Host):
         return "error" in message
 
 
-class HOST_REPLY_4(Host):
+class HOST_SIZE_1(Host):
     def next_message(self):
         message = super().next_message()
         return message if len(json.dumps(message)) <= 1 << 20 else self.died()

@@ -87,8 +87,8 @@ async def test_the_host_of_this_package_keeps_its_lines_whole_for_a_hook_that_st
     deaf = HookSpec(name="probe_deaf", command=command, stages=("before_tool",), observe=("*",), grace=60)
     async with RecordingHost([deaf], timeouts=Timeouts(interceptor=0.1)) as host:
         for _ in range(2):  # at the third it would be ended
-            await host.before_tool(ToolCall(tool="x", arguments={"text": "x" * 100_000}))
-            host.emit("turn_start", {"UserMessage": "x" * 100_000})
+            await host.before_tool(ToolCall(tool="x", arguments={"text": "x" * 1_000_000}))
+            host.emit("turn_start", {"UserMessage": "x" * 1_000_000})
     assert seen(report_file, "HOST-LINE-4").status == "pass"
 
 
