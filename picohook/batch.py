@@ -9,7 +9,7 @@ import anyio
 
 from .errors import AbortTurnError, HardAbortError, PausedError, PicohookError
 from .models import ToolResult, ToolReturn
-from .run import Decided, approve, call_digest, conclude, ended, execute_tool, not_run
+from .run import Decided, approve, call_digest, ended, execute_tool, not_run, raise_if_ended
 from .wire import CONTINUE, MODIFY, PAUSE
 
 if TYPE_CHECKING:
@@ -59,6 +59,9 @@ class Batch:
         except PausedError:
             raise
         except AbortTurnError as error:
+            for place, returned in self._returned.items():
+                if self._steps[place].result is None:
+                    await self._end(self._steps[place], returned, returned.result, returned.duration)
             self._settle(error.outcome.reason_for_llm or "the turn was aborted", error.reason)
             error.results = tuple(await self._close())
             raise
@@ -84,7 +87,11 @@ class Batch:
             and approvers.items() <= step.approvers.items()
         ):
             return
-        decided = await approve(self._host, outcome, self._turn.take)
+
+        async def deliver(call: ToolCall, result: ToolResult, duration: int) -> ToolResult:
+            return await self._end(step, call, result, duration)
+
+        decided = await approve(self._host, outcome, self._turn.take, deliver)
         step.result, step.digest, step.approvers = decided.result, decided.digest.hex(), approvers
 
     async def _ask(self, step: Step, said: Said | None) -> Outcome[ToolCall]:
@@ -155,14 +162,28 @@ class Batch:
         for place, step in enumerate(self._steps):
             if step.result is not None:
                 continue
+            returned = self._returned[place]
+            after = await self._host.after_tool(returned)
+            self._turn.take(after)
+            going_on = after.action in {CONTINUE, MODIFY}
+            await self._end(step, returned, after.payload.result if going_on else _kept(after), returned.duration)
             try:
-                step.result = await conclude(self._host, self._returned[place], self._turn.take)
+                raise_if_ended(after)
             except AbortTurnError as error:
-                step.result = _kept(error.outcome)
                 if aborted is None or isinstance(error, HardAbortError):
                     aborted = error
         if aborted is not None:
             raise aborted
+
+    async def _end(self, step: Step, call: ToolCall, result: ToolResult, duration: int) -> ToolResult:
+        """The call is done: what is for the user goes there, and observers are told how that ended."""
+        step.result, step.delivered = result, True
+        try:
+            step.result = result = await self._turn.deliver(call, result)
+        finally:
+            ended(self._host, call, result, duration)
+            self._turn.note_run(call, result)
+        return result
 
     def _skipped(self, step: Step) -> bool:
         """Whether the call is not to run any more: then it has its result now."""
@@ -182,11 +203,13 @@ class Batch:
             else:
                 step.result = returned.result
                 ended(self._host, returned, returned.result, returned.duration)
+                self._turn.note_run(returned, returned.result)
 
     async def _close(self) -> list[ToolResult]:
         try:
             for step in self._steps:
-                step.result = await self._turn.deliver(step.call, _settled(step))
+                if not step.delivered:
+                    step.result, step.delivered = await self._turn.deliver(step.call, _settled(step)), True
         finally:
             self._record()
         return [_settled(step) for step in self._steps]

@@ -127,13 +127,27 @@ class BlockingHost:
         """See `Host.run_llm`. The model is asked in a worker thread."""
         return self._call(self._host.run_llm, request, _in_thread(complete))  # type: ignore[no-any-return]
 
-    def emit(self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None) -> None:
+    def emit(
+        self,
+        kind: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        meta: Meta | None = None,
+        about: Payload | None = None,
+    ) -> None:
         """See `Host.emit`."""
-        self._call(lambda: self._host.emit(kind, payload, meta=meta))
+        self._call(lambda: self._host.emit(kind, payload, meta=meta, about=about))
 
-    def emit_and_wait(self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None) -> None:
+    def emit_and_wait(
+        self,
+        kind: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        meta: Meta | None = None,
+        about: Payload | None = None,
+    ) -> None:
         """See `Host.emit_and_wait`."""
-        self._call(lambda: self._host.emit_and_wait(kind, payload, meta=meta))
+        self._call(lambda: self._host.emit_and_wait(kind, payload, meta=meta, about=about))
 
     def mount(self, hook: Hook | HookSpec) -> None:
         """See `Host.mount`."""

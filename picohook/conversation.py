@@ -52,8 +52,21 @@ def _read(text: str) -> Any:
 
 
 def tool_message(call: ToolCall, result: ToolResult) -> dict[str, Any]:
-    """What the model is told of a call."""
-    return {"role": "tool", "tool_call_id": call.tool_call_id or "", "name": call.tool, "content": result.for_llm}
+    """What the model is told of a call. Media that did not go to the user go to the model, under `media`."""
+    message = {
+        "role": "tool",
+        "tool_call_id": call.tool_call_id or "",
+        "name": call.tool,
+        "content": content_of(result),
+    }
+    return {**message, "media": list(result.media)} if result.media and not result.response_handled else message
+
+
+def content_of(result: ToolResult) -> str:
+    """A result's text for the model, with the files that it names."""
+    if not result.artifact_tags:
+        return result.for_llm
+    return f"{result.for_llm}\nFiles: {' '.join(result.artifact_tags)}".strip()
 
 
 def text_of(response: Mapping[str, Any]) -> str:

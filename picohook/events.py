@@ -14,18 +14,41 @@ from .protocol.peer import notification
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .models import Meta
+    from .models import Meta, Payload
+
+_SEVERITIES = {
+    "error": "error",
+    "subturn_orphan": "error",
+    "llm_retry": "warn",
+    "context_compress": "warn",
+    "tool_exec_skipped": "warn",
+    "turn_abort": "warn",
+    "channel.lifecycle.start_failed": "error",
+    "channel.message.outbound_failed": "error",
+    "channel.rate_limited": "warn",
+    "bus.publish.failed": "error",
+    "gateway.reload.failed": "error",
+    "mcp.server.failed": "error",
+}
+"""Of the kinds that are never only for information."""
+_ENDINGS = {"error": "error", "aborted": "warn"}
+_PLACE = (
+    "channel", "account", "chat_id", "topic_id", "space_id", "space_type", "chat_type", "sender_id", "message_id"
+)  # fmt: skip
+"""What of an inbound message says where it came from: the rest of an event's scope."""
 
 
 class Event:
     """One event. Its lines on the wire are made when they are first needed, once for all who get them."""
 
-    __slots__ = ("_lines", "kind", "meta", "payload")
+    __slots__ = ("_lines", "about", "kind", "meta", "payload")
 
-    def __init__(self, kind: str, payload: Mapping[str, Any], meta: Meta) -> None:
+    def __init__(self, kind: str, payload: Mapping[str, Any], meta: Meta, about: Payload | None = None) -> None:
         self.kind = kind
         self.payload = payload
         self.meta = meta
+        self.about = about
+        """What of the agent's run it is about: its context and its channel."""
         self._lines: dict[str, bytes] = {}
 
     def line(self, dialect: str) -> bytes:
@@ -44,18 +67,44 @@ class Event:
         correlation = {"parent_turn_id": meta.parent_turn_id, "trace_id": meta.trace_path}
         if meta.traceparent:
             correlation["traceparent"] = meta.traceparent
+        kind = wire.EVENT_KINDS[self.kind]
+        component = kind.partition(".")[0]
+        attributes = {"agent_source": meta.source, "iteration": meta.iteration}
         params = {
             "id": uuid.uuid4().hex,
-            "kind": wire.EVENT_KINDS[self.kind],
+            "kind": kind,
             "time": datetime.now(UTC).isoformat(),
-            "source": {"component": "agent", "name": meta.agent_id},
-            "scope": {"agent_id": meta.agent_id, "session_key": meta.session_key, "turn_id": meta.turn_id},
+            "source": {"component": component, "name": meta.agent_id if component == "agent" else ""},
+            "scope": {
+                "agent_id": meta.agent_id,
+                "session_key": meta.session_key,
+                "turn_id": meta.turn_id,
+                **self._place(),
+            },
             "correlation": correlation,
-            "severity": "error" if self.kind == "error" else "info",
+            "severity": self._severity(),
             "payload": self.payload,
-            "attrs": {},
+            "attrs": {name: value for name, value in attributes.items() if value},
         }
         return notification(wire.RUNTIME_EVENT, encode(params))
+
+    def _place(self) -> dict[str, Any]:
+        """Where the user is, as far as it is known."""
+        if self.about is None:
+            return {}
+        inbound = (self.about.context or {}).get("inbound")
+        known = {"channel": self.about.channel, "chat_id": self.about.chat_id}
+        if isinstance(inbound, dict):
+            known |= {name: inbound[name] for name in _PLACE if inbound.get(name)}
+        return {name: value for name, value in known.items() if value}
+
+    def _severity(self) -> str:
+        said = self.payload
+        if self.kind == "turn_end":
+            return _ENDINGS.get(str(said.get("Status")), "info")
+        if self.kind == "tool_exec_end":
+            return "warn" if said.get("IsError") is True else "info"
+        return _SEVERITIES.get(self.kind, "info")
 
 
 def known_kind(kind: str) -> str:

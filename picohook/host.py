@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from .blocking import BlockingHost
+    from .config.hooks import PicoClaw
     from .decisions import Decision, Outcome
     from .hooks.base import Complete, StateChange
     from .log import Logger
@@ -147,16 +148,19 @@ class Host:
         watch: bool = False,
         control: str | os.PathLike[str] | None = None,
         witnesses: Iterable[Witness] = (),
+        picoclaw: PicoClaw | None = None,
     ) -> Self:
         """A host with the hooks of a configuration file. Raises `ConfigError`; nothing is started yet.
 
         Naming the file is consent to run what it says. `complete` asks the model for hooks with a `prompt`; without it they
         ask the model that the configuration names. `watch` reloads it whenever it changes. `control` is the path of a
         Unix socket through which the running host can be looked at and acted on. `witnesses` see what is asked and told.
+        `picoclaw` is the version of PicoClaw as with which hooks run: "0.2.8" (the default), "0.2.9" or "0.2.9+edits".
         """
         from .config import load  # noqa: PLC0415 - hosts built in code do without parsers
 
-        source = Source(functools.partial(load, path), path, asks_models=complete is None)
+        read = functools.partial(load, path, picoclaw=picoclaw)
+        source = Source(read, path, asks_models=complete is None)
         return cls._of(
             source,
             logger=logger,
@@ -178,6 +182,7 @@ class Host:
         watch: bool = False,
         control: str | os.PathLike[str] | None = None,
         witnesses: Iterable[Witness] = (),
+        picoclaw: PicoClaw | None = None,
     ) -> Self:
         """A host with the hooks of every configuration that is found: the user's own, and that of a project's directory.
 
@@ -188,7 +193,8 @@ class Host:
         from .config import layers  # noqa: PLC0415 - hosts built in code do without parsers
 
         here = os.path.abspath(directory or ".")
-        source = Source(functools.partial(layers.discover, here), *layers.places(here), asks_models=complete is None)
+        read = functools.partial(layers.discover, here, picoclaw=picoclaw)
+        source = Source(read, *layers.places(here), asks_models=complete is None)
         return cls._of(
             source,
             verify=source.verify,
@@ -524,8 +530,8 @@ class Host:
     def session(self, session_id: str, **about: Any) -> Session:
         """A session with a user: `async with host.session("s1") as session, session.turn("hello") as turn: ...`.
 
-        Takes the settings of `Session` by name: agent_id, channel, chat_id, deliver, show, and hooks: those of this session
-        alone.
+        Takes the settings of `Session` by name: agent_id, channel, chat_id, context, deliver, show, and hooks: those of this
+        session alone.
         """
         from .session import Session  # noqa: PLC0415 - who asks single stages does without
 
@@ -558,15 +564,25 @@ class Host:
 
     # Telling.
 
-    def emit(self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None) -> None:
-        """Tell the observers of an event. Nobody waits: it is handed on in the event loop's next round."""
+    def emit(
+        self,
+        kind: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        meta: Meta | None = None,
+        about: Payload | None = None,
+    ) -> None:
+        """Tell the observers of an event. Nobody waits: it is handed on in the event loop's next round.
+
+        `about` is what it is about, such as a `ToolCall`: its meta, unless another is given, and where the user is.
+        """
         crew = self._crew
         crew.require_open()
         kind = known_kind(kind)
         audience = crew.audiences[kind]
         if not audience.hooks and not self._witnesses.all:
             return
-        event = Event(kind, payload or {}, meta or NO_META)
+        event = Event(kind, payload or {}, _meta(meta, about), about)
         audience = audience.wanting(event)
         for dialect in audience.dialects:
             event.line(dialect)  # a payload that is no JSON is the caller's mistake, raised here
@@ -576,7 +592,12 @@ class Host:
             crew.outbox.put(event, audience.hooks)
 
     async def emit_and_wait(
-        self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None
+        self,
+        kind: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        meta: Meta | None = None,
+        about: Payload | None = None,
     ) -> None:
         """Tell the observers, and wait until each has it.
 
@@ -585,7 +606,7 @@ class Host:
         logged.
         """
         crew = self._crew
-        self.emit(kind, payload, meta=meta)
+        self.emit(kind, payload, meta=meta, about=about)
         crew.outbox.flush()
         now = crew.require_open().now
         begun = now()
@@ -604,6 +625,10 @@ class Host:
         async with anyio.create_task_group() as tasks:
             for hook in crew.audiences[known_kind(kind)].hooks:
                 tasks.start_soon(wait_for, hook)
+
+
+def _meta(given: Meta | None, about: Payload | None) -> Meta:
+    return given or (NO_META if about is None else about.meta)
 
 
 def _as_hook(given: Hook | HookSpec) -> Hook:

@@ -36,6 +36,8 @@ class Step(BaseModel):
     """Of the call that was approved; empty while it was not."""
     approvers: dict[str, str] = Field(default_factory=dict)
     """Who approved it, with their fingerprints."""
+    delivered: bool = False
+    """Whether what its result has for the user was brought there."""
 
 
 class PausedTurn(BaseModel):
@@ -64,6 +66,8 @@ class PausedTurn(BaseModel):
     system_prompt: str | None = None
     asked: dict[str, str] = Field(default_factory=dict)
     """At before_finish: the hooks that have decided, with their fingerprints."""
+    executed: list[dict[str, Any]] = Field(default_factory=list)
+    """What came of the calls that are done, for turn_end."""
     batch: list[Step] = Field(default_factory=list)
     at: int = Field(default=0, ge=0)
     """Which call of the batch paused."""

@@ -12,18 +12,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import wire
+from .conversation import content_of
 from .errors import AbortTurnError, HardAbortError, PausedError, RetryLimitError
 from .models import LLMRequest, LLMResponse, ToolCall, ToolResult, ToolReturn
 from .protocol.messages import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
     from .decisions import Notes, Outcome
     from .host import Host
-    from .models import Meta
+    from .models import Payload
 
     Took = Callable[[Outcome[Any]], None]
+    Deliver = Callable[[ToolCall, ToolResult, int], Awaitable[ToolResult]]
 
 DENIED_BY_HOOK = "Tool execution denied by hook: {}"
 DENIED_BY_APPROVAL = "Tool execution denied by approval hook: {}"
@@ -40,14 +42,14 @@ class Rounds:
         self.used = used
         self._host = host
 
-    def spend(self, feedback: str, meta: Any) -> None:
+    def spend(self, feedback: str, about: Payload) -> None:
         """One more round. Raises `RetryLimitError` when there is none left."""
         limit = self._host.retry_limit
         if self.used >= limit:
             raise RetryLimitError(f"hooks asked for another round more than {limit} times; the last one: {feedback}")
         self.used += 1
         told = {"Attempt": self.used, "MaxRetries": limit, "Reason": feedback, "Error": "", "Backoff": 0}
-        self._host.emit("llm_retry", told, meta=meta)
+        self._host.emit("llm_retry", told, about=about)
 
 
 # One tool call: decide, execute, conclude.
@@ -72,23 +74,28 @@ async def run_tool(host: Host, call: ToolCall, execute: Callable[[ToolCall], Any
     return returned if isinstance(returned, ToolResult) else await conclude(host, returned)
 
 
-async def approve(host: Host, before: Outcome[ToolCall], took: Took = ignore) -> Decided:
-    """Take what before_tool concluded, and ask for approval where the tool is to run."""
+async def approve(
+    host: Host, before: Outcome[ToolCall], took: Took = ignore, deliver: Deliver | None = None
+) -> Decided:
+    """Take what before_tool concluded, and ask for approval where the tool is to run.
+
+    `deliver` brings a hook's answer to where it goes, and tells that the call is done.
+    """
     call = before.payload
     if before.action == wire.RESPOND:
         started(host, call)
+        if deliver is not None:
+            return Decided(call, await deliver(call, before.result, 0))
         ended(host, call, before.result, 0)
         return Decided(call, before.result)
     if before.action == wire.DENY:
-        text = DENIED_BY_APPROVAL if before.approved is False else DENIED_BY_HOOK
-        return Decided(call, not_run(host, call, text.format(before.reason_for_llm), before.reason, before.result))
+        return Decided(call, denied(host, before))
     raise_if_ended(before)
     digest = call_digest(call)
     approval = await host.approve_tool(call)
     took(approval)
     if not approval.approved:
-        text = DENIED_BY_APPROVAL.format(approval.reason_for_llm)
-        return Decided(call, not_run(host, call, text, approval.reason))
+        return Decided(call, denied(host, approval))
     return Decided(call, digest=digest)
 
 
@@ -98,8 +105,8 @@ async def execute_tool(host: Host, decided: Decided, execute: Callable[[ToolCall
     # A copy that nobody else has: no hook that outlived its deadline can reach it, nor can the tool change what hooks see.
     own = call.model_copy(deep=True)
     if call_digest(own) != decided.digest:
-        why = "the call was changed after it was approved"
-        return not_run(host, call, DENIED_BY_APPROVAL.format(why), why)
+        text = DENIED_BY_APPROVAL.format("the call was changed after it was approved")
+        return not_run(host, call, text, text)
     started(host, call)
     begun = time.monotonic_ns()
     error: str | None = None
@@ -130,9 +137,19 @@ async def conclude(host: Host, returned: ToolReturn, took: Took = ignore) -> Too
     return after.payload.result
 
 
+def denied(host: Host, outcome: Outcome[ToolCall]) -> ToolResult:
+    """The result of a call that hooks denied. The model is told the hook's own reason; observers, the whole cause."""
+    text = DENIED_BY_APPROVAL if outcome.approved is False else DENIED_BY_HOOK
+    for_llm, whole = (
+        text.format(reason) if reason else text.removesuffix(": {}")
+        for reason in (outcome.reason_for_llm, outcome.reason)
+    )
+    return not_run(host, outcome.payload, for_llm, whole, outcome.result)
+
+
 def not_run(host: Host, call: ToolCall, text: str, reason: str, told: ToolResult | None = None) -> ToolResult:
     """The result of a call whose tool is not run: `text` for the model, `reason` for observers. No call goes without one."""
-    host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": reason}, meta=call.meta)
+    host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": reason}, about=call)
     return told or ToolResult(for_llm=text, is_error=True)
 
 
@@ -160,7 +177,7 @@ async def run_llm(
             if outcome.action != wire.RETRY:
                 raise_if_ended(outcome)
                 return outcome.payload
-        rounds.spend(outcome.feedback, request.meta)
+        rounds.spend(outcome.feedback, request)
         request = with_notes(request, outcome.notes)
         feedback = {"role": "user", "content": outcome.feedback}
         request = request.model_copy(update={"messages": [*request.messages, feedback]})
@@ -184,7 +201,7 @@ async def _complete(
     else:
         said = _placed(said, request)
     after = await host.after_llm(said)
-    answered(host, after.payload.response, request.meta)
+    answered(host, after.payload)
     return after
 
 
@@ -208,17 +225,18 @@ def requested(host: Host, request: LLMRequest) -> None:
         "MaxTokens": options.get("max_tokens", 0),
         "Temperature": options.get("temperature", 0),
     }
-    host.emit("llm_request", told, meta=request.meta)
+    host.emit("llm_request", told, about=request)
 
 
-def answered(host: Host, response: Mapping[str, Any], meta: Meta) -> None:
+def answered(host: Host, said: LLMResponse) -> None:
     """The event that the model answered."""
+    response = said.response
     told = {
         "ContentLen": len(str(response.get("content") or "")),
         "ToolCalls": len(response.get("tool_calls") or ()),
         "HasReasoning": bool(response.get("reasoning") or response.get("reasoning_content")),
     }
-    host.emit("llm_response", told, meta=meta)
+    host.emit("llm_response", told, about=said)
 
 
 def with_notes(request: LLMRequest, notes: tuple[Notes, ...]) -> LLMRequest:
@@ -268,7 +286,7 @@ def raise_if_ended(outcome: Outcome[Any]) -> None:
 
 def started(host: Host, call: ToolCall) -> None:
     """The event that a tool is about to run."""
-    host.emit("tool_exec_start", {"Tool": call.tool, "Arguments": call.arguments}, meta=call.meta)
+    host.emit("tool_exec_start", {"Tool": call.tool, "Arguments": call.arguments}, about=call)
 
 
 def ended(host: Host, call: ToolCall, result: ToolResult, duration: int) -> None:
@@ -276,9 +294,9 @@ def ended(host: Host, call: ToolCall, result: ToolResult, duration: int) -> None
     payload = {
         "Tool": call.tool,
         "Duration": duration,
-        "ForLLMLen": len(result.for_llm),
+        "ForLLMLen": len(content_of(result)),
         "ForUserLen": len(result.for_user),
         "IsError": result.is_error,
         "Async": result.async_,
     }
-    host.emit("tool_exec_end", payload, meta=call.meta)
+    host.emit("tool_exec_end", payload, about=call)

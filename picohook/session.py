@@ -11,7 +11,7 @@ import anyio
 from .decisions import Approve, Pause
 from .errors import HardAbortError, PicohookError
 from .hooks import make_hook
-from .models import Meta
+from .models import Meta, Payload
 from .spec import HookSpec
 from .stages import STAGES
 from .turn import Turn
@@ -46,6 +46,7 @@ class Session:
         agent_id: str = "",
         channel: str = "",
         chat_id: str = "",
+        context: dict[str, Any] | None = None,
         deliver: Callable[[Delivery], Any] | None = None,
         show: Callable[[str], Any] | None = None,
         hooks: Iterable[Hook | HookSpec] = (),
@@ -59,6 +60,8 @@ class Session:
         self.agent_id = agent_id
         self.channel = channel
         self.chat_id = chat_id
+        self.context = context
+        """What is known of where the user speaks, as `inbound`, `route` and `scope`: hooks see it at every stage."""
         self.deliver = deliver
         """Brings a result's media and text to the user; what it raises is told to the model."""
         self.show = show
@@ -114,6 +117,10 @@ class Session:
         """Of what belongs to the session, and to no turn."""
         return Meta(agent_id=self.agent_id, session_key=self.id, source="session")
 
+    def about(self, meta: Meta) -> Payload:
+        """What has this meta and belongs to this session, for its events."""
+        return Payload(meta=meta, context=self.context, channel=self.channel, chat_id=self.chat_id)
+
     async def __aenter__(self) -> Self:
         self.require_going()
         self._entered = True
@@ -124,7 +131,7 @@ class Session:
             except BaseException:
                 await self._close()
                 raise
-        self.host.emit("session_start", self._told, meta=self.meta)
+        self.host.emit("session_start", self._told, about=self.about(self.meta))
         return self
 
     async def __aexit__(
@@ -132,7 +139,7 @@ class Session:
     ) -> None:
         try:
             with anyio.CancelScope(shield=True):
-                await self.host.emit_and_wait("session_end", self._told, meta=self.meta)
+                await self.host.emit_and_wait("session_end", self._told, about=self.about(self.meta))
         finally:
             self._host.forget(self.id)
             await self._close()

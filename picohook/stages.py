@@ -100,8 +100,13 @@ def restrict(before: P, after: P, may_edit: Sequence[str]) -> tuple[P, list[str]
     return (before if left == before else left), refused
 
 
-def _said(request: LLMRequest, *, system: bool) -> list[dict[str, Any]]:
-    return [message for message in request.messages if (message.get("role") == "system") is system]
+def _said(request: LLMRequest, *, system: bool) -> list[tuple[int, dict[str, Any]]]:
+    """The messages of the system, each with its place, or those of all others."""
+    return [
+        (place if system else 0, message)
+        for place, message in enumerate(request.messages)
+        if (message.get("role") == "system") is system
+    ]
 
 
 def _alike(one: Any, other: Any) -> bool:

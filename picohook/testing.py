@@ -114,9 +114,17 @@ class RecordingHost(Host):
         """What the chains of this stage concluded."""
         return [outcome for outcome in self.outcomes if outcome.stage == stage]
 
-    def emit(self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None) -> None:
-        super().emit(kind, payload, meta=meta)
-        self.events.append(Event(known_kind(kind), payload or {}, meta or NO_META))
+    def emit(
+        self,
+        kind: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        meta: Meta | None = None,
+        about: Payload | None = None,
+    ) -> None:
+        super().emit(kind, payload, meta=meta, about=about)
+        meta = meta or (NO_META if about is None else about.meta)
+        self.events.append(Event(known_kind(kind), payload or {}, meta, about))
 
     async def _run(self, *arguments: Any, **settings: Any) -> Outcome[Any]:
         outcome = await super()._run(*arguments, **settings)

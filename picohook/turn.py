@@ -13,7 +13,7 @@ import anyio
 
 from . import wire
 from .batch import Batch, decided_in, require_taken
-from .conversation import assistant_message, calls_of, text_of, tool_message
+from .conversation import assistant_message, calls_of, content_of, text_of, tool_message
 from .delivery import Delivery
 from .errors import AbortTurnError, PausedError, PicohookError
 from .models import Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from .session import Session
 
 
+_SUMMARY = 200
+"""Bytes of a failed call's result that turn_end has."""
+
+
 @dataclass(frozen=True, slots=True)
 class TurnResult:
     """What a whole turn came to."""
@@ -38,6 +42,8 @@ class TurnResult:
     messages: tuple[dict[str, Any], ...]
     iterations: int
     response: dict[str, Any] = field(default_factory=dict)
+    undelivered: tuple[Delivery, ...] = ()
+    """What tools had for the user, where the session has nothing that delivers."""
 
 
 class Turn:
@@ -65,6 +71,10 @@ class Turn:
         """The conversation, as the model sees it. Each step adds what was said in it."""
         self.interrupted = False
         """A graceful interrupt came: no more tools, one last answer."""
+        self.ending: dict[str, Any] = {}
+        """What turn_end is to say beside what the turn knows: Workspace, ActiveSkills, and whatever else the agent has."""
+        self.undelivered: list[Delivery] = []
+        """What tools had for the user, where the session has nothing that delivers."""
         self.paused: PausedTurn | None = None
         """What to keep, when a hook has paused the turn."""
         self._parent = parent
@@ -82,6 +92,7 @@ class Turn:
         self._system_prompt: str | None = None
         """The model and the system prompt of the last request, as hooks left them."""
         self._rounds = Rounds(self.host)
+        self._executed: list[dict[str, Any]] = []
         if resumed is not None:
             self._restore(resumed[0])
 
@@ -93,6 +104,7 @@ class Turn:
         self._response = paused.response
         self._model, self._system_prompt = paused.model, paused.system_prompt
         self._rounds = Rounds(self.host, paused.rounds)
+        self._executed = paused.executed
 
     # Its life.
 
@@ -133,7 +145,8 @@ class Turn:
             self.emit("error", {"Stage": "turn", "Message": reason})
         if status != "completed":
             with anyio.CancelScope(shield=True):
-                await self.host.emit_and_wait("turn_abort", {"Reason": reason}, meta=self.meta)
+                about = self.session.about(self.meta)
+                await self.host.emit_and_wait("turn_abort", {"Reason": reason}, about=about)
         for child, _ in self._inbox:
             self._orphaned(self.meta.turn_id, child)
         self.emit("turn_end", {
@@ -143,6 +156,14 @@ class Turn:
             "FinalContentLen": len(self.content),
             "UserMessage": self.user_message,
             "FinalContent": self.content,
+            "Workspace": "",
+            "ActiveSkills": [],
+            "AttemptedSkills": [],
+            "FinalSuccessfulPath": [],
+            "SkillContextSnapshots": [],
+            "ToolKinds": list(dict.fromkeys(one["name"] for one in self._executed)),
+            "ToolExecutions": self._executed,
+            **self.ending,
         })  # fmt: skip
         if status == "completed":
             self.emit("task_completed", {"Status": status, "FinalContent": self.content})
@@ -161,7 +182,7 @@ class Turn:
 
     def emit(self, kind: str, payload: dict[str, Any]) -> None:
         """An event of this turn."""
-        self.host.emit(kind, payload, meta=self.meta)
+        self.host.emit(kind, payload, about=self.session.about(self.meta))
 
     # From outside.
 
@@ -187,7 +208,13 @@ class Turn:
     def _arrived(self, kind: str, message: str) -> bool:
         if not self._open or self._last_answer:
             return False
-        told = {"Kind": kind, "Role": "user", "ContentLen": len(message), "QueueDepth": len(self._steering)}
+        told = {
+            "Kind": kind,
+            "Role": "user",
+            "ContentLen": len(message),
+            "QueueDepth": len(self._steering),
+            "HintLen": len(message) if kind == "graceful" else 0,
+        }
         self.emit("interrupt_received", told)
         return True
 
@@ -319,7 +346,7 @@ class Turn:
         return True
 
     def _go_round(self, outcome: Outcome[Any]) -> None:
-        self._rounds.spend(outcome.feedback, self.meta)
+        self._rounds.spend(outcome.feedback, outcome.payload)
         if outcome.feedback:
             self.messages.append(_user(outcome.feedback))
 
@@ -390,7 +417,8 @@ class Turn:
             if at_its_end and self._all_heard and await self.finish() and self._all_heard:
                 break
         self._open = False
-        return TurnResult(self.content, tuple(self.messages), self.meta.iteration, self._response)
+        undelivered = tuple(self.undelivered)
+        return TurnResult(self.content, tuple(self.messages), self.meta.iteration, self._response, undelivered)
 
     @property
     def _all_heard(self) -> bool:
@@ -418,6 +446,7 @@ class Turn:
             response=self._response,
             model=self._model,
             system_prompt=self._system_prompt,
+            executed=self._executed,
             **more,
         )
         return self.paused
@@ -426,14 +455,29 @@ class Turn:
         """A call is done: the model gets its result."""
         self.messages.append(tool_message(call, result))
 
+    def note_run(self, call: ToolCall, result: ToolResult) -> None:
+        """A call is done, by its tool or by a hook: turn_end will say so."""
+        done: dict[str, Any] = {"name": call.tool, "success": not result.is_error}
+        if result.is_error:
+            done["error_summary"] = cut(content_of(result).strip(), _SUMMARY)
+        self._executed.append(done)
+
     async def deliver(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        """Bring what a result has for the user to the user. If that fails, it is an error, and the model is told."""
-        if self.session.deliver is None or result.silent or not (result.for_user or result.media):
+        """Bring what a result has for the user to the user: text, and media where `response_handled` says so.
+
+        If that fails, it is an error, and the model is told. Where nothing delivers, it is kept in `undelivered`, and the
+        model gets the media.
+        """
+        text = "" if result.silent else result.for_user
+        media = tuple(result.media) if result.response_handled else ()
+        if not (text or media):
             return result
+        delivery = Delivery(text, media, call.tool, call.channel, call.chat_id)
+        if self.session.deliver is None:
+            self.undelivered.append(delivery)
+            return result.model_copy(update={"response_handled": False}) if media else result
         try:
-            sent = self.session.deliver(
-                Delivery(result.for_user, tuple(result.media), call.tool, call.channel, call.chat_id)
-            )
+            sent = self.session.deliver(delivery)
             if hasattr(sent, "__await__"):
                 await sent
         except Exception as error:  # noqa: BLE001 - a channel can fail in any way; the model can say so
@@ -472,7 +516,9 @@ class Turn:
 
     def _place(self, source: str) -> dict[str, Any]:
         meta = self.meta.model_copy(update={"source": source})
-        return {"meta": meta, "channel": self.session.channel, "chat_id": self.session.chat_id}
+        session = self.session
+        known = {} if session.context is None else {"context": session.context}
+        return {"meta": meta, "channel": session.channel, "chat_id": session.chat_id, **known}
 
 
 def _user(text: str) -> dict[str, Any]:

@@ -72,5 +72,19 @@ EVENT_KINDS: Final[dict[str, str]] = {
     "turn_abort": "agent.turn.abort",
     "task_completed": "agent.task.completed",
 }
+# What a gateway around the agent does. These came with `hook.runtime_event`, and have one name.
+EVENT_KINDS.update(
+    {
+        kind: kind
+        for kind in """
+    channel.lifecycle.initialized channel.lifecycle.started channel.lifecycle.start_failed channel.lifecycle.stopped
+    channel.webhook.registered channel.webhook.unregistered channel.message.outbound_queued channel.message.outbound_sent
+    channel.message.outbound_failed channel.rate_limited bus.publish.failed bus.close.started bus.close.drained
+    bus.close.completed gateway.start gateway.ready gateway.shutdown gateway.reload.started gateway.reload.completed
+    gateway.reload.failed mcp.server.connecting mcp.server.connected mcp.server.failed mcp.tool.discovered
+    mcp.tool.call.start mcp.tool.call.end
+    """.split()  # noqa: SIM905 - twenty-six lines otherwise
+    }
+)
 RUNTIME_KINDS: Final[dict[str, str]] = {dotted: kind for kind, dotted in EVENT_KINDS.items()}
 EVERY_KIND: Final = frozenset({"*", "all", ""})

@@ -9,7 +9,7 @@ from ..errors import ConfigError
 from ..stages import STAGES
 from . import given, outcomes, output
 from .logged import held
-from .source import Json, Named, Verbose, configured, with_hooks
+from .source import AsPicoClaw, Json, Named, Verbose, configured, with_hooks
 from .witnesses import Audit, Otel, Record, Wire
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ def call(
     stage: Annotated[str, typer.Argument(metavar="STAGE", help=f"One of {', '.join(STAGES)}.", show_default=False)],
     *,
     config: Named = None,
+    picoclaw: AsPicoClaw = None,
     params: Annotated[
         str,
         typer.Option(metavar="JSON|@FILE|-", help="What the stage is about: JSON, a file of it, or standard input."),
@@ -40,7 +41,7 @@ def call(
     when that is a denial.
     """  # noqa: D301 - click wants this character, and not its name
     del verbose
-    chosen = configured(config)
+    chosen = configured(config, picoclaw)
     source, data = "--params", os.fsencode(params)
     if params == "-" or params.startswith("@"):
         source = params.removeprefix("@")

@@ -11,6 +11,7 @@ import typer
 from .. import config as configs
 from ..config import Config, models, trust
 from ..config.doubts import doubts, place
+from ..config.hooks import PicoClaw
 from ..config.layers import Layers
 from ..config.problems import meant, quoted
 from ..errors import ConfigError, HookCrashedError, Problem, TrustError
@@ -20,12 +21,21 @@ from ..roster import in_order
 from ..spec import NO_MODEL, NO_MODEL_HINT, HookSpec, python_file
 from ..stages import STAGES
 from . import output
-from .source import AlsoNamed, Json, Positional, either, read
+from .source import AlsoNamed, AsPicoClaw, Json, Positional, either, read
 
+_AS_PICOCLAW: dict[PicoClaw, str] = {
+    "0.2.8": "as PicoClaw 0.2.8: events are hook.event; for 0.2.9 and newer add --picoclaw 0.2.9",
+    "0.2.9": "as PicoClaw 0.2.9: events are hook.runtime_event, before_llm leaves tools and system messages as they are"
+    " (0.2.9+edits lets hooks change them)",
+    "0.2.9+edits": "as PicoClaw 0.2.9, and before_llm may change tools and system messages",
+}
+"""What each version means for hooks, and how another one is chosen."""
 _SCRIPTS = (".py", ".sh", ".js", ".mjs", ".rb", ".pl")
 
 
-def check(config: Positional = None, *, named: AlsoNamed = None, as_json: Json = False) -> None:
+def check(
+    config: Positional = None, *, named: AlsoNamed = None, picoclaw: AsPicoClaw = None, as_json: Json = False
+) -> None:
     """Check a configuration, and find the programs of its hooks.
 
     Or check all that would be used. Starts nothing. Shows the program that each hook comes to, or all that is wrong; then the
@@ -33,7 +43,7 @@ def check(config: Positional = None, *, named: AlsoNamed = None, as_json: Json =
     """
     report = _Report()
     try:
-        report.take(read(either(config, named), "name one: picohook check FILE"))
+        report.take(read(either(config, named), picoclaw, "name one: picohook check FILE"))
     except ConfigError as error:
         report.problems += error.problems
     report.show(as_json=as_json)
@@ -134,6 +144,9 @@ class _Report:
             output.warn(str(warning))
         for problem in self.problems:
             output.error(str(problem))
+        for config in self.configs:
+            if config.picoclaw is not None:
+                output.line(f"{config.path}: {_AS_PICOCLAW[config.picoclaw]}")
         for config in () if self.problems else self.configs:
             output.line(f"{config.path}: ok", style="bold green")
 
@@ -145,6 +158,7 @@ def described(config: Config) -> dict[str, Any]:
         "layer": config.layer,
         "dialect": config.dialect,
         "hooks": len(config.hooks),
+        **({"picoclaw": config.picoclaw} if config.picoclaw is not None else {}),
     }
 
 

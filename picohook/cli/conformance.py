@@ -37,6 +37,14 @@ def conformance(
     stages: Annotated[
         str, typer.Option(metavar="A,B", help="Stages that the hook must have; others it may have.")
     ] = "",
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="picoclaw|picohook",
+            help="What it is for: PicoClaw, or every stage that there is. Without it, PicoClaw's stages and --stages.",
+            show_default=False,
+        ),
+    ] = None,
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", parser=seconds(0.01), help="How long an answer may take.")
     ] = 5.0,
@@ -58,7 +66,8 @@ def conformance(
 
     Runs the command once for each requirement, and talks to it as a host would, and worse. Exits with 0 if every MUST holds.
     """  # noqa: D301 - click wants this character, and not its name
-    from ..conformance.hook import run  # noqa: PLC0415 - the probe, which is in this file too, has to start fast
+    # The probe, which is in this file too, has to start fast.
+    from ..conformance.hook import run  # noqa: PLC0415
 
     claimed = [stage for stage in stages.replace(",", " ").split() if stage]
     _known("--only", only or [], manifest.load("hook").ids)
@@ -68,7 +77,13 @@ def conformance(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and the hooks end, too
     try:
         report = run(
-            command, only=only or (), stages=claimed, timeout=timeout, at_once=jobs, seen=_show_lines if wire else None
+            command,
+            only=only or (),
+            stages=claimed,
+            profile=profile,
+            timeout=timeout,
+            at_once=jobs,
+            seen=_show_lines if wire else None,
         )
     except PicohookError as error:
         raise typer.BadParameter(str(error)) from None
@@ -82,7 +97,25 @@ def probe(
             metavar="[REPORT]", envvar="PICOHOOK_PROBE_REPORT", help="The file of the report.", show_default=False
         ),
     ] = None,
+    *,
     show: Annotated[bool, typer.Option("--show", help="Show the report that a probe has written.")] = False,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--also",
+            metavar="REPORT",
+            help="With --show: that of another probe of this host. Can be given more than once.",
+        ),
+    ] = None,
+    hold: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            parser=seconds(0.01),
+            help="For how long probe_mute and probe_deaf misbehave; otherwise as long as the vectors say.",
+            show_default=False,
+        ),
+    ] = None,
     junit: Junit = None,
     as_json: Json = False,
 ) -> None:
@@ -92,22 +125,25 @@ def probe(
     look at the report when the host has ended. Without REPORT, what does not hold goes to standard error.
     """
     if not show:
-        for option, given in (("--junit", junit), ("--json", as_json)):
+        for option, given in (("--junit", junit), ("--json", as_json), ("--also", also)):
             if given:
                 raise typer.BadParameter(f"{option} needs --show")
         if path:
             _require_place(path, "REPORT")
-        probes.serve(path)
+        probes.serve(path, hold)
         return
     if path is None:
         raise typer.BadParameter("--show needs the REPORT")
+    _conclude(reports.merged([_report(one) for one in (path, *(also or ()))]), junit, as_json=as_json)
+
+
+def _report(path: str) -> Report:
     try:
-        report = reports.read(json.loads(read_regular(path, _MOST_REPORT)), manifest.load("host"))
+        return reports.read(json.loads(read_regular(path, _MOST_REPORT)), manifest.load("host"))
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, LookupError, TypeError):
         raise typer.BadParameter(f"{path} is no report of a probe") from None
-    _conclude(report, junit, as_json=as_json)
 
 
 _MOST_REPORT = 16 << 20
@@ -164,7 +200,10 @@ def _show(report: Report) -> None:
                 f"{one.requirement.id} ({one.requirement.level}): {one.requirement.title}",
                 style="bold red" if one.broken else "bold yellow",
             )
-            output.pairs((("wanted", one.requirement.wants), ("expected", one.expected), ("but", one.said)))
+            if one.same_as:
+                output.pairs((("but", f"the same cause as {one.same_as}"),))
+            else:
+                output.pairs((("wanted", one.requirement.wants), ("expected", one.expected), ("but", one.said)))
     output.line()
     for line, style in _summary(report):
         output.line(line, style=style)
@@ -173,11 +212,13 @@ def _show(report: Report) -> None:
 def _summary(report: Report) -> Iterator[tuple[str, str]]:
     for level in manifest.LEVELS:
         of_level = [one for one in report.results if one.requirement.level == level]
-        failed = sum(one.status == FAIL for one in of_level)
+        again = sum(bool(one.same_as) for one in of_level)
+        failed = sum(one.status == FAIL for one in of_level) - again
         skipped = sum(one.status == "skip" for one in of_level)
-        held = len(of_level) - failed - skipped
+        held = len(of_level) - failed - again - skipped
+        more = f" ({again} more for the same cause)" if again else ""
         if of_level:
-            yield f"{level}: {held} hold, {failed} do not, {skipped} skipped", ""
+            yield f"{level}: {held} hold, {failed} do not{more}, {skipped} skipped", ""
     if not report.complete:
         yield "The host had not ended the probe when this was written.", "bold yellow"
     yield ("conforming", "bold green") if report.ok else ("not conforming", "bold red")

@@ -12,18 +12,18 @@ from ..roster import audiences, in_order, layer, seats
 from ..spec import KINDS_OF_HOOK, HookSpec
 from . import output
 from .configs import described
-from .source import Json, Named, configured
+from .source import AsPicoClaw, Json, Named, configured
 
 _IN_COLUMNS = {"name", *KINDS_OF_HOOK, "stages", "observe", "priority", "timeout", "approval_timeout", "timeouts"}
 _NOT_FOR_A_TABLE = {"on_failure", "dir", "env", "inherit_env", "enabled"}
 
 
-def list_hooks(config: Named = None, as_json: Json = False) -> None:
+def list_hooks(config: Named = None, *, picoclaw: AsPicoClaw = None, as_json: Json = False) -> None:
     """List the hooks in the order they are asked, stage by stage.
 
     Starts nothing. Says which layer and which file each of them is from, and who is told of events.
     """
-    settings = configured(config)
+    settings = configured(config, picoclaw)
     ordered = in_order(map(make_hook, settings.hooks))
     asked = {stage: places for stage, places in seats(ordered, settings.timeouts).items() if places}
     if as_json:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from .source import Json, Named, Verbose
+from .source import AsPicoClaw, Json, Named, Verbose
 from .witnesses import Record
 
 _MAY_BE_IGNORED = ("reason", "feedback", "result", "notes", "payload")
@@ -19,6 +19,7 @@ def replay(
     ] = None,
     *,
     config: Named = None,
+    picoclaw: AsPicoClaw = None,
     hook: Annotated[
         str | None,
         typer.Option(
@@ -57,7 +58,7 @@ def replay(
     from .replays import Tally, run  # noqa: PLC0415 - most commands read no record
 
     tally = Tally(ignore or [], as_json)
-    run(record_file, tally, command=command, hook=hook, config=config, record=record)
+    run(record_file, tally, command=command, hook=hook, config=config, picoclaw=picoclaw, record=record)
 
 
 def trace(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ..config.hooks import PicoClaw
 from ..config.layers import Layers
 from ..errors import HookCrashedError, PicohookError
 from ..record.replay import Compared, Replay, choose, survey
@@ -51,6 +52,7 @@ def run(
     command: list[str] | None,
     hook: str | None,
     config: Path | None,
+    picoclaw: PicoClaw | None,
     record: Path | None,
 ) -> None:
     """Replay it. Ends in `typer.Exit` where not all is as it was."""
@@ -69,7 +71,7 @@ def run(
         layers = Layers(hooks=(stand_in,))
         timeouts, ask = Timeouts(chain=_LONG), partial(again.of_hook, chosen)
     else:
-        layers = configured(config)
+        layers = configured(config, picoclaw)
 
     async def work(host: "Host") -> None:
         with opened(name) as source:

@@ -14,7 +14,7 @@ from ..errors import ConfigError, PicohookError
 from ..protocol.lines import LineBuffer
 from . import given, outcomes, output, stats
 from .logged import held
-from .source import Json, Named, Verbose, configured, with_hooks
+from .source import AsPicoClaw, Json, Named, Verbose, configured, with_hooks
 from .witnesses import Audit, Otel, Record, Wire
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def run(
     ],
     *,
     config: Named = None,
+    picoclaw: AsPicoClaw = None,
     with_stats: Annotated[
         bool, typer.Option("--stats", help="Show at the end what the hooks did: counts and times by hook and stage.")
     ] = False,
@@ -60,7 +61,7 @@ def run(
     del verbose
     descriptor = given.open_source(script)
     work = partial(_run, descriptor, script, as_json)
-    good, status = with_hooks(configured(config), work, audit=audit, otel=otel, record=record, wire=wire)
+    good, status = with_hooks(configured(config, picoclaw), work, audit=audit, otel=otel, record=record, wire=wire)
     if with_stats:
         if as_json:
             output.data({"stats": status.wire()})

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, cast
 import anyio
 import typer
 
+from ..config.hooks import PicoClaw
 from ..errors import PicohookError
 from . import output
-from .source import Named, Verbose, ended_by_signals, on_endings, read
+from .source import AsPicoClaw, Named, Verbose, ended_by_signals, on_endings, read
 from .witnesses import Audit, Otel, Record, hide_key, witnesses
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def serve(
         ),
     ] = None,
     *,
+    picoclaw: AsPicoClaw = None,
     audit: Audit = None,
     otel: Otel = False,
     record: Record = None,
@@ -54,12 +56,12 @@ def serve(
     asked is answered first. Standard output carries nothing but answers. `picohook schema protocol` describes the methods.
     """  # noqa: D301 - click wants this character, and not its name
     del verbose
-    read(config)  # which says so where there is none; the host reads it again, whenever it is told to
+    read(config, picoclaw)  # which says so where there is none; the host reads it again, whenever it is told to
     streams = None if socket else _own_streams()
     with contextlib.redirect_stdout(sys.stderr), witnesses((), audit=audit, otel=otel, record=record) as seen_by:
         # Standard output is stderr, because hooks in this process may print.
         faster = {"use_uvloop": find_spec("uvloop") is not None}
-        anyio.run(_serve, config, socket, streams, metrics, seen_by, backend_options=faster)
+        anyio.run(_serve, config, picoclaw, socket, streams, metrics, seen_by, backend_options=faster)
 
 
 def _own_streams() -> tuple[int, int]:
@@ -74,8 +76,9 @@ def _own_streams() -> tuple[int, int]:
     return streams
 
 
-async def _serve(
+async def _serve(  # noqa: PLR0917 - anyio.run calls it
     config: Path | None,
+    picoclaw: PicoClaw | None,
     socket: Path | None,
     streams: tuple[int, int] | None,
     metrics: str | None,
@@ -87,7 +90,10 @@ async def _serve(
     from ..serve.exporter import open_exporter  # noqa: PLC0415
     from ..serve.sidecar import Sidecar  # noqa: PLC0415
 
-    host = Host.discover(witnesses=seen_by) if config is None else Host.from_config(config, witnesses=seen_by)
+    if config is None:
+        host = Host.discover(witnesses=seen_by, picoclaw=picoclaw)
+    else:
+        host = Host.from_config(config, witnesses=seen_by, picoclaw=picoclaw)
     hide_key()
     sidecar = Sidecar(host)
     with ended_by_signals():

@@ -14,6 +14,7 @@ import typer
 from .. import config as configs
 from ..config import layers
 from ..config.doubts import doubts
+from ..config.hooks import PicoClaw
 from ..config.layers import Layers
 from ..config.models import ways_to_models
 from ..spec import Timeouts
@@ -54,6 +55,14 @@ AlsoNamed = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="The same as CONFIG.", show_default=False),
 ]
+AsPicoClaw = Annotated[
+    PicoClaw | None,
+    typer.Option(
+        "--picoclaw",
+        help="The PicoClaw that hooks run as with; 0.2.9 is every newer one too. Wins over what the file says.",
+        show_default=False,
+    ),
+]
 
 
 def require_file(named: Path) -> Path:
@@ -70,20 +79,20 @@ def either(positional: Path | None, named: Path | None) -> Path | None:
     return positional or named
 
 
-def read(named: Path | None, way_out: str = "name one with --config FILE") -> Layers:
+def read(named: Path | None, picoclaw: PicoClaw | None = None, way_out: str = "name one with --config FILE") -> Layers:
     """The configuration that the user named, or all that are found. Nothing is said about trust in them."""
     if named is not None:
-        return layers.alone(configs.load(require_file(named)))
-    found = layers.discover()
+        return layers.alone(configs.load(require_file(named), picoclaw=picoclaw))
+    found = layers.discover(picoclaw=picoclaw)
     if not found.configs:
         nowhere = "there is no picohook.toml, picohook.yaml or picohook.json here, and none of your own"
         raise typer.BadParameter(f"{nowhere}: {way_out}")
     return found
 
 
-def configured(named: Path | None) -> Layers:
+def configured(named: Path | None, picoclaw: PicoClaw | None = None) -> Layers:
     """What a command works with: named by the user, or found and trusted."""
-    found = read(named)
+    found = read(named, picoclaw)
     found.require_trust()
     for doubt in doubts(found):
         output.warn(str(doubt))

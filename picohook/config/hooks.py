@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from .. import wire
 from ..roster import OF_SESSION
@@ -11,7 +11,7 @@ from ..text import escape
 from .problems import meant, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from ..spec import HookSpec, Timeouts
     from .native import Audit, Model
@@ -38,6 +38,22 @@ _LOADERS = frozenset(
 _LOADER_PREFIXES = ("LD_", "DYLD_", "BASH_FUNC_", "LUA_INIT_", "LUA_PATH_", "LUA_CPATH_")
 
 
+PicoClaw = Literal["0.2.8", "0.2.9", "0.2.9+edits"]
+"""The PicoClaw whose hooks run unchanged. 0.2.9 stands for every newer one; "+edits" lifts its rule for before_llm."""
+OLDEST: PicoClaw = "0.2.8"
+VERSIONS: tuple[PicoClaw, ...] = get_args(PicoClaw)
+
+
+def of_version(version: PicoClaw | None, given: Collection[str] = ()) -> dict[str, Any]:
+    """The settings that a hook has with this PicoClaw, but for those that its own table gives."""
+    if version in {None, OLDEST}:
+        return {}
+    settings: dict[str, Any] = {"events": "runtime"}
+    if version == "0.2.9":
+        settings["may_edit"] = ("messages",)
+    return {name: value for name, value in settings.items() if name not in given}
+
+
 class Contents(NamedTuple):
     """What a file comes to."""
 
@@ -47,6 +63,7 @@ class Contents(NamedTuple):
     warnings: tuple[str, ...] = ()
     audit: Audit | None = None
     model: Model | None = None
+    picoclaw: PicoClaw | None = None
 
 
 def check_name(name: str, problems: Problems, at: KeyPath) -> None:

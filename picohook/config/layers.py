@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from ..regular import Identity
     from ..spec import HookSpec
+    from .hooks import PicoClaw
     from .native import Model
 
 _JCLI_USER = (".jdata", "agent", "hooks.yaml")
@@ -67,10 +68,10 @@ def alone(config: Config) -> Layers:
     return Layers((config,), hooks)
 
 
-def discover(directory: str | os.PathLike[str] | None = None) -> Layers:
+def discover(directory: str | os.PathLike[str] | None = None, *, picoclaw: PicoClaw | None = None) -> Layers:
     """Look where configurations are kept: the user's own, and this project's. Nothing is trusted by this.
 
-    Raises `ConfigError` with the mistakes of all of them.
+    `picoclaw` is as for `load`. Raises `ConfigError` with the mistakes of all of them.
     """
     project = Path(directory or ".").absolute()
     problems: list[Problem] = []
@@ -79,7 +80,7 @@ def discover(directory: str | os.PathLike[str] | None = None) -> Layers:
         raise ConfigError([Problem(escape(str(project)), "", "there is no such directory")])
     for layer, path in _found(project, problems):
         try:
-            config = load(path, found=layer == "project", directory=project)
+            config = load(path, found=layer == "project", directory=project, picoclaw=picoclaw)
         except ConfigError as error:
             problems += error.problems
         else:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Literal
 
 from ..errors import ConfigError, Problem
 from ..text import escape
-from .problems import Problems
+from .problems import Problems, meant, quoted
 
 if TYPE_CHECKING:
     from ..spec import HookSpec, Timeouts
+    from .hooks import PicoClaw
     from .native import Audit, Model
 
 NAMES = ("picohook.toml", "picohook.yaml", "picohook.json")
@@ -46,6 +47,8 @@ class Config:
     """The audit log that it wants kept, at an absolute path."""
     model: Model | None = None
     """The model that its prompt hooks ask, if it names one."""
+    picoclaw: PicoClaw | None = None
+    """The version of PicoClaw that its hooks run as with; none: the file is not PicoClaw's, and names none."""
 
     @property
     def configs(self) -> tuple[Config, ...]:
@@ -72,20 +75,29 @@ def find(directory: str | os.PathLike[str]) -> Path | None:
 
 
 def load(
-    path: str | os.PathLike[str], *, found: bool = False, directory: str | os.PathLike[str] | None = None
+    path: str | os.PathLike[str],
+    *,
+    found: bool = False,
+    directory: str | os.PathLike[str] | None = None,
+    picoclaw: PicoClaw | None = None,
 ) -> Config:
     """Read a configuration. `ConfigError` lists everything that is wrong with it; nothing is started.
 
     `found` says that nobody named the file: then less is allowed in it, and its hooks need `require_trust` first.
     `directory` is where PicoClaw's and j-cli's hooks run: the current one, and for a project's own file its project.
+    `picoclaw` is the version of PicoClaw as with which hooks run, but j-cli's; it wins over what the file says.
     """
-    from . import files, jcli, native, picoclaw, syntax  # noqa: PLC0415 - pydantic; importing this package costs nothing
+    # pydantic; importing this package costs nothing
+    from . import files, jcli, native, picoclaw as picoclaws, syntax  # noqa: PLC0415
+    from .hooks import VERSIONS  # noqa: PLC0415
 
     problems = Problems(str(path))
+    if picoclaw not in {None, *VERSIONS}:
+        problems.fail("picoclaw", f"{quoted(str(picoclaw))} is not a version", meant(str(picoclaw), VERSIONS))
     file = Path(path)
     data = files.read(file, problems)
     document, repeated = syntax.parse(data, file.suffix, problems)
-    section = picoclaw.section(document)
+    section = picoclaws.section(document)
     is_picoclaw = section is not None
     if section is not None and file.suffix != ".json":
         hint = "in the native format, hooks has one table for each hook, by its name"
@@ -98,11 +110,11 @@ def load(
     work = _project(here) if found else Path(directory or ".").absolute()
     dialect: Literal["native", "picoclaw", "jcli"]
     if is_picoclaw:
-        dialect, contents = "picoclaw", picoclaw.read(document, problems, work, found=found)
+        dialect, contents = "picoclaw", picoclaws.read(document, problems, work, found=found, version=picoclaw)
     elif jcli.is_meant(document):
         dialect, contents = "jcli", jcli.read(document, problems, work, found=found)
     else:
-        dialect, contents = "native", native.read(document, problems, here, found=found)
+        dialect, contents = "native", native.read(document, problems, here, found=found, version=picoclaw)
     problems.check()
     return Config(
         path=here / file.name,
@@ -115,4 +127,5 @@ def load(
         warnings=contents.warnings,
         audit=contents.audit,
         model=contents.model,
+        picoclaw=contents.picoclaw,
     )

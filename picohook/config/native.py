@@ -21,7 +21,19 @@ from ..spec import (
     Timeouts,
 )
 from .doubts import of_hook
-from .hooks import KINDS, NOT_KEYS, STAGES, Contents, check_dir, check_env, check_given, check_name, check_observe
+from .hooks import (
+    KINDS,
+    NOT_KEYS,
+    STAGES,
+    Contents,
+    PicoClaw,
+    check_dir,
+    check_env,
+    check_given,
+    check_name,
+    check_observe,
+    of_version,
+)
 from .models import unencrypted
 from .problems import dotted, quoted
 from .validate import validate
@@ -137,21 +149,30 @@ class NativeFile(Settings):
     hooks: dict[str, HookSpec] = Field(default_factory=dict, description="One table each, by the hook's name.")
     audit: Audit | None = Field(default=None, description="Where an audit log is kept; none: nowhere.")
     model: Model | None = Field(default=None, description="Which model prompt hooks ask.")
+    picoclaw: PicoClaw | None = Field(
+        default=None, description="The version of PicoClaw that the hooks are written for: its events, its before_llm."
+    )
 
 
-def read(document: dict[str, Any], problems: Problems, directory: Path, *, found: bool) -> Contents:
-    """The hooks of a native file that lies in this directory."""
+def read(
+    document: dict[str, Any], problems: Problems, directory: Path, *, found: bool, version: PicoClaw | None = None
+) -> Contents:
+    """The hooks of a native file that lies in this directory; `version` wins over its own `picoclaw`."""
     file = validate(NativeFile, document, problems)
     if "hooks" not in document and file and file.model is None:
         problems.add("", "has no hooks", "a hook is a table [hooks.NAME] with a command, and stages or observe")
     _check(document, problems, found=found)
     if file is None or problems.found:
         return Contents((), Timeouts())
+    version = version or file.picoclaw
+    tables = document.get("hooks", {})
+    settings = {
+        name: {**file.defaults.fold(hook), **of_version(version, tables[name]), "name": name, "source": problems.file}
+        for name, hook in file.hooks.items()
+    }
     return Contents(
         tuple(
-            _placed(
-                hook.model_copy(update={"name": name, "source": problems.file, **file.defaults.fold(hook)}), directory
-            )
+            _placed(hook.model_copy(update=settings[name]), directory)
             for name, hook in file.hooks.items()
             if hook.enabled
         ),
@@ -165,6 +186,7 @@ def read(document: dict[str, Any], problems: Problems, directory: Path, *, found
         + _of_model(file.model),
         model=file.model,
         audit=file.audit and file.audit.model_copy(update={"path": str(directory / file.audit.path)}),
+        picoclaw=version,
     )
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, ValidationError
 
+from .. import wire
 from ..spec import Globs, HookSpec, ModeGrainedSpec, Settings, Timeouts
-from .hooks import KINDS, Contents, check_dir, check_env, check_given, check_name, check_observe
+from .hooks import KINDS, OLDEST, Contents, check_dir, check_env, check_given, check_name, check_observe, of_version
 from .problems import meant, quoted
 from .validate import explain, validate
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..spec import StageName
+    from .hooks import PicoClaw
     from .problems import KeyPath, Problems
 
 SECTIONS = ("enabled", "defaults", "builtins", "processes")
@@ -24,6 +26,8 @@ _STAGES: tuple[StageName, ...] = ("before_llm", "after_llm", "before_tool", "app
 # Kinds of PicoClaw's runtime that an agent's turn does not have. A config may name them; they never come.
 _ELSEWHERE = ("agent.message.", "agent.thread.", "bus.", "channel.", "gateway.", "mcp.", "message_", "thread_closed")
 
+
+_WHO_SENDS = {True: "comes only where your own program emits it", False: "picohook never sends"}
 
 # 0 and less: PicoClaw's own defaults, which are those of `Timeouts`.
 _Milliseconds = Annotated[int, Field(le=10**9)]
@@ -71,8 +75,12 @@ def section(document: dict[str, Any]) -> str | None:
     return next((name for name in SECTIONS if name in hooks), None) if isinstance(hooks, dict) else None
 
 
-def read(document: dict[str, Any], problems: Problems, directory: Path, *, found: bool) -> Contents:
-    """The process hooks that it enables, which run in this directory."""
+def read(
+    document: dict[str, Any], problems: Problems, directory: Path, *, found: bool, version: PicoClaw | None = None
+) -> Contents:
+    """The process hooks that it enables, which run in this directory as with this version of PicoClaw."""
+    version = version or OLDEST
+    isolation = document.get("isolation")
     document = {"hooks": _without_nulls(document["hooks"])}
     file = validate(_File, document, problems)
     enabled = document["hooks"].get("enabled") is not False
@@ -85,11 +93,17 @@ def read(document: dict[str, Any], problems: Problems, directory: Path, *, found
     }
     for name, table in active.items():
         _check(name, table, problems, found=found)
+    if active and isinstance(isolation, dict) and isolation.get("enabled"):
+        message = "picohook has no such isolation, and does not run without it hooks that are to have it"
+        hint = "set it to false; or write the hooks in the native format, where sandbox says what a hook may reach"
+        problems.add(("isolation", "enabled"), message, hint)
     if file is None or problems.found:
         return Contents((), Timeouts())
     processes = file.hooks.processes
-    hooks = tuple(spec for name in active if (spec := _spec(name, processes[name], problems, directory, found=found)))
-    return Contents(hooks, _timeouts(file.hooks.defaults, len(hooks)), enabled, tuple(_warnings(file.hooks, active)))
+    specs = (_spec(name, processes[name], problems, directory, version, found=found) for name in active)
+    hooks = tuple(spec for spec in specs if spec)
+    timeouts, warnings = _timeouts(file.hooks.defaults, len(hooks)), tuple(_warnings(file.hooks, active))
+    return Contents(hooks, timeouts, enabled, warnings, picoclaw=version)
 
 
 def _without_nulls(value: Any) -> Any:
@@ -116,7 +130,9 @@ def _check(name: str, table: dict[str, Any], problems: Problems, *, found: bool)
     check_dir(table.get("dir"), problems, (*at, "dir"))
 
 
-def _spec(name: str, process: _Process, problems: Problems, base: Path, *, found: bool) -> HookSpec | None:
+def _spec(
+    name: str, process: _Process, problems: Problems, base: Path, version: PicoClaw, *, found: bool
+) -> HookSpec | None:
     """The process as a hook; what is relative in it is so to `dir`, and that to where the host runs."""
     directory = base / process.dir
     program, *arguments = process.command
@@ -132,6 +148,7 @@ def _spec(name: str, process: _Process, problems: Problems, base: Path, *, found
             inherit_env=not found,  # as its users expect, where they named the file
             dir=str(directory),
             trust=process.trust,
+            **of_version(version),
         )
     except ValidationError as error:
         explain(error, ModeGrainedSpec, problems, ("hooks", "processes", name))
@@ -157,9 +174,9 @@ def _warnings(hooks: _Hooks, active: dict[str, Any]) -> list[str]:
         if builtin.enabled and hooks.enabled
     ]
     silent = [
-        f"hooks.processes: {quoted(name)} observes {quoted(kind)}, which picohook never sends"
+        f"hooks.processes: {quoted(name)} observes {quoted(kind)}, which {_WHO_SENDS[kind in KINDS]}"
         for name in active
         for kind in hooks.processes[name].observe
-        if kind not in KINDS
+        if kind not in KINDS or wire.EVENT_KINDS.get(kind) == kind
     ]
     return builtins + silent

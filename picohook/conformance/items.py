@@ -9,7 +9,7 @@ import pytest
 
 from ..errors import PicohookError
 from ..stages import STAGES
-from .hook import run
+from .hook import run, terms_of
 from .manifest import MUST, load
 from .report import FAIL, SKIP
 
@@ -31,6 +31,11 @@ class Conformance:
         self._stages = config.getoption("--picohook-stages").replace(",", " ").split()
         if unknown := [stage for stage in self._stages if stage not in STAGES]:
             raise pytest.UsageError(f"--picohook-stages: there is no stage {unknown[0]!r}")
+        self._profile = config.getoption("--picohook-profile")
+        try:
+            terms_of(load("hook"), self._stages, self._profile)
+        except PicohookError as error:
+            raise pytest.UsageError(f"--picohook-profile: {error}") from None
         self._report: Report | None = None
 
     @pytest.hookimpl(tryfirst=True)  # and -k selects from these too
@@ -45,7 +50,7 @@ class Conformance:
         """What came of all that are selected."""
         if self._report is None:
             only = [item.requirement.id for item in session.items if isinstance(item, _Item)]
-            self._report = run(self._command, only=only, stages=self._stages)
+            self._report = run(self._command, only=only, stages=self._stages, profile=self._profile)
         return self._report
 
 
@@ -69,6 +74,8 @@ class _Item(pytest.Item):
         result = next(found for found in report.results if found.requirement is one)
         if result.status == SKIP:
             pytest.skip(result.said)
+        if result.same_as:
+            pytest.skip(f"it fails for the same cause as {result.same_as}")
         if result.status == FAIL and one.level != MUST:
             pytest.xfail(f"{one.level}: {one.title}: {result.said}")
         if result.status == FAIL:

@@ -11,12 +11,15 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Two options."""
+    """Three options."""
     group = parser.getgroup("picohook", "hooks for agents")
     group.addoption(
         "--picohook-hook", metavar="CMD", help="Hold this hook to the protocol: a test for each requirement."
     )
     group.addoption("--picohook-stages", metavar="A,B", default="", help="Stages that the hook must have.")
+    group.addoption(
+        "--picohook-profile", metavar="NAME", help="What it is for: picoclaw, or picohook with every stage."
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -6,27 +6,38 @@ see in the stages that follow what the host made of the answer. Everything else 
 
 from __future__ import annotations
 
+import array
+import contextlib
+import fcntl
 import json
 import os
 import re
 import select
 import signal
 import sys
+import termios
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from .. import wire
 from ..errors import PicohookError
-from .manifest import load
+from .manifest import filled, load
 from .report import FAIL, PASS, SKIP, Report, Result, save
 from .verdict import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+FULL = 1 << 16
+"""Bytes that a pipe holds, where it does not say how many it does."""
+UNTIL_FULL = 20.0
+"""Seconds after which a host has nothing more to fill a pipe with."""
 LISTEN = 0.2
 """Seconds in which a host could say something before it is greeted back."""
 CHUNK = 1 << 16
+_LOOK = 0.02
+"""Seconds from one look at how much waits to the next."""
 
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _TYPES: dict[str, Callable[[Any], bool]] = {
@@ -59,6 +70,27 @@ class Streams:
         while data:
             data = data[os.write(1, data) :]
 
+    def ends(self, seconds: float) -> bool:
+        """Whether the input ends within this time. What comes until then is not looked at."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            if select.select([0], [], [], left)[0] and not self.receive():
+                return True
+        return False
+
+    def fills(self, seconds: float) -> bool:
+        """Whether within this time so much waits to be read that a pipe has room for hardly anything more."""
+        deadline = time.monotonic() + seconds
+        full, waiting = FULL, array.array("i", [0])
+        with contextlib.suppress(AttributeError, OSError):
+            full = fcntl.fcntl(0, fcntl.F_GETPIPE_SZ)
+        while time.monotonic() < deadline:
+            fcntl.ioctl(0, termios.FIONREAD, waiting)
+            if waiting[0] > full - CHUNK // 8:
+                return True
+            time.sleep(_LOOK)
+        return False
+
     def speaks_early(self) -> bool:
         """Whether more has come than was looked at, or comes while we listen. The end is silence."""
         if not (self.lines or self.rest) and select.select([0], [], [], LISTEN)[0]:
@@ -69,8 +101,19 @@ class Streams:
 class Probe:
     """What was seen of one host, and the answers that it gets."""
 
-    def __init__(self, streams: Streams, path: str | None) -> None:
+    def __init__(self, streams: Streams, path: str | None, hold: float | None = None) -> None:
         self.manifest = load("host")
+        self._acts = {
+            one.vector["probe"]["name"]: (one.id, one.vector["probe"]["seconds"] if hold is None else hold)
+            for one in self.manifest.requirements
+            if "probe" in one.vector
+        }
+        """What the probe does under another name, for how long, and which requirement shows in it."""
+        self._acting = False
+        self.over = False
+        """Whether there is nothing more to see."""
+        self._deaf = ""
+        """The requirement that every line is held to after a while without reading."""
         self._path = path
         self.greeted = False
         self.host = "a host"
@@ -82,7 +125,9 @@ class Probe:
         self._stages: set[str] = set()
         """Those of the modes that the host named."""
         self._calls = {
-            call["tool"]: (one.id, call) for one in self.manifest.requirements for call in one.vector.get("calls", ())
+            call["tool"]: (one.id, filled(call, {}))
+            for one in self.manifest.requirements
+            for call in one.vector.get("calls", ())
         }
         self._came: dict[str, list[str]] = {tool: [] for tool in self._calls}
         """The stages at which each of the tools was seen."""
@@ -100,6 +145,10 @@ class Probe:
     def take(self, line: bytes) -> None:
         """Look at a line, and answer it if it is to be answered."""
         if not line.strip():
+            return
+        if self._deaf:
+            shown_line = f"it wrote {shown(line.decode('utf-8', 'backslashreplace'))}"
+            self._check(self._deaf, _is_object(line), shown_line)
             return
         message = self._message(line)
         if message is None:
@@ -170,8 +219,12 @@ class Probe:
         params, modes = message["params"], self.manifest.data["modes"]
         named = [mode for mode in params["modes"] if mode in modes] if isinstance(params.get("modes"), list) else []
         good = self._fits("hello", params) is None and params["version"] == wire.VERSION
-        self._check("HOST-HELLO-2", good and named == params["modes"], said)
-        self.host = f"the host of {shown(params.get('name'))}"
+        self._check("HOST-HELLO-2", good and named == params.get("modes"), said)
+        name = params.get("name")
+        self.host = f"the host of {shown(name)}"
+        if isinstance(name, str) and name in self._acts:
+            self._act(name, message)
+            return
         self._stages = {stage for mode in named for stage in modes[mode]}
         if not self.greeted:
             self._check(
@@ -180,6 +233,24 @@ class Probe:
         self.greeted = True
         self.save(complete=False)
         self._reply(message, {"result": {"ok": True, "name": "probe"}})
+
+    def _act(self, name: str, message: Mapping[str, Any]) -> None:
+        """Misbehave as the name says."""
+        requirement, seconds = self._acts[name]
+        self._acting = self.greeted = True
+        if name == "probe_mute":
+            self._check(requirement, holds=True, said="")  # a host that kills it leaves it no time to say so
+            self.save(complete=False)
+            self._check(requirement, self._streams.ends(seconds), f"it had not ended it after {seconds:g} seconds")
+            self.over = True
+            return
+        self.save(complete=False)
+        self._reply(message, {"result": {"ok": True, "name": "probe"}})
+        self._deaf = requirement
+        if self._streams.fills(UNTIL_FULL):
+            self._check(requirement, holds=True, said="")
+            self.save(complete=False)
+            time.sleep(seconds)
 
     def _ask(self, stage: str, message: Mapping[str, Any], said: str) -> None:
         params = message["params"]
@@ -209,7 +280,7 @@ class Probe:
         if stage != "before_tool":
             self._check(requirement, stage not in call.get("never", ()), said)
             if "sees" in call:
-                self._check(requirement, _same(params.get("arguments"), call["sees"]), said)
+                self._check(requirement, _same(params.get("arguments", {}), call["sees"]), said)
         if stage == "after_tool" and "approve_tool" in self._stages and requirement == "HOST-FLOW-1":
             self._check(requirement, "approve_tool" in came, "it called the tool without approve_tool")
         came.append(stage)
@@ -250,6 +321,10 @@ class Probe:
     def end(self, *, signalled: bool) -> None:
         """Nothing more comes."""
         rest = self._streams.rest
+        if self._deaf in self._seen:
+            self._check(self._deaf, not rest, f"its last words were {shown(rest.decode('utf-8', 'backslashreplace'))}")
+        if self._acting:
+            return  # a hook that misbehaves may be ended in any way
         self._check("HOST-LINE-2", not rest, f"its last words were {shown(rest.decode('utf-8', 'backslashreplace'))}")
         self._check("HOST-END-1", not signalled, "it sent SIGTERM while the input was open")
         runs = "after_tool" in self._came["probe_plain"]
@@ -286,9 +361,20 @@ class Probe:
         if one.id in self._seen:
             return Result(one, PASS)
         tools = ", ".join(call["tool"] for call in one.vector.get("calls", ()))
+        if "probe" in one.vector:
+            name = one.vector["probe"]["name"]
+            empty = name == "probe_deaf" and self._deaf
+            return Result(one, SKIP, said="its input was never full" if empty else f"there was no hook named {name}")
         return Result(
             one, SKIP, said=f"the host made no call of {tools}" if tools else "there was nothing to see of it"
         )
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line.decode()), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _line(message: Mapping[str, Any]) -> bytes:
@@ -308,15 +394,18 @@ def _terminated(*_: Any) -> None:
     raise _SignalledError
 
 
-def serve(path: str | None) -> None:
-    """Be a hook on the standard streams; write the report to the path, or what failed to standard error."""
+def serve(path: str | None, hold: float | None = None) -> None:
+    """Be a hook on the standard streams; write the report to the path, or what failed to standard error.
+
+    `hold` are the seconds for which a hook that misbehaves does so, where they are not to be those of the vectors.
+    """
     streams = Streams()
-    probe = Probe(streams, path)
+    probe = Probe(streams, path, hold)
     signalled = False
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        while streams.receive():
-            while streams.lines:
+        while not probe.over and streams.receive():
+            while streams.lines and not probe.over:
                 probe.take(streams.lines.popleft())
     except _SignalledError:
         signalled = True

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 from ..text import escape
-from .manifest import MUST
+from .manifest import LEVELS, MUST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 PASS, FAIL, SKIP = "pass", "fail", "skip"
 FORMAT = 1
 """The version of the JSON report."""
+_DURING = re.compile(r"^in the run for [A-Z0-9-]+, ")
+_WHERE = re.compile(r'"id": -?\d+|with id \d+|(hook\.)?\b(before|after|approve)_[a-z]+')
+"""What of a failure says where it came, and not what."""
+_TELLS_ALL = re.compile(r"it (ended with|closed its output|wrote (?!\{)|answered .*\"error\": \{)")
+"""Failures whose cause is the same, whatever was expected: an end, a line that is no message, an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,8 @@ class Result:
     """Of a failure: what should have come."""
     said: str = ""
     """Of a failure: what came instead. Of one that was skipped: why. Escaped."""
+    same_as: str = ""
+    """Of a failure: the requirement that failed for the same cause, and counts for both."""
 
     @property
     def broken(self) -> bool:
@@ -46,7 +54,28 @@ class Result:
             shown["expected"] = self.expected
         if self.said:
             shown["said"] = self.said
+        if self.same_as:
+            shown["same_as"] = self.same_as
         return shown
+
+
+def counted_once(results: Sequence[Result]) -> list[Result]:
+    """The same results; each that failed for a cause that another failed for names that one. A MUST comes first."""
+    heads: dict[str, str] = {}
+    for level in LEVELS:
+        for one in results:
+            if one.status == FAIL and one.requirement.level == level:
+                heads.setdefault(_cause(one), one.requirement.id)
+    return [
+        replace(one, same_as=head) if one.status == FAIL and (head := heads[_cause(one)]) != one.requirement.id else one
+        for one in results
+    ]
+
+
+def _cause(result: Result) -> str:
+    """What the hook did, wherever it did it; and where it did nothing, what it was waited for with."""
+    said = _DURING.sub("", result.said)
+    return _WHERE.sub("", said if _TELLS_ALL.match(said) else f"{said}; {result.expected}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +111,22 @@ class Report:
         }
 
 
+def merged(reports: Sequence[Report]) -> Report:
+    """Of several probes of one host: for each requirement the worst that one of them saw."""
+    first = reports[0]
+    rank = {FAIL: 0, PASS: 1, SKIP: 2}
+    results = [
+        min(results, key=lambda one: rank[one.status])
+        for results in zip(*(report.results for report in reports), strict=True)
+    ]
+    return Report(first.manifest, first.subject, results, all(report.complete for report in reports))
+
+
 def read(data: Mapping[str, Any], manifest: Manifest) -> Report:
     """A report in its JSON form. Raises `LookupError` or `TypeError` for what is none."""
     known = {one.id: one for one in manifest.requirements}
     results = [
-        Result(known[one["id"]], one["status"], one.get("expected", ""), one.get("said", ""))
+        Result(known[one["id"]], one["status"], one.get("expected", ""), one.get("said", ""), one.get("same_as", ""))
         for one in data["requirements"]
     ]
     return Report(manifest, data["subject"], results, data["complete"])
@@ -98,16 +138,20 @@ def junit(report: Report) -> bytes:
         "testsuite",
         name=f"picohook conformance: {escape(report.subject)}",
         tests=str(len(report.results)),
-        failures=str(sum(result.broken for result in report.results)),
+        failures=str(sum(result.broken and not result.same_as for result in report.results)),
         errors="0",
-        skipped=str(sum(result.status != PASS and not result.broken for result in report.results)),
+        skipped=str(
+            sum(result.status != PASS and not (result.broken and not result.same_as) for result in report.results)
+        ),
     )
     for result in report.results:
         one = result.requirement
         case = ET.SubElement(
             suite, "testcase", classname=f"picohook.{report.manifest.side}", name=f"{one.id} {one.level} {one.title}"
         )
-        if result.broken:
+        if result.same_as:
+            ET.SubElement(case, "skipped", message=f"{one.level}: the same cause as {result.same_as}")
+        elif result.broken:
             ET.SubElement(case, "failure", message=result.said).text = f"{result.expected}\n{result.said}"
         elif result.status == FAIL:
             ET.SubElement(case, "skipped", message=f"{one.level}: {result.said}")

@@ -15,19 +15,18 @@ if TYPE_CHECKING:
 
     from .manifest import Manifest, Requirement
     from .process import HookProcess
+    from .shapes import Terms
 
 
 class Script:
     """One requirement's steps: each of them is a method below."""
 
-    def __init__(
-        self, process: HookProcess, manifest: Manifest, requirement: Requirement, claimed: frozenset[str]
-    ) -> None:
+    def __init__(self, process: HookProcess, manifest: Manifest, requirement: Requirement, terms: Terms) -> None:
         self._process = process
         self._payloads = manifest.data["payloads"]
-        self._hello = requirement.vector.get("hello", manifest.data["hello"])
+        self._hello = requirement.vector.get("hello", {**manifest.data["hello"], "modes": list(terms.modes)})
         self._steps = requirement.vector["steps"]
-        self._claimed = claimed
+        self._terms = terms
         self._asked: dict[int, Mapping[str, Any]] = {}
         self._greeted_at = 0
         """How many lines had come when hook.hello was answered."""
@@ -106,7 +105,7 @@ class Script:
                 if step.get("if_any"):
                     raise Skipped("it does not answer")
                 raise Failed(f"an answer to {question['method']} with id {request_id}", self._process.fate)
-            answer = Answer(message, process=self._process, question=question, step=step, claimed=self._claimed)
+            answer = Answer(message, process=self._process, question=question, step=step, terms=self._terms)
             try:
                 SHAPES[step["like"]](answer)
                 content += 1

@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .. import wire
-from ..decisions import Respond
+from ..decisions import Modify, Respond
 from ..replies import read_decision
 from ..stages import STAGES
 from .verdict import Failed, Skipped, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from .process import HookProcess
+    from ..decisions import Decision
+    from ..stages import Stage
+    from .process import HookProcess, Line
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What this hook is held to, and what was learnt of it."""
+
+    modes: tuple[str, ...] = ()
+    """Those of hook.hello."""
+    claimed: frozenset[str] = frozenset()
+    """The stages that the user says it has."""
+    actions: frozenset[str] | None = None
+    """Those that the system has which the hook is for; none: all of the protocol's."""
+    refusal: tuple[Any, str] | None = None
+    """Its error for a method that there is not, with a placeholder for the method."""
+
+    def learn(self, lines: Iterable[Line]) -> Terms:
+        """With its error for `hook.of_tomorrow`, if that is among these."""
+        for message in (line.message for line in lines):
+            if message is not None and message.get("id") == UNKNOWN_ID and isinstance(message.get("error"), dict):
+                return replace(self, refusal=_refusal(message["error"], UNKNOWN))
+        return self
+
+
+UNKNOWN = "hook.of_tomorrow"
+UNKNOWN_ID = 2
+"""The method of CALL-2, which no hook has, and the id that it is asked under."""
+
+
+def _refusal(error: Mapping[str, Any], method: str) -> tuple[Any, str]:
+    return error.get("code"), str(error.get("message")).replace(method, "$METHOD")
 
 
 class Answer:
@@ -26,7 +59,7 @@ class Answer:
         process: HookProcess,
         question: Mapping[str, Any],
         step: Mapping[str, Any],
-        claimed: frozenset[str],
+        terms: Terms,
     ) -> None:
         self.message = message
         self.process = process
@@ -34,7 +67,8 @@ class Answer:
         self.params: Mapping[str, Any] = question["params"]
         self.step = step
         self.stage = self.method.removeprefix("hook.")
-        self.claimed = self.stage in claimed
+        self.terms = terms
+        self.claimed = self.stage in terms.claimed
         """Whether the user says that the hook is for this stage."""
 
     @property
@@ -50,6 +84,13 @@ class Answer:
     @property
     def unknown_method(self) -> bool:
         """Whether it says that there is no such method."""
+        return self.has_code or (
+            isinstance(self.error, dict) and _refusal(self.error, self.method) == self.terms.refusal
+        )
+
+    @property
+    def has_code(self) -> bool:
+        """Whether it says so with the code that is for it."""
         return isinstance(self.error, dict) and self.error.get("code") == wire.METHOD_NOT_FOUND
 
     def fail(self, expected: str) -> Failed:
@@ -75,7 +116,7 @@ def handled(answer: Answer) -> None:
 
 def unknown_method(answer: Answer) -> None:
     """The error for a method that there is not."""
-    if not answer.unknown_method:
+    if not answer.has_code:
         raise answer.fail(f"the error {wire.METHOD_NOT_FOUND}")
 
 
@@ -135,6 +176,19 @@ def decision(answer: Answer) -> None:
             stage.result(payload, decided.result)
     except ValueError as error:
         raise answer.fail(f"a decision of {answer.stage} ({_first_line(error)})") from None
+    if answer.terms.actions is not None:
+        _require_older(answer, stage, decided, answer.terms.actions)
+
+
+def _require_older(answer: Answer, stage: Stage[Any], decided: Decision, actions: Collection[str]) -> None:
+    """A system that has only these actions sees all of the decision."""
+    if decided.action not in actions:
+        raise answer.fail(f"one of the actions {', '.join(sorted(actions))}")
+    if isinstance(decided, Modify):
+        if decided.patch is not None:
+            raise answer.fail("a whole payload and no `patch`, which is not seen there,")
+        if stage.part is not None and not isinstance(decided.changes.get(stage.part), dict):
+            raise answer.fail(f"`{stage.part}` inside all of the params, the only place where it is seen there,")
 
 
 def approval(answer: Answer) -> None:

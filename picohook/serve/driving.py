@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from .. import wire
 from ..events import known_kind
 from ..filters import Filter  # noqa: TC001 - pydantic reads it at run time
-from ..models import NO_META, Meta
+from ..models import NO_META, Meta, Payload
 from ..protocol.messages import encode
 from ..roster import OF_SESSION
 from ..spec import HookSpec, Seconds, StageName
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from ..decisions import Outcome
     from ..host import Host
-    from ..models import Payload
     from ..stages import Stage
     from .client import Tell
     from .questions import Questions
@@ -121,6 +120,9 @@ class Told(Params):
     kind: str
     payload: dict[str, Any] = Field(default_factory=dict)
     meta: Meta = NO_META
+    context: dict[str, Any] | None = None
+    channel: str = ""
+    chat_id: str = ""
 
     @field_validator("kind")
     @classmethod
@@ -132,7 +134,14 @@ async def _emit(on: Driver, told: Told) -> bool:
     turn = on.turns.get(told.meta.turn_id)
     said = {name: value for name, value in told.meta.__dict__.items() if value}
     meta = told.meta if turn is None else turn.meta.model_copy(update=said)
-    on.host_of(meta).emit(told.kind, told.payload, meta=meta)
+    session = None if turn is None else turn.session
+    about = Payload(
+        meta=meta,
+        context=told.context or (session.context if session else None),
+        channel=told.channel or (session.channel if session else ""),
+        chat_id=told.chat_id or (session.chat_id if session else ""),
+    )
+    on.host_of(meta).emit(told.kind, told.payload, about=about)
     return True
 
 
@@ -146,6 +155,7 @@ class NewSession(Params):
     agent_id: str = ""
     channel: str = ""
     chat_id: str = ""
+    context: dict[str, Any] | None = None
 
 
 class SessionName(Params):
@@ -222,7 +232,8 @@ async def _session_start(on: Driver, new: NewSession) -> dict[str, Any]:
     if name in on.taken:
         raise RpcError(TAKEN, f"a session {name!r} is open already")
     _require_room(on.sessions, "sessions")
-    session = KeptSession(on.host, name, agent_id=new.agent_id, channel=new.channel, chat_id=new.chat_id)
+    about = new.model_dump(exclude={"session"})
+    session = KeptSession(on.host, name, **about)
     on.taken.add(name)
     on.sessions[name] = session
     await session.__aenter__()  # its block is the client's

@@ -13,7 +13,7 @@ from .. import wire
 from ..batch import decided_in, require_taken
 from ..models import LLMRequest
 from ..replies import read_decision
-from ..run import answered, ended, not_run, requested, started, with_notes
+from ..run import answered, denied, ended, requested, started, with_notes
 from ..session import Session
 from ..stages import STAGES
 from ..turn import Turn
@@ -109,6 +109,7 @@ class KeptTurn(Turn):
             "meta": self.meta.model_copy(update={"source": _SOURCES[stage.name], **said}),
             "channel": payload.channel or self.session.channel,
             "chat_id": payload.chat_id or self.session.chat_id,
+            "context": payload.context or self.session.context,
         }
 
     def _next_request(self, request: LLMRequest) -> LLMRequest:
@@ -139,7 +140,7 @@ class KeptTurn(Turn):
             self._paused_at[call_id] = outcome, {*decided, *decided_in(outcome)}
         if outcome.action == wire.RETRY:
             self._again = outcome.stage in {"before_llm", "after_llm"}
-            self._rounds.spend(outcome.feedback, outcome.payload.meta)
+            self._rounds.spend(outcome.feedback, outcome.payload)
         return outcome
 
     def tell_of_prompt(self, outcome: Outcome[Any]) -> None:
@@ -147,7 +148,7 @@ class KeptTurn(Turn):
         if outcome.action in {wire.CONTINUE, wire.MODIFY}:
             self.user_message = outcome.payload.prompt
             told = {"UserMessage": self.user_message, "Messages": outcome.payload.messages}
-            self.host.emit("prompt_sent", told, meta=outcome.payload.meta)
+            self.host.emit("prompt_sent", told, about=outcome.payload)
 
     def tell_of_request(self, outcome: Outcome[Any]) -> None:
         """before_llm."""
@@ -158,27 +159,29 @@ class KeptTurn(Turn):
 
     def tell_of_response(self, outcome: Outcome[Any]) -> None:
         """after_llm."""
-        answered(self.host, outcome.payload.response, outcome.payload.meta)
+        answered(self.host, outcome.payload)
         self._response = dict(outcome.payload.response)
 
     def tell_of_call(self, outcome: Outcome[Any]) -> None:
         """before_tool."""
         if outcome.action == wire.DENY:
-            not_run(self.host, outcome.payload, "", outcome.reason)
+            denied(self.host, outcome)
         elif outcome.action == wire.RESPOND:
             started(self.host, outcome.payload)
             ended(self.host, outcome.payload, outcome.result, 0)
+            self.note_run(outcome.payload, outcome.result)
 
     def tell_of_approval(self, outcome: Outcome[Any]) -> None:
         """approve_tool: the call runs now, or not at all."""
         if outcome.approved:
             started(self.host, outcome.payload)
         else:
-            not_run(self.host, outcome.payload, "", outcome.reason)
+            denied(self.host, outcome)
 
     def tell_of_return(self, outcome: Outcome[Any]) -> None:
         """after_tool."""
         ended(self.host, outcome.payload, outcome.payload.result, outcome.payload.duration)
+        self.note_run(outcome.payload, outcome.payload.result)
 
     def tell_of_finish(self, outcome: Outcome[Any]) -> None:
         """before_finish."""
@@ -193,7 +196,7 @@ class KeptTurn(Turn):
         left = len(outcome.payload.messages)
         dropped = max(self._to_compact - left, 0)
         told = {"Reason": outcome.payload.scope, "DroppedMessages": dropped, "RemainingMessages": left}
-        self.host.emit("context_compress", told, meta=outcome.payload.meta)
+        self.host.emit("context_compress", told, about=outcome.payload)
 
 
 class KeptSession(Session):

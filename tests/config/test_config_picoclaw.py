@@ -144,7 +144,7 @@ def test_a_builtin_is_warned_about_when_it_is_on(write: Write) -> None:
 def test_an_event_of_picoclaws_own_runtime_is_warned_about(write: Write) -> None:
     config = load(write("c.json", gate(observe=["turn_end", "gateway.ready", "message_sent"])))
     assert config.warnings == (
-        'hooks.processes: "gate" observes "gateway.ready", which picohook never sends',
+        'hooks.processes: "gate" observes "gateway.ready", which comes only where your own program emits it',
         'hooks.processes: "gate" observes "message_sent", which picohook never sends',
     )
 

@@ -50,10 +50,36 @@ class BrokenAnswerError(Exception):
 class Host:
     first_id = 1
     version = 1
+    name = "probe"
 
     def __init__(self, command):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.next_id = self.first_id
+
+    def run_mute(self):
+        """With a probe that does not answer hook.hello."""
+        self.name = "probe_mute"
+        with self.process:
+            self.greet()
+            self.give_up()
+        return self.process.returncode
+
+    def give_up(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+    def run_deaf(self):
+        """With one that reads no more after it."""
+        self.name = "probe_deaf"
+        with self.process:
+            self.hello()
+            self.flood()
+            self.end()
+        return self.process.returncode
+
+    def flood(self):
+        for _ in range(200):
+            self.event("turn_start", {"UserMessage": "x" * 1000, "MediaCount": 0})
 
     def run(self):
         with self.process:
@@ -76,9 +102,16 @@ class Host:
     def send(self, message):
         self.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
 
-    def hello(self):
+    @property
+    def greeting(self):
         modes = ["observe", "llm", "tool", "approve", "prompt", "turn", "compact"]
-        self.ask("hello", {"name": "probe", "version": self.version, "modes": modes})
+        return {"name": self.name, "version": self.version, "modes": modes}
+
+    def hello(self):
+        self.ask("hello", self.greeting)
+
+    def greet(self):
+        self.send({"id": self.new_id(), "method": "hook.hello", "params": self.greeting})
 
     def event(self, kind, payload):
         self.tell("hook.event", {"Kind": kind, "Meta": META, "Payload": payload})
@@ -240,6 +273,12 @@ class HOST_LINE_3(Host):
         super().event(kind, {**payload, "Score": float("nan")})
 
 
+class HOST_LINE_4(Host):
+    def flood(self):
+        self.write("x" * 1000 * 200)  # of a line whose rest never comes
+        self.event("turn_start", {"UserMessage": "hi", "MediaCount": 0})
+
+
 class HOST_RPC_1(Host):
     def tell(self, method, params):
         self.write(json.dumps({"method": method, "params": params}) + "\n")
@@ -284,6 +323,11 @@ class HOST_HELLO_3(Host):
         super().send(message)
         if message.get("method") == "hook.hello":
             self.event("session_start", {})
+
+
+class HOST_HELLO_4(Host):
+    def give_up(self):
+        self.process.wait()
 
 
 class HOST_CALL_1(Host):
@@ -401,6 +445,15 @@ class HOST_REPLY_2(Host):
 class HOST_REPLY_3(Host):
     def failed(self, message):
         return "error" in message
+
+
+class HOST_SIZE_1(Host):
+    def next_message(self):
+        message = super().next_message()
+        return message if len(json.dumps(message)) <= 1 << 20 else self.died()
+
+    def died(self):
+        raise BrokenAnswerError
 
 
 class HOST_JUNK_1(Host):

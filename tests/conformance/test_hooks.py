@@ -29,7 +29,7 @@ def statuses(report):
 
 
 def test_the_good_hook_holds_all_of_them():
-    report = run(GOOD, timeout=20, grace=20)
+    report = run(GOOD, profile="picohook", timeout=20, grace=20)
     assert statuses(report) == {}
     assert tuple(one.requirement.id for one in report.results) == IDS
     assert report.ok
@@ -42,7 +42,8 @@ def test_each_requirement_has_its_mutant_and_each_mutant_its_requirement():
 
 @pytest.mark.parametrize("requirement", IDS)
 def test_a_mutant_breaks_its_requirement_and_no_other(requirement):
-    report = run([*GOOD, "--break", requirement], timeout=20, grace=GRACE.get(requirement, 20))
+    grace = GRACE.get(requirement, 20)
+    report = run([*GOOD, "--break", requirement], profile="picohook", timeout=20, grace=grace)
     found = statuses(report)
     assert {one for one, (status, _, _) in found.items() if status == "fail"} == {requirement}, found
     assert report.ok is (load("hook")[requirement].level != "MUST")
@@ -90,3 +91,97 @@ def test_output_that_a_grandchild_keeps_open_is_not_waited_for(tmp_path):
 def test_a_command_that_cannot_be_started_is_an_error():
     with pytest.raises(PicohookError, match="'/nowhere/hook' cannot be started: No such file or directory"):
         run(["/nowhere/hook"])
+
+
+# A hook of PicoClaw's: it answers an error of its own to what it does not know, and knows PicoClaw's stages alone.
+
+PICOCLAWS = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    method, ask = message.get("method"), message.get("id")
+    if not ask:
+        continue
+    if method in {methods}:
+        said = {{"result": {{"ok": True, "name": "x", "action": "{action}", "approved": True, **{more}}}}}
+    else:
+        said = {{"error": {{"code": -32000, "message": "'method not found: " + str(method) + "'"}}}}
+    print(json.dumps({{"jsonrpc": "2.0", "id": ask, **said}}), flush=True)
+"""
+TOOLS = ("hook.hello", "hook.before_tool", "hook.after_tool", "hook.approve_tool")
+
+
+def picoclaws(*methods, action="continue", **more):
+    return [sys.executable, "-I", "-S", "-c", PICOCLAWS.format(methods=methods, action=action, more=more)]
+
+
+def broken(report):
+    return [one.requirement.id for one in report.results if one.broken]
+
+
+def test_a_hook_of_picoclaws_does_not_fail_for_stages_that_picoclaw_has_not():
+    only = [f"STAGE-{number}" for number in range(1, 10)]
+    report = run(picoclaws(*TOOLS), only=only)
+    assert broken(report) == []
+    skipped = {one.requirement.id: one.said for one in report.results if one.status == "skip"}
+    assert skipped["STAGE-1"] == "it was not asked to serve before_prompt: --stages before_prompt asks it"
+    assert skipped["STAGE-2"] == "it has no before_llm"
+    assert set(only) - skipped.keys() == {"STAGE-4", "STAGE-5", "STAGE-6"}
+
+
+@pytest.mark.parametrize(("how", "held"), [({"stages": ["before_prompt"]}, "fail"), ({"profile": "picohook"}, "skip")])
+def test_a_stage_is_held_to_its_rules_where_the_hook_was_asked_to_serve_it(how, held):
+    (result,) = run(picoclaws(*TOOLS), only=["STAGE-1"], **how).results
+    assert result.status == held
+
+
+def test_an_error_of_its_own_for_what_it_does_not_know_breaks_nothing_that_must_hold():
+    report = run(
+        picoclaws("hook.hello", "hook.before_llm"), only=["CALL-2", "CALL-3", "LINE-1", "PAYLOAD-2", "STAGE-4"]
+    )
+    assert [one.status for one in report.results] == ["pass", "pass", "fail", "skip", "pass"]
+    assert broken(report) == []
+
+
+@pytest.mark.parametrize(
+    ("requirement", "action", "more"),
+    [
+        ("STAGE-4", "pause", {}),
+        ("STAGE-4", "modify", {"patch": {"arguments": {"n": 1}}}),
+        ("STAGE-6", "modify", {"result": {"for_llm": "-"}}),
+    ],
+)
+def test_with_picoclaws_profile_what_picoclaw_would_not_see_does_not_hold(requirement, action, more):
+    hook = picoclaws(*TOOLS, action=action, **more)
+    assert [one.status for one in run(hook, only=[requirement]).results] == ["pass"]
+    assert [one.status for one in run(hook, only=[requirement], profile="picoclaw").results] == ["fail"]
+
+
+def test_a_profile_that_is_not_there_or_has_not_the_stage_is_an_error():
+    with pytest.raises(PicohookError, match="there is no profile 'pico'"):
+        run(GOOD, profile="pico")
+    with pytest.raises(PicohookError, match="picoclaw has no before_prompt"):
+        run(GOOD, profile="picoclaw", stages=["before_prompt", "before_tool"])
+
+
+def test_one_cause_counts_once():
+    dies = "import json, sys; json.loads(sys.stdin.readline()); print('hello'); raise SystemExit('no licence')"
+    report = run([sys.executable, "-c", dies], only=["HELLO-1", "HELLO-3", "STDOUT-1"])
+    assert {one.requirement.id: (one.status, one.same_as) for one in report.results} == {
+        "HELLO-1": ("fail", ""),
+        "HELLO-3": ("skip", ""),
+        "STDOUT-1": ("fail", ""),
+    }
+    silent = """
+import json, sys
+for line in sys.stdin:
+    if "hook.hello" in line:
+        print(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {}}), flush=True)
+"""
+    report = run([sys.executable, "-c", silent], only=["LINE-2", "LINE-3", "PAYLOAD-2"], timeout=0.3)
+    assert [(one.status, one.same_as) for one in report.results] == [
+        ("fail", ""),
+        ("fail", "LINE-2"),
+        ("fail", "LINE-2"),
+    ]
+    assert report.ok is False

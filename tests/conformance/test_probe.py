@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from picohook import LLMRequest, Meta, ToolCall
+from picohook import LLMRequest, Meta, Timeouts, ToolCall
 from picohook.conformance import report as reports
 from picohook.conformance.manifest import load
 from picohook.spec import HookSpec
@@ -54,7 +54,7 @@ async def test_the_host_of_this_package_holds_all_of_it(report_file, dialect):
     async with RecordingHost([probe]) as host:
         await show_around(host)
     report = reports.read(json.loads(report_file.read_bytes()), load("host"))
-    assert {one.requirement.id: one.said for one in report.results if one.status != "pass"} == {}
+    assert {one.requirement.id for one in report.results if one.status != "pass"} == MISBEHAVING.keys()
     assert report.complete
     assert len(report.results) == len(load("host").requirements)
 
@@ -73,21 +73,59 @@ async def test_the_report_can_be_named_in_the_environment(report_file):
     assert skipped["HOST-ASK-1"] == "the host made no call of probe_ask"
 
 
-IDS = load("host").ids
-SERVE = "import sys; from picohook.conformance.probe import serve; serve(sys.argv[1])"
+@pytest.mark.anyio
+async def test_the_host_of_this_package_ends_a_hook_that_never_answers_its_greeting(report_file):
+    mute = HookSpec(name="probe_mute", command=(*PROBE, "--hold", "60", str(report_file)), stages=("before_tool",))
+    async with RecordingHost([mute], timeouts=Timeouts(hello=2.0)) as host:
+        assert host.status().hooks[0].state != "ready"
+    assert seen(report_file, "HOST-HELLO-4").status == "pass"
 
 
-def told_of(host, path):
-    """What the probe says of a host: what does not pass, and why."""
-    assert host([sys.executable, "-c", SERVE, str(path)]).run() == 0
+@pytest.mark.anyio
+async def test_the_host_of_this_package_keeps_its_lines_whole_for_a_hook_that_stops_reading(report_file):
+    command = (*PROBE, "--hold", "0.2", str(report_file))
+    deaf = HookSpec(name="probe_deaf", command=command, stages=("before_tool",), observe=("*",), grace=60)
+    async with RecordingHost([deaf], timeouts=Timeouts(interceptor=0.1)) as host:
+        for _ in range(2):  # at the third it would be ended
+            await host.before_tool(ToolCall(tool="x", arguments={"text": "x" * 1_000_000}))
+            host.emit("turn_start", {"UserMessage": "x" * 1_000_000})
+    assert seen(report_file, "HOST-LINE-4").status == "pass"
+
+
+def seen(path, requirement):
     report = reports.read(json.loads(path.read_bytes()), load("host"))
+    return next(one for one in report.results if one.requirement.id == requirement)
+
+
+def test_reports_of_several_probes_make_one():
+    manifest = load("host")
+    one, two, three = manifest.requirements[:3]
+    first = [reports.Result(one, "skip"), reports.Result(two, "pass"), reports.Result(three, "pass")]
+    other = [reports.Result(one, "pass"), reports.Result(two, "fail"), reports.Result(three, "skip")]
+    merged = reports.merged([reports.Report(manifest, "a", first), reports.Report(manifest, "b", other)])
+    assert [result.status for result in merged.results] == ["pass", "fail", "pass"]
+
+
+IDS = load("host").ids
+SERVE = "import sys; from picohook.conformance.probe import serve; serve(sys.argv[1], 0.1)"
+MISBEHAVING = {"HOST-HELLO-4": "run_mute", "HOST-LINE-4": "run_deaf"}
+
+
+def told_of(host, path, misbehaving):
+    """What the probe says of a host: what does not pass, and why."""
+    found = []
+    for number, way in enumerate(("run", *misbehaving)):
+        file = path.with_name(f"{number}.json")
+        assert getattr(host([sys.executable, "-c", SERVE, str(file)]), way)() == 0
+        found.append(reports.read(json.loads(file.read_bytes()), load("host")))
+    report = reports.merged(found)
     assert report.complete
     assert report.ok is not any(one.broken for one in report.results)
     return {one.requirement.id: (one.status, one.said) for one in report.results if one.status != "pass"}
 
 
 def test_a_good_host_holds_all_of_it(report_file):
-    assert told_of(mutant_host.Host, report_file) == {}
+    assert told_of(mutant_host.Host, report_file, MISBEHAVING.values()) == {}
 
 
 def test_each_requirement_has_its_mutant_and_each_mutant_its_requirement():
@@ -96,6 +134,7 @@ def test_each_requirement_has_its_mutant_and_each_mutant_its_requirement():
 
 @pytest.mark.parametrize("requirement", IDS)
 def test_a_mutant_breaks_its_requirement_and_no_other(report_file, requirement):
-    found = told_of(getattr(mutant_host, requirement.replace("-", "_")), report_file)
+    ways = [MISBEHAVING[requirement]] if requirement in MISBEHAVING else []
+    found = told_of(getattr(mutant_host, requirement.replace("-", "_")), report_file, ways)
     assert {one for one, (status, _) in found.items() if status == "fail"} == {requirement}, found
     assert found[requirement][1]

@@ -97,6 +97,8 @@ def test_modes_and_shapes_are_those_of_the_package():
     shapes = HOST.data["shapes"]
     assert HOST.data["modes"] == {wire.OBSERVE: [], **{mode: list(stages) for mode, stages in spec._MODES.items()}}
     assert HOST.data["modes"].keys() == set(wire.MODES)
+    assert HOOK.data["modes"] == HOST.data["modes"]
+    assert set(HOOK.data["profiles"]["picohook"]["modes"]) == set(wire.MODES)
     for name, stage in STAGES.items():
         fields = {field.removesuffix("?") for field in shapes[name]}
         known = {field.alias or key for key, field in stage.payload.model_fields.items()}

@@ -137,7 +137,7 @@ async def test_denied_by_a_hook(story):
         await story.told(host)
     assert result == ToolResult(for_llm="Tool execution denied by hook: no ls", is_error=True)
     assert story.order == ["before_tool", "tool_exec_skipped"]
-    assert story.events == [("tool_exec_skipped", {"Tool": "bash", "Reason": "no ls"})]
+    assert story.events == [("tool_exec_skipped", {"Tool": "bash", "Reason": "Tool execution denied by hook: no ls"})]
 
 
 async def test_denied_by_an_approver(story):
@@ -206,7 +206,7 @@ async def test_respond_for_a_tool_that_it_injected_is_its_own(story):
     assert after.for_llm == "cached"
 
 
-@pytest.mark.parametrize(("says", "text"), [(True, "cached"), (False, "Tool execution denied by approval hook: ")])
+@pytest.mark.parametrize(("says", "text"), [(True, "cached"), (False, "Tool execution denied by approval hook")])
 async def test_A4_respond_for_any_other_tool_goes_through_approval(says, text, story):
     hooks = [story.observer, story.hook("h", before_tool=RESPONSE), story.hook("approves", approve_tool=says)]
     async with Host(hooks, timeouts=FAR) as host:

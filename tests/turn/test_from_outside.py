@@ -57,7 +57,7 @@ async def test_what_the_user_says_meanwhile_skips_the_tools_not_begun_and_is_tol
     )
     assert model.requests[1].messages[-1] == {"role": "user", "content": "rather not"}
     assert payloads(host, "interrupt_received") == [
-        {"Kind": "steering", "Role": "user", "ContentLen": 10, "QueueDepth": 0}
+        {"Kind": "steering", "Role": "user", "ContentLen": 10, "QueueDepth": 0, "HintLen": 0}
     ]
     assert payloads(host, "steering_injected") == [{"Count": 1, "TotalContentLen": 10}]
     assert result.content == "as you like"
@@ -198,7 +198,7 @@ async def run_one(deliver, result, *hooks):
     ("result", "text", "media"),
     [
         (ToolResult(for_llm="x", for_user="look"), "look", ()),
-        (ToolResult(for_llm="x", media=["a.png", {"ref": 1}]), "", ("a.png", {"ref": 1})),
+        (ToolResult(for_llm="x", media=["a.png", {"ref": 1}], response_handled=True), "", ("a.png", {"ref": 1})),
         (ToolResult(for_user="look", media=["a.png"], response_handled=True), "look", ("a.png",)),
     ],
     ids=["text", "media", "both"],

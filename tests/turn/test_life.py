@@ -56,6 +56,13 @@ async def test_a_turn_asks_at_every_stage_and_emits_every_event_by_itself():
         "FinalContentLen": 4,
         "UserMessage": "hello",
         "FinalContent": "done",
+        "Workspace": "",
+        "ActiveSkills": [],
+        "AttemptedSkills": [],
+        "FinalSuccessfulPath": [],
+        "SkillContextSnapshots": [],
+        "ToolKinds": ["ls"],
+        "ToolExecutions": [{"name": "ls", "success": True}],
     }
     assert payloads(host, "task_completed") == [{"Status": "completed", "FinalContent": "done"}]
 

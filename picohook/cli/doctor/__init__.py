@@ -25,10 +25,11 @@ import typer
 
 from ... import config as configs
 from ...config import layers, trust
+from ...config.hooks import PicoClaw
 from ...config.layers import Layers
 from ...errors import ConfigError, TrustError
 from .. import output
-from ..source import AlsoNamed, Json, Verbose, either, in_loop, require_file
+from ..source import AlsoNamed, AsPicoClaw, Json, Verbose, either, in_loop, require_file
 from ..usage import seconds
 from .findings import Finding, Level, about, count
 
@@ -50,6 +51,7 @@ def doctor(
     ] = None,
     *,
     named: AlsoNamed = None,
+    picoclaw: AsPicoClaw = None,
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", parser=seconds(0.1), help="How long a hook may take, at most.")
     ] = 10.0,
@@ -70,18 +72,27 @@ def doctor(
     is_file = named is not None or (place is not None and not place.is_dir())
     config, directory = (place, None) if is_file else (None, place)
     findings: list[Finding] = []
-    in_loop(lambda: _examine(findings, config, directory, timeout, as_json=as_json))
+    in_loop(lambda: _examine(findings, config, directory, timeout, picoclaw, as_json=as_json))
     _end(findings, as_json=as_json)
 
 
 async def _examine(
-    findings: list[Finding], config: Path | None, directory: Path | None, patience: float, *, as_json: bool
+    findings: list[Finding],
+    config: Path | None,
+    directory: Path | None,
+    patience: float,
+    picoclaw: PicoClaw | None,
+    *,
+    as_json: bool,
 ) -> None:
     from . import files, gates, hooks, machine, programs  # noqa: PLC0415 - most commands start nothing
 
     findings += [finding async for finding in machine.examine(patience)]
     try:
-        found = layers.alone(configs.load(require_file(config))) if config else layers.discover(directory)
+        if config:
+            found = layers.alone(configs.load(require_file(config), picoclaw=picoclaw))
+        else:
+            found = layers.discover(directory, picoclaw=picoclaw)
     except ConfigError as error:
         findings += files.mistakes(error)
         return
