@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import wire
+from .decisions import StageTrail
 from .errors import AbortTurnError, HardAbortError, PausedError, RetryLimitError
-from .models import LLMRequest, LLMResponse, ToolCall, ToolResult, ToolReturn
+from .hooks.base import CHANGED
+from .models import LLMRequest, LLMResponse, ToolCall, ToolResult, ToolReturn, apart, traced
 from .protocol.messages import encode
 
 if TYPE_CHECKING:
@@ -31,6 +33,19 @@ DENIED_BY_APPROVAL = "Tool execution denied by approval hook: {}"
 
 def ignore(_: Outcome[Any]) -> None:
     """Nobody wants to see the outcomes."""
+
+
+class Trails:
+    """What hooks did at each stage on the way to a result."""
+
+    def __init__(self, took: Took = ignore) -> None:
+        self.all: list[StageTrail] = []
+        self._took = took
+
+    def take(self, outcome: Outcome[Any]) -> None:
+        """One more stage was concluded."""
+        self.all.append(StageTrail.of(outcome))
+        self._took(outcome)
 
 
 class Rounds:
@@ -64,12 +79,16 @@ class Decided:
 
 
 async def run_tool(host: Host, call: ToolCall, execute: Callable[[ToolCall], Any]) -> ToolResult:
-    """before_tool, approve_tool, the tool, after_tool. What approvers saw is what runs, or it is denied."""
-    decided = await approve(host, await host.before_tool(call))
-    if decided.result is not None:
-        return decided.result
-    returned = await execute_tool(host, decided, execute)
-    return returned if isinstance(returned, ToolResult) else await conclude(host, returned)
+    """before_tool, approve_tool, the tool, after_tool. What guards and approvers saw is what runs, or it is denied."""
+    trails = Trails()
+    before = await host.before_tool(apart(call))  # what the caller does to its own call from here on changes nothing
+    trails.take(before)
+    decided = await approve(host, before, trails.take)
+    result = decided.result
+    if result is None:
+        returned = await execute_tool(host, decided, execute)
+        result = returned if isinstance(returned, ToolResult) else await conclude(host, returned, trails.take)
+    return traced(result, trails.all)
 
 
 async def approve(host: Host, before: Outcome[ToolCall], took: Took = ignore) -> Decided:
@@ -83,6 +102,8 @@ async def approve(host: Host, before: Outcome[ToolCall], took: Took = ignore) ->
         text = DENIED_BY_APPROVAL if before.approved is False else DENIED_BY_HOOK
         return Decided(call, not_run(host, call, text, before.reason, before.result))
     raise_if_ended(before)
+    if not before.intact:
+        return Decided(call, not_run(host, call, DENIED_BY_HOOK, CHANGED))
     digest = call_digest(call)
     approval = await host.approve_tool(call)
     took(approval)
@@ -94,15 +115,14 @@ async def approve(host: Host, before: Outcome[ToolCall], took: Took = ignore) ->
 async def execute_tool(host: Host, decided: Decided, execute: Callable[[ToolCall], Any]) -> ToolReturn | ToolResult:
     """Run the tool on exactly the call that was approved; a changed one is denied."""
     call = decided.call
-    # A copy that nobody else has: no hook that outlived its deadline can reach it, nor can the tool change what hooks see.
-    own = call.model_copy(deep=True)
+    own = call.apart()  # so that the tool cannot change what hooks see
     if call_digest(own) != decided.digest:
         return not_run(host, call, DENIED_BY_APPROVAL, "the call was changed after it was approved")
     started(host, call)
     begun = time.monotonic_ns()
     error: str | None = None
     try:
-        result = as_tool_result(await _called(execute, own))
+        result = apart(as_tool_result(await _called(execute, own)))  # the tool may keep what it returned
     except Exception as failure:  # noqa: BLE001 - a tool that fails is a result that the model is told
         if (ended_all := _hard_abort_in(failure)) is not None:
             raise ended_all from None  # of a turn inside the tool
@@ -144,18 +164,20 @@ async def run_llm(
 ) -> LLMResponse:
     """before_llm, the model, after_llm; and round again with a hook's feedback, as often as the retry limit allows."""
     rounds = rounds or Rounds(host)
+    trails = Trails(took)
     while True:
         outcome: Outcome[Any] = await host.before_llm(request)
-        took(outcome)
+        trails.take(outcome)
         if outcome.action == wire.RESPOND:
-            return outcome.result  # type: ignore[no-any-return]
+            response: LLMResponse = outcome.result
+            return traced(response, trails.all)
         if outcome.action != wire.RETRY:
             raise_if_ended(outcome)
             outcome = await _complete(host, with_notes(outcome.payload, outcome.notes), complete)
-            took(outcome)
+            trails.take(outcome)
             if outcome.action != wire.RETRY:
                 raise_if_ended(outcome)
-                return outcome.payload
+                return traced(outcome.payload, trails.all)
         rounds.spend(outcome.feedback, request.meta)
         request = with_notes(request, outcome.notes)
         feedback = {"role": "user", "content": outcome.feedback}

@@ -14,9 +14,10 @@ import anyio
 from . import wire
 from .batch import Batch, decided_in, require_taken
 from .conversation import assistant_message, calls_of, text_of, tool_message
+from .decisions import StageTrail
 from .delivery import Delivery
 from .errors import AbortTurnError, PausedError, PicohookError
-from .models import Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult
+from .models import Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult, apart
 from .paused import PausedTurn, Step
 from .run import Rounds, raise_if_ended, run_llm
 from .text import cut, escape
@@ -38,6 +39,8 @@ class TurnResult:
     messages: tuple[dict[str, Any], ...]
     iterations: int
     response: dict[str, Any] = field(default_factory=dict)
+    trails: tuple[StageTrail, ...] = field(default=(), compare=False)
+    """What the hooks of each stage did, in order; of a resumed turn, since it was resumed."""
 
 
 class Turn:
@@ -67,6 +70,8 @@ class Turn:
         """A graceful interrupt came: no more tools, one last answer."""
         self.paused: PausedTurn | None = None
         """What to keep, when a hook has paused the turn."""
+        self.trails: list[StageTrail] = []
+        """What the hooks of each stage did, in order; of a resumed turn, since it was resumed."""
         self._parent = parent
         self._label = label
         self._media_count = media_count
@@ -282,7 +287,8 @@ class Turn:
             batch = Batch(self, paused.batch, execute, parallel=parallel, trusted=paused.authentic)
             return await batch.run(paused.at, (paused.hook, decision))
         place = self._place("turn.tool")
-        steps = [Step(call=call.model_copy(update=place)) for call in calls or ()]
+        # Copies: what anybody does to the calls from here on changes nothing.
+        steps = [Step(call=apart(call).model_copy(update=place)) for call in calls or ()]
         return await Batch(self, steps, execute, parallel=parallel).run()
 
     async def finish(self, response: LLMResponse | None = None, **about: Any) -> bool:
@@ -380,7 +386,7 @@ class Turn:
             if at_its_end and self._all_heard and await self.finish() and self._all_heard:
                 break
         self._open = False
-        return TurnResult(self.content, tuple(self.messages), self.meta.iteration, self._response)
+        return TurnResult(self.content, tuple(self.messages), self.meta.iteration, self._response, tuple(self.trails))
 
     @property
     def _all_heard(self) -> bool:
@@ -430,7 +436,8 @@ class Turn:
         return result
 
     def take(self, outcome: Outcome[Any]) -> None:
-        """Keep what hooks added beside their decisions for the next request, and show what is for the user."""
+        """Keep what hooks did, and what they added beside it for the next request; show what is for the user."""
+        self._keep_trail(outcome)
         for notes in outcome.notes:
             if notes.additional_context:
                 self._context.append(notes.additional_context)
@@ -440,10 +447,14 @@ class Turn:
     def _take_of_llm(self, outcome: Outcome[Any]) -> None:
         """As `take`; but what belongs to a request that is still under way, `run_llm` adds there."""
         if outcome.action == wire.RETRY or (outcome.stage == "before_llm" and outcome.action != wire.RESPOND):
+            self._keep_trail(outcome)
             for notes in outcome.notes:
                 self._show(notes.system_message)
         else:
             self.take(outcome)
+
+    def _keep_trail(self, outcome: Outcome[Any]) -> None:
+        self.trails.append(StageTrail.of(outcome))
 
     def _show(self, message: str) -> None:
         if message and self.session.show is not None:
