@@ -389,3 +389,19 @@ async def test_a_run_that_is_cancelled_ends_and_observers_are_told(run):
     assert kinds[3] == "tool_exec_start"
     if run.__name__ != "run_langchain":  # it has no place where a run that failed comes to an end
         assert kinds[-2:] == ["turn_abort", "turn_end"]
+
+
+async def test_a_call_that_is_changed_in_place_while_hooks_think_runs_as_they_saw_it(run):
+    arguments = {"paths": ["a"]}
+    ran = []
+
+    def read_all(paths: list[str]) -> str:
+        ran.append(paths)
+        return "done"
+
+    async def meddle(_):
+        arguments["paths"].append("evil")
+
+    async with host_of({"before_tool": meddle}) as host:
+        await run(Agent(host, [[("1", "read_all", arguments)], "done"], [read_all]))
+    assert ran == [["a"]]
