@@ -104,7 +104,9 @@ async def run_chain(  # noqa: PLR0917 - by position, like all that is called for
     end = clock() + budget
     first = encoded.payload
     trail: list[TrailEntry] = []
-    guards: list[tuple[Seat, P | None]] = [(seat, first) for seat in decided]
+    guards: list[tuple[Seat, P | None]] = []
+    if decided:
+        guards += [(seat, first) for seat in decided]
     for seat in seats:
         if seat.filter is None or seat.wants(encoded.payload):
             decision, left, entry, result = await ask(
@@ -199,7 +201,9 @@ async def _run_approval(
         if said is not None and not isinstance(said.decision, Approve):
             return replace(_ended(stage, seat, said, trail), action=wire.DENY, approved=False)
     approved = len(answers) == len(approvers)
-    return Outcome(stage.name, wire.CONTINUE, encoded.payload, trail=tuple(trail), approved=approved)
+    outcome = Outcome(stage.name, wire.CONTINUE, encoded.payload, trail=tuple(trail), approved=approved)
+    outcome.asked = encoded
+    return outcome
 
 
 async def _ask_all(

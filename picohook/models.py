@@ -33,9 +33,9 @@ def _apart(value: Any) -> Any:
     if kind in _UNCHANGEABLE:
         return value
     if kind is dict:
-        return {_apart(key): _apart(inside) for key, inside in value.items()}
+        return {key: inside if type(inside) in _UNCHANGEABLE else _apart(inside) for key, inside in value.items()}
     if kind is list:
-        return [_apart(inside) for inside in value]
+        return [inside if type(inside) in _UNCHANGEABLE else _apart(inside) for inside in value]
     if isinstance(value, Model):
         return value.apart()
     return copy.deepcopy(value)
@@ -67,10 +67,11 @@ class Model(BaseModel):
 
     def apart(self) -> Self:
         """A copy that shares nothing that can be changed with this one. Raises what an object in it does that has no copy."""
-        made = self.model_copy()
+        made = self.__copy__()
         own = made.__dict__
         for name, value in own.items():
-            own[name] = _apart(value)
+            if type(value) not in _UNCHANGEABLE:
+                own[name] = _apart(value)
         return made
 
 
@@ -88,6 +89,9 @@ class Meta(Model):
     """The trace and the span that this is part of, as W3C's Trace Context writes them."""
     __slots__ = ("encoded",)
     """Its JSON, once it was needed: nothing in it can change, and many payloads have the same."""
+
+    def apart(self) -> Self:
+        return self if type(self) is Meta else super().apart()
 
     def wire(self) -> dict[str, Any]:
         # Written out, and past the model's own attribute access: it is made for every question and every event.
@@ -228,7 +232,7 @@ R = TypeVar("R", ToolResult, LLMResponse)
 
 def traced(result: R, trails: Iterable[StageTrail]) -> R:
     """The same result with these trails. They are not in its JSON form, and results that are equal without them are equal."""
-    made = result.model_copy()  # the one that was given may be a constant of a tool's
+    made = result.__copy__()  # the one that was given may be a constant of a tool's
     object.__setattr__(made, "_trails", tuple(trails))
     return made
 

@@ -102,9 +102,9 @@ async def approve(host: Host, before: Outcome[ToolCall], took: Took = ignore) ->
         text = DENIED_BY_APPROVAL if before.approved is False else DENIED_BY_HOOK
         return Decided(call, not_run(host, call, text, before.reason, before.result))
     raise_if_ended(before)
-    if not before.intact:
+    digest = _seen_digest(before)
+    if digest is None:
         return Decided(call, not_run(host, call, DENIED_BY_HOOK, CHANGED))
-    digest = call_digest(call)
     approval = await host.approve_tool(call)
     took(approval)
     if not approval.approved:
@@ -122,7 +122,7 @@ async def execute_tool(host: Host, decided: Decided, execute: Callable[[ToolCall
     begun = time.monotonic_ns()
     error: str | None = None
     try:
-        result = apart(as_tool_result(await _called(execute, own)))  # the tool may keep what it returned
+        result = as_tool_result(await _called(execute, own))
     except Exception as failure:  # noqa: BLE001 - a tool that fails is a result that the model is told
         if (ended_all := _hard_abort_in(failure)) is not None:
             raise ended_all from None  # of a turn inside the tool
@@ -240,15 +240,15 @@ def with_notes(request: LLMRequest, notes: tuple[Notes, ...]) -> LLMRequest:
 
 
 def as_tool_result(returned: Any) -> ToolResult:
-    """What a tool returned, as a result for the model."""
+    """What a tool returned, as a result for the model. The tool may keep what it returned, and change it."""
     if isinstance(returned, ToolResult):
-        return returned
+        return apart(returned)  # type: ignore[no-any-return] # as it came
     if returned is None:
         return ToolResult()
     if isinstance(returned, str):
         return ToolResult(for_llm=returned)
     if isinstance(returned, dict) and "for_llm" in returned:
-        return ToolResult.model_validate(returned)
+        return ToolResult.model_validate(apart(returned))
     return ToolResult(for_llm=json.dumps(returned, ensure_ascii=False, default=str))
 
 
@@ -260,6 +260,14 @@ async def _called(execute: Callable[[ToolCall], Any], call: ToolCall) -> Any:
 def call_digest(call: ToolCall) -> bytes:
     """What approvers saw, and what runs, to compare."""
     return hashlib.sha256(encode(call.wire())).digest()
+
+
+def _seen_digest(before: Outcome[ToolCall]) -> bytes | None:
+    """Of the call that hooks were asked about last; None when the outcome has another one by now."""
+    asked = before.asked
+    if asked is not None and asked.payload is before.payload:
+        return hashlib.sha256(asked.params()).digest()  # what is changed in it from here on is seen before it runs
+    return call_digest(before.payload) if before.intact else None
 
 
 def raise_if_ended(outcome: Outcome[Any]) -> None:

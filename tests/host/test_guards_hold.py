@@ -262,7 +262,7 @@ async def test_a_call_that_a_witness_changes_does_not_run(tool, at):
     hooks = [guard(), FunctionHook("last", {"before_tool": lambda _: None}, after=["guard"])]
     result = await run(tool, *hooks, witnesses=[Watch()])
     assert tool.ran == []
-    assert "changed in place while hooks were asked" in result.for_llm
+    assert "changed" in result.for_llm
 
 
 async def test_a_watcher_sees_a_copy_of_what_was_concluded(tool):

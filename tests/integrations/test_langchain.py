@@ -234,3 +234,25 @@ async def test_a_run_that_hooks_ended_stays_ended():
         with pytest.raises(AbortTurnError, match="enough"):
             await run_langchain(Agent(host, ONE, []), middleware=[again])
     assert len(asked) == 1
+
+
+async def test_a_call_whose_arguments_a_middleware_changes_in_place_while_hooks_think_runs_as_they_saw_it():
+    from langchain.agents.middleware import AgentMiddleware
+
+    held, ran = [], []
+
+    class Holds(AgentMiddleware):
+        async def awrap_tool_call(self, request, handler):
+            held.append(request.tool_call["args"])
+            return await handler(request)
+
+    def read(path: str) -> str:
+        ran.append(path)
+        return path
+
+    async def meddle(_):
+        held[0]["path"] = "evil"
+
+    async with Host([FunctionHook("h", {"before_tool": meddle})]) as host:
+        await run_langchain(Agent(host, ONE, [read]), middleware=[Holds()])
+    assert ran == ["a"]

@@ -268,3 +268,33 @@ async def test_a_hook_exchanges_a_tool_for_another_one_of_the_agents(agent_of):
         await agent_of(host, remove, look).run("hello")
     assert ("look", "b") in ran
     assert len(ran) == 2
+
+
+async def test_a_call_whose_arguments_are_changed_in_place_while_hooks_think_runs_as_they_saw_it(agent_of):
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.toolsets import WrapperToolset
+
+    held, ran = [], []
+
+    class Holding(WrapperToolset):
+        async def call_tool(self, name, tool_args, ctx, tool):
+            held.append(tool_args)
+            return await super().call_tool(name, tool_args, ctx, tool)
+
+    class Holds(AbstractCapability):
+        def get_wrapper_toolset(self, toolset):
+            return Holding(toolset)
+
+    def read(paths: list[str]) -> str:
+        ran.append(paths)
+        return "done"
+
+    async def meddle(call):
+        held[0]["paths"].append("evil")
+        seen.append(call.arguments["paths"])
+
+    seen = []
+    async with Host([FunctionHook("h", {"before_tool": meddle})]) as host:
+        agent = agent_of(host, read)
+        await agent.run("hello", capabilities=[Holds()])
+    assert ran == seen
