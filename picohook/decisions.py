@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, Union
 
 from . import wire
-from .models import apart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -243,10 +242,6 @@ class Outcome(Generic[P_co]):
         saw = self.asked.payload.__dict__
         same = all(saw[name] is value for name, value in self.payload.__dict__.items() if name != "meta")
         return same and self.asked.intact
-
-    def apart(self) -> Outcome[P_co]:
-        """A copy to look at: what is done to it changes nothing."""
-        return replace(self, payload=apart(self.payload), result=apart(self.result))
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""

@@ -31,6 +31,7 @@ from .models import (
     ToolCall,
     ToolResult,
     ToolReturn,
+    apart,
 )
 from .observe.witness import Witness, Witnesses
 from .reload.source import Source
@@ -118,7 +119,7 @@ class Host:
                 )
         self.retry_limit = retry_limit
         self.watchers: set[Callable[[StateChange | Outcome[Any] | Reloaded], None]] = set()
-        """Called with whatever becomes of a hook and whatever a chain concludes, at once: they must not block."""
+        """Called with whatever becomes of a hook and a copy of whatever a chain concludes, at once: they must not block."""
         self._crew = Crew(Log(logger), timeouts or Timeouts(), verify=verify, complete=complete, notice=self._tell)
         self._witnesses = Witnesses(tuple(witnesses), self._crew.log)
         if self._witnesses.all:
@@ -453,7 +454,7 @@ class Host:
         if account is not None:
             account.concluded(outcome)
         if self.watchers:
-            self._tell(outcome.apart())
+            self._tell(replace(outcome, payload=apart(outcome.payload), result=apart(outcome.result)))
         if responded is not None and outcome.action == wire.RESPOND:
             return await responded(outcome)
         return outcome
