@@ -9,7 +9,7 @@ import anyio
 
 from ..conversation import calls_of
 from ..errors import AbortTurnError
-from ..models import ToolResult, apart
+from ..models import ToolResult
 from ..run import Decided, approve, call_digest, conclude, execute_tool, not_run
 from ..session import Session
 
@@ -104,7 +104,7 @@ class Guard:
                 raise
             return show(returned[0])
 
-        call = apart(call).model_copy(update={"meta": self.turn.meta.model_copy(update={"source": "turn.tool"})})
+        call = call.model_copy(update={"meta": self.turn.meta.model_copy(update={"source": "turn.tool"})})
         try:
             decided = await self._decide(call)
             if decided.result is not None:

@@ -154,11 +154,16 @@ async def test_results_are_equal_and_have_the_same_form_with_and_without_trails(
 
 
 async def test_a_result_that_a_tool_gives_again_and_again_is_not_written_on():
-    constant = ToolResult(for_llm="done")
+    constant, response = ToolResult(for_llm="done"), LLMResponse(response={"content": "hi"})
+
+    async def answer(_):
+        return response
+
     async with host_of(before_tool=lambda _: None) as host:
         results = [await host.run_tool({"tool": tool}, lambda _: constant) for tool in "ab"]
-    assert constant.trails == ()
-    assert [len(result.trails) for result in results] == [3, 3]
+        answered = await host.run_llm({"model": "m"}, answer)
+    assert constant.trails == response.trails == ()
+    assert [len(result.trails) for result in (*results, answered)] == [3, 3, 2]
 
 
 async def test_a_trail_has_a_json_form():

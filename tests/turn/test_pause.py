@@ -487,6 +487,16 @@ async def test_a_guard_that_paused_was_answered_for_and_is_asked_again_only_abou
         assert len(late.asked) == 1
 
 
+async def test_a_guard_that_paused_is_itself_asked_about_what_was_made_of_its_answer():
+    watch = guard(Pause("may it?"), None)
+    late = FakeHook("late", {"before_tool": Modify({"arguments": {"path": "/tmp/a"}})}, priority=2)
+    tools = Tools()
+    async with host_with(watch, late) as host, host.session("s1") as session:
+        await go_on(session, await pause(session, "rm"), Modify({"arguments": {"path": "/tmp"}}), tools)
+    assert [call.arguments for call in watch.asked_at("before_tool")] == [{"n": 0}, {"path": "/tmp/a"}]
+    assert tools.ran == ["rm"]
+
+
 @pytest.mark.parametrize(
     ("kept", "times"),
     [
