@@ -296,7 +296,7 @@ def _take(
     stage: Stage[P], hook: Hook, encoded: Encoded[P], decision: Decision, *, final: bool
 ) -> tuple[Decision, Encoded[P], Any, str | None]:
     """The decision as the host has it, and what `_apply` makes of it."""
-    if hook.in_process:
+    if not hook.takes_bytes:
         decision = apart(decision)  # the hook may keep what it returned, and change it
     return decision, *_apply(stage, hook, encoded, decision, final=final)
 

@@ -41,6 +41,6 @@ class Outbox:
                 self._told(event, hooks)
             for hook in hooks:
                 try:
-                    hook.notify(event if hook.takes_lines else event.apart())
+                    hook.notify(event if hook.takes_bytes else event.apart())
                 except Exception as error:  # noqa: BLE001 - an observer hurts nobody, least of all the event loop
                     self._log.warning("an observer failed", hook=hook.name, kind=event.kind, why=repr(error))

@@ -115,7 +115,7 @@ class Audience(NamedTuple):
         hooks = tuple(hooks)
         dialects = frozenset(hook.spec.events for hook in hooks if not hook.in_process)
         choosy = any(hook.spec.filter is not None for hook in hooks)
-        return cls(hooks, dialects, choosy, not all(hook.takes_lines for hook in hooks))
+        return cls(hooks, dialects, choosy, not all(hook.takes_bytes for hook in hooks))
 
     def wanting(self, event: Event) -> Audience:
         """Those of them who want this event."""

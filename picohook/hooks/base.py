@@ -156,8 +156,8 @@ class Hook:
 
     in_process = True
     """In-process hooks are asked before those that are processes."""
-    takes_lines = False
-    """Whether it is told of an event by its line. Any other is told by an `Event` that it alone has."""
+    takes_bytes = False
+    """Whether it is asked and told in bytes. Any other gets copies of payloads and events, and what it decides is copied."""
     patient = False
     """Whether it may have to wait for a person: then its own timeout bounds it, and not the chain's budget."""
 

@@ -26,7 +26,7 @@ class ProcessHook(Hook):
     """An external hook process, supervised."""
 
     in_process = False
-    takes_lines = True
+    takes_bytes = True
     _supervisor: Supervisor
 
     def open(self, site: Site) -> None:

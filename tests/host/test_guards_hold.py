@@ -10,6 +10,7 @@ import pytest
 
 from picohook import (
     Account,
+    Approve,
     Continue,
     Deny,
     EncodeError,
@@ -399,3 +400,30 @@ async def test_a_call_that_cannot_be_copied_is_the_programs_mistake(tool):
     with pytest.raises(EncodeError, match="lock has no JSON form"):
         await run(tool, guard(), call=ToolCall(tool="x", arguments={"lock": threading.Lock()}))
     assert tool.ran == []
+
+
+async def test_the_outcome_says_whether_its_payload_is_still_what_hooks_saw():
+    async with Host([guard(), FunctionHook("gate", {"approve_tool": lambda _: True})], timeouts=FAR) as host:
+        before = await host.before_tool(copying())
+        approval = await host.approve_tool(before.payload)
+        assert before.intact
+        assert approval.intact
+        evil(before.payload)
+        assert not before.intact
+        assert not approval.intact
+
+
+async def test_what_a_hook_outside_of_the_process_answers_in_python_is_copied_too(tool):
+    files = [["b"]]
+
+    class Remote(Hook):
+        in_process = False
+
+        async def handle(self, question):
+            if question.stage.name == "approve_tool":
+                files[0].append("evil")
+                return Approve()
+            return Modify({"arguments": {"files": files}})
+
+    await run(tool, Remote(HookSpec(name="remote", stages=("before_tool", "approve_tool"))))
+    assert tool.ran == [{"files": [["b"]]}]
