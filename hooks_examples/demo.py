@@ -238,7 +238,7 @@ class Screen:
 
 def told(outcome: Outcome[Any], entry: TrailEntry, changed: str) -> tuple[str, str]:
     """What a hook decided, and what more there is to say about that."""
-    decided = entry.action
+    decided: str = entry.action
     if outcome.approved is not None:
         decided = "approved" if decided == "continue" else "refused"
     if entry.error:

@@ -51,6 +51,7 @@ _HOME = {
     "OnFailure": "spec",
     "OpenTelemetry": "observe.otel",
     "Outcome": "decisions",
+    "OutcomeAction": "decisions",
     "Pause": "decisions",
     "PausedError": "errors",
     "PausedTurn": "paused",
@@ -73,6 +74,7 @@ _HOME = {
     "Session": "session",
     "Skip": "decisions",
     "Stage": "stages",
+    "StageTrail": "decisions",
     "StateChange": "hooks.base",
     "Timeouts": "spec",
     "ToolCall": "models",
@@ -103,10 +105,12 @@ if TYPE_CHECKING:
         Modify as Modify,
         Notes as Notes,
         Outcome as Outcome,
+        OutcomeAction as OutcomeAction,
         Pause as Pause,
         Respond as Respond,
         Retry as Retry,
         Skip as Skip,
+        StageTrail as StageTrail,
         TrailEntry as TrailEntry,
     )
     from .delivery import Delivery as Delivery

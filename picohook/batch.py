@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from .errors import AbortTurnError, HardAbortError, PausedError, PicohookError
-from .models import ToolResult, ToolReturn
-from .run import Decided, approve, call_digest, ended, execute_tool, not_run, raise_if_ended
+from .models import ToolResult, ToolReturn, traced
+from .run import Decided, Trails, approve, call_digest, ended, execute_tool, not_run, raise_if_ended
 from .wire import CONTINUE, MODIFY, PAUSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from .decisions import Decision, Outcome
-    from .models import ToolCall
+    from .host import Host
+    from .models import Payload, ToolCall
     from .paused import Step
     from .turn import Turn
 
@@ -45,6 +46,8 @@ class Batch:
         self._execute = execute
         self._parallel = parallel
         self._trusted = trusted
+        self._trails = [Trails(turn.take) for _ in self._steps]
+        """What hooks did about each call."""
         self._returned: dict[int, ToolReturn] = {}
         """What came of the tools that were begun."""
 
@@ -76,7 +79,7 @@ class Batch:
     async def _decide(self, place: int, step: Step, said: Said | None) -> None:
         if self._skipped(step):
             return
-        outcome = await self._ask(step, said)
+        outcome = await self._ask(place, step, said)
         if outcome.action == PAUSE:
             raise PausedError(outcome, self._turn.keep("before_tool", outcome, batch=self._steps, at=place))
         approvers = self._fingerprints(hook.name for hook in self._host.asked_at("approve_tool"))
@@ -91,32 +94,26 @@ class Batch:
         async def deliver(call: ToolCall, result: ToolResult, duration: int) -> ToolResult:
             return await self._end(step, call, result, duration)
 
-        decided = await approve(self._host, outcome, self._turn.take, deliver)
+        decided = await approve(self._host, outcome, self._trails[place].take, deliver)
         step.result, step.digest, step.approvers = decided.result, decided.digest.hex(), approvers
+        step.seen = step.digest
 
-    async def _ask(self, step: Step, said: Said | None) -> Outcome[ToolCall]:
-        """Ask those at before_tool who have not decided yet; and guards again, when what they decided about was changed."""
-        while True:
-            known = {name for name, seen in step.asked.items() if self._host.fingerprint(name) == seen}
-            outcome = await self._host.before_tool(step.call, said=said, without=known)
-            require_taken(said, outcome)
-            self._turn.take(outcome)
-            changed = outcome.payload is not step.call
-            step.call = outcome.payload
-            saw_it = decided_in(outcome)
-            step.asked |= self._fingerprints(saw_it)
-            if outcome.action == PAUSE:
-                saw_it = set()  # the chain did not get to where guards are asked again
-            elif outcome.action not in {CONTINUE, MODIFY}:
-                return outcome
-            elif said is not None:
-                saw_it.discard(said[0])
-            guards = {hook.name for hook in self._host.hooks if hook.spec.guard}
-            stale = guards & step.asked.keys() - saw_it if changed else set()
+    async def _ask(self, place: int, step: Step, said: Said | None) -> Outcome[ToolCall]:
+        """Ask those at before_tool who have not decided yet, and guards that may have decided about another call."""
+        known = {name for name, seen in step.asked.items() if self._host.fingerprint(name) == seen}
+        guards = guards_of(self._host)
+        if known & guards and not (self._trusted and step.seen == call_digest(step.call).hex()):
+            known -= guards
+        outcome = await self._host.before_tool(step.call, said=said, without=known)
+        require_taken(said, outcome)
+        self._trails[place].take(outcome)
+        step.asked |= self._fingerprints(decided_in(outcome))
+        if outcome.action == PAUSE:
+            stale = not_asked_again(self._host, outcome, step.call)
             step.asked = {name: seen for name, seen in step.asked.items() if name not in stale}
-            if outcome.action == PAUSE or not stale:
-                return outcome
-            said = None
+            step.seen = call_digest(outcome.payload).hex()
+        step.call = outcome.payload
+        return outcome
 
     def _fingerprints(self, names: Iterable[str]) -> dict[str, str]:
         return {name: self._host.fingerprint(name) for name in names}
@@ -164,7 +161,7 @@ class Batch:
                 continue
             returned = self._returned[place]
             after = await self._host.after_tool(returned)
-            self._turn.take(after)
+            self._trails[place].take(after)
             going_on = after.action in {CONTINUE, MODIFY}
             await self._end(step, returned, after.payload.result if going_on else _kept(after), returned.duration)
             try:
@@ -212,7 +209,7 @@ class Batch:
                     step.result, step.delivered = await self._turn.deliver(step.call, _settled(step)), True
         finally:
             self._record()
-        return [_settled(step) for step in self._steps]
+        return [traced(_settled(step), trails.all) for step, trails in zip(self._steps, self._trails, strict=True)]
 
     def _record(self) -> None:
         for step in self._steps:
@@ -234,6 +231,16 @@ def _settled(step: Step) -> ToolResult:
 def decided_in(outcome: Outcome[Any]) -> set[str]:
     """The hooks that have decided; one that paused has not, it is answered for on resuming."""
     return {entry.hook for entry in outcome.trail if not entry.skipped and entry.action != PAUSE}
+
+
+def guards_of(host: Host) -> set[str]:
+    """The hooks that are asked again about a call that was changed."""
+    return {hook.name for hook in host.hooks if hook.spec.guard}
+
+
+def not_asked_again(host: Host, outcome: Outcome[Any], given: Payload) -> set[str]:
+    """The guards that a pause kept from being asked again about a payload that was changed: what they decided is void."""
+    return set() if outcome.payload is given else guards_of(host)
 
 
 def require_taken(said: Said | None, outcome: Outcome[Any]) -> None:

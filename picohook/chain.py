@@ -21,14 +21,15 @@ from .decisions import (
     TrailEntry,
 )
 from .errors import HookReplyError, HookTimeoutError
-from .hooks.base import Encoded, Hook
-from .models import Payload, ToolCall
+from .hooks.base import CHANGED, Encoded, Hook
+from .models import Payload, ToolCall, apart
 from .spec import RespondRule
 from .stages import restrict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from .decisions import OutcomeAction
     from .filters import Filter
     from .observe.metrics import StageMetrics
     from .observe.witness import Account
@@ -87,13 +88,16 @@ async def run_chain(  # noqa: PLR0917 - by position, like all that is called for
     budget: float,
     edited: Callable[[Hook, P, P], None] | None = None,
     account: Account[P] | None = None,
+    decided: Sequence[Seat] = (),
 ) -> Outcome[P]:
     """Ask the hooks of a stage, and conclude.
 
     Interceptors are asked one after another, each about what the one before it left, until one ends the chain or the
     budget (in seconds, which do not run while a person is waited for) is used up; `edited` is told which hook changed
     what, `account` what each was asked and said. Guards are asked once more about what came out, if it is not what they
-    saw. Approvers are asked all at once, have no budget but their own timeouts, and must all say yes.
+    saw; `decided` are guards that saw the payload before this chain. Where there are guards, a payload that was changed
+    in place meanwhile is denied. Approvers are asked all at once, have no budget but their own timeouts, and must all say
+    yes.
     """
     if stage.approves:
         return await _run_approval(stage, seats, encoded, clock, account)
@@ -101,6 +105,8 @@ async def run_chain(  # noqa: PLR0917 - by position, like all that is called for
     first = encoded.payload
     trail: list[TrailEntry] = []
     guards: list[tuple[Seat, P | None]] = []
+    if decided:
+        guards += [(seat, first) for seat in decided]
     for seat in seats:
         if seat.filter is None or seat.wants(encoded.payload):
             decision, left, entry, result = await ask(
@@ -121,14 +127,37 @@ async def run_chain(  # noqa: PLR0917 - by position, like all that is called for
             seen = None
         if seat.guard:
             guards.append((seat, seen))
+    if guards:
+        ended = await _ask_guards(stage, guards, encoded, clock, end, account, trail)
+        if ended is not None:
+            return ended
+    outcome = Outcome(
+        stage.name, wire.CONTINUE if encoded.payload is first else wire.MODIFY, encoded.payload, "", tuple(trail)
+    )
+    outcome.asked = encoded
+    return outcome
+
+
+async def _ask_guards(  # noqa: PLR0917 - likewise
+    stage: Stage[P],
+    guards: Sequence[tuple[Seat, P | None]],
+    encoded: Encoded[P],
+    clock: Callable[[], float],
+    end: float,
+    account: Account[P] | None,
+    trail: list[TrailEntry],
+) -> Outcome[P] | None:
+    """Ask those again that did not see what came out. An outcome, if one of them ends the chain or nobody saw that."""
     for seat, seen in guards:
         if seen is not encoded.payload and seat.wants(encoded.payload):
             asked = Asked(*await ask(stage, seat, encoded, clock, end, account, True))
             trail.append(asked.entry)
             if not isinstance(asked.decision, _GOES_ON):
                 return _ended(stage, seat, asked, trail)
-    action = wire.CONTINUE if encoded.payload is first else wire.MODIFY
-    return Outcome(stage.name, action, encoded.payload, "", tuple(trail))
+    if encoded.intact:
+        return None
+    denied: OutcomeAction = wire.DENY if wire.DENY in stage.actions else wire.ABORT_TURN
+    return Outcome(stage.name, denied, encoded.payload, CHANGED, tuple(trail))
 
 
 def _ended(stage: Stage[P], seat: Seat, asked: Asked[P], trail: list[TrailEntry]) -> Outcome[P]:
@@ -172,7 +201,9 @@ async def _run_approval(
         if said is not None and not isinstance(said.decision, Approve):
             return replace(_ended(stage, seat, said, trail), action=wire.DENY, approved=False)
     approved = len(answers) == len(approvers)
-    return Outcome(stage.name, wire.CONTINUE, encoded.payload, trail=tuple(trail), approved=approved)
+    outcome = Outcome(stage.name, wire.CONTINUE, encoded.payload, trail=tuple(trail), approved=approved)
+    outcome.asked = encoded
+    return outcome
 
 
 async def _ask_all(
@@ -237,7 +268,7 @@ async def ask(  # noqa: C901, PLR0912, PLR0917 - likewise
                 account.asking(hook, encoded)
             decision = await hook.put_parts(stage, encoded, deadline, limit, begun)
             if decision is not CONTINUE or stage.approves:
-                left, result, error = _apply(stage, hook, encoded, decision, final=final)
+                decision, left, result, error = _take(stage, hook, encoded, decision, final=final)
         except Exception as failure:  # noqa: BLE001 - a hook can fail in any way; none of them may reach the agent
             if retries < hook.spec.retry and not stage.approves and clock() < end:
                 retries += 1
@@ -270,6 +301,15 @@ def _counted(stage: Stage[P], seat: Seat, error: str | None, now: float) -> Stag
     if error is None:
         seat.hook.failures.answered(stage.name, now)
     return seat.figures
+
+
+def _take(
+    stage: Stage[P], hook: Hook, encoded: Encoded[P], decision: Decision, *, final: bool
+) -> tuple[Decision, Encoded[P], Any, str | None]:
+    """The decision as the host has it, and what `_apply` makes of it."""
+    if not hook.takes_bytes:
+        decision = apart(decision)  # the hook may keep what it returned, and change it
+    return decision, *_apply(stage, hook, encoded, decision, final=final)
 
 
 def _apply(

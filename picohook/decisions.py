@@ -6,16 +6,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, Union
 
 from . import wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .hooks.base import Encoded
     from .models import Payload
 
 P_co = TypeVar("P_co", bound="Payload", covariant=True)
+
+OutcomeAction: TypeAlias = Literal[
+    "continue", "modify", "respond", "deny_tool", "skip", "retry", "pause", "abort_turn", "hard_abort"
+]
+"""What an outcome can say, and a hook in its trail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,7 @@ class _Refused(_Decided):
 class Continue(_Decided):
     """Go on, nothing changed."""
 
-    action = wire.CONTINUE
+    action: ClassVar[OutcomeAction] = wire.CONTINUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,7 @@ class Modify(_Decided):
 
     changes: Mapping[str, Any] = field(default_factory=dict)
     patch: Mapping[str, Any] | None = field(default=None, kw_only=True)
-    action = wire.MODIFY
+    action: ClassVar[OutcomeAction] = wire.MODIFY
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,7 @@ class Respond(_Decided):
 
     result: Mapping[str, Any]
     changes: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
-    action = wire.RESPOND
+    action: ClassVar[OutcomeAction] = wire.RESPOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +89,21 @@ class Deny(_Refused):
 
     result: Mapping[str, Any] | None = field(default=None, kw_only=True)
     """What the model is told in place of the denial. From code only: what comes over a wire has no say in it."""
-    action = wire.DENY
+    action: ClassVar[OutcomeAction] = wire.DENY
 
 
 @dataclass(frozen=True, slots=True)
 class Approve(_Decided):
     """From an approver only: yes."""
 
-    action = wire.CONTINUE
+    action: ClassVar[OutcomeAction] = wire.CONTINUE
 
 
 @dataclass(frozen=True, slots=True)
 class Skip(_Refused):
     """The compaction is not done."""
 
-    action = wire.SKIP
+    action: ClassVar[OutcomeAction] = wire.SKIP
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,28 +112,28 @@ class Retry(_Decided):
 
     feedback: str = ""
     changes: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
-    action = wire.RETRY
+    action: ClassVar[OutcomeAction] = wire.RETRY
 
 
 @dataclass(frozen=True, slots=True)
 class Pause(_Refused):
     """Hand control back to the embedder."""
 
-    action = wire.PAUSE
+    action: ClassVar[OutcomeAction] = wire.PAUSE
 
 
 @dataclass(frozen=True, slots=True)
 class AbortTurn(_Refused):
     """End this turn with an error."""
 
-    action = wire.ABORT_TURN
+    action: ClassVar[OutcomeAction] = wire.ABORT_TURN
 
 
 @dataclass(frozen=True, slots=True)
 class HardAbort(_Refused):
     """End the agent loop."""
 
-    action = wire.HARD_ABORT
+    action: ClassVar[OutcomeAction] = wire.HARD_ABORT
 
 
 Decision = Union[Continue, Modify, Respond, Deny, Approve, Skip, Retry, Pause, AbortTurn, HardAbort]
@@ -141,7 +147,7 @@ class TrailEntry:
     """What one hook did in one stage."""
 
     hook: str
-    action: str
+    action: OutcomeAction | Literal[""]
     """The action taken, the hook's own or what its `on_failure` made of a failure; empty when the hook was not waited for."""
     duration: float = 0.0
     """Seconds."""
@@ -187,12 +193,35 @@ _FAILED_HOW = {
 """What a model is told of each kind of failure. None of it is the hook's own text."""
 
 
+@dataclass(frozen=True, slots=True)
+class StageTrail:
+    """What the hooks of one stage did, on the way to a result."""
+
+    stage: str
+    action: OutcomeAction
+    """What the stage's chain concluded."""
+    reason: str
+    hook: str
+    """The hook whose decision ended the chain, if one did."""
+    trail: Trail
+
+    @classmethod
+    def of(cls, outcome: Outcome[Any]) -> StageTrail:
+        """What an outcome says of its stage."""
+        return cls(outcome.stage, outcome.action, outcome.reason, outcome.hook, outcome.trail)
+
+    def wire(self) -> dict[str, Any]:
+        """The plain JSON form."""
+        trail = [entry.wire() for entry in self.trail]
+        return {"stage": self.stage, "action": self.action, "reason": self.reason, "hook": self.hook, "trail": trail}
+
+
 @dataclass(slots=True)
 class Outcome(Generic[P_co]):
     """What a stage's chain concluded."""
 
     stage: str
-    action: str
+    action: OutcomeAction
     """One of the wire's actions; `modify` when anything changed, `continue` when nothing did."""
     payload: P_co
     """The payload after the chain: what to go on with."""
@@ -207,6 +236,8 @@ class Outcome(Generic[P_co]):
     """With `retry`: what to tell the model."""
     hook: str = ""
     """The hook whose decision ended the chain."""
+    asked: Encoded[Any] | None = field(default=None, init=False, repr=False, compare=False)
+    """For the host: what hooks were asked about last, with its bytes. A copy of an outcome has it not."""
 
     @property
     def notes(self) -> tuple[Notes, ...]:
@@ -220,6 +251,15 @@ class Outcome(Generic[P_co]):
         if decided is None or decided.failure is None:
             return self.reason
         return f"hook {self.hook} failed{_FAILED_HOW.get(decided.failure, '')}"
+
+    @property
+    def intact(self) -> bool:
+        """Whether the payload is still what the hooks saw last, to the byte, its meta aside."""
+        if self.asked is None:
+            return True
+        saw = self.asked.payload.__dict__
+        same = all(saw[name] is value for name, value in self.payload.__dict__.items() if name != "meta")
+        return same and self.asked.intact
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""

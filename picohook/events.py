@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from . import wire
+from .models import apart
 from .protocol.messages import encode
 from .protocol.peer import notification
 
@@ -50,6 +51,10 @@ class Event:
         self.about = about
         """What of the agent's run it is about: its context and its channel."""
         self._lines: dict[str, bytes] = {}
+
+    def apart(self) -> Event:
+        """The same, with a payload that shares nothing with this one's."""
+        return Event(self.kind, apart(dict(self.payload)), self.meta)
 
     def line(self, dialect: str) -> bytes:
         """The whole line that a hook of this dialect reads. Raises `EncodeError`."""

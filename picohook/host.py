@@ -32,6 +32,7 @@ from .models import (
     ToolCall,
     ToolResult,
     ToolReturn,
+    apart,
 )
 from .observe.witness import Witness, Witnesses
 from .reload.source import Source
@@ -123,7 +124,7 @@ class Host:
                 )
         self.retry_limit = retry_limit
         self.watchers: set[Callable[[StateChange | Outcome[Any] | Reloaded], None]] = set()
-        """Called with whatever becomes of a hook and whatever a chain concludes, at once: they must not block."""
+        """Called with whatever becomes of a hook and a copy of whatever a chain concludes, at once: they must not block."""
         self._crew: Crew | SessionHooks = Crew(
             Log(logger), timeouts or Timeouts(), verify=verify, complete=complete, model_of=model_of, notice=self._tell
         )
@@ -470,8 +471,9 @@ class Host:
         clock = crew.require_open().now
         chains = crew.chains[stage.name]
         seats = chains.seats
+        decided: tuple[Seat, ...] = ()
         if said is not None or without:
-            seats = self._seats_left(stage, said, without)
+            seats, decided = self._seats_left(stage, said, without)
         account = None
         if self._witnesses.all:
             account = self._witnesses.begin(stage, payload)
@@ -480,7 +482,7 @@ class Host:
                 account.resumed(said, without)
         chains.under_way += 1
         try:
-            outcome = await run_chain(stage, seats, Encoded(payload), clock, chains.budget, edited, account)
+            outcome = await run_chain(stage, seats, Encoded(payload), clock, chains.budget, edited, account, decided)
         except BaseException as error:
             if account is not None:
                 account.abandoned(error)
@@ -490,7 +492,7 @@ class Host:
         if account is not None:
             account.concluded(outcome)
         if self.watchers:
-            self._tell(outcome)
+            self._tell(replace(outcome, payload=apart(outcome.payload), result=apart(outcome.result)))
         if responded is not None and outcome.action == wire.RESPOND:
             return await responded(outcome)
         return outcome
@@ -504,18 +506,23 @@ class Host:
 
     def _seats_left(
         self, stage: Stage[Any], said: tuple[str, Decision] | None, without: Collection[str]
-    ) -> tuple[Seat, ...]:
-        """Who is still to be asked when some have decided already, and one is answered for."""
-        left = tuple(seat for seat in self._crew.chains[stage.name].seats if seat.hook.name not in without)
+    ) -> tuple[tuple[Seat, ...], tuple[Seat, ...]]:
+        """Who is still to be asked when some have decided already, and one is answered for; and the guards among these."""
+        seats = self._crew.chains[stage.name].seats
+        left = tuple(seat for seat in seats if seat.hook.name not in without)
+        answered = "" if said is None else said[0]
+        guards = tuple(seat for seat in seats if seat.guard and (seat.name in without or seat.name == answered))
         if said is None:
-            return left
+            return left, guards
         name, decision = said
         if decision.action not in stage.actions or decision.action == wire.PAUSE:
             raise PicohookError(f"{type(decision).__name__} is no answer for a hook that paused at {stage.name}")
         mounted = self._crew.mounted.get(name)
         spec = HookSpec(name=name) if mounted is None else mounted.hook.spec
         others = tuple(seat for seat in left if seat.hook.name != name)
-        return (Seat(Said(spec, decision), self.timeouts.interceptor), *others)
+        answer = Seat(Said(spec, decision), self.timeouts.interceptor)
+        answer.guard = False  # the hook itself is asked again, and not this answer
+        return (answer, *others), guards
 
     def fingerprint(self, name: str) -> str:
         """What a hook's settings are, to see whether they changed; empty when it is not mounted."""
@@ -584,6 +591,8 @@ class Host:
             return
         event = Event(kind, payload or {}, _meta(meta, about), about)
         audience = audience.wanting(event)
+        if audience.looking or self._witnesses.all:
+            event = event.apart()  # now: it is handed on later
         for dialect in audience.dialects:
             event.line(dialect)  # a payload that is no JSON is the caller's mistake, raised here
         if self._witnesses.all:

@@ -6,9 +6,39 @@ are frozen: a hook's edit makes a new one, so what one hook saw stays what it sa
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import copy
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self
+
+    from .decisions import StageTrail
+
+_UNCHANGEABLE = frozenset({str, int, float, bool, type(None)})
+
+
+def apart(value: Any) -> Any:
+    """A copy that shares nothing that can be changed with the value. What cannot be copied is returned as it is."""
+    try:
+        return _apart(value)
+    except Exception:  # noqa: BLE001 - an object of a program's own can fail in any way
+        return value
+
+
+def _apart(value: Any) -> Any:
+    kind = type(value)
+    if kind in _UNCHANGEABLE:
+        return value
+    if kind is dict:
+        return {key: inside if type(inside) in _UNCHANGEABLE else _apart(inside) for key, inside in value.items()}
+    if kind is list:
+        return [inside if type(inside) in _UNCHANGEABLE else _apart(inside) for inside in value]
+    if isinstance(value, Model):
+        return value.apart()
+    return copy.deepcopy(value)
 
 
 class _Signature:
@@ -35,6 +65,15 @@ class Model(BaseModel):
         """The plain JSON form, without what was not given."""
         return {name: value for name, value in self.__dict__.items() if value is not None}
 
+    def apart(self) -> Self:
+        """A copy that shares nothing that can be changed with this one. Raises what an object in it does that has no copy."""
+        made = self.__copy__()
+        own = made.__dict__
+        for name, value in own.items():
+            if type(value) not in _UNCHANGEABLE:
+                own[name] = _apart(value)
+        return made
+
 
 class Meta(Model):
     """Where in the agent's run a payload belongs."""
@@ -50,6 +89,9 @@ class Meta(Model):
     """The trace and the span that this is part of, as W3C's Trace Context writes them."""
     __slots__ = ("encoded",)
     """Its JSON, once it was needed: nothing in it can change, and many payloads have the same."""
+
+    def apart(self) -> Self:
+        return self if type(self) is Meta else super().apart()
 
     def wire(self) -> dict[str, Any]:
         # Written out, and past the model's own attribute access: it is made for every question and every event.
@@ -111,6 +153,12 @@ class ToolResult(Model):
     media: list[Any] = Field(default_factory=list)
     artifact_tags: list[str] = Field(default_factory=list)
     response_handled: bool = False
+    __slots__ = ("_trails",)
+
+    @property
+    def trails(self) -> tuple[StageTrail, ...]:
+        """What the hooks of each stage did on the way to it, where `run_tool` or a turn gave it. It is no field."""
+        return _trails_of(self)
 
     def wire(self) -> dict[str, Any]:
         return {("async" if name == "async_" else name): value for name, value in self.__dict__.items()}
@@ -152,6 +200,12 @@ class LLMResponse(Payload):
     model: str = ""
     response: dict[str, Any]
     messages: list[dict[str, Any]] | None = None
+    __slots__ = ("_trails",)
+
+    @property
+    def trails(self) -> tuple[StageTrail, ...]:
+        """What the hooks of each stage did on the way to it, where `run_llm` or a turn gave it. It is no field."""
+        return _trails_of(self)
 
 
 class Finish(Payload):
@@ -171,3 +225,20 @@ class Compaction(Payload):
     messages: list[dict[str, Any]] = Field(default_factory=list)
     system_prompt: str | None = None
     model: str | None = None
+
+
+R = TypeVar("R", ToolResult, LLMResponse)
+
+
+def traced(result: R, trails: Iterable[StageTrail]) -> R:
+    """The same result with these trails. They are not in its JSON form, and results that are equal without them are equal."""
+    made = result.__copy__()  # the one that was given may be a constant of a tool's
+    object.__setattr__(made, "_trails", tuple(trails))
+    return made
+
+
+def _trails_of(result: ToolResult | LLMResponse) -> tuple[StageTrail, ...]:
+    try:
+        return object.__getattribute__(result, "_trails")  # type: ignore[no-any-return] # a slot, and no field
+    except AttributeError:
+        return ()

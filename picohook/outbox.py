@@ -41,7 +41,7 @@ class Outbox:
                 self._told(event, hooks)
             for hook in hooks:
                 try:
-                    hook.notify(event)
+                    hook.notify(event if hook.takes_bytes else event.apart())
                 except Exception as error:  # noqa: BLE001 - an observer hurts nobody, least of all the event loop
                     now = self._reactor.now()
                     hook.failures.add("observe", cause(error), describe(error), "an event that was not taken", now)

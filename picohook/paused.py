@@ -1,7 +1,7 @@
 """A turn that a hook paused, as something to keep: it goes to JSON, and on in another process.
 
 Whoever can write the JSON can claim what was decided. So what was approved counts on resuming only if the text carries the
-embedder's own MAC; without it, approvers are asked again about the final calls.
+embedder's own MAC; without it, guards and approvers are asked again about the final calls.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class Step(BaseModel):
     call: ToolCall
     asked: dict[str, str] = Field(default_factory=dict)
     """The hooks that have decided about it, with their fingerprints."""
+    seen: str = ""
+    """A digest of the call as these hooks left it: when it is another call by now, its guards are asked again."""
     result: ToolResult | None = None
     """Set when the call is settled."""
     digest: str = ""

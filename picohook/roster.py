@@ -124,13 +124,16 @@ class Audience(NamedTuple):
     """Those of its processes."""
     choosy: bool
     """Whether any of them has a filter."""
+    looking: bool
+    """Whether any of them looks into the event itself, and not at its line."""
 
     @classmethod
     def of(cls, hooks: Iterable[Hook]) -> Audience:
         """These hooks."""
         hooks = tuple(hooks)
         dialects = frozenset(hook.spec.events for hook in hooks if not hook.in_process)
-        return cls(hooks, dialects, any(hook.spec.filter is not None for hook in hooks))
+        choosy = any(hook.spec.filter is not None for hook in hooks)
+        return cls(hooks, dialects, choosy, not all(hook.takes_bytes for hook in hooks))
 
     def wanting(self, event: Event) -> Audience:
         """Those of them who want this event."""

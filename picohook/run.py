@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from . import wire
 from .conversation import content_of
+from .decisions import StageTrail
 from .errors import AbortTurnError, HardAbortError, PausedError, RetryLimitError
-from .models import LLMRequest, LLMResponse, ToolCall, ToolResult, ToolReturn
+from .hooks.base import CHANGED
+from .models import LLMRequest, LLMResponse, ToolCall, ToolResult, ToolReturn, apart, traced
 from .protocol.messages import encode
 
 if TYPE_CHECKING:
@@ -33,6 +35,19 @@ DENIED_BY_APPROVAL = "Tool execution denied by approval hook: {}"
 
 def ignore(_: Outcome[Any]) -> None:
     """Nobody wants to see the outcomes."""
+
+
+class Trails:
+    """What hooks did at each stage on the way to a result."""
+
+    def __init__(self, took: Took = ignore) -> None:
+        self.all: list[StageTrail] = []
+        self._took = took
+
+    def take(self, outcome: Outcome[Any]) -> None:
+        """One more stage was concluded."""
+        self.all.append(StageTrail.of(outcome))
+        self._took(outcome)
 
 
 class Rounds:
@@ -66,12 +81,16 @@ class Decided:
 
 
 async def run_tool(host: Host, call: ToolCall, execute: Callable[[ToolCall], Any]) -> ToolResult:
-    """before_tool, approve_tool, the tool, after_tool. What approvers saw is what runs, or it is denied."""
-    decided = await approve(host, await host.before_tool(call))
-    if decided.result is not None:
-        return decided.result
-    returned = await execute_tool(host, decided, execute)
-    return returned if isinstance(returned, ToolResult) else await conclude(host, returned)
+    """before_tool, approve_tool, the tool, after_tool. What guards and approvers saw is what runs, or it is denied."""
+    trails = Trails()
+    before = await host.before_tool(apart(call))  # what the caller does to its own call from here on changes nothing
+    trails.take(before)
+    decided = await approve(host, before, trails.take)
+    result = decided.result
+    if result is None:
+        returned = await execute_tool(host, decided, execute)
+        result = returned if isinstance(returned, ToolResult) else await conclude(host, returned, trails.take)
+    return traced(result, trails.all)
 
 
 async def approve(
@@ -91,7 +110,10 @@ async def approve(
     if before.action == wire.DENY:
         return Decided(call, denied(host, before))
     raise_if_ended(before)
-    digest = call_digest(call)
+    digest = _seen_digest(before)
+    if digest is None:
+        text = DENIED_BY_HOOK.format(CHANGED)
+        return Decided(call, not_run(host, call, text, text))
     approval = await host.approve_tool(call)
     took(approval)
     if not approval.approved:
@@ -102,8 +124,7 @@ async def approve(
 async def execute_tool(host: Host, decided: Decided, execute: Callable[[ToolCall], Any]) -> ToolReturn | ToolResult:
     """Run the tool on exactly the call that was approved; a changed one is denied."""
     call = decided.call
-    # A copy that nobody else has: no hook that outlived its deadline can reach it, nor can the tool change what hooks see.
-    own = call.model_copy(deep=True)
+    own = call.apart()  # so that the tool cannot change what hooks see
     if call_digest(own) != decided.digest:
         text = DENIED_BY_APPROVAL.format("the call was changed after it was approved")
         return not_run(host, call, text, text)
@@ -165,18 +186,20 @@ async def run_llm(
 ) -> LLMResponse:
     """before_llm, the model, after_llm; and round again with a hook's feedback, as often as the retry limit allows."""
     rounds = rounds or Rounds(host)
+    trails = Trails(took)
     while True:
         outcome: Outcome[Any] = await host.before_llm(request)
-        took(outcome)
+        trails.take(outcome)
         if outcome.action == wire.RESPOND:
-            return outcome.result  # type: ignore[no-any-return]
+            response: LLMResponse = outcome.result
+            return traced(response, trails.all)
         if outcome.action != wire.RETRY:
             raise_if_ended(outcome)
             outcome = await _complete(host, with_notes(outcome.payload, outcome.notes), complete)
-            took(outcome)
+            trails.take(outcome)
             if outcome.action != wire.RETRY:
                 raise_if_ended(outcome)
-                return outcome.payload
+                return traced(outcome.payload, trails.all)
         rounds.spend(outcome.feedback, request)
         request = with_notes(request, outcome.notes)
         feedback = {"role": "user", "content": outcome.feedback}
@@ -252,15 +275,15 @@ def with_notes(request: LLMRequest, notes: tuple[Notes, ...]) -> LLMRequest:
 
 
 def as_tool_result(returned: Any) -> ToolResult:
-    """What a tool returned, as a result for the model."""
+    """What a tool returned, as a result for the model. The tool may keep what it returned, and change it."""
     if isinstance(returned, ToolResult):
-        return returned
+        return apart(returned)  # type: ignore[no-any-return] # as it came
     if returned is None:
         return ToolResult()
     if isinstance(returned, str):
         return ToolResult(for_llm=returned)
     if isinstance(returned, dict) and "for_llm" in returned:
-        return ToolResult.model_validate(returned)
+        return ToolResult.model_validate(apart(returned))
     return ToolResult(for_llm=json.dumps(returned, ensure_ascii=False, default=str))
 
 
@@ -272,6 +295,14 @@ async def _called(execute: Callable[[ToolCall], Any], call: ToolCall) -> Any:
 def call_digest(call: ToolCall) -> bytes:
     """What approvers saw, and what runs, to compare."""
     return hashlib.sha256(encode(call.wire())).digest()
+
+
+def _seen_digest(before: Outcome[ToolCall]) -> bytes | None:
+    """Of the call that hooks were asked about last; None when the outcome has another one by now."""
+    asked = before.asked
+    if asked is not None and asked.payload is before.payload:
+        return hashlib.sha256(asked.params()).digest()  # what is changed in it from here on is seen before it runs
+    return call_digest(before.payload) if before.intact else None
 
 
 def raise_if_ended(outcome: Outcome[Any]) -> None:

@@ -14,9 +14,10 @@ import anyio
 from . import wire
 from .batch import Batch, decided_in, require_taken
 from .conversation import assistant_message, calls_of, content_of, text_of, tool_message
+from .decisions import StageTrail
 from .delivery import Delivery
 from .errors import AbortTurnError, PausedError, PicohookError
-from .models import Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult
+from .models import Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult, apart
 from .paused import PausedTurn, Step
 from .run import Rounds, raise_if_ended, run_llm, with_notes
 from .text import cut, escape
@@ -44,6 +45,8 @@ class TurnResult:
     response: dict[str, Any] = field(default_factory=dict)
     undelivered: tuple[Delivery, ...] = ()
     """What tools had for the user, where the session has nothing that delivers."""
+    trails: tuple[StageTrail, ...] = field(default=(), compare=False)
+    """What the hooks of each stage did, in order; of a resumed turn, since it was resumed."""
 
 
 class Turn:
@@ -77,6 +80,8 @@ class Turn:
         """What tools had for the user, where the session has nothing that delivers."""
         self.paused: PausedTurn | None = None
         """What to keep, when a hook has paused the turn."""
+        self.trails: list[StageTrail] = []
+        """What the hooks of each stage did, in order; of a resumed turn, since it was resumed."""
         self._parent = parent
         self._label = label
         self._media_count = media_count
@@ -310,7 +315,8 @@ class Turn:
             batch = Batch(self, paused.batch, execute, parallel=parallel, trusted=paused.authentic)
             return await batch.run(paused.at, (paused.hook, decision))
         place = self._place("turn.tool")
-        steps = [Step(call=call.model_copy(update=place)) for call in calls or ()]
+        # Copies: what anybody does to the calls from here on changes nothing.
+        steps = [Step(call=apart(call).model_copy(update=place)) for call in calls or ()]
         return await Batch(self, steps, execute, parallel=parallel).run()
 
     async def finish(self, response: LLMResponse | None = None, **about: Any) -> bool:
@@ -417,8 +423,14 @@ class Turn:
             if at_its_end and self._all_heard and await self.finish() and self._all_heard:
                 break
         self._open = False
-        undelivered = tuple(self.undelivered)
-        return TurnResult(self.content, tuple(self.messages), self.meta.iteration, self._response, undelivered)
+        return TurnResult(
+            self.content,
+            tuple(self.messages),
+            self.meta.iteration,
+            self._response,
+            tuple(self.undelivered),
+            tuple(self.trails),
+        )
 
     @property
     def _all_heard(self) -> bool:
@@ -486,7 +498,8 @@ class Turn:
         return result
 
     def take(self, outcome: Outcome[Any]) -> None:
-        """Keep what hooks added beside their decisions for the next request, and show what is for the user."""
+        """Keep what hooks did, and what they added beside it for the next request; show what is for the user."""
+        self._keep_trail(outcome)
         if outcome.action == wire.HARD_ABORT:
             self.session.hard_aborted(outcome)
         for notes in outcome.notes:
@@ -500,6 +513,7 @@ class Turn:
         if outcome.stage == "before_llm" and outcome.action != wire.RETRY:
             self.asked_with(outcome)
         if outcome.action == wire.RETRY or (outcome.stage == "before_llm" and outcome.action != wire.RESPOND):
+            self._keep_trail(outcome)
             for notes in outcome.notes:
                 self._show(notes.system_message)
         else:
@@ -509,6 +523,9 @@ class Turn:
         """Keep what the stages after a model call are told of the request, as before_llm left it."""
         request = with_notes(outcome.payload, outcome.notes)
         self._model, self._system_prompt = request.model, request.system_prompt
+
+    def _keep_trail(self, outcome: Outcome[Any]) -> None:
+        self.trails.append(StageTrail.of(outcome))
 
     def _show(self, message: str) -> None:
         if message and self.session.show is not None:

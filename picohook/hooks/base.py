@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from ..errors import EncodeError, PicohookError
 from ..models import Meta, Payload
 from ..observe.failures import Failures
 from ..observe.metrics import HookMetrics
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound=Payload)
 
+CHANGED = "it was changed in place while hooks were asked about it"
+"""Why a payload is not gone on with that is not what hooks saw."""
+
 
 class Encoded(Generic[P]):
     """A payload and its bytes, made once and given to every hook that is asked about it."""
@@ -50,6 +54,21 @@ class Encoded(Generic[P]):
             self._params = made or encode(payload.wire())
         return self._params
 
+    @property
+    def intact(self) -> bool:
+        """Whether the payload is still what the params say: nothing in it was changed in place."""
+        try:
+            return self._params is None or Encoded(self.payload).params() == self._params
+        except EncodeError:
+            return False
+
+    def apart(self) -> Encoded[P]:
+        """The same with a copy of the payload, for code that may keep it or change it. Raises `PicohookError`."""
+        own = Encoded(self.payload.apart(), self.params())
+        if not own.intact:
+            raise PicohookError(CHANGED)
+        return own
+
 
 def _encoded(meta: Meta) -> Any:
     try:
@@ -66,6 +85,7 @@ class Question(Generic[P]):
 
     stage: Stage[P]
     encoded: Encoded[P]
+    """The payload with its bytes. The payload is a copy that this hook alone has."""
     deadline: float
     """On the reactor's clock. `Hook.handle` keeps it."""
     limit: float
@@ -142,6 +162,8 @@ class Hook:
 
     in_process = True
     """In-process hooks are asked before those that are processes."""
+    takes_bytes = False
+    """Whether it is asked and told in bytes. Any other gets copies of payloads and events, and what it decides is copied."""
     patient = False
     """Whether it may have to wait for a person: then its own timeout bounds it, and not the chain's budget."""
 
@@ -161,8 +183,8 @@ class Hook:
     def put_parts(
         self, stage: Stage[P], encoded: Encoded[P], deadline: float, limit: float, begun: float
     ) -> Awaitable[Decision]:
-        """Put a question to it, of which these are the parts: the chain's way to `handle`."""
-        return self.handle(Question(stage, encoded, deadline, limit, begun))
+        """Put a question to it, of which these are the parts: the chain's way to `handle`, which gets a copy of the payload."""
+        return self.handle(Question(stage, encoded.apart(), deadline, limit, begun))
 
     def handle(self, question: Question[Any]) -> Awaitable[Decision]:
         """Decide. What comes back is awaited at once, and once: a subclass may say `async def handle`."""

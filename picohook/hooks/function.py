@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 import anyio
 import anyio.to_thread
 
 from .. import wire
-from ..decisions import APPROVE, CONTINUE, Decision, Deny
-from ..errors import HookError, HookTimeoutError, PicohookError
+from ..decisions import APPROVE, CONTINUE, Approve, Continue, Decision, Deny, Modify, Respond, Retry
+from ..errors import HookError, HookReplyError, HookTimeoutError, PicohookError
+from ..protocol.messages import decode_value, encode
 from ..replies import read_decision
 from ..spec import HookSpec
+from ..stages import FIXED
 from ..text import explain
+from .base import Encoded
 from .mailbox import MailboxHook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..events import Event
+    from ..stages import Stage
     from .base import Question, Site
 
 _DECISIONS = get_args(Decision)
@@ -32,7 +37,11 @@ class FunctionHook(MailboxHook):
 
     A callable gets the stage's payload and returns a decision, or None to go on, or what a hook process would answer (a
     mapping); from an approver also True or False. It may be async; one that is not runs in a thread, so that it never
-    blocks the event loop, and what it still does after its deadline is its own affair.
+    blocks the event loop.
+
+    The payload is a copy of its own. What it changes in place in it counts as a `Modify` when it goes on; where the stage
+    does not let it change that, it has failed. What it does to the payload afterwards, or after its deadline, changes
+    nothing.
     """
 
     def __init__(
@@ -59,14 +68,8 @@ class FunctionHook(MailboxHook):
             said = await self._call(self._handlers[stage.name], question.payload)
         if scope.cancelled_caught or (stage.approves and self._site.reactor.now() > question.deadline):
             raise HookTimeoutError("no answer in time", hook=self.name)
-        if isinstance(said, _DECISIONS):
-            decision: Decision = said
-            return decision
-        if said is None and not stage.approves:
-            return CONTINUE
-        if stage.approves and isinstance(said, bool):
-            return APPROVE if said else Deny()
-        return read_decision(stage, said)
+        decision = _read(stage, said)
+        return decision if question.encoded.intact else _changed_in_place(question, decision)
 
     async def take(self, event: Event) -> None:
         if self._on_event is not None:
@@ -96,6 +99,58 @@ class FunctionHook(MailboxHook):
             raise
         except Exception as error:
             raise HookError(explain(error), hook=self.name) from error
+
+
+def _read(stage: Stage[Any], said: Any) -> Decision:
+    if isinstance(said, _DECISIONS):
+        decision: Decision = said
+        return decision
+    if said is None and not stage.approves:
+        return CONTINUE
+    if stage.approves and isinstance(said, bool):
+        return APPROVE if said else Deny()
+    return read_decision(stage, said)
+
+
+def _changed_in_place(question: Question[Any], decision: Decision) -> Decision:
+    """The decision, with what the function changed in its payload. Raises `HookReplyError` for what it may not change."""
+    stage = question.stage
+    if isinstance(decision, Approve):
+        raise HookReplyError(
+            "it changed the call in place: an approver says yes or no, a hook at before_tool can change it"
+        )
+    if not isinstance(decision, Continue | Modify | Respond | Retry):
+        return decision  # nothing is gone on with
+    before, after = decode_value(question.encoded.params()), decode_value(Encoded(question.payload).params())
+    changed = _difference(before, after)
+    unchangeable = {name for name in changed if not _can_change(stage, name)}
+    if unchangeable:
+        names = ", ".join(sorted(unchangeable))
+        raise HookReplyError(f"it changed {names} in place, which no hook can change at {stage.name}: change a copy")
+    said: Mapping[str, Any] = {} if isinstance(decision, Continue) else decision.changes
+    patch: Mapping[str, Any] = (decision.patch if isinstance(decision, Modify) else None) or {}
+    if (part := stage.part) is not None:
+        changed = _difference(before[part], after[part])
+        gone = {name: None for name, value in changed.items() if value is None}
+        changed = {part: {**changed, **said.get(part, said)}}
+        patch = {part: {**gone, **patch.get(part, patch)}}
+    else:
+        changed |= said
+    if isinstance(decision, Respond | Retry):
+        return replace(decision, changes=changed)
+    return Modify(changed, patch=patch, reason=decision.reason, notes=decision.notes)
+
+
+def _can_change(stage: Stage[Any], name: str) -> bool:
+    if stage.part is not None:
+        return name == stage.part
+    return name in stage.fields if stage.fields else name not in FIXED
+
+
+def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that are not what they were; None for one that is gone."""
+    names = {**before, **after}
+    return {name: after.get(name) for name in names if encode(before.get(name)) != encode(after.get(name))}
 
 
 async def call(function: Callable[..., Any], *arguments: Any, threads: anyio.CapacityLimiter | None = None) -> Any:

@@ -26,6 +26,7 @@ class ProcessHook(Hook):
     """An external hook process, supervised."""
 
     in_process = False
+    takes_bytes = True
     _supervisor: Supervisor
     _noted: HookError | None = None
     """The last error of its processes, as far as `failures` has it."""

@@ -95,7 +95,7 @@ class PicohookInterceptor:
                 reason=f"picohook:{wire.DENY}", message=f"a hook made {decided.call.tool} of {call.tool}"
             )
         self._host.emit("tool_exec_start", {"Tool": call.tool, "Arguments": decided.call.arguments}, meta=meta)
-        return _verdict(before, "$target", call.arguments, decided.call.arguments)
+        return _verdict(before, "$target", context["target"], decided.call.arguments)  # what hooks saw is what runs
 
     async def _post_tool_call(self, context: AgentContext, meta: Meta) -> Verdict:
         value, told = context["target"], context["tool_result"]
@@ -116,7 +116,7 @@ class PicohookInterceptor:
 
 def _call(context: AgentContext, meta: Meta, arguments: dict[str, Any]) -> ToolCall:
     call = context["tool_call"]
-    return ToolCall(tool=call["name"], arguments=arguments, tool_call_id=call["id"], meta=meta)
+    return ToolCall(tool=call["name"], arguments=arguments, tool_call_id=call["id"], meta=meta).apart()
 
 
 def _verdict(outcome: Outcome[Any], path: str, before: Any, after: Any) -> Verdict:

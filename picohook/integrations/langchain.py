@@ -187,7 +187,7 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
             asked = request
             if own.tool != name:
                 return ToolMessage(f"there is no tool {own.tool}", tool_call_id=identity, name=name, status="error")
-            if own.arguments != call.arguments:
+            if own.arguments != tool_call(name, request.tool_call["args"], identity).arguments:
                 asked = request.override(tool_call={**request.tool_call, "args": own.arguments})
             returned.append(await handler(asked))
             return returned[-1]

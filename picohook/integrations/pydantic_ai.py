@@ -137,7 +137,10 @@ class _GuardedToolset(WrapperToolset[AgentDepsT]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
     ) -> Any:
-        call = tool_call(name, to_jsonable_python(tool_args, fallback=str), ctx.tool_call_id)
+        def asked() -> ToolCall:
+            return tool_call(name, to_jsonable_python(tool_args, fallback=str), ctx.tool_call_id)
+
+        call = asked()
         failure: type[ModelRetry | ToolFailed] = ToolFailed
 
         async def execute(own: ToolCall) -> Any:
@@ -145,7 +148,7 @@ class _GuardedToolset(WrapperToolset[AgentDepsT]):
             try:
                 if tool.toolset is self and own.tool == call.tool:
                     raise ToolFailed(f"there is no tool {own.tool}")  # a hook added it, and did not answer
-                if own.tool == call.tool and own.arguments == call.arguments:
+                if own.tool == call.tool and own.arguments == asked().arguments:
                     return await self.wrapped.call_tool(name, tool_args, ctx, tool)
                 return await self._call_other(own, ctx)
             except ModelRetry:

@@ -163,7 +163,7 @@ class Entry(Account[P]):
         super().__init__(stage, payload)
         self._log = log
         self._began = time.perf_counter()
-        # Taken now: a function in this process could change what is inside.
+        # Taken now: the program could change what is inside.
         self._about = {**_tool(payload), **log.stamp("payload", payload)}
         self._hooks: list[Hook] = []
         self._entries: list[TrailEntry] = []

@@ -92,7 +92,7 @@ class Ask:
     params: dict[str, Any]
     stands_in: bool
     again: bool
-    """It has answered in this chain already: a guard, that may no longer change anything."""
+    """It has decided already, in this chain or before it: a guard, that may no longer change anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ class Reader:
             payload_of(chain.stage, line.params)
             chain.params = line.params
         chain.waiting[line.hook] = chain.params
-        again = any(answer.hook == line.hook for answer in chain.answers)
+        again = line.hook in chain.without or any(answer.hook == line.hook for answer in chain.answers)
         return Ask(self._number, line.at, chain, line.hook, chain.params, line.stands_in, again)
 
     def _event(self, line: EventLine) -> Told:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .. import wire
-from ..batch import decided_in, require_taken
+from ..batch import decided_in, not_asked_again, require_taken
 from ..models import LLMRequest
 from ..replies import read_decision
 from ..run import answered, denied, ended, requested, started, with_notes
@@ -66,7 +66,7 @@ class KeptTurn(Turn):
         outcome: Outcome[Any] = await getattr(self.host, stage.name)(payload)
         if added and outcome.action == wire.CONTINUE:
             outcome = replace(outcome, action=wire.MODIFY)
-        return self._took(outcome)
+        return self._took(outcome, payload)
 
     async def resume(self, call_id: str, answer: Mapping[str, Any]) -> Outcome[Any]:
         """Go on where a hook paused: the answer is its own, in the form in which a hook gives one."""
@@ -82,7 +82,7 @@ class KeptTurn(Turn):
         outcome = await getattr(self.host, stage.name)(paused.payload, said=said, without=decided)
         require_taken(said, outcome)
         self._paused_at.pop(call_id, None)
-        return self._took(outcome, decided)
+        return self._took(outcome, paused.payload, decided)
 
     async def end_with(self, status: str, reason: str, content: str | None) -> None:
         """The client says that it ended; where it says no text, that is what the model said last."""
@@ -91,6 +91,9 @@ class KeptTurn(Turn):
         await self.end(status, reason)
         if self._parent is not None:
             self._parent.collect()  # the client has what the sub-turn came to, and gives it to its parent
+
+    def _keep_trail(self, outcome: Outcome[Any]) -> None:
+        """The client gets each with its answer; a turn may have any number of them."""
 
     # Going in.
 
@@ -126,7 +129,7 @@ class KeptTurn(Turn):
 
     # Coming out.
 
-    def _took(self, outcome: Outcome[Any], decided: Collection[str] = ()) -> Outcome[Any]:
+    def _took(self, outcome: Outcome[Any], given: Payload, decided: Collection[str] = ()) -> Outcome[Any]:
         """Keep what there is to keep of an outcome, and tell what it means. Raises `RetryLimitError`."""
         if outcome.stage == "before_llm" and outcome.action != wire.RETRY:
             self.asked_with(outcome)
@@ -137,7 +140,8 @@ class KeptTurn(Turn):
         _TELLS.get(outcome.stage, _nothing)(self, outcome)
         if outcome.action == wire.PAUSE:
             call_id = getattr(outcome.payload, "tool_call_id", None) or ""
-            self._paused_at[call_id] = outcome, {*decided, *decided_in(outcome)}
+            stale = not_asked_again(self.host, outcome, given)
+            self._paused_at[call_id] = outcome, {*decided, *decided_in(outcome)} - stale
         if outcome.action == wire.RETRY:
             self._again = outcome.stage in {"before_llm", "after_llm"}
             self._rounds.spend(outcome.feedback, outcome.payload)

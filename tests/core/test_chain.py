@@ -513,7 +513,7 @@ class TestGuards:
         outcome = await chain("before_tool", guard, says("edits", adds("x")))
         assert (outcome.action, outcome.reason) == ("deny_tool", "not that")
         assert names(outcome) == ["guard", "edits", "guard"]
-        assert guard.asked[1] is outcome.payload
+        assert guard.asked[1] == outcome.payload
 
     async def test_it_is_not_if_nothing_changed_after_it(self, chain, says):
         guard = says("guard", CONTINUE, guard=True)

@@ -97,6 +97,8 @@ def test_a_log_that_fails_and_no_log_hurt_nothing():
         def warning(self, event, **fields):
             raise OSError("No space left on device")
 
+        debug = info = error = warning
+
     log = Log(Full())
     logged, unlogged = Failures(), Failures()
     logged.log_to(log)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
+from typing import get_args
 
 import pytest
 from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
+from picohook.decisions import OutcomeAction
 from picohook.models import LLMRequest, ToolCall, ToolResult
 from picohook.stages import (
     AFTER_LLM,
@@ -348,3 +350,7 @@ class TestRestrict:
         call = payloads["before_tool"]
         edited = BEFORE_TOOL.edit(call, {"arguments": {}})
         assert restrict(call, edited, ()) == (edited, [])
+
+
+def test_the_type_of_actions_has_every_action_of_every_stage():
+    assert set(get_args(OutcomeAction)) == set().union(*(stage.actions for stage in STAGES.values()))

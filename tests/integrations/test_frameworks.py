@@ -452,3 +452,19 @@ async def test_a_run_that_is_cancelled_ends_its_turn(run):
         with pytest.raises(asyncio.CancelledError):
             await task
     assert kinds[-2:] == ["turn_abort", "turn_end"]
+
+
+async def test_a_call_that_is_changed_in_place_while_hooks_think_runs_as_they_saw_it(run):
+    arguments = {"paths": ["a"]}
+    ran = []
+
+    def read_all(paths: list[str]) -> str:
+        ran.append(paths)
+        return "done"
+
+    async def meddle(_):
+        arguments["paths"].append("evil")
+
+    async with host_of({"before_tool": meddle}) as host:
+        await run(Agent(host, [[("1", "read_all", arguments)], "done"], [read_all]))
+    assert ran == [["a"]]

@@ -255,3 +255,25 @@ async def test_hooks_see_the_settings_that_the_model_itself_was_made_with():
         await host.emit_and_wait("turn_start")
     assert options == [{"temperature": 0.7}]
     assert [event.payload["Temperature"] for event in events if event.kind == "llm_request"] == [0.7]
+
+
+async def test_a_call_whose_arguments_a_middleware_changes_in_place_while_hooks_think_runs_as_they_saw_it():
+    from langchain.agents.middleware import AgentMiddleware
+
+    held, ran = [], []
+
+    class Holds(AgentMiddleware):
+        async def awrap_tool_call(self, request, handler):
+            held.append(request.tool_call["args"])
+            return await handler(request)
+
+    def read(path: str) -> str:
+        ran.append(path)
+        return path
+
+    async def meddle(_):
+        held[0]["path"] = "evil"
+
+    async with Host([FunctionHook("h", {"before_tool": meddle})]) as host:
+        await run_langchain(Agent(host, ONE, [read]), middleware=[Holds()])
+    assert ran == ["a"]

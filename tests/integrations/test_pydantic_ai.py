@@ -288,3 +288,33 @@ async def test_hooks_see_the_settings_that_the_model_itself_was_made_with():
         await host.emit_and_wait("turn_start")
     assert options == [{"temperature": 0.7}]
     assert [event.payload["Temperature"] for event in events if event.kind == "llm_request"] == [0.7]
+
+
+async def test_a_call_whose_arguments_are_changed_in_place_while_hooks_think_runs_as_they_saw_it(agent_of):
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.toolsets import WrapperToolset
+
+    held, ran = [], []
+
+    class Holding(WrapperToolset):
+        async def call_tool(self, name, tool_args, ctx, tool):
+            held.append(tool_args)
+            return await super().call_tool(name, tool_args, ctx, tool)
+
+    class Holds(AbstractCapability):
+        def get_wrapper_toolset(self, toolset):
+            return Holding(toolset)
+
+    def read(paths: list[str]) -> str:
+        ran.append(paths)
+        return "done"
+
+    async def meddle(call):
+        held[0]["paths"].append("evil")
+        seen.append(call.arguments["paths"])
+
+    seen = []
+    async with Host([FunctionHook("h", {"before_tool": meddle})]) as host:
+        agent = agent_of(host, read)
+        await agent.run("hello", capabilities=[Holds()])
+    assert ran == seen

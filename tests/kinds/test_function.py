@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from kinds_support import FAR
 
-from picohook import AbortTurn, Continue, Deny, FunctionHook, Host, Respond, Retry, Skip, ToolCall, ToolResult
-from picohook.models import Compaction, Finish
+from picohook import AbortTurn, Continue, Deny, FunctionHook, Host, Modify, Respond, Retry, Skip, ToolCall, ToolResult
+from picohook.models import Compaction, Finish, LLMRequest, LLMResponse, Prompt, ToolReturn
 
 pytestmark = pytest.mark.anyio
 
@@ -67,3 +67,151 @@ async def test_what_comes_over_a_wire_has_no_say_in_that():
 async def test_such_a_result_has_to_be_one():
     outcome = await asked("before_tool", CALL, Deny(result={"for_llm": 5}), on_failure="abort")
     assert outcome.action == "abort_turn"
+
+
+# What it changes in place.
+
+SAID = {"content": "hm", "tool_calls": [{"id": "1"}], "refusal": None}
+
+
+def in_place(change, decision=None):
+    def function(payload):
+        change(payload)
+        return decision
+
+    return function
+
+
+def append(where, value):
+    return in_place(lambda payload: where(payload).append(value))
+
+
+@pytest.mark.parametrize(
+    ("stage", "payload", "function", "left"),
+    [
+        (
+            "before_prompt",
+            Prompt(prompt="p"),
+            append(lambda p: p.messages, {"role": "user"}),
+            {"messages": [{"role": "user"}]},
+        ),
+        ("before_llm", LLMRequest(), append(lambda p: p.tools, {"name": "x"}), {"tools": [{"name": "x"}]}),
+        (
+            "after_llm",
+            LLMResponse(response=SAID),
+            in_place(lambda p: p.response.pop("tool_calls")),
+            {"response": {"content": "hm", "refusal": None}},
+        ),
+        (
+            "after_llm",
+            LLMResponse(response=SAID),
+            in_place(lambda p: p.response.update(content="ah")),
+            {"response": {**SAID, "content": "ah"}},
+        ),
+        (
+            "before_tool",
+            ToolCall(tool="a", arguments={"x": {"y": 1, "z": 2}}),
+            in_place(lambda p: p.arguments["x"].pop("y")),
+            {"arguments": {"x": {"z": 2}}},
+        ),
+        (
+            "before_tool",
+            ToolCall(tool="a", arguments={"x": 1}),
+            in_place(lambda p: p.arguments.update(x=None)),
+            {"arguments": {"x": None}},
+        ),
+        (
+            "after_tool",
+            ToolReturn(tool="a", result=ToolResult(media=["a"])),
+            append(lambda p: p.result.media, "b"),
+            {"result": ToolResult(media=["a", "b"])},
+        ),
+        ("before_finish", Finish(), append(lambda p: p.messages, {"role": "user"}), {"messages": [{"role": "user"}]}),
+    ],
+)
+async def test_what_it_changes_in_place_is_a_modify(stage, payload, function, left):
+    async with Host([FunctionHook("hook", {stage: function})], timeouts=FAR) as host:
+        outcome = await getattr(host, stage)(payload.model_copy(deep=True))
+    assert (outcome.action, outcome.trail[0].action, outcome.trail[0].error) == ("modify", "modify", None)
+    assert {name: getattr(outcome.payload, name) for name in left} == left
+
+
+@pytest.mark.parametrize(
+    ("stage", "payload", "change", "names"),
+    [
+        ("before_tool", ToolCall(tool="a", context={"a": 1}), lambda p: p.context.update(a=2), "context"),
+        ("after_tool", ToolReturn(tool="a", result=ToolResult()), lambda p: p.arguments.update(a=2), "arguments"),
+        ("before_finish", Finish(), lambda p: p.response.update(a=2), "response"),
+    ],
+)
+async def test_what_it_changes_in_place_and_may_not_is_its_failure(stage, payload, change, names):
+    async with Host([FunctionHook("hook", {stage: in_place(change)})], timeouts=FAR) as host:
+        outcome = await getattr(host, stage)(payload)
+    assert outcome.payload is payload
+    assert outcome.trail[0].error == f"it changed {names} in place, which no hook can change at {stage}: change a copy"
+
+
+async def test_what_it_changes_in_place_may_be_more_than_it_may_edit():
+    function = in_place(lambda request: request.messages.append({"role": "user"}))
+    async with Host([FunctionHook("hook", {"before_llm": function}, may_edit=())], timeouts=FAR) as host:
+        outcome = await host.before_llm({})
+    assert (outcome.action, outcome.payload.messages) == ("continue", [])
+    assert outcome.trail[0].error == "it may not edit messages: left as it was"
+
+
+@pytest.mark.parametrize(
+    ("decision", "tool", "arguments"),
+    [
+        (Continue(reason="fine"), "bash", {"in": "place"}),
+        (Modify({"tool": "sh"}), "sh", {"in": "place"}),
+        (Modify({"arguments": {"said": True}}), "bash", {"said": True}),
+        (Modify(patch={"arguments": {"said": True}}), "bash", {"in": "place", "said": True}),
+        (Respond({"for_llm": "x"}), "bash", {"in": "place"}),
+        (Deny("no"), "bash", {}),
+        ({"action": "continue"}, "bash", {"in": "place"}),
+    ],
+)
+async def test_beside_a_decision_it_counts_where_anything_goes_on(decision, tool, arguments):
+    function = in_place(lambda call: call.arguments.update({"in": "place"}), decision)
+    async with Host([FunctionHook("hook", {"before_tool": function}, provides=["bash"])], timeouts=FAR) as host:
+        outcome = await host.before_tool(CALL)
+    assert (outcome.payload.tool, outcome.payload.arguments, outcome.trail[0].error) == (tool, arguments, None)
+    assert CALL.arguments == {}
+
+
+@pytest.mark.parametrize(
+    "decision", [Modify({"response": {"said": 1}}), Modify({"said": 1}), Modify(patch={"said": 1})]
+)
+async def test_beside_a_decision_about_a_part_it_counts_too(decision):
+    function = in_place(lambda answer: (answer.response.pop("gone"), answer.response.update(here=1)), decision)
+    async with Host([FunctionHook("hook", {"after_llm": function})], timeouts=FAR) as host:
+        outcome = await host.after_llm({"response": {"gone": 1, "kept": 1}})
+    assert outcome.payload.response == {"kept": 1, "here": 1, "said": 1}
+
+
+async def test_what_has_no_json_form_is_its_failure():
+    function = in_place(lambda call: call.arguments.update(x=float("nan")))
+    async with Host([FunctionHook("hook", {"before_tool": function})], timeouts=FAR) as host:
+        outcome = await host.before_tool(CALL)
+    assert outcome.payload is CALL
+    assert "cannot be sent as JSON" in outcome.trail[0].error
+
+
+@pytest.mark.parametrize(("said", "why"), [(True, "hook hook failed: it changed the call in place"), (False, "")])
+async def test_an_approver_that_changes_the_call_in_place_does_not_say_yes(said, why):
+    function = in_place(lambda call: call.arguments.update(x=1), said)
+    async with Host([FunctionHook("hook", {"approve_tool": function})], timeouts=FAR) as host:
+        outcome = await host.approve_tool(CALL)
+    assert outcome.approved is False
+    assert outcome.reason.startswith(why)
+    assert bool(outcome.reason) is bool(why)
+
+
+async def test_a_guard_that_is_asked_again_may_not_change_it_in_place():
+    guard = FunctionHook(
+        "guard", {"before_tool": in_place(lambda call: call.arguments.update(n=len(call.arguments)))}, guard=True
+    )
+    late = FunctionHook("late", {"before_tool": lambda _: Modify({"arguments": {"late": 1}})}, after=["guard"])
+    async with Host([guard, late], timeouts=FAR) as host:
+        outcome = await host.before_tool(CALL)
+    assert outcome.reason == "hook guard failed: a guard that is asked again may no longer change the call"

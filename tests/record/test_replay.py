@@ -278,6 +278,16 @@ async def test_a_guard_that_is_asked_again_is_held_to_what_it_may_do_then(path):
     assert [one.replayed["action"] for one in answers] == ["modify", "failed"]
 
 
+async def test_a_guard_that_decided_before_a_pause_is_held_to_that_too(path):
+    guard = FunctionHook("guard", {"before_tool": lambda call: Continue()}, guard=True, priority=1)
+    async with Host([guard], witnesses=[Recorder(path)]) as host:
+        said = ("boss", Modify({"tool": "changed"}))
+        await host.before_tool(ToolCall(tool="bash"), said=said, without={"guard"})
+    (hook,) = processes(guard='def before_tool(params):\n    return {"action": "modify", "call": {"tool": "other"}}')
+    answers, _ = await replayed_alone(path, "guard", hook.command)
+    assert [one.replayed["action"] for one in answers] == ["failed"]
+
+
 async def test_a_question_without_an_answer_is_asked_and_counted_and_not_compared(path):
     asked = anyio.Event()
 

@@ -305,6 +305,32 @@ async def test_a_paused_call_goes_on_with_the_answer_and_the_hooks_behind(servin
         assert (await client.ask("turn.resume", resume))["error"]["code"] == -32001
 
 
+@pytest.mark.parametrize("changes", ["the_answer", "a_hook_behind_it", "a_hook_before_it"])
+async def test_a_guard_is_asked_again_about_a_call_that_was_changed_around_a_pause(serving, connect, changes):
+    edit = {"arguments": {"path": "/"}}
+
+    def judge(call):
+        return Deny("not that") if call.arguments else None
+
+    hooks = [
+        FunctionHook("guard", {"before_tool": judge}, guard=True),
+        FunctionHook(
+            "before", {"before_tool": lambda _: Modify(edit) if "before" in changes else None}, after=["guard"]
+        ),
+        FunctionHook("pauses", {"before_tool": lambda _: Pause("sure?")}, after=["before"]),
+        FunctionHook(
+            "late", {"before_tool": lambda _: Modify(edit) if "behind" in changes else None}, after=["pauses"]
+        ),
+    ]
+    async with serving(Host(hooks)):
+        client = await connect()
+        await begin(client)
+        await client.result("before_tool", {"tool": "rm", "tool_call_id": "c1", "meta": OF_T})
+        said = {"action": "modify", "call": edit} if changes == "the_answer" else {"action": "continue"}
+        outcome = await client.result("turn.resume", {"turn": "t", "tool_call_id": "c1", "decision": said})
+        assert (outcome["action"], outcome["reason"]) == ("deny_tool", "not that")
+
+
 @pytest.mark.parametrize(
     ("decision", "code"),
     [({"action": "skip"}, -32602), ({"action": "pause"}, -32000), ({"action": "modify", "call": {"tool": 5}}, -32000)],

@@ -11,6 +11,7 @@ from turns import Model, Tools, calls, host_with, kinds, payloads, says, told, w
 from picohook import (
     AbortTurn,
     AbortTurnError,
+    Account,
     Deny,
     EncodeError,
     FunctionHook,
@@ -21,6 +22,7 @@ from picohook import (
     Respond,
     ToolCall,
     ToolResult,
+    Witness,
 )
 from picohook.conversation import UNREADABLE, calls_of, text_of
 from picohook.testing import FakeHook
@@ -302,8 +304,8 @@ async def test_a_result_that_is_no_json_is_raised_when_a_hook_is_to_see_it_and_t
     assert told(session.messages) == [("c0", "seen"), ("c1", "did b")]
 
 
-async def test_a_call_that_changed_behind_the_approvers_back_is_denied():
-    kept = []
+async def test_a_hook_cannot_change_a_call_behind_the_approvers_back():
+    kept, ran = [], []
 
     async def before(call):
         kept.append(call)
@@ -313,9 +315,26 @@ async def test_a_call_that_changed_behind_the_approvers_back_is_denied():
             kept[0].arguments["path"] = "/etc/passwd"  # of the other call, which is approved by now
         return True
 
-    hook = FunctionHook("h", {"before_tool": before, "approve_tool": approve})
+    async with host_with(FunctionHook("h", {"before_tool": before, "approve_tool": approve})) as host:
+        await run_batch(host, calls("a", "b"), ran.append)
+    assert sorted((call.tool, call.arguments) for call in ran) == [("a", {}), ("b", {})]
+
+
+async def test_a_call_that_changed_behind_the_approvers_back_is_denied():
+    class Meddles(Account):
+        kept = []  # noqa: RUF012 - one for all chains
+
+        def concluded(self, outcome):
+            self.kept.append(outcome.payload)
+            if outcome.stage == "approve_tool" and outcome.payload.tool == "b":
+                self.kept[0].arguments["path"] = "/etc/passwd"
+
+    class Watch(Witness):
+        def begin(self, stage, payload):
+            return Meddles(stage, payload)
+
     tools = Tools()
-    async with host_with(hook) as host:
+    async with host_with(FunctionHook("h", {"approve_tool": lambda _: True}), witnesses=[Watch()]) as host:
         results, _ = await run_batch(host, calls("a", "b"), tools.execute)
     assert results[0].for_llm == ("Tool execution denied by approval hook: the call was changed after it was approved")
     assert tools.ran == ["b"]

@@ -489,6 +489,55 @@ async def test_a_guard_that_paused_was_answered_for_and_is_asked_again_only_abou
         assert len(late.asked) == 1
 
 
+async def test_a_guard_that_paused_is_itself_asked_about_what_was_made_of_its_answer():
+    watch = guard(Pause("may it?"), None)
+    late = FakeHook("late", {"before_tool": Modify({"arguments": {"path": "/tmp/a"}})}, priority=2)
+    tools = Tools()
+    async with host_with(watch, late) as host, host.session("s1") as session:
+        await go_on(session, await pause(session, "rm"), Modify({"arguments": {"path": "/tmp"}}), tools)
+    assert [call.arguments for call in watch.asked_at("before_tool")] == [{"n": 0}, {"path": "/tmp/a"}]
+    assert tools.ran == ["rm"]
+
+
+@pytest.mark.parametrize(
+    ("kept", "times"),
+    [
+        (lambda paused: paused, 1),
+        (lambda paused: through_text(paused, KEY), 1),
+        (through_text, 2),
+        (lambda paused: PausedTurn.from_json(rewritten(paused.to_json(KEY))), 2),
+    ],
+    ids=["object", "sealed", "unsealed", "rewritten"],
+)
+async def test_a_guard_is_asked_again_unless_nobody_else_can_have_written_the_turn(kept, times):
+    watch = guard(None, lambda call: Deny("not that") if call.arguments.get("path") == "/" else None)
+    boss = FakeHook("boss", {"before_tool": Pause()}, priority=2)
+    tools = Tools()
+    async with host_with(watch, boss) as host, host.session("s1") as session:
+        paused = kept(await pause(session, "rm"))
+        await go_on(session, paused, Continue(), tools)
+    assert len(watch.asked) == times
+    assert tools.ran == ([] if paused.batch[0].call.arguments.get("path") else ["rm"])
+
+
+def rewritten(text):
+    turn = json.loads(text)
+    turn["turn"]["batch"][0]["call"]["arguments"]["path"] = "/"
+    return json.dumps(turn)
+
+
+async def test_a_guard_is_asked_about_a_call_that_was_changed_in_place_during_the_pause():
+    watch = guard(None, lambda call: Deny("not that") if call.arguments.get("path") == "/" else None)
+    boss = FakeHook("boss", {"before_tool": Pause()}, priority=2)
+    tools = Tools()
+    async with host_with(watch, boss) as host, host.session("s1") as session:
+        paused = await pause(session, "rm")
+        paused.batch[0].call.arguments["path"] = "/"
+        result = await go_on(session, paused, Continue(), tools)
+    assert told(result.messages) == [("c0", "Tool execution denied by hook: not that")]
+    assert tools.ran == []
+
+
 # How a paused turn ends, and goes on.
 
 
