@@ -21,7 +21,7 @@ from .decisions import (
     Skip,
 )
 from .text import cut
-from .wording import action_meant, folded, require_decided, require_edit
+from .wording import action_meant, folded, understood
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,9 +79,7 @@ def _read_approval(answer: Mapping[str, Any]) -> Decision:
 
 
 def _read_interception(stage: Stage[Any], answer: Mapping[str, Any]) -> Decision:
-    answer = folded(answer, stage.form.names)
-    if "action" not in answer:
-        require_decided(stage.form, answer)
+    answer = understood(stage.form, answer)
     action = answer.get("action")
     if action is None or action == "":
         action = wire.CONTINUE
@@ -120,9 +118,7 @@ def _read_edit(stage: Stage[Any], answer: Mapping[str, Any], action: str, reason
     changes, patch = _changes(stage, answer), _object(answer, "patch")
     if patch is not None:
         patch = stage.form.patch(answer)
-    if action == wire.MODIFY:
-        require_edit(stage.form, answer)
-    else:
+    if action != wire.MODIFY:
         # What Go writes for a text that was never set is no edit to nothing.
         changes = {
             name: value for name, value in changes.items() if value is not None and (value or name not in _NEVER_EMPTY)

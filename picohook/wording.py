@@ -128,24 +128,33 @@ def _tells(answer: Mapping[str, Any], name: str, value: Any) -> bool:
     return says(value)
 
 
-def require_decided(form: Form, answer: Mapping[str, Any]) -> None:
-    """Raise `ValueError` for an answer without an action that says something and decides nothing.
+def understood(form: Form, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer with the protocol's own names. Raises `ValueError` for one that says something and decides nothing.
 
-    `answer` has its names from `folded`.
+    It decides if it has an action, whatever that is, or a field that means something without one. A `modify` has to carry
+    a field that can be edited. What is of the wrong type is left for whoever reads it.
     """
+    answer = folded(answer, form.names)
+    if "action" not in answer:
+        _require_decision(form, answer)
+    elif answer["action"] == wire.MODIFY:
+        _require_edit(form, answer)
+    return answer
+
+
+def _require_decision(form: Form, answer: Mapping[str, Any]) -> None:
     said = telling(answer)
     if not said or any(name in said for name in NOTES):
         return
     for payload in (form.carried(answer), form.patch(answer)):
         if says(payload) and (not isinstance(payload, dict) or form.known(payload)):
-            return  # what is no object is complained of by whoever reads it
+            return
     raise ValueError(f"the answer has no `action`, and {_mistaken(form, answer, said)}")
 
 
-def require_edit(form: Form, answer: Mapping[str, Any]) -> None:
-    """Raise `ValueError` for a `modify` that carries no field that can be edited. `answer` as above."""
-    payloads = (form.carried(answer), form.patch(answer))
-    if any(form.known(one) for one in payloads if isinstance(one, dict)) or answer.get("patch") == {}:
+def _require_edit(form: Form, answer: Mapping[str, Any]) -> None:
+    payloads = [one for one in (form.carried(answer), form.patch(answer)) if one is not None]
+    if any(not isinstance(one, dict) or form.known(one) for one in payloads) or answer.get("patch") == {}:
         return  # an empty patch is a whole one, for no change
     carried = [name for name in (form.carries, "patch") if answer.get(name)]
     said = carried + [name for name in telling(answer) if name not in {"action", *NOTES, *carried}]
