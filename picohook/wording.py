@@ -107,6 +107,20 @@ def _lower(name: Any) -> Any:
     return name.lower() if isinstance(name, str) and name.isascii() else name
 
 
+def respelled(form: Form, answer: Mapping[str, Any]) -> list[str]:
+    """The names that are taken for the protocol's, and are not written like them. Raises `ValueError` for two of one."""
+    plain = folded(answer, form.names)
+    levels = [(answer, plain), (plain.get(form.carries), form.carried(plain) if form.carries else None)]
+    levels.append((plain.get("patch"), form.patch(plain)))
+    return [
+        str(name)
+        for given, taken in levels
+        if isinstance(given, dict) and isinstance(taken, dict)
+        for name in given
+        if name not in taken
+    ]
+
+
 def says(value: Any) -> bool:
     """Whether a value is more than what Go writes for a field that was never set."""
     if isinstance(value, dict):

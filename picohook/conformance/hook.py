@@ -89,8 +89,9 @@ def run(
 
     def play(requirement: Requirement) -> _Run:
         with HookProcess(command, timeout=timeout, grace=grace) as process, under_way.with_(process):
-            result = _verdict(requirement, Script(process, manifest, requirement, claimed))
-        return _Run(result, Output(process.lines, process.sent))
+            script = Script(process, manifest, requirement, claimed)
+            result = _verdict(requirement, script)
+        return _Run(result, Output(process.lines, process.sent, script.methods))
 
     runs: list[_Run] = []
     for requirement_id in FIRST:

@@ -97,7 +97,7 @@ class Call(View):
             return
         if not isinstance(answer, dict):
             raise TypeError(f"a handler of {self.stage} returns a decision or None, and not {type(answer).__name__}")
-        if answer and (answer.get("action") or wire.MODIFY) == wire.MODIFY:
+        if answer != wire.GO_ON:
             from ..wording import understood  # noqa: PLC0415 - the methods of a call make no such answer
 
             answer = understood(self.form(), answer)
@@ -147,10 +147,10 @@ class Call(View):
         changed = []
         for name in self._handed:
             old, new = before.get(name), self._params.get(name)
+            if name == "result" and isinstance(new, dict):  # its fields are made when they are looked at
+                new = {key: value for key, value in new.items() if value or key in (old or ())}
             if old is None and not new:
-                continue  # it was made when it was looked at
-            if name == "result" and isinstance(old, dict) and isinstance(new, dict):
-                new = {key: value for key, value in new.items() if value or key in old}  # likewise
+                continue  # and so was this
             if same(old, new):
                 continue
             if name not in self._params or not (name == self.part if self.part else name in (self.edits or ())):

@@ -73,7 +73,8 @@ class TestEdit:
             assert edited.context == payload.context
             assert getattr(edited, "tool_call_id", None) == getattr(payload, "tool_call_id", None)
         if stage.part != "response":  # a response is any object, and may have fields of these names
-            assert stage.edit(payload, other) is payload
+            with pytest.raises(ValueError, match=f"{name} cannot change `meta`, `context`, `tool_call_id`"):
+                stage.edit(payload, other)
 
     def test_context_and_id_cannot_be_added_where_there_is_none(self):
         call = ToolCall(tool="bash")
