@@ -110,15 +110,19 @@ def _lower(name: Any) -> Any:
 def respelled(form: Form, answer: Mapping[str, Any]) -> list[str]:
     """The names that are taken for the protocol's, and are not written like them. Raises `ValueError` for two of one."""
     plain = folded(answer, form.names)
-    levels = [(answer, plain), (plain.get(form.carries), form.carried(plain) if form.carries else None)]
-    levels.append((plain.get("patch"), form.patch(plain)))
-    return [
-        str(name)
-        for given, taken in levels
-        if isinstance(given, dict) and isinstance(taken, dict)
-        for name in given
-        if name not in taken
-    ]
+    found = _respelled(answer, form.names)
+    names = {form.part, *(form.editable or ())} - {""}
+    for payload in (plain.get(form.carries), plain.get("patch")):
+        if isinstance(payload, dict):
+            inner = folded(payload, names).get(form.part)
+            found += _respelled(payload, names)
+            found += _respelled(inner, form.editable or ()) if isinstance(inner, dict) else []
+    return found
+
+
+def _respelled(given: Mapping[str, Any], names: Collection[str]) -> list[str]:
+    by_case = set(map(_lower, names))
+    return [str(name) for name in given if name not in names and _lower(name) in by_case]
 
 
 def says(value: Any) -> bool:

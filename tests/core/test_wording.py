@@ -349,3 +349,8 @@ def test_names_that_are_not_written_as_the_protocol_does_can_be_told():
         "patch": {"ARGUMENTS": {}},
     }
     assert respelled(BEFORE_TOOL.form, answer) == ["Action", "Tool", "ARGUMENTS"]
+    echo = {
+        "action": "modify",
+        "result": {"meta": {"AgentID": "x"}, "tool": "t", "result": {"for_llm": "x", "Silent": True}},
+    }
+    assert respelled(AFTER_TOOL.form, echo) == ["Silent"]
