@@ -56,7 +56,7 @@ def read_decision(stage: Stage[Any], answer: Any) -> Decision:
 _OF_APPROVALS = frozenset({"action", "reason"})
 
 
-def _read_approval(answer: Mapping[str, Any]) -> Decision:
+def _read_approval(answer: dict[str, Any]) -> Decision:
     others = [name for name in answer if name != "approved" and str(name).lower() == "approved"]
     if others and "approved" in answer:
         raise ValueError(f"`approved` is there twice: as `approved` and as `{_shown_name(others[0])}`")
@@ -78,7 +78,7 @@ def _read_approval(answer: Mapping[str, Any]) -> Decision:
     raise ValueError(f"`approved` is {_shown(approved)}, and only true is a yes")
 
 
-def _read_interception(stage: Stage[Any], answer: Mapping[str, Any]) -> Decision:
+def _read_interception(stage: Stage[Any], answer: dict[str, Any]) -> Decision:
     answer = understood(stage.form, answer)
     action = answer.get("action")
     if action is None or action == "":

@@ -95,7 +95,7 @@ class Stage(Generic[P]):
     def _named(self, given: Mapping[str, Any], target: Mapping[str, Any]) -> Mapping[str, Any]:
         """What of it can be edited, with the names that the payload has, where they can be any."""
         editable = self._editable(given)
-        return editable if self.form.editable is not None else folded(editable, target)
+        return editable if self.form.editable is not None else folded(dict(editable), target.keys())
 
     @property
     def _editables(self) -> Collection[str]:

@@ -10,7 +10,7 @@ from .text import cut, escape
 
 TYPE_CHECKING = False  # as in `wire`
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Set as AbstractSet
     from typing import Any
 
 NOTES = ("system_message", "additional_context", "inject_messages")
@@ -27,7 +27,7 @@ _GOES_WITH = {"feedback": wire.RETRY, "result": wire.RESPOND}
 class Form:
     """What an answer at one stage can hold."""
 
-    __slots__ = ("actions", "carries", "editable", "names", "part", "stage")
+    __slots__ = ("actions", "carries", "editable", "names", "outer", "part", "stage")
 
     def __init__(
         self,
@@ -46,6 +46,8 @@ class Form:
         self.editable = None if editable is None else frozenset(editable)
         """The names in an edited payload; None where any name can be there."""
         self.actions = frozenset(actions)
+        self.outer = (self.editable or frozenset()) | ({part} if part else set())
+        """The names in an edited payload as a whole."""
         own = {carries} if carries else set(self.editable or ())
         own |= {field for field, action in _GOES_WITH.items() if action in self.actions}
         self.names = frozenset({"action", "reason", "patch", *NOTES, *own})
@@ -68,13 +70,11 @@ class Form:
         """An edited payload, or the part of it that can be edited, whether it comes alone or inside all of the params."""
         if not isinstance(given, dict):
             return given
-        if self.part:
-            given = folded(given, {self.part, *(self.editable or ())})
-            if not isinstance(given.get(self.part), dict):
-                return given
-            inner = given[self.part]
+        given = folded(given, self.outer)
+        inner = given.get(self.part) if self.part else None
+        if isinstance(inner, dict):
             return {self.part: inner if self.editable is None else folded(inner, self.editable)}
-        return folded(given, self.editable or ())
+        return given
 
     def known(self, payload: Mapping[str, Any]) -> bool:
         """Whether an edited payload has a field that can be edited."""
@@ -83,13 +83,13 @@ class Form:
         return self.editable is None or any(name in self.editable for name in inner)
 
 
-def folded(given: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+def folded(given: dict[str, Any], names: AbstractSet[str]) -> dict[str, Any]:
     """The same with each name that differs from one of these only in the case of ASCII letters written like it.
 
     Raises `ValueError` if one of these is there twice.
     """
-    if all(name in names for name in given):
-        return dict(given) if not isinstance(given, dict) else given
+    if given.keys() <= names:
+        return given  # as nearly always
     by_case = {_lower(name): name for name in names}
     found: dict[str, Any] = {}
     spelled: dict[str, str] = {}
@@ -107,15 +107,14 @@ def _lower(name: Any) -> Any:
     return name.lower() if isinstance(name, str) and name.isascii() else name
 
 
-def respelled(form: Form, answer: Mapping[str, Any]) -> list[str]:
+def respelled(form: Form, answer: dict[str, Any]) -> list[str]:
     """The names that are taken for the protocol's, and are not written like them. Raises `ValueError` for two of one."""
     plain = folded(answer, form.names)
     found = _respelled(answer, form.names)
-    names = {form.part, *(form.editable or ())} - {""}
     for payload in (plain.get(form.carries), plain.get("patch")):
         if isinstance(payload, dict):
-            inner = folded(payload, names).get(form.part)
-            found += _respelled(payload, names)
+            inner = folded(payload, form.outer).get(form.part)
+            found += _respelled(payload, form.outer)
             found += _respelled(inner, form.editable or ()) if isinstance(inner, dict) else []
     return found
 
@@ -146,7 +145,7 @@ def _tells(answer: Mapping[str, Any], name: str, value: Any) -> bool:
     return says(value)
 
 
-def understood(form: Form, answer: Mapping[str, Any]) -> dict[str, Any]:
+def understood(form: Form, answer: dict[str, Any]) -> dict[str, Any]:
     """The answer with the protocol's own names. Raises `ValueError` for one that says something and decides nothing.
 
     It decides if it has an action, whatever that is, or a field that means something without one. A `modify` has to carry
@@ -171,6 +170,8 @@ def _require_decision(form: Form, answer: Mapping[str, Any]) -> None:
 
 
 def _require_edit(form: Form, answer: Mapping[str, Any]) -> None:
+    if any(isinstance(one := answer.get(name), dict) and form.known(one) for name in (form.carries, "patch")):
+        return  # as nearly always
     payloads = [one for one in (form.carried(answer), form.patch(answer)) if one is not None]
     if any(not isinstance(one, dict) or form.known(one) for one in payloads) or answer.get("patch") == {}:
         return  # an empty patch is a whole one, for no change

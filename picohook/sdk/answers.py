@@ -108,6 +108,6 @@ class Answer(dict[str, Any]):
         edits = {name: value for name, value in editable(given).items() if value is not None}
         target = (self._params.get(part) or {}) if part else self._params
         if form.editable is None:
-            edits = folded(edits, target)
+            edits = folded(edits, target.keys())
         edited = merge_patch({**target, **edits}, editable(form.patch(self._said) or {}))
         return {**self._params, part: edited} if part else edited
