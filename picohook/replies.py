@@ -98,7 +98,8 @@ def _read_interception(stage: Stage[Any], answer: dict[str, Any]) -> Decision:
             result = _object(answer, "result")
             if result is None:
                 raise ValueError("`respond` came without a `result`")
-            return Respond(result, changes=_changes(stage, answer), reason=reason, notes=notes)
+            changes = _changes(stage, answer)
+            return Respond(result, changes=changes if stage.form.known(changes) else {}, reason=reason, notes=notes)
         case wire.RETRY:
             feedback = _text(answer, "feedback", wire.MAX_NOTE)
             changes = _changes(stage, answer) if stage.fields else {}

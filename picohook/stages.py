@@ -87,7 +87,8 @@ class Stage(Generic[P]):
 
     def _require_editable(self, changes: Mapping[str, Any], patch: Mapping[str, Any] | None) -> None:
         """Raise `ValueError` where something is said, and nothing of it can be edited."""
-        given = [one for one in (changes, patch) if one is not None and says(dict(one))]
+        given = [changes] if says(dict(changes)) else []
+        given += [patch] if patch else []  # in which a null says something
         if given and not any(map(self.form.known, given)):
             names = ", ".join(f"`{name}`" for one in given for name in one)
             raise ValueError(f"{self.name} cannot change {names}")

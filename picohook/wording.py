@@ -70,11 +70,11 @@ class Form:
         """An edited payload, or the part of it that can be edited, whether it comes alone or inside all of the params."""
         if not isinstance(given, dict):
             return given
-        given = folded(given, self.outer)
-        inner = given.get(self.part) if self.part else None
+        plain = folded(given, self.outer)
+        inner = plain.get(self.part) if self.part else None
         if isinstance(inner, dict):
             return {self.part: inner if self.editable is None else folded(inner, self.editable)}
-        return given
+        return given if self.editable is None else plain
 
     def known(self, payload: Mapping[str, Any]) -> bool:
         """Whether an edited payload has a field that can be edited."""
@@ -163,8 +163,9 @@ def _require_decision(form: Form, answer: Mapping[str, Any]) -> None:
     said = telling(answer)
     if not said or any(name in said for name in NOTES):
         return
-    for payload in (form.carried(answer), form.patch(answer)):
-        if says(payload) and (not isinstance(payload, dict) or form.known(payload)):
+    carried, patch = form.carried(answer), form.patch(answer)
+    for payload, meant in ((carried, says(carried)), (patch, patch)):  # a null in a patch says something
+        if meant and (not isinstance(payload, dict) or form.known(payload)):
             return
     raise ValueError(f"the answer has no `action`, and {_mistaken(form, answer, said)}")
 

@@ -354,3 +354,20 @@ def test_names_that_are_not_written_as_the_protocol_does_can_be_told():
         "result": {"meta": {"AgentID": "x"}, "tool": "t", "result": {"for_llm": "x", "Silent": True}},
     }
     assert respelled(AFTER_TOOL.form, echo) == ["Silent"]
+
+
+def test_a_null_in_a_patch_says_something():
+    assert read_decision(BEFORE_TOOL, {"patch": {"arguments": None}, "score": 1}) == Modify(
+        {}, patch={"arguments": None}
+    )
+    with pytest.raises(ValueError, match="before_tool cannot change `args`"):
+        BEFORE_TOOL.edit(ToolCall(tool="x"), {}, {"args": None})
+
+
+def test_an_answer_with_a_call_that_has_no_known_field_is_an_answer():
+    answer = {"action": "respond", "result": {"for_llm": "x"}, "call": {"args": {}}}
+    assert read_decision(BEFORE_TOOL, answer) == Respond({"for_llm": "x"})
+
+
+def test_a_response_with_a_field_named_like_itself_keeps_it():
+    assert read_decision(AFTER_LLM, {"response": {"Response": "id-1"}}) == Modify({"Response": "id-1"})
