@@ -22,7 +22,7 @@ from .decisions import (
 )
 from .errors import HookReplyError, HookTimeoutError
 from .hooks.base import CHANGED, Encoded, Hook
-from .models import Payload, ToolCall, apart
+from .models import Payload, apart
 from .spec import RespondRule
 from .stages import restrict
 
@@ -74,6 +74,8 @@ class Asked(Generic[P]):
     """What to go on with: what was asked about, or what the hook made of it."""
     entry: TrailEntry
     result: Any = None
+    answer: Any = None
+    """What the hook answered, where that was no decision."""
 
 
 _Parts: TypeAlias = tuple[Decision, Encoded[P], TrailEntry, Any]
@@ -115,12 +117,11 @@ async def run_chain(  # noqa: PLR0917 - by position, like all that is called for
             trail.append(entry)
             if seat.patient:
                 end += entry.duration
-            if left is not encoded:
-                if edited is not None:
-                    edited(seat.hook, encoded.payload, left.payload)
-                encoded = left
+            if left is not encoded and edited is not None:
+                edited(seat.hook, encoded.payload, left.payload)
             if decision is not CONTINUE and not isinstance(decision, _GOES_ON):
-                return _ended(stage, seat, Asked(decision, left, entry, result), trail)
+                return _ended(stage, seat, Asked(decision, left, entry, result), trail, encoded.payload)
+            encoded = left
             seen: P | None = encoded.payload
         else:
             trail.append(_not_asked(stage, seat))
@@ -160,7 +161,9 @@ async def _ask_guards(  # noqa: PLR0917 - likewise
     return Outcome(stage.name, denied, encoded.payload, CHANGED, tuple(trail))
 
 
-def _ended(stage: Stage[P], seat: Seat, asked: Asked[P], trail: list[TrailEntry]) -> Outcome[P]:
+def _ended(
+    stage: Stage[P], seat: Seat, asked: Asked[P], trail: list[TrailEntry], asked_about: P | None = None
+) -> Outcome[P]:
     decision = asked.decision
     return Outcome(
         stage.name,
@@ -171,6 +174,7 @@ def _ended(stage: Stage[P], seat: Seat, asked: Asked[P], trail: list[TrailEntry]
         result=asked.result,
         feedback=decision.feedback if isinstance(decision, Retry) else "",
         hook=seat.hook.name,
+        asked_about=asked_about,
     )
 
 
@@ -260,7 +264,7 @@ async def ask(  # noqa: C901, PLR0912, PLR0917 - likewise
             limit = end
             if deadline > end:  # noqa: PLR1730 - min() would be a fifth of what this function costs
                 deadline = end
-        error = result = cause = None
+        error = result = cause = answer = None
         try:
             if begun >= end:
                 raise HookTimeoutError("the time for the whole chain was used up before it was asked")  # noqa: TRY301
@@ -275,6 +279,7 @@ async def ask(  # noqa: C901, PLR0912, PLR0917 - likewise
                 begun = clock()
                 continue
             cause, error = policy.cause(failure), policy.describe(failure)
+            answer = getattr(failure, "answer", None)
             decision = policy.on_failure(stage, hook.name, hook.spec.on_failure, error)
         break
     duration = clock() - started
@@ -291,7 +296,7 @@ async def ask(  # noqa: C901, PLR0912, PLR0917 - likewise
         said = "" if cause else decision.reason
         entry = TrailEntry(seat.name, decision.action, duration, error, decision.notes, retries, said, cause)
     if account is not None:
-        account.asked(hook, encoded, Asked(decision, left, entry, result))
+        account.asked(hook, encoded, Asked(decision, left, entry, result, answer))
     return decision, left, entry, result
 
 
@@ -338,8 +343,6 @@ def _apply(
         raise HookReplyError("it asked for another round, and said nothing that would make it another one")
     result = None
     if isinstance(decision, Respond):
-        if isinstance(payload, ToolCall) and isinstance(edited, ToolCall) and edited.tool != payload.tool:
-            raise HookReplyError("it answered for a tool, and gave it another name: whose tool it is would be unclear")
         assert stage.result is not None
         result = stage.result(edited, decision.result)
     return encoded, result, f"it may not edit {', '.join(refused)}: left as it was" if refused else None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .hooks.base import Encoded
-    from .models import Payload
+    from .models import LLMResponse, Payload, ToolResult
 
 P_co = TypeVar("P_co", bound="Payload", covariant=True)
 
@@ -78,7 +78,7 @@ class Modify(_Decided):
 class Respond(_Decided):
     """This is the result: the tool (or the model) is not called."""
 
-    result: Mapping[str, Any]
+    result: Mapping[str, Any] | ToolResult | LLMResponse
     changes: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     action: ClassVar[OutcomeAction] = wire.RESPOND
 
@@ -87,7 +87,7 @@ class Respond(_Decided):
 class Deny(_Refused):
     """The tool is not run. From an approver: not approved."""
 
-    result: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    result: Mapping[str, Any] | ToolResult | None = field(default=None, kw_only=True)
     """What the model is told in place of the denial. From code only: what comes over a wire has no say in it."""
     action: ClassVar[OutcomeAction] = wire.DENY
 
@@ -236,6 +236,8 @@ class Outcome(Generic[P_co]):
     """With `retry`: what to tell the model."""
     hook: str = ""
     """The hook whose decision ended the chain."""
+    asked_about: P_co | None = field(default=None, repr=False, compare=False)
+    """What that hook was asked about; None where no interceptor ended the chain."""
     asked: Encoded[Any] | None = field(default=None, init=False, repr=False, compare=False)
     """For the host: what hooks were asked about last, with its bytes. A copy of an outcome has it not."""
 

@@ -381,12 +381,18 @@ class Host:
         return self._run(BEFORE_TOOL, _as_payload(BEFORE_TOOL, call), None, said, without, self._responded)
 
     async def _responded(self, outcome: Outcome[ToolCall]) -> Outcome[ToolCall]:
-        """What comes of a hook's answer for a tool: it is put to approval, unless the tool is the hook's own."""
-        if self._may_respond(outcome):
-            return outcome
-        approval = await self.approve_tool(outcome.payload)
-        trail = outcome.trail + approval.trail
-        return replace(outcome if approval.approved else approval, stage=BEFORE_TOOL.name, trail=trail)
+        """What comes of a hook's answer for a tool: it is put to approval, unless the tool is the hook's own.
+
+        Where the hook gave the tool another name, that holds for both.
+        """
+        trail = outcome.trail
+        for call in _names_of(outcome):
+            if not self._may_respond(outcome.hook, call):
+                approval = await self.approve_tool(call)
+                trail += approval.trail
+                if not approval.approved:
+                    return replace(approval, stage=BEFORE_TOOL.name, trail=trail)
+        return replace(outcome, trail=trail)
 
     async def approve_tool(self, call: ToolCall | Mapping[str, Any]) -> Outcome[ToolCall]:
         """Whether everybody who is asked for approval says yes. Nobody to ask is a yes."""
@@ -529,10 +535,10 @@ class Host:
         mounted = self._crew.mounted.get(name)
         return "" if mounted is None else mounted.hook.spec.fingerprint
 
-    def _may_respond(self, outcome: Outcome[ToolCall]) -> bool:
-        mounted = self._crew.mounted.get(outcome.hook)
+    def _may_respond(self, hook: str, call: ToolCall) -> bool:
+        mounted = self._crew.mounted.get(hook)
         rule = RespondRule.APPROVE if mounted is None else mounted.hook.spec.respond
-        return rule is RespondRule.OWN and self._crew.owners.owns(outcome.hook, outcome.payload)
+        return rule is RespondRule.OWN and self._crew.owners.owns(hook, call)
 
     def session(self, session_id: str, **about: Any) -> Session:
         """A session with a user: `async with host.session("s1") as session, session.turn("hello") as turn: ...`.
@@ -653,6 +659,14 @@ def _of_session(given: Hook | HookSpec) -> Hook | HookSpec:
         return placed
     given.spec = placed
     return given
+
+
+def _names_of(outcome: Outcome[ToolCall]) -> tuple[ToolCall, ...]:
+    """The calls that an answer is for: first the one that the hook was asked about, where it gave the tool another name."""
+    asked, answered = outcome.asked_about, outcome.payload
+    if asked is None or asked.tool == answered.tool:
+        return (answered,)
+    return (asked.model_copy(update={"meta": answered.meta}), answered)  # the caller's own meta, as in the outcome
 
 
 def _as_payload(stage: Stage[P], given: P | Mapping[str, Any]) -> P:

@@ -1,4 +1,4 @@
-"""From what a hook answered to a `Decision`. Whatever is not a decision that the stage allows raises `ValueError`."""
+"""From what a hook answered to a `Decision`. Whatever is not a decision that the stage allows raises `AnswerError`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from .decisions import (
     Skip,
 )
 from .text import cut
+from .wording import action_meant, folded, understood
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,21 +29,45 @@ if TYPE_CHECKING:
     from .stages import Stage
 
 
+class AnswerError(ValueError):
+    """An answer that is no decision that its stage allows."""
+
+    def __init__(self, message: str, answer: Any) -> None:
+        super().__init__(message)
+        self.answer = answer
+        """As it came."""
+
+
 def read_decision(stage: Stage[Any], answer: Any) -> Decision:
-    """What the answer to a request decides. An absent or empty answer is a `continue`, and for an approval a failure."""
+    """What the answer to a request decides. An absent or empty answer is a `continue`, and for an approval a failure.
+
+    Raises `AnswerError`, a `ValueError`, for any answer that does not decide what the stage allows.
+    """
     if answer == wire.GO_ON and not stage.approves:
         return CONTINUE  # as nearly always
-    if answer is None:
-        answer = {}
-    if not isinstance(answer, dict):
-        raise ValueError(f"the result is {_kind(answer)}, not an object")
-    return _read_approval(answer) if stage.approves else _read_interception(stage, answer)
+    try:
+        if not isinstance(answer, dict | None):
+            raise ValueError(f"the result is {_kind(answer)}, not an object")  # noqa: TRY301 - all are answered alike
+        return _read_approval(answer or {}) if stage.approves else _read_interception(stage, answer or {})
+    except ValueError as error:
+        raise AnswerError(str(error), answer) from None
 
 
-def _read_approval(answer: Mapping[str, Any]) -> Decision:
+_OF_APPROVALS = frozenset({"action", "reason"})
+
+
+def _read_approval(answer: dict[str, Any]) -> Decision:
+    others = [name for name in answer if name != "approved" and str(name).lower() == "approved"]
+    if others and "approved" in answer:
+        raise ValueError(f"`approved` is there twice: as `approved` and as `{_shown_name(others[0])}`")
+    answer = folded(answer, _OF_APPROVALS)
     action = answer.get("action")
     if action not in (None, "", wire.CONTINUE):  # it may be anything, also what no set can hold
         raise ValueError(f"an approval has no action, and this one has {_shown(action)}")
+    if others:
+        if all(answer[name] is False for name in others):
+            return Deny(reason=_text(answer, "reason", wire.MAX_REASON))
+        raise ValueError(f"the answer has no `approved`, and `{_shown_name(others[0])}` is no yes")
     approved = answer.get("approved")
     if approved is True:
         return APPROVE
@@ -53,51 +78,69 @@ def _read_approval(answer: Mapping[str, Any]) -> Decision:
     raise ValueError(f"`approved` is {_shown(approved)}, and only true is a yes")
 
 
-def _read_interception(stage: Stage[Any], answer: Mapping[str, Any]) -> Decision:  # noqa: C901, PLR0912 - one arm an action
+def _read_interception(stage: Stage[Any], answer: dict[str, Any]) -> Decision:
+    answer = understood(stage.form, answer)
     action = answer.get("action")
     if action is None or action == "":
         action = wire.CONTINUE
     if not isinstance(action, str) or action not in stage.actions:
+        meant = action_meant(stage.actions, action)
         raise ValueError(
-            f"the action {_shown(action)} is not one of {stage.name}'s: {', '.join(sorted(stage.actions))}"
+            f"the action {_shown(action)} is not one of {stage.name}'s: "
+            + (f"did you mean `{meant}`?" if meant else ", ".join(sorted(stage.actions)))
         )
     reason = _text(answer, "reason", wire.MAX_REASON)
     notes = _notes(answer)
-    changes = _changes(stage, answer)
-    patch = _object(answer, "patch")
     match action:
         case wire.CONTINUE | wire.MODIFY:
-            if changes or patch is not None:
-                return Modify(changes, patch=patch, reason=reason, notes=notes)
-            return Continue(reason=reason, notes=notes) if reason or notes else CONTINUE
+            return _read_edit(stage, answer, action, reason, notes)
         case wire.RESPOND:
             result = _object(answer, "result")
             if result is None:
                 raise ValueError("`respond` came without a `result`")
-            return Respond(result, changes=changes, reason=reason, notes=notes)
-        case wire.DENY:
-            return Deny(reason=reason, notes=notes)
+            changes = _changes(stage, answer)
+            return Respond(result, changes=changes if stage.form.known(changes) else {}, reason=reason, notes=notes)
         case wire.RETRY:
             feedback = _text(answer, "feedback", wire.MAX_NOTE)
-            if not feedback and not (stage.fields and changes):
+            changes = _changes(stage, answer) if stage.fields else {}
+            if not feedback and not changes:
                 raise ValueError("`retry` came without `feedback`")
-            return Retry(feedback, changes=changes if stage.fields else {}, reason=reason, notes=notes)
-        case wire.SKIP:
-            return Skip(reason=reason, notes=notes)
-        case wire.PAUSE:
-            return Pause(reason=reason, notes=notes)
-        case wire.ABORT_TURN:
-            return AbortTurn(reason=reason, notes=notes)
-        case wire.HARD_ABORT:
-            return HardAbort(reason=reason, notes=notes)
-    raise AssertionError(f"{stage.name} allows {action!r}, and nothing here reads it")
+            return Retry(feedback, changes=changes, reason=reason, notes=notes)
+    return _REFUSES[action](reason, notes=notes)
+
+
+_REFUSES: dict[str, type[Deny | Skip | Pause | AbortTurn | HardAbort]] = {
+    kind.action: kind for kind in (Deny, Skip, Pause, AbortTurn, HardAbort)
+}
+
+
+def _read_edit(stage: Stage[Any], answer: Mapping[str, Any], action: str, reason: str, notes: Notes | None) -> Decision:
+    """`modify`, or a `continue`, which may carry a payload as well."""
+    changes, patch = _changes(stage, answer), _object(answer, "patch")
+    if patch is not None:
+        patch = stage.form.patch(answer)
+    if action != wire.MODIFY:
+        # What Go writes for a text that was never set is no edit to nothing.
+        changes = {
+            name: value for name, value in changes.items() if value is not None and (value or name not in _NEVER_EMPTY)
+        }
+        if not stage.form.known(changes):
+            changes = {}
+        if patch is not None and not stage.form.known(patch):
+            patch = None
+    if changes or patch is not None:
+        return Modify(changes, patch=patch, reason=reason, notes=notes)
+    return Continue(reason=reason, notes=notes) if reason or notes else CONTINUE
+
+
+_NEVER_EMPTY = frozenset({"tool", "model", "prompt"})
 
 
 def _changes(stage: Stage[Any], answer: Mapping[str, Any]) -> dict[str, Any]:
     """What the answer carries of an edited payload."""
-    if stage.fields:
-        return {name: answer[name] for name in stage.fields if answer.get(name) is not None}
-    return _object(answer, stage.carries) or {}
+    if stage.carries:
+        _object(answer, stage.carries)
+    return stage.form.carried(answer) or {}
 
 
 def _notes(answer: Mapping[str, Any]) -> Notes | None:
@@ -140,6 +183,10 @@ _KINDS: dict[type, str] = {
 
 def _kind(value: object) -> str:
     return _KINDS.get(type(value), f"a {type(value).__name__}")
+
+
+def _shown_name(name: object) -> str:
+    return cut(str(name), 80)
 
 
 def _shown(value: object) -> str:

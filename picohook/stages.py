@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from . import wire
 from .merge import merge_patch
-from .models import Compaction, Finish, LLMRequest, LLMResponse, Payload, Prompt, ToolCall, ToolResult, ToolReturn
+from .models import (
+    Compaction,
+    Finish,
+    LLMRequest,
+    LLMResponse,
+    Model,
+    Payload,
+    Prompt,
+    ToolCall,
+    ToolResult,
+    ToolReturn,
+)
+from .wording import Form, folded, says
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
 P = TypeVar("P", bound=Payload)
 
@@ -36,34 +49,54 @@ class Stage(Generic[P]):
     """The fields that can be edited, where a reply carries them by their own names; none: all but what is fixed."""
     actions: frozenset[str] = _EVERYWHERE
     """What a hook may decide here."""
-    result: Callable[[P, Mapping[str, Any]], Any] | None = None
+    result: Callable[[P, Any], Any] | None = None
     """Makes the result that stands from what came with `respond`."""
     method: str = field(init=False)
     """The name on the wire."""
     approves: bool = field(init=False)
     """Whether this stage asks for a yes, and any failure is a no."""
+    form: Form = field(init=False)
+    """What an answer can hold."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "method", f"hook.{self.name}")
         object.__setattr__(self, "approves", not self.actions)
+        editable = {"result": _RESULT_FIELDS, "response": None}[self.part] if self.part else self._editables
+        form = Form(self.name, carries=self.carries, part=self.part or "", editable=editable, actions=self.actions)
+        object.__setattr__(self, "form", form)
 
     def edit(self, payload: P, changes: Mapping[str, Any], patch: Mapping[str, Any] | None = None) -> P:
         """The payload with the changes applied: the same object when they change nothing.
 
         Fields that are present replace the current ones; absent ones and null stay. In a merge patch null removes.
-        Raises `ValueError` (pydantic's) when the result is not a payload.
+        Raises `ValueError` (pydantic's) when the result is not a payload, or nothing of what was given can be edited.
         """
         target = self._editable(payload.wire())
-        given = {key: value for key, value in self._editable(changes).items() if value is not None}
+        given = {key: value for key, value in self._named(changes, target).items() if value is not None}
         edited = {**target, **given}
         if patch is not None:
-            edited = merge_patch(edited, self._editable(patch))
+            edited = merge_patch(edited, self._named(patch, target))
+        if edited == target:
+            self._require_editable(changes, patch)
         if edited == target and _alike(edited, target):
             return payload
         if self.part is not None:
             return self.payload.model_validate({**payload.__dict__, self.part: edited})
         kept = {key: value for key, value in payload.__dict__.items() if key not in self._editables}
         return self.payload.model_validate({**kept, **edited})
+
+    def _require_editable(self, changes: Mapping[str, Any], patch: Mapping[str, Any] | None) -> None:
+        """Raise `ValueError` where something is said, and nothing of it can be edited."""
+        given = [changes] if says(dict(changes)) else []
+        given += [patch] if patch else []  # in which a null says something
+        if given and not any(map(self.form.known, given)):
+            names = ", ".join(f"`{name}`" for one in given for name in one)
+            raise ValueError(f"{self.name} cannot change {names}")
+
+    def _named(self, given: Mapping[str, Any], target: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What of it can be edited, with the names that the payload has, where they can be any."""
+        editable = self._editable(given)
+        return editable if self.form.editable is not None else folded(dict(editable), target.keys())
 
     @property
     def _editables(self) -> Collection[str]:
@@ -118,22 +151,36 @@ def _alike(one: Any, other: Any) -> bool:
     return isinstance(one, bool) is isinstance(other, bool)
 
 
-def _tool_result(_: ToolCall, given: Mapping[str, Any]) -> ToolResult:
+def _tool_result(_: ToolCall, given: Mapping[str, Any] | ToolResult) -> ToolResult:
+    if isinstance(given, ToolResult):
+        return given
+    given = folded(_mapping(given, ToolResult), _RESULT_FIELDS)
+    if says(given) and not _RESULT_FIELDS & given.keys():
+        names = ", ".join(f"`{name}`" for name in given)
+        raise ValueError(f"a tool's result has no {names}: what the model is told is its `for_llm`")
     return ToolResult.model_validate(
         {key: value for key, value in given.items() if key in _RESULT_FIELDS and value is not None}
     )
 
 
-def _llm_response(request: LLMRequest, given: Mapping[str, Any]) -> LLMResponse:
-    response = given["response"] if isinstance(given.get("response"), dict) else dict(given)
-    return LLMResponse(
-        meta=request.meta,
-        context=request.context,
-        channel=request.channel,
-        chat_id=request.chat_id,
-        model=request.model,
-        response=response,
-    )
+def _llm_response(request: LLMRequest, given: Mapping[str, Any] | LLMResponse) -> LLMResponse:
+    own: dict[str, Any] = {
+        "meta": request.meta,
+        "context": request.context,
+        "channel": request.channel,
+        "chat_id": request.chat_id,
+    }
+    if isinstance(given, LLMResponse):
+        return given.model_copy(update={**own, "model": given.model or request.model})
+    whole = folded(_mapping(given, LLMResponse), {"response"})
+    response = whole["response"] if isinstance(whole.get("response"), dict) else dict(given)
+    return LLMResponse(**own, model=request.model, response=response)
+
+
+def _mapping(given: Any, kind: type[Model]) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ValueError(f"the result is {type(given).__name__}, and neither a mapping nor {kind.__name__}")
+    return dict(given)
 
 
 BEFORE_LLM: Stage[LLMRequest] = Stage(

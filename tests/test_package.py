@@ -23,6 +23,7 @@ PACKAGE = Path(picohook.__file__).parent
 
 LAYERS = [
     {"errors", "wire", "text", "merge", "filters", "regular"},
+    {"wording"},
     {"models", "decisions", "spec"},
     {"stages", "replies", "conversation", "paused"},
     {"protocol"},
@@ -48,7 +49,7 @@ LAYERS = [
 ]
 """A room may import rooms of earlier layers, and itself. A new room gets a place here first."""
 
-APART = {"sdk": {"wire", "merge", "text"}}
+APART = {"sdk": {"wire", "merge", "text", "wording"}}
 """Rooms that stand on their own, and what they may import."""
 
 AT_HOME = {
@@ -166,7 +167,7 @@ class TestImportsRunOneWay:
     def test_a_library_stays_in_its_room(self, library):
         assert {one.room for one in imports() if one.of.split(".")[0] == library} <= AT_HOME[library]
 
-    @pytest.mark.parametrize("name", ["wire", "text", "merge", "sdk"])
+    @pytest.mark.parametrize("name", ["wire", "text", "merge", "wording", "sdk"])
     def test_what_is_shared_with_hook_authors_needs_the_standard_library_only(self, name):
         taken = {one.of.split(".")[0] for one in imports() if one.room == name}
         assert taken <= sys.stdlib_module_names | {"picohook"}

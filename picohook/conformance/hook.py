@@ -102,13 +102,14 @@ def run(
         name, stage = requirement.id, requirement.vector.get("stage")
         if stage is not None and stage not in served:
             way = "" if profile else f": --stages {stage} asks it"
-            return _Run(Result(requirement, SKIP, said=f"it was not asked to serve {stage}{way}"), Output((), ()))
+            return _Run(Result(requirement, SKIP, said=f"it was not asked to serve {stage}{way}"), Output((), (), {}))
         with HookProcess(command, timeout=timeout, grace=grace, name=name) as process, under_way.with_(process):
-            result = _verdict(requirement, Script(process, manifest, requirement, terms))
+            script = Script(process, manifest, requirement, terms)
+            result = _verdict(requirement, script)
         if seen is not None:
             with showing:
                 seen(process.raw)
-        return _Run(result, Output(process.lines, process.sent))
+        return _Run(result, Output(process.lines, process.sent, script.methods))
 
     runs: list[_Run] = []
     for requirement_id in FIRST:

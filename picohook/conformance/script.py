@@ -31,6 +31,11 @@ class Script:
         self._greeted_at = 0
         """How many lines had come when hook.hello was answered."""
 
+    @property
+    def methods(self) -> dict[int, str]:
+        """What was asked, by id."""
+        return {request_id: message["method"] for request_id, message in self._asked.items()}
+
     def play(self) -> None:
         """Greet the hook, do the steps, end it. Raises `Failed` or `Skipped`, when it was ended."""
         verdict: Failed | Skipped | None = None

@@ -7,17 +7,24 @@ from __future__ import annotations
 
 import json
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import wire
+from ..stages import STAGES
+from ..text import cut, escape
+from ..wording import respelled, understood
 from .process import is_id
 from .verdict import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from ..stages import Stage
     from .process import Line
 
+NAME = 80
+"""Bytes of a name that are shown."""
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
@@ -27,6 +34,8 @@ class Output(NamedTuple):
     lines: Sequence[Line]
     sent: Collection[object]
     """The ids of what it was sent."""
+    asked: Mapping[int, str] = MappingProxyType({})
+    """The methods of the requests among that, by their ids."""
 
     @property
     def messages(self) -> Iterator[dict[str, Any]]:
@@ -37,6 +46,16 @@ class Output(NamedTuple):
     def answers(self) -> Iterator[dict[str, Any]]:
         """Those that are no requests and no notifications."""
         return (message for message in self.messages if "method" not in message)
+
+    @property
+    def results(self) -> Iterator[tuple[Stage[Any], dict[str, Any], dict[str, Any]]]:
+        """The answers to stages that are results: the stage, the result, and the whole message."""
+        for message in self.answers:
+            request_id, result = message.get("id"), message.get("result")
+            method = self.asked.get(request_id, "") if type(request_id) is int else ""
+            stage = STAGES.get(method.removeprefix("hook."))
+            if stage is not None and isinstance(result, dict):
+                yield stage, result, message
 
 
 def id_2(output: Output) -> str | None:
@@ -116,6 +135,29 @@ def reply_5(output: Output) -> str | None:
     return None
 
 
+def stage_10(output: Output) -> str | None:
+    """What says something decides."""
+    for stage, result, message in output.results:
+        if not stage.approves:
+            try:
+                understood(stage.form, result)
+            except ValueError as error:
+                return f"it answered {shown(message)}: {error}"
+    return None
+
+
+def stage_11(output: Output) -> str | None:
+    """Names are written as the protocol writes them."""
+    for stage, result, message in output.results:
+        try:
+            names = respelled(stage.form, result)
+        except ValueError:
+            continue  # that is the requirement before this one
+        if names:
+            return f"it wrote `{escape(cut(names[0], NAME))}` in {shown(message)}"
+    return None
+
+
 def stdout_1(output: Output) -> str | None:
     """A line is an object."""
     return next((f"it wrote {_text(line)}" for line in output.lines if line.ended and line.message is None), None)
@@ -176,6 +218,8 @@ WATCHES: dict[str, Callable[[Output], str | None]] = {
         reply_3,
         reply_4,
         reply_5,
+        stage_10,
+        stage_11,
         stdout_1,
         stdout_2,
         stdout_3,

@@ -158,7 +158,8 @@ def decide(stage: Stage[Any], payload: Payload, result: Mapping[str, Any]) -> De
     if wire.RETRY in stage.actions and feedback and action != SKIP:
         return read_decision(stage, {**answer, "action": wire.RETRY, "feedback": feedback})
     if action is None:
-        return read_decision(stage, {**answer, **_edits(stage, event_name(stage.name, payload), result)})
+        edits = _edits(stage, event_name(stage.name, payload), result)
+        return read_decision(stage, {**answer, **edits, **({"action": wire.MODIFY} if edits else {})})
     meaning = _ACTIONS.get((action, stage.name)) or (wire.ABORT_TURN if action == STOP else None)
     if meaning is None:
         raise ValueError(f'"skip" skips a tool or a compaction, and this is {event_name(stage.name, payload)}')

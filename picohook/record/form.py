@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from .. import wire
 from ..decisions import Decision, Notes
+from ..models import Model
 from ..stages import FIXED
 
 VERSION = 1
@@ -98,6 +99,8 @@ class AnswerLine(Line):
     result: dict[str, Any] | None = None
     retries: int = 0
     params: dict[str, Any] | None = None
+    answer: Any = None
+    """What it said, where that was no decision."""
 
 
 class EndLine(Line):
@@ -221,7 +224,8 @@ def decision_to_json(decision: Decision) -> dict[str, Any]:
         if isinstance(value, Notes):
             said[field.name] = value.wire()
         elif value:
-            said[field.name] = value if isinstance(value, str) else dict(value)
+            plain = value.wire() if isinstance(value, Model) else value
+            said[field.name] = plain if isinstance(plain, str) else dict(plain)
     return said
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import __version__
 from ..decisions import Retry
-from ..errors import PicohookError
+from ..errors import EncodeError, PicohookError
 from ..hooks.said import Said
 from ..log import Log
 from ..models import Payload
@@ -129,6 +129,7 @@ class _Chain(Account[P]):
             "notes": entry.notes.wire() if entry.notes is not None else None,
             "result": None if asked.result is None else asked.result.wire(),
             "retries": entry.retries,
+            "answer": _plain(asked.answer),
         }
         self._scribe.write("answer", _given(said), self._params(asked.encoded))
 
@@ -161,6 +162,15 @@ class _Chain(Account[P]):
             return None
         self._written = encoded.payload
         return encoded.params()
+
+
+def _plain(answer: Any) -> Any:
+    """An answer as JSON. A function in this process can answer what has no such form."""
+    try:
+        encode(answer)
+    except EncodeError:
+        return repr(answer)
+    return answer
 
 
 def _given(said: dict[str, Any]) -> dict[str, Any]:

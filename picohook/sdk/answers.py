@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import wire
 from ..merge import merge_patch
+from ..wording import folded, understood
 from .calls import (
     AfterCompact,
     AfterLLM,
@@ -52,21 +53,31 @@ class AnswerError(Exception):
 
 
 class BrokenHookError(Exception):
-    """The hook ended, said nothing in time, refused to serve, or wrote what is no message."""
+    """The hook ended, said nothing in time, refused to serve, or wrote what is no message or no decision."""
 
 
 class Answer(dict[str, Any]):
-    """What the hook answered, as it came, and what a host makes of it."""
+    """What the hook answered, as it came, and what a host makes of it. Raises `BrokenHookError` for what is no decision."""
 
     def __init__(self, stage: str, params: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         super().__init__(result)
         self.stage = stage
         self._params = params
+        try:
+            self._said = self._understood()
+        except ValueError as error:
+            raise BrokenHookError(f"to a host it failed: {error}") from None
+
+    def _understood(self) -> dict[str, Any]:
+        """The answer with the protocol's own names: a host takes them in any case."""
+        if self.stage == ApproveTool.stage:
+            return folded(self, {"action", "reason"})
+        return understood(STAGES[self.stage].form(), self) if self.stage in STAGES else self
 
     @property
     def action(self) -> str:
         """`continue` where it names none. An approval has none."""
-        return str(self.get("action") or wire.CONTINUE)
+        return str(self._said.get("action") or wire.CONTINUE)
 
     @property
     def approved(self) -> bool:
@@ -81,14 +92,14 @@ class Answer(dict[str, Any]):
     @property
     def reason(self) -> str:
         """Why; empty where it does not say."""
-        return str(self.get("reason") or "")
+        return str(self._said.get("reason") or "")
 
     @property
     def payload(self) -> dict[str, Any]:
         """What was asked about, with the hook's edits: what the host goes on with."""
-        call = STAGES[self.stage]
-        carries, part = getattr(call, "carries", ""), getattr(call, "part", "")
-        given = self.get(carries) or {} if carries else {name: self[name] for name in _direct(call) if name in self}
+        form = STAGES[self.stage].form()
+        part = form.part
+        given = form.carried(self._said) or {}
 
         def editable(value: Mapping[str, Any]) -> dict[str, Any]:
             inner = value.get(part) if part else value
@@ -96,10 +107,7 @@ class Answer(dict[str, Any]):
 
         edits = {name: value for name, value in editable(given).items() if value is not None}
         target = (self._params.get(part) or {}) if part else self._params
-        edited = merge_patch({**target, **edits}, editable(self.get("patch") or {}))
+        if form.editable is None:
+            edits = folded(edits, target.keys())
+        edited = merge_patch({**target, **edits}, editable(form.patch(self._said) or {}))
         return {**self._params, part: edited} if part else edited
-
-
-def _direct(call: type[Call]) -> tuple[str, ...]:
-    """What can be edited where a reply carries fields by their own names."""
-    return ("prompt", "messages") if call is BeforePrompt else ("messages",)

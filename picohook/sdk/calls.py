@@ -7,7 +7,7 @@ and nothing that is decided after a denial takes it back. A yes is the exception
 from __future__ import annotations
 
 from .. import wire
-from .base import Call, Decision, Interception, text
+from .base import Call, Decision, Interception, Marker, text
 from .views import ToolResult
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ class BeforePrompt(Interception):
     """The user said something."""
 
     __slots__ = ()
-    stage, mode = "before_prompt", "prompt"
+    stage, mode, edits = "before_prompt", "prompt", ("prompt", "messages")
 
     prompt: str
     messages: list[dict[str, Any]]
@@ -41,6 +41,7 @@ class BeforeLLM(Interception):
 
     __slots__ = ()
     stage, mode, carries = "before_llm", "llm", "request"
+    edits = ("model", "messages", "tools", "options", "system_prompt", "graceful_terminal", "channel", "chat_id")
 
     model: str
     messages: list[dict[str, Any]]
@@ -70,7 +71,7 @@ class BeforeLLM(Interception):
             schema = parameters or {"type": "object", "properties": {}}
             function = {"name": name, "description": description, "parameters": schema}
             return self._modify("", {"tools": [*self.tools, {"type": "function", "function": function}]})
-        return Decision(action=wire.CONTINUE)
+        return Marker(action=wire.CONTINUE)
 
     def respond(self, response: str | Mapping[str, Any], *, reason: str = "") -> Decision:
         """This is the model's response, a message or its text: the model is not called."""
@@ -87,6 +88,7 @@ class AfterLLM(Interception):
 
     __slots__ = ()
     stage, mode, carries, part = "after_llm", "llm", "response", "response"
+    edits = None
 
     model: str
     response: dict[str, Any]
@@ -95,7 +97,7 @@ class AfterLLM(Interception):
     def modify(self, *, response: dict[str, Any] | None = None, reason: str = "") -> Decision:
         """Go on with this response; without one, with what was changed in place in it."""
         if response is not None:
-            self.params["response"] = response
+            self._params["response"] = response
         return self._modify(reason, {})
 
     def retry(self, feedback: str, *, reason: str = "") -> Decision:
@@ -120,6 +122,7 @@ class BeforeTool(OfTool, Interception):
 
     __slots__ = ()
     stage, mode, carries = "before_tool", "tool", "call"
+    edits = ("tool", "arguments", "tool_kind", "affected_paths", "channel", "chat_id")
 
     def modify(self, *, tool: str | None = None, arguments: dict[str, Any] | None = None, reason: str = "") -> Decision:
         """Go on with these fields, and with what was changed in place in them."""
@@ -154,6 +157,7 @@ class AfterTool(OfTool, Interception):
 
     __slots__ = ()
     stage, mode, carries, part = "after_tool", "tool", "result", "result"
+    edits = tuple(ToolResult._names.get(name, name) for name in ToolResult.__annotations__)  # noqa: SLF001
 
     duration: int
     """How long it ran, in nanoseconds."""
@@ -162,7 +166,8 @@ class AfterTool(OfTool, Interception):
     @property
     def result(self) -> ToolResult:
         """What it returned."""
-        return ToolResult(self.params.setdefault("result", {}))
+        self._params.setdefault("result", {})
+        return ToolResult(self._hand_out("result"))
 
     def modify(
         self,
@@ -205,18 +210,23 @@ class ApproveTool(OfTool):
             answer = Decision(approved=False)
         elif not isinstance(answer, dict):
             raise TypeError(f"an approver returns a decision, True, False or None, and not {type(answer).__name__}")
+        if not isinstance(answer.get("approved"), bool):
+            raise ValueError("an approver's answer has `approved`, spelled so, and in it True or False")
         if answer.get("approved") is not True:
             self.decision = answer
 
     def reply(self) -> dict[str, Any]:
-        return {"approved": True} if self.decision is None else self.decision
+        if self.decision is not None:
+            return self.decision
+        self._changed_in_place()  # raises if so: what is approved is what was asked about
+        return {"approved": True}
 
 
 class BeforeFinish(Interception):
     """The turn is about to end with this response."""
 
     __slots__ = ()
-    stage, mode = "before_finish", "turn"
+    stage, mode, edits = "before_finish", "turn", ("messages",)
 
     prompt: str
     messages: list[dict[str, Any]]
@@ -241,7 +251,7 @@ class AfterCompact(Interception):
     """Messages were made fewer."""
 
     __slots__ = ()
-    stage, mode = "after_compact", "compact"
+    stage, mode, edits = "after_compact", "compact", ("messages",)
 
     scope: Literal["micro", "auto"]
     messages: list[dict[str, Any]]

@@ -341,6 +341,19 @@ STAGE_8 = _undecided("before_compact")
 STAGE_9 = _undecided("after_compact")
 
 
+class STAGE_10(Hook):
+    def decide(self, stage, params):
+        if not isinstance(params.get("arguments", {}).get("command", ""), str):
+            return {"error": "a command is a text"}
+        return super().decide(stage, params)
+
+
+class STAGE_11(Hook):
+    def decide(self, stage, params):
+        decision = super().decide(stage, params)
+        return {"Action": decision["action"]} if stage == "after_compact" else decision
+
+
 class PAYLOAD_1(Hook):
     def text(self, line):
         if b"\\u0000" in line:

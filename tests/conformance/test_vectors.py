@@ -73,7 +73,8 @@ def test_there_is_a_check_for_each_watch_and_no_other():
     ],
 )
 def test_a_watch_tells_good_output_from_bad(requirement, verdict, output):
-    complaint = WATCHES[requirement](Output([as_line(line) for line in output], [1, 2, 3]))
+    asked = {1: "hook.hello", 2: "hook.before_tool", 3: "hook.approve_tool"}
+    complaint = WATCHES[requirement](Output([as_line(line) for line in output], list(asked), asked))
     assert (complaint is None) is (verdict == "good"), complaint
 
 

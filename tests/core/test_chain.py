@@ -199,12 +199,12 @@ class TestWhatEndsIt:
         outcome = await chain("before_tool", says("a", Deny(result={"for_llm": 5}), on_failure="abort"))
         assert outcome.action == "abort_turn"
 
-    async def test_A4_respond_cannot_give_the_tool_another_name(self, chain, says, payloads):
-        hook = says("a", Respond({"for_llm": "x"}, changes={"tool": "mine"}), on_failure="deny", provides=("mine",))
-        outcome = await chain("before_tool", hook)
-        assert outcome.action == "deny_tool"
-        assert outcome.payload is payloads["before_tool"]
-        assert "another name" in outcome.reason
+    async def test_A4_respond_that_gives_the_tool_another_name_says_what_it_was_asked_about(
+        self, chain, says, payloads
+    ):
+        outcome = await chain("before_tool", says("a", Respond({"for_llm": "x"}, changes={"tool": "mine"})))
+        assert (outcome.action, outcome.payload.tool, outcome.result) == ("respond", "mine", ToolResult(for_llm="x"))
+        assert outcome.asked_about is payloads["before_tool"]
 
     @pytest.mark.parametrize("stage", ["before_tool", "before_llm"])
     async def test_a_hook_that_must_not_respond_fails_if_it_does(self, chain, says, stage):
@@ -271,7 +271,7 @@ class TestFailures:
 
     EXAMPLES = (
         CONTINUE,
-        Modify({"a": 1}),
+        Modify(),
         Respond({}),
         Deny(),
         APPROVE,

@@ -67,19 +67,24 @@ class TestEdit:
             "tool_call_id": "call-2",
         }
         for edited in (
-            stage.edit(payload, other),
-            stage.edit(payload, {}, other),
-            stage.edit(payload, {}, dict.fromkeys(other)),
+            stage.edit(payload, {**payload.wire(), **other}),
+            stage.edit(payload, {}, {**payload.wire(), **other}),
+            stage.edit(payload, {}, {**payload.wire(), **dict.fromkeys(other)}),
         ):
             assert edited.meta == payload.meta
             assert edited.context == payload.context
             assert getattr(edited, "tool_call_id", None) == getattr(payload, "tool_call_id", None)
         if stage.part != "response":  # a response is any object, and may have fields of these names
-            assert stage.edit(payload, other) is payload
+            with pytest.raises(ValueError, match=f"{name} cannot change `meta`, `context`, `tool_call_id`"):
+                stage.edit(payload, other)
 
     def test_context_and_id_cannot_be_added_where_there_is_none(self):
         call = ToolCall(tool="bash")
-        assert BEFORE_TOOL.edit(call, {"context": {"trusted": True}, "tool_call_id": "call-2"}) is call
+        added = {"context": {"trusted": True}, "tool_call_id": "call-2"}
+        assert BEFORE_TOOL.edit(call, {"tool": "bash", **added}) is call
+        for edit in ((added,), ({}, added)):
+            with pytest.raises(ValueError, match="before_tool cannot change `context`, `tool_call_id`"):
+                BEFORE_TOOL.edit(call, *edit)
 
     @pytest.mark.parametrize("name", sorted(STAGES))
     def test_the_payload_itself_is_never_touched(self, payloads, name):
