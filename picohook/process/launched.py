@@ -71,7 +71,7 @@ class Launcher:
         self._decided = anyio.Event()
         self._unable, self._lasting = "", False
         self._ended = anyio.Event()
-        _check_able()
+        _check_able(tier)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
@@ -107,7 +107,7 @@ class Launcher:
         self, plan: Plan, streams: Streams, deadline: float, rows: list[limits.Row] | None = None, group: str = ""
     ) -> Launched:
         """As `Spawner.spawn`, with limits: resource limits, and a control group."""
-        mark = _new_mark()
+        mark = 0 if self.tier == "namespace" else _new_mark()
         order = _order(plan, mark, rows or [], group)
         async with self._starts:
             if self.gone:
@@ -300,9 +300,10 @@ class Launched:
 
     def was_orphaned(self) -> None:
         """Its launcher is gone. In a namespace the kernel is killing it by now; elsewhere this does."""
-        from .launcher import slay  # noqa: PLC0415 - rarely needed
+        if self._mark:
+            from .launcher import slay  # noqa: PLC0415 - rarely needed
 
-        slay(self._mark)
+            slay(self._mark)
         if self._pidfd < 0:
             self.has_failed(_launcher_ended())
         else:
@@ -324,12 +325,13 @@ class Launched:
         self.over.set()
 
 
-def _check_able() -> None:
+def _check_able(tier: str) -> None:
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         raise UnableError("only Linux has it")
     if not sys.executable or getattr(sys, "frozen", False) or "py" not in os.path.basename(sys.executable).lower():
         raise UnableError("the launcher needs a Python to run it, and this program is none")
-    _new_mark()
+    if tier == "sweep":
+        _new_mark()
 
 
 def _start(theirs: socket.socket, tier: str) -> tuple[int, int]:
