@@ -97,6 +97,7 @@ class Crew:
             try:
                 await self._tasks.__aexit__(None, None, None)
             finally:
+                del self._tasks  # it leads to the task that has the host
                 await self._release()
 
     async def end(self) -> None:

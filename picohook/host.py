@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import weakref
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -119,7 +120,9 @@ class Host:
         self.retry_limit = retry_limit
         self.watchers: set[Callable[[StateChange | Outcome[Any] | Reloaded], None]] = set()
         """Called with whatever becomes of a hook and whatever a chain concludes, at once: they must not block."""
-        self._crew = Crew(Log(logger), timeouts or Timeouts(), verify=verify, complete=complete, notice=self._tell)
+        self._crew = Crew(
+            Log(logger), timeouts or Timeouts(), verify=verify, complete=complete, notice=_weakly(self._tell)
+        )
         self._witnesses = Witnesses(tuple(witnesses), self._crew.log)
         if self._witnesses.all:
             self._crew.told = self._witnesses.told
@@ -532,6 +535,18 @@ class Host:
         async with anyio.create_task_group() as tasks:
             for hook in crew.audiences[known_kind(kind)].hooks:
                 tasks.start_soon(hook.flushed, deadline)
+
+
+def _weakly(method: Callable[[StateChange], None]) -> Callable[[StateChange], None]:
+    """The method as somebody may keep it whom its object has: so the object is freed as soon as nobody else has it."""
+    weak = weakref.WeakMethod(method)
+
+    def call(change: StateChange) -> None:
+        strong = weak()
+        if strong is not None:
+            strong(change)
+
+    return call
 
 
 def _as_hook(given: Hook | HookSpec) -> Hook:

@@ -165,6 +165,7 @@ class Child:
         self._close_stderr()
         self.exited.set()
         self._on_exit()
+        del self._on_exit  # it is called once, and may hold who has this
 
     def _stderr_readable(self) -> None:
         self._read_stderr()

@@ -295,8 +295,9 @@ class Launched:
         """It did, and nothing of it is left."""
         self.exit_code = code
         self._end()
-        if self._callback is not None:
-            self._callback()
+        callback, self._callback = self._callback, None  # which holds this
+        if callback is not None:
+            callback()
 
     def was_orphaned(self) -> None:
         """Its launcher is gone. In a namespace the kernel is killing it by now; elsewhere this does."""

@@ -168,13 +168,15 @@ class AsyncioWaiter:
         if not self._future.done():
             self._future.set_result(value)
 
-    def _expire(self) -> None:
-        if not self._future.done():
-            self._future.set_exception(TimeoutError())
-
     async def wait(self, deadline: float) -> Any:
-        timer = self._loop.call_at(deadline, self._expire)
+        timer = self._loop.call_at(deadline, self.settle, _LATE)
         try:
-            return await self._future
+            value = await self._future
         finally:
             timer.cancel()
+        if value is _LATE:
+            raise TimeoutError  # not the future's own error: that one's traceback would hold this, and so the future
+        return value
+
+
+_LATE = object()

@@ -101,6 +101,12 @@ class LinePipe:
             os.close(self._write_fd)
             self._write_fd = -1
 
+    def close(self) -> None:
+        """Close both ends, and let go of the callbacks: whoever made this and is held by them is freed at once."""
+        self.close_write()
+        self.close_read()
+        self._on_data, self._on_end = _unheard, _unseen
+
     def close_read(self) -> None:
         """Read no more."""
         if self._read_fd >= 0:
@@ -108,6 +114,14 @@ class LinePipe:
             _wide.discard(self._read_fd)
             os.close(self._read_fd)
             self._read_fd = -1
+
+
+def _unheard(_: bytes) -> None:
+    """Nobody listens any more."""
+
+
+def _unseen() -> None:
+    """Nobody looks any more."""
 
 
 def _widen(fd: int) -> bool:
