@@ -346,14 +346,14 @@ class Launcher:
             os.kill(hook.child, _signal.SIGKILL)
             hook.has_ended(numbers[1])
 
-    def started(self, hook: Hook) -> None:
-        """A hook is, or has told why it is not."""
+    def started(self, hook: Hook, *, gone: bool = False) -> None:
+        """A hook is, or has told why it is not. Its pid is its own unless it is gone, with its namespace."""
         hook.why_not = os.read(hook.report, 256).decode()
         self.poll.unregister(hook.report)
         os.close(hook.report)
         del self.reports[hook.report]
         self.hear(hook)
-        if not (hook.why_not or hook.pid):
+        if not hook.why_not and (gone or not hook.pid):
             hook.why_not = f"{errno.EAGAIN} spawn"
         if not hook.why_not:
             pidfd = os.pidfd_open(hook.pid)
@@ -376,7 +376,7 @@ class Launcher:
                 hook = next((hook for hook in self.hooks.values() if hook.child == ended.si_pid), None)
                 if hook is not None:
                     if self.reports.get(hook.report) is hook:  # the number may be another one's by now
-                        self.started(hook)
+                        self.started(hook, gone=not hook.mark)
                     self.hear(hook)
                     if hook.pid == hook.child:
                         with ignoring(ProcessLookupError):
