@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import os
+import weakref
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,6 +36,7 @@ T = TypeVar("T")
 
 LAST_RESORT = 5.0
 """How long after all its graces a hook may take to end before its task is cancelled."""
+_running: weakref.WeakSet[Crew] = weakref.WeakSet()
 
 
 class Crew:
@@ -71,6 +74,8 @@ class Crew:
         self._reactor: Reactor | None = None
         self._tasks: TaskGroup
         self._closed = False
+        self.inherited = False
+        """This process is a child that the host's own process forked while the host ran: the hooks are not its own."""
 
     # Life.
 
@@ -82,6 +87,7 @@ class Crew:
     async def enter(self) -> None:
         """From here on hooks can be mounted. Has to be followed by `leave`, in the same task."""
         self._reactor = current_reactor()
+        _running.add(self)
         self.outbox = Outbox(self._reactor, self.log, self.told)
         self.containment = Containment(self._reactor, self.log)
         self._tasks = anyio.create_task_group()
@@ -89,6 +95,8 @@ class Crew:
 
     async def leave(self) -> None:
         """End everything. What the block raised goes on as it is, in no group: the host's own tasks raise nothing."""
+        if self.inherited:
+            return
         try:
             await self.end()
         finally:
@@ -102,8 +110,10 @@ class Crew:
 
     async def end(self) -> None:
         """Stop all hooks, and the host's own tasks. Twice is fine."""
+        if self._reactor is not None and not self.inherited:
+            self._require_loop(self._reactor)
         self._closed = True
-        if self._reactor is None:
+        if self._reactor is None or self.inherited:
             return
         with anyio.CancelScope(shield=True):
             services = list(self._services)
@@ -124,8 +134,31 @@ class Crew:
         if self._reactor is None:
             raise PicohookError("the host is not running: use it inside `async with`")
         if self._closed:
+            self.require_own()
             raise PicohookError("the host is closed")
         return self._reactor
+
+    def require_here(self) -> Reactor:
+        """The event loop; raises unless the host runs, and in this one."""
+        reactor = self.require_open()
+        self._require_loop(reactor)
+        return reactor
+
+    def require_own(self) -> None:
+        """Raises in a child that was forked while the host ran."""
+        if self.inherited:
+            raise PicohookError(
+                "the host runs in the process that forked this one: enter one of your own after the fork"
+            )
+
+    @staticmethod
+    def _require_loop(reactor: Reactor) -> None:
+        if not reactor.is_here():
+            raise PicohookError("the host runs in another event loop: use it there")
+
+    def forked(self) -> None:
+        """This is a child of the host's process: the host is closed here, and nothing of it is touched."""
+        self._closed = self.inherited = True
 
     def begin(self, work: Callable[[], Awaitable[T]]) -> Service[T]:
         """Do something in a task of the host's own, until the host ends."""
@@ -153,7 +186,7 @@ class Crew:
 
     def mount(self, *hooks: Hook) -> None:
         """Start hooks, and have them asked; what can be said against it is said before any is started."""
-        self.require_open()
+        self.require_here()
         names = Counter([*self.mounted, *(hook.name for hook in hooks)])
         for hook in hooks:
             if not hook.name:
@@ -171,6 +204,7 @@ class Crew:
 
     async def unmount(self, name: str) -> None:
         """Take a hook out of every chain at once, then stop it. Calls it is busy with fail."""
+        self.require_here()
         mounted = self.mounted[self.find(name).name]
         in_order(hook for hook in self.hooks if hook.name != name)  # raises where another's `after` names it
         self.seat({other: one for other, one in self.mounted.items() if other != name})
@@ -231,3 +265,11 @@ class Crew:
         for one in mounted:
             with anyio.move_on_after(3 * one.hook.spec.grace + LAST_RESORT):
                 await one.ended.wait()
+
+
+def _forked() -> None:
+    for crew in tuple(_running):
+        crew.forked()
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -251,6 +251,8 @@ class Host:
         await self._leave()
 
     async def _leave(self) -> None:
+        if self._crew.inherited:
+            return
         try:
             await self._crew.leave()
         finally:
@@ -285,7 +287,7 @@ class Host:
         raises (`ConfigError`, or `HookCrashedError` for a new hook that is `required` and does not start), is logged as an
         error, and changes nothing. Cancelling it does not stop it half-way.
         """
-        self._crew.require_open()
+        self._crew.require_here()
         done = await self._crew.begin(self.reloader.reload).result()
         self._tell(done)
         return done
@@ -306,6 +308,7 @@ class Host:
         self._process(name).restart()
 
     def _process(self, name: str) -> ProcessHook:
+        self._crew.require_own()
         hook = self._crew.find(name)
         if not isinstance(hook, ProcessHook):
             raise PicohookError(f"hook {name!r} is no process: there is nothing to start")
@@ -432,7 +435,7 @@ class Host:
         responded: Callable[[Outcome[P]], Awaitable[Outcome[P]]] | None = None,
     ) -> Outcome[P]:
         crew = self._crew
-        clock = crew.require_open().now
+        clock = crew.require_here().now
         chains = crew.chains[stage.name]
         seats = chains.seats
         if said is not None or without:
@@ -510,7 +513,7 @@ class Host:
     def emit(self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Meta | None = None) -> None:
         """Tell the observers of an event. Nobody waits: it is handed on in the event loop's next round."""
         crew = self._crew
-        crew.require_open()
+        crew.require_here()
         kind = known_kind(kind)
         audience = crew.audiences[kind]
         if not audience.hooks and not self._witnesses.all:

@@ -62,6 +62,7 @@ class Launcher:
     def __init__(self, reactor: Reactor, log: Log, tier: str) -> None:
         self.gone = False
         self.tier = tier
+        self._owner = os.getpid()
         self._reactor = reactor
         self._log = log
         self._ids = count(1)
@@ -136,6 +137,8 @@ class Launcher:
 
     async def aclose(self) -> None:
         """End it, and with it all that is left of its hooks."""
+        if os.getpid() != self._owner:
+            return
         if not self.gone:
             self._leave()
         with anyio.CancelScope(shield=True):
@@ -153,13 +156,15 @@ class Launcher:
 
     def is_deaf(self) -> bool:
         """Whether it leaves messages unread."""
-        if self.gone:
+        if self.gone or os.getpid() != self._owner:
             return False
         unread = fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, bytes(4))
         return unread != bytes(4)
 
     def kill(self) -> None:
         """End it the hard way. What becomes of its hooks is the same as if it was closed, or killed by somebody else."""
+        if os.getpid() != self._owner:
+            return
         with suppress(OSError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
@@ -175,7 +180,7 @@ class Launcher:
             self._send(f"spawn {number}", (file.fileno(), *streams))
 
     def _send(self, text: str, fds: tuple[int, ...] = ()) -> None:
-        if self.gone:
+        if self.gone or os.getpid() != self._owner:
             raise _launcher_ended()
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(fds)}i", *fds))] if fds else []
         try:
@@ -187,7 +192,7 @@ class Launcher:
             raise _launcher_ended() if error.errno == errno.EPIPE else OSError(errno.EAGAIN, error.strerror) from None
 
     def _receive(self) -> None:
-        while not self.gone:
+        while not self.gone and os.getpid() == self._owner:
             try:
                 # Not recv_fds: it forgets the flag, and a descriptor without it goes to every process that is started.
                 data, rights, _, _ = self._socket.recvmsg(MESSAGE, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)

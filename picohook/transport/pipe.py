@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import weakref
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -21,13 +22,13 @@ new one is tiny: these are a quarter of it."""
 _SET_SIZE: Final = getattr(fcntl, "F_SETPIPE_SZ", 0)
 _wide: set[int] = set()
 """The descriptors whose pipes are wide."""
-os.register_at_fork(after_in_child=_wide.clear)
+_open: weakref.WeakSet[LinePipe] = weakref.WeakSet()
 
 
 class LinePipe:
     """The parent's ends of a child's stdin and stdout. Owns both descriptors."""
 
-    __slots__ = ("_on_data", "_on_end", "_reactor", "_read_fd", "_write_fd")
+    __slots__ = ("__weakref__", "_on_data", "_on_end", "_reactor", "_read_fd", "_write_fd")
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class LinePipe:
         self._write_fd = write_fd
         self._on_data = on_data
         self._on_end = on_end
+        _open.add(self)
         reactor.on_readable(read_fd, self._read)
 
     def _read(self) -> bool:
@@ -107,6 +109,13 @@ class LinePipe:
         self.close_read()
         self._on_data, self._on_end = _unheard, _unseen
 
+    def disown(self) -> None:
+        """Close this process's copies of both ends. The event loop is not told: its parent may use the same one."""
+        for fd in (self._read_fd, self._write_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._read_fd = self._write_fd = -1
+
     def close_read(self) -> None:
         """Read no more."""
         if self._read_fd >= 0:
@@ -114,6 +123,16 @@ class LinePipe:
             _wide.discard(self._read_fd)
             os.close(self._read_fd)
             self._read_fd = -1
+
+
+def _forked() -> None:
+    """In a child that this process forked: the pipes are its parent's, and nothing of the child's may get into them."""
+    _wide.clear()
+    for pipe in tuple(_open):
+        pipe.disown()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _unheard(_: bytes) -> None:
