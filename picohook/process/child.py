@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import socket
 from typing import TYPE_CHECKING
 
 import anyio
@@ -83,9 +84,10 @@ class Child:
         `on_exit` is called in a later round of the event loop, when all that it wrote to stderr is read.
         """
         pipes: list[int] = []
+        stream = _sockets if plan.stdio == "socket" else os.pipe
         try:
-            for _ in range(3):
-                pipes += os.pipe()
+            for make in (stream, stream, os.pipe):
+                pipes += make()
             theirs, ours = (pipes[0], pipes[3], pipes[5]), (pipes[1], pipes[2], pipes[4])
             process = await spawner.spawn(plan, theirs, deadline)
         except BaseException as error:
@@ -211,6 +213,13 @@ class Child:
         if self._suppressed:
             self._log.info("stderr, not shown", lines=self._suppressed)
             self._suppressed = 0
+
+
+def _sockets() -> tuple[int, int]:
+    """What `os.pipe` gives, as two sockets: nobody can open one of them by its name in /proc, as a pipe can be opened."""
+    readable, writable = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    readable.shutdown(socket.SHUT_WR)  # one way, as in a pipe
+    return readable.detach(), writable.detach()
 
 
 def _why(error: OSError | ValueError) -> str:

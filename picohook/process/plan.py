@@ -13,7 +13,7 @@ from ..errors import HookCrashedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..spec import Contain, HookSpec, Limits, Sandbox
+    from ..spec import Contain, HookSpec, Limits, Sandbox, Stdio
 
 PASSED_ON = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TERM", "TMPDIR", "SHELL", "TZ", "XDG_RUNTIME_DIR"}
@@ -33,6 +33,7 @@ class Plan:
     contain: Contain = "best"
     limits: Limits | None = None
     sandbox: Sandbox | None = None
+    stdio: Stdio = "pipe"
 
 
 def plan(spec: HookSpec, environ: Mapping[str, str]) -> Plan:
@@ -59,7 +60,7 @@ def plan(spec: HookSpec, environ: Mapping[str, str]) -> Plan:
         found = os.path.abspath(on_path)
     _check_runnable(spec, found)
     environment = _environment(spec, environ)
-    return Plan((found, *arguments), environment, cwd, spec.contain, spec.limits, spec.sandbox)
+    return Plan((found, *arguments), environment, cwd, spec.contain, spec.limits, spec.sandbox, spec.stdio)
 
 
 def _here(spec: HookSpec, program: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import weakref
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +29,7 @@ _open: weakref.WeakSet[LinePipe] = weakref.WeakSet()
 class LinePipe:
     """The parent's ends of a child's stdin and stdout. Owns both descriptors."""
 
-    __slots__ = ("__weakref__", "_on_data", "_on_end", "_reactor", "_read_fd", "_write_fd")
+    __slots__ = ("__weakref__", "_on_data", "_on_end", "_reactor", "_read_fd", "_resizable", "_write_fd")
 
     def __init__(
         self,
@@ -44,6 +45,8 @@ class LinePipe:
         self._write_fd = write_fd
         self._on_data = on_data
         self._on_end = on_end
+        self._resizable = stat.S_ISFIFO(os.fstat(write_fd).st_mode)
+        """Whether they are pipes, and not sockets."""
         _open.add(self)
         reactor.on_readable(read_fd, self._read)
 
@@ -58,7 +61,7 @@ class LinePipe:
         except OSError:
             data = b""
         if data:
-            if _wide or len(data) == CHUNK:
+            if (_wide or len(data) == CHUNK) and self._resizable:
                 _narrow(self._write_fd)  # what writes has read, most likely
                 (_widen if len(data) == CHUNK else _narrow)(self._read_fd)
             self._on_data(data)
@@ -89,7 +92,7 @@ class LinePipe:
 
         For lines that are longer than a pipe: without it, the two sides take turns at every 64 KiB of them.
         """
-        return _widen(self._write_fd)
+        return self._resizable and _widen(self._write_fd)
 
     def when_writable(self, callback: Callable[[], bool]) -> None:
         """Call back when there is room again, as long as the callback says that it has more to write."""
