@@ -100,7 +100,7 @@ for line in sys.stdin:
 """
 
 
-async def test_R6_the_last_answer_of_one_that_dies_counts():
+async def test_the_last_answer_of_one_that_dies_counts():
     """With bytes in its input that it has not read, at which a socket of both directions would be reset."""
     command = (sys.executable, "-I", "-S", "-c", LAST)
     hook = HookSpec(name="h", command=command, stages=("approve_tool",), stdio="socket", grace=0.1)
