@@ -95,8 +95,8 @@ class Crew:
 
     async def leave(self) -> None:
         """End everything. What the block raised goes on as it is, in no group: the host's own tasks raise nothing."""
-        if self.inherited:
-            return
+        if self.inherited and self._reactor is not None and not self._reactor.is_here():
+            return  # asyncio's loops do not run on in a forked child, where trio's do
         try:
             await self.end()
         finally:

@@ -251,12 +251,11 @@ class Host:
         await self._leave()
 
     async def _leave(self) -> None:
-        if self._crew.inherited:
-            return
         try:
             await self._crew.leave()
         finally:
-            self._witnesses.close()
+            if not self._crew.inherited:
+                self._witnesses.close()
 
     async def aclose(self) -> None:
         """Stop all hooks. Leaving the host's block does the same; closing twice is fine."""

@@ -53,6 +53,7 @@ class Child:
         on_exit: Callable[[], None],
     ) -> None:
         self._reactor = reactor
+        self._owner = os.getpid()
         self._process = process
         self.stdin, self.stdout, self._stderr = pipes
         self._log = log
@@ -145,6 +146,8 @@ class Child:
 
         Shielded: a cancelled host still takes its children down, and every wait here is bounded.
         """
+        if os.getpid() != self._owner:  # a forked child of the host's: the process is not its own
+            return
         with anyio.CancelScope(shield=True):
             for number, patience in [*steps, (signal.SIGKILL, KILL_WAIT)]:
                 if self.exited.is_set():
