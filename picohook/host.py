@@ -307,7 +307,7 @@ class Host:
         self._process(name).restart()
 
     def _process(self, name: str) -> ProcessHook:
-        self._crew.require_own()
+        self._crew.require_here()
         hook = self._crew.find(name)
         if not isinstance(hook, ProcessHook):
             raise PicohookError(f"hook {name!r} is no process: there is nothing to start")

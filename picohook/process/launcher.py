@@ -236,9 +236,8 @@ class Launcher:
         self.hooks: dict[int, Hook] = {}
         self.reports: dict[int, Hook] = {}
         self.tellers: dict[int, Hook] = {}
-        _signal.signal(
-            _signal.SIGCHLD, lambda *_: None
-        )  # the host may have ignored it, and then none could be waited for
+        # First: the host may have ignored it, and then nothing that this starts could be waited for.
+        _signal.signal(_signal.SIGCHLD, lambda *_: None)
         self.namespaces = tier == "namespace"
         note = prepare_namespaces() if self.namespaces else ""
         libc("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -341,9 +340,10 @@ class Launcher:
             del self.tellers[hook.told]
             hook.told = -1
         if len(numbers) > 1:
-            if hook.report in self.reports and self.reports[hook.report] is hook:
+            if self.reports.get(hook.report) is hook:
                 self.started(hook)
-            os.kill(hook.child, _signal.SIGKILL)
+            if hook.child:
+                os.kill(hook.child, _signal.SIGKILL)
             hook.has_ended(numbers[1])
 
     def started(self, hook: Hook, *, gone: bool = False) -> None:

@@ -151,6 +151,7 @@ def test_a_host_that_is_used_in_another_event_loop_says_so_and_goes_on_in_its_ow
             lambda: host.unmount("h"),
             host.reload,
             host.aclose,
+            lambda: anyio.to_thread.run_sync(host.restart, "h"),
             have_a_session,
         ]
         for one in uses:
