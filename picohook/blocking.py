@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from anyio.from_thread import start_blocking_portal
+import anyio
+from anyio.from_thread import BlockingPortal
 
 from .errors import PicohookError
 
@@ -14,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
     from typing import Self
-
-    from anyio.from_thread import BlockingPortal
 
     from .decisions import Outcome
     from .hooks.base import Hook
@@ -59,7 +60,7 @@ class BlockingHost:
         if self._portal is not None:
             raise PicohookError("a host is entered once: make another one")
         with ExitStack() as stack:
-            self._portal = stack.enter_context(start_blocking_portal())
+            self._portal = stack.enter_context(_LoopInThread())
             stack.enter_context(self._portal.wrap_async_context_manager(self._host))
             self._stack = stack.pop_all()
         return self
@@ -67,6 +68,8 @@ class BlockingHost:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._host._crew.inherited:  # noqa: SLF001 - the event loop's thread is in the parent, and all that is to be closed too
+            return
         try:
             self._stack.__exit__(kind, error, trace)
         finally:
@@ -77,6 +80,7 @@ class BlockingHost:
             raise PicohookError("the host is not running: use it inside `with`")
         if self._closed:
             raise PicohookError("the host is closed")
+        self._host._crew.require_own()  # noqa: SLF001 - the same object in two forms
         return self._portal.call(function, *arguments)
 
     def before_llm(self, request: LLMRequest | Mapping[str, Any]) -> Outcome[LLMRequest]:
@@ -172,6 +176,41 @@ class BlockingHost:
     def status(self) -> HostStatus:
         """See `Host.status`."""
         return self._call(self._host.status)  # type: ignore[no-any-return]
+
+
+class _LoopInThread:
+    """An event loop in a thread of its own, and the portal to it.
+
+    anyio's `start_blocking_portal` is a generator: in a forked child, where the thread is not, its finalization waits for ever.
+    """
+
+    def __enter__(self) -> BlockingPortal:
+        entered: Future[BlockingPortal] = Future()
+
+        async def serve() -> None:
+            async with BlockingPortal() as portal:
+                entered.set_result(portal)
+                await portal.sleep_until_stopped()
+
+        def run() -> None:
+            try:
+                anyio.run(serve)
+            except BaseException as error:
+                if entered.done():
+                    raise
+                entered.set_exception(error)
+
+        self._thread = Thread(target=run, name="picohook", daemon=True)
+        self._thread.start()
+        self._portal = entered.result()
+        return self._portal
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            with suppress(RuntimeError):  # it has ended
+                self._portal.call(self._portal.stop, kind is not None)
+        finally:
+            self._thread.join()
 
 
 def _in_thread(function: Callable[[Any], Any]) -> Callable[[Any], Any]:

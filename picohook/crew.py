@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import functools
+import os
+import weakref
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,6 +39,7 @@ T = TypeVar("T")
 
 LAST_RESORT = 5.0
 """How long after all its graces a hook may take to end before its task is cancelled."""
+_running: weakref.WeakSet[Crew] = weakref.WeakSet()
 
 
 class Crew:
@@ -80,6 +83,8 @@ class Crew:
         self._reactor: Reactor | None = None
         self._closed = False
         self._closing: Service[None] | None = None
+        self.inherited = False
+        """This process is a child that the host's own process forked while the host ran: the hooks are not its own."""
 
     # Life.
 
@@ -91,6 +96,7 @@ class Crew:
     async def enter(self) -> None:
         """From here on hooks can be mounted. Has to be followed by `leave`, in any task of this event loop."""
         self._reactor = current_reactor()
+        _running.add(self)
         self.outbox = Outbox(self._reactor, self.told)
         self.containment = Containment(self._reactor, self.log)
 
@@ -99,8 +105,13 @@ class Crew:
 
         This runs in a task of its own, and comes to its end even where asyncio cancels the caller through a shield. Such a
         cancellation is raised afterwards. Returns whether everything has ended: a hook that closes its own host cannot wait
-        for its own end.
+        for its own end, and a child that was forked while the host ran ends nothing of its parent's. Raises `PicohookError`
+        in another event loop.
         """
+        if self.inherited:
+            return False
+        if self._reactor is not None:
+            self._require_loop(self._reactor)
         self._closed = True
         if self._reactor is None:
             return True
@@ -150,8 +161,31 @@ class Crew:
         if self._reactor is None:
             raise PicohookError("the host is not running: use it inside `async with`")
         if self._closed:
+            self.require_own()
             raise PicohookError("the host is closed")
         return self._reactor
+
+    def require_here(self) -> Reactor:
+        """The event loop; raises unless the host runs, and in this one."""
+        reactor = self.require_open()
+        self._require_loop(reactor)
+        return reactor
+
+    def require_own(self) -> None:
+        """Raises in a child that was forked while the host ran."""
+        if self.inherited:
+            raise PicohookError(
+                "the host runs in the process that forked this one: enter one of your own after the fork"
+            )
+
+    @staticmethod
+    def _require_loop(reactor: Reactor) -> None:
+        if not reactor.is_here():
+            raise PicohookError("the host runs in another event loop: use it there")
+
+    def forked(self) -> None:
+        """This is a child of the host's process: the host is closed here, and nothing of it is touched."""
+        self._closed = self.inherited = True
 
     def begin(self, work: Callable[[], Awaitable[T]]) -> Service[T]:
         """Do something in a task of the host's own, until the host ends."""
@@ -180,7 +214,7 @@ class Crew:
 
     def mount(self, *hooks: Hook) -> None:
         """Start hooks, and have them asked; what can be said against it is said before any is started."""
-        self.require_open()
+        self.require_here()
         names = Counter([*self.mounted, *(hook.name for hook in hooks)])
         for hook in hooks:
             if not hook.name:
@@ -217,6 +251,7 @@ class Crew:
 
     async def unmount(self, name: str) -> None:
         """Take a hook out of every chain at once, then stop it. Calls it is busy with fail."""
+        self.require_here()
         mounted = self.mounted[self.find(name).name]
         in_order(hook for hook in self.hooks if hook.name != name)  # raises where another's `after` names it
         self.seat({other: one for other, one in self.mounted.items() if other != name})
@@ -296,3 +331,11 @@ class Crew:
         for one in mounted:
             with anyio.move_on_after(3 * one.hook.spec.grace + LAST_RESORT):
                 await one.ended.wait()
+
+
+def _forked() -> None:
+    for crew in tuple(_running):
+        crew.forked()
+
+
+os.register_at_fork(after_in_child=_forked)

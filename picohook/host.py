@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import os
+import weakref
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -126,7 +127,12 @@ class Host:
         self.watchers: set[Callable[[StateChange | Outcome[Any] | Reloaded], None]] = set()
         """Called with whatever becomes of a hook and a copy of whatever a chain concludes, at once: they must not block."""
         self._crew: Crew | SessionHooks = Crew(
-            Log(logger), timeouts or Timeouts(), verify=verify, complete=complete, model_of=model_of, notice=self._tell
+            Log(logger),
+            timeouts or Timeouts(),
+            verify=verify,
+            complete=complete,
+            model_of=model_of,
+            notice=_weakly(self._tell),
         )
         self._witnesses = Witnesses(tuple(witnesses), self._crew.log)
         if self._witnesses.all:
@@ -307,7 +313,7 @@ class Host:
         raises (`ConfigError`, or `HookCrashedError` for a new hook that is `required` and does not start), is logged as an
         error, and changes nothing. Cancelling it does not stop it half-way.
         """
-        self._crew.require_open()
+        self._crew.require_here()
         done = await self._crew.begin(self.reloader.reload).result()
         self._tell(done)
         return done
@@ -328,6 +334,7 @@ class Host:
         self._process(name).restart()
 
     def _process(self, name: str) -> ProcessHook:
+        self._crew.require_here()
         hook = self._crew.find(name)
         if not isinstance(hook, ProcessHook):
             raise PicohookError(f"hook {name!r} is no process: there is nothing to start")
@@ -474,7 +481,7 @@ class Host:
         responded: Callable[[Outcome[P]], Awaitable[Outcome[P]]] | None = None,
     ) -> Outcome[P]:
         crew = self._crew
-        clock = crew.require_open().now
+        clock = crew.require_here().now
         chains = crew.chains[stage.name]
         seats = chains.seats
         decided: tuple[Seat, ...] = ()
@@ -590,7 +597,7 @@ class Host:
         `about` is what it is about, such as a `ToolCall`: its meta, unless another is given, and where the user is.
         """
         crew = self._crew
-        crew.require_open()
+        crew.require_here()
         kind = known_kind(kind)
         audience = crew.audiences[kind]
         if not audience.hooks and not self._witnesses.all:
@@ -644,6 +651,18 @@ class Host:
 
 def _meta(given: Meta | None, about: Payload | None) -> Meta:
     return given or (NO_META if about is None else about.meta)
+
+
+def _weakly(method: Callable[[StateChange], None]) -> Callable[[StateChange], None]:
+    """The method as somebody may keep it whom its object has: so the object is freed as soon as nobody else has it."""
+    weak = weakref.WeakMethod(method)
+
+    def call(change: StateChange) -> None:
+        strong = weak()
+        if strong is not None:
+            strong(change)
+
+    return call
 
 
 def _as_hook(given: Hook | HookSpec) -> Hook:

@@ -50,6 +50,11 @@ class SessionHooks:
             raise PicohookError("the session is over, and its hooks are gone")
         return self.crew.require_open()
 
+    def require_here(self) -> Reactor:
+        """As `require_open`. Raises in another event loop, too."""
+        self.require_open()
+        return self.crew.require_here()
+
     @property
     def hooks(self) -> tuple[Hook, ...]:
         """The host's, and the session's own."""

@@ -61,6 +61,7 @@ Size = Annotated[
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": "^[0-9]+[KMGTkmgt]$"}]}),
 ]
 Contain = Literal["best", "required", "sweep", "group"]
+Stdio = Literal["pipe", "socket"]
 StageName = Literal[
     "before_prompt",
     "before_llm",
@@ -202,6 +203,10 @@ class HookSpec(Settings):
     grace: Seconds = Field(default=2.0, description="From the end of its stdin to TERM, and from TERM to KILL.")
     contain: Contain = Field(
         default="best", description="What has to hold its descendants; where that is not to be had, it does not start."
+    )
+    stdio: Stdio = Field(
+        default="pipe",
+        description="What its standard input and output are; a socket cannot be opened by another process.",
     )
     limits: Limits | None = Field(default=None, description="What its processes may use.")
     sandbox: Sandbox | None = Field(default=None, description="What it may read, write and reach; none: all.")

@@ -88,6 +88,8 @@ def of_hook(spec: HookSpec, given: Iterable[str]) -> Iterator[str]:
     for key in () if spec.command else _OF_PROCESSES:
         if key in given:
             yield f"{key}: it is for a process that is kept running, and this hook has none"
+    if "stdio" in given and not (spec.command or spec.run):
+        yield "stdio: it is for a hook that is a program"
     yield from _filtered(spec)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import socket
 from typing import TYPE_CHECKING
 
 import anyio
@@ -52,6 +53,7 @@ class Child:
         on_exit: Callable[[], None],
     ) -> None:
         self._reactor = reactor
+        self._owner = os.getpid()
         self._process = process
         self.stdin, self.stdout, self._stderr = pipes
         self._log = log
@@ -83,9 +85,10 @@ class Child:
         `on_exit` is called in a later round of the event loop, when all that it wrote to stderr is read.
         """
         pipes: list[int] = []
+        stream = _sockets if plan.stdio == "socket" else os.pipe
         try:
-            for _ in range(3):
-                pipes += os.pipe()
+            for make in (stream, stream, os.pipe):
+                pipes += make()
             theirs, ours = (pipes[0], pipes[3], pipes[5]), (pipes[1], pipes[2], pipes[4])
             process = await spawner.spawn(plan, theirs, deadline)
         except BaseException as error:
@@ -143,6 +146,8 @@ class Child:
 
         Shielded: a cancelled host still takes its children down, and every wait here is bounded.
         """
+        if os.getpid() != self._owner:  # a forked child of the host's: the process is not its own
+            return
         with anyio.CancelScope(shield=True):
             for number, patience in [*steps, (signal.SIGKILL, KILL_WAIT)]:
                 if self.exited.is_set():
@@ -165,6 +170,7 @@ class Child:
         self._close_stderr()
         self.exited.set()
         self._on_exit()
+        del self._on_exit  # it is called once, and may hold who has this
 
     def _stderr_readable(self) -> None:
         self._read_stderr()
@@ -210,6 +216,13 @@ class Child:
         if self._suppressed:
             self._log.info("stderr, not shown", lines=self._suppressed)
             self._suppressed = 0
+
+
+def _sockets() -> tuple[int, int]:
+    """What `os.pipe` gives, as two sockets: nobody can open one of them by its name in /proc, as a pipe can be opened."""
+    readable, writable = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    readable.shutdown(socket.SHUT_WR)  # one way, as in a pipe
+    return readable.detach(), writable.detach()
 
 
 def _why(error: OSError | ValueError) -> str:

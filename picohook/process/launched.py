@@ -62,6 +62,7 @@ class Launcher:
     def __init__(self, reactor: Reactor, log: Log, tier: str) -> None:
         self.gone = False
         self.tier = tier
+        self._owner = os.getpid()
         self._reactor = reactor
         self._log = log
         self._ids = count(1)
@@ -71,7 +72,7 @@ class Launcher:
         self._decided = anyio.Event()
         self._unable, self._lasting = "", False
         self._ended = anyio.Event()
-        _check_able()
+        _check_able(tier)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
@@ -107,7 +108,7 @@ class Launcher:
         self, plan: Plan, streams: Streams, deadline: float, rows: list[limits.Row] | None = None, group: str = ""
     ) -> Launched:
         """As `Spawner.spawn`, with limits: resource limits, and a control group."""
-        mark = _new_mark()
+        mark = 0 if self.tier == "namespace" else _new_mark()
         order = _order(plan, mark, rows or [], group)
         async with self._starts:
             if self.gone:
@@ -136,6 +137,8 @@ class Launcher:
 
     async def aclose(self) -> None:
         """End it, and with it all that is left of its hooks."""
+        if os.getpid() != self._owner:
+            return
         if not self.gone:
             self._leave()
         with anyio.CancelScope(shield=True):
@@ -153,13 +156,15 @@ class Launcher:
 
     def is_deaf(self) -> bool:
         """Whether it leaves messages unread."""
-        if self.gone:
+        if self.gone or os.getpid() != self._owner:
             return False
         unread = fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, bytes(4))
         return unread != bytes(4)
 
     def kill(self) -> None:
         """End it the hard way. What becomes of its hooks is the same as if it was closed, or killed by somebody else."""
+        if os.getpid() != self._owner:
+            return
         with suppress(OSError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
@@ -175,7 +180,7 @@ class Launcher:
             self._send(f"spawn {number}", (file.fileno(), *descriptors))
 
     def _send(self, text: str, fds: tuple[int, ...] = ()) -> None:
-        if self.gone:
+        if self.gone or os.getpid() != self._owner:
             raise _launcher_ended()
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(fds)}i", *fds))] if fds else []
         try:
@@ -187,7 +192,7 @@ class Launcher:
             raise _launcher_ended() if error.errno == errno.EPIPE else OSError(errno.EAGAIN, error.strerror) from None
 
     def _receive(self) -> None:
-        while not self.gone:
+        while not self.gone and os.getpid() == self._owner:
             try:
                 # Not recv_fds: it forgets the flag, and a descriptor without it goes to every process that is started.
                 data, rights, _, _ = self._socket.recvmsg(MESSAGE, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
@@ -295,14 +300,16 @@ class Launched:
         """It did, and nothing of it is left."""
         self.exit_code = code
         self._end()
-        if self._callback is not None:
-            self._callback()
+        callback, self._callback = self._callback, None  # which holds this
+        if callback is not None:
+            callback()
 
     def was_orphaned(self) -> None:
         """Its launcher is gone. In a namespace the kernel is killing it by now; elsewhere this does."""
-        from .launcher import slay  # noqa: PLC0415 - rarely needed
+        if self._mark:
+            from .launcher import slay  # noqa: PLC0415 - rarely needed
 
-        slay(self._mark)
+            slay(self._mark)
         if self._pidfd < 0:
             self.has_failed(_launcher_ended())
         else:
@@ -324,12 +331,13 @@ class Launched:
         self.over.set()
 
 
-def _check_able() -> None:
+def _check_able(tier: str) -> None:
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         raise UnableError("only Linux has it")
     if not sys.executable or getattr(sys, "frozen", False) or "py" not in os.path.basename(sys.executable).lower():
         raise UnableError("the launcher needs a Python to run it, and this program is none")
-    _new_mark()
+    if tier == "sweep":
+        _new_mark()
 
 
 def _start(theirs: socket.socket, tier: str) -> tuple[int, int]:

@@ -9,13 +9,15 @@ process group. To the host: `ready NOTE` or `unable WHY`, once; `started ID PID`
 and `ended ID CODE LEFT`, when nothing is left of a hook, or LEFT processes that do not die. When the host closes the socket,
 or ends in any way, every descendant is killed.
 
-Who belongs to a hook is told by a mark: a random number in RLIMIT_LOCKS, which Linux has not looked at since 2.4. Unlike a
-variable in the environment it stays when a daemon changes its session, its environment or its title, and no hook sees it
-there. A process that sets out to lose it can, and ends with the host at the latest.
+Tiers. `namespace`: each hook lives in a PID namespace of its own, which no process can leave. A hook sees no process outside
+of it, in /proc either. The namespace's first process starts the hook and reports its end; the kernel kills all the others
+together with it, and kills it when this process ends.
 
-Tiers. `sweep`: orphans become children of this process (PR_SET_CHILD_SUBREAPER), so that it finds them all; but a hook can
-kill it first. `namespace`: hooks live in a PID namespace, and from in there this process is out of reach. The kernel kills
-them all together with the namespace's first process, which only waits for that; and it is killed when this process ends.
+`sweep`: who belongs to a hook is told by a mark, a random number in RLIMIT_LOCKS, which Linux has not looked at since 2.4.
+Unlike a variable in the environment it stays when a daemon changes its session, its environment or its title, and no hook
+sees it there. A process can change it. Orphans become children of this process (PR_SET_CHILD_SUBREAPER), so that those
+whose mark belongs to no hook are found too. A process that takes another hook's mark ends with that hook; and a hook can
+kill this process.
 
 One thread, nothing that blocks while it serves, the standard library only.
 """
@@ -37,16 +39,17 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any, NoReturn
 
 CONTROL = 3
 RLIMIT_LOCKS = 10
-ROUNDS, PAUSE, PAUSE_MOST = 60, 0.001, 0.05
-"""How often those that are to be gone are looked for and killed, and the pauses between: about two seconds."""
+PATIENCE, PAUSE, PAUSE_MOST = 2.0, 0.001, 0.05
+"""Seconds for which those that are to be gone are looked for and killed, and the pauses between two looks."""
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000
 MS_NOSUID_NODEV_NOEXEC, MS_REC_SLAVE = 2 | 4 | 8, 1 << 14 | 1 << 19
+CLONE3 = 435  # the same on nearly every architecture
 
 
 class ignoring:  # noqa: N801 - it is contextlib's suppress, but for the import
@@ -108,7 +111,7 @@ def libc(name: str, *arguments: Any) -> None:
         raise OSError(number, f"{name}: {os.strerror(number)}")
 
 
-LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC = ctypes.PyDLL(None, use_errno=True)  # it keeps the interpreter's lock, as the child of a `clone` needs it
 
 
 def enter_user_namespace(more: int = 0) -> None:
@@ -120,50 +123,84 @@ def enter_user_namespace(more: int = 0) -> None:
             file.write(text)
 
 
-def enter_pid_namespace() -> tuple[int, str]:
-    """Have every later child start in a new PID namespace. Gives the pid of its first process, and a note."""
+def prepare_namespaces() -> str:
+    """Have PID namespaces made in a mount namespace of this process's own. Gives a note; raises where there can be none."""
     try:
-        libc("unshare", CLONE_NEWPID | CLONE_NEWNS)
+        libc("unshare", CLONE_NEWNS)
     except PermissionError:
-        enter_user_namespace(CLONE_NEWPID | CLONE_NEWNS)
+        enter_user_namespace(CLONE_NEWNS)
     libc("mount", None, b"/", None, MS_REC_SLAVE, None)
-    readable, writable = os.pipe()
-    first = os.fork()
-    if not first:
-        be_first(writable)
-    os.close(writable)
-    note = os.read(readable, 4096).decode()
-    os.close(readable)
+    first, told = new_namespace(None)
+    note = os.read(told, 4096).decode()
+    os.close(told)
+    os.waitpid(first, 0)
     if not note:
-        raise OSError(errno.ECHILD, "the first process of the namespace ended")
-    return first, note
+        raise OSError(errno.ECHILD, "the first process of a namespace ended")
+    return note
 
 
-def be_first(report: int) -> NoReturn:
-    """PID 1. Orphans fall to it, and the kernel reaps them, since it ignores SIGCHLD."""
+def new_namespace(start: Callable[[int], NoReturn] | None) -> tuple[int, int]:
+    """Start a hook in a new PID namespace; see `be_first`. Gives its first process's pid, and what that one writes to."""
+    told, teller = os.pipe()
     try:
+        # struct clone_args, as of Linux 5.3: flags, three places for numbers, the signal of its end, and no stack
+        numbers = CLONE_NEWPID | CLONE_NEWNS, 0, 0, 0, _signal.SIGCHLD, 0, 0, 0
+        arguments = b"".join(number.to_bytes(8, sys.byteorder) for number in numbers)
+        first: int = LIBC.syscall(CLONE3, arguments, ctypes.c_size_t(len(arguments)))
+        if first < 0:
+            number = ctypes.get_errno()
+            # ENOSPC: too many namespaces, which is a matter of the moment, as too many processes are
+            number = errno.EAGAIN if number == errno.ENOSPC else number
+            raise OSError(number, f"clone3: {os.strerror(number)}")  # noqa: TRY301
+        if not first:
+            os.close(told)  # a write shows then whether there is still somebody to read
+            be_first(teller, start)
+    except OSError:
+        os.close(told)
+        raise
+    finally:
+        os.close(teller)
+    return first, told
+
+
+def be_first(teller: int, start: Callable[[int], NoReturn] | None) -> NoReturn:
+    """PID 1. Its child is the hook, which writes its pid; this writes the hook's exit code, and waits to be killed.
+
+    Until then the hook is not reaped, so that no signal can reach a stranger with the same pid. Without a hook to start it
+    writes a note.
+    """
+    try:
+        _signal.set_wakeup_fd(-1)
+        for number in (_signal.SIGCHLD, _signal.SIGINT):  # a PID 1 gets none from inside but those that it handles
+            _signal.signal(number, _signal.SIG_DFL)
+        os.setsid()
+        # Late: a change of credentials would clear it. Too late even: then nobody is there to read what is written.
+        libc("prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
         note = " "
         try:
             libc("mount", b"proc", b"/proc", b"proc", MS_NOSUID_NODEV_NOEXEC, None)
         except OSError as error:  # some containers forbid it, and only /proc/$$ is then not right
             note = f"hooks see the /proc of the processes outside ({error.strerror})"
-        _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
-        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # no effect on a PID 1; Python's own handler would have one
-        os.setsid()
-        # Late: a change of credentials would clear it. Too late even: then nobody is there to read the report.
-        libc("prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
-        os.write(report, note.encode())
-        close_from(0)  # or the host would take this process for the launcher
+        if start is None:
+            os.write(teller, note.encode())
+            os._exit(0)
+        hook = os.fork()
+        if not hook:
+            start(teller)
+        close_from(0, but=teller)  # or the host would take this process for the launcher
+        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)).si_pid != hook:  # type: ignore[union-attr]
+            os.waitpid(ended.si_pid, 0)  # type: ignore[union-attr] # an orphan
+        os.write(teller, b"%d " % (ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status))  # type: ignore[union-attr]
         while True:
             _signal.pause()
     finally:
         os._exit(1)
 
 
-def close_from(least: int) -> None:
+def close_from(least: int, but: int = -1) -> None:
     """Close all descriptors from this one on."""
     for fd in map(int, os.listdir("/proc/self/fd")):
-        if fd >= least:
+        if fd >= least and fd != but:
             with ignoring(OSError):  # it was the listing's own
                 os.close(fd)
 
@@ -171,12 +208,21 @@ def close_from(least: int) -> None:
 class Hook:
     """One of them, from its order until nothing is left of it."""
 
-    def __init__(self, number: int, pid: int, report: int, order: dict[str, Any]) -> None:
-        self.number, self.pid, self.report = number, pid, report
+    def __init__(self, number: int, child: int, told: int, report: int, order: dict[str, Any]) -> None:
+        self.number, self.child, self.told, self.report = number, child, told, report
         self.mark, self.cgroup = order["mark"], order["cgroup"]
+        self.pid = 0 if told >= 0 else child
+        """The hook itself: this process's child, or in a namespace that child's child. 0: it is not known yet."""
+        self.said = b""
         self.why_not = ""
         self.code: int | None = None
         self.rounds = 0
+        self.until = 0.0
+
+    def has_ended(self, code: int) -> None:
+        """It has an exit code; what it leaves behind is to be gone soon."""
+        self.code = code
+        self.until = time.monotonic() + PATIENCE
 
 
 class Launcher:
@@ -190,12 +236,15 @@ class Launcher:
             raise OSError(errno.ESRCH, "the host is gone")
         self.hooks: dict[int, Hook] = {}
         self.reports: dict[int, Hook] = {}
-        self.first, note = enter_pid_namespace() if tier == "namespace" else (0, "")
+        self.tellers: dict[int, Hook] = {}
+        # First: the host may have ignored it, and then nothing that this starts could be waited for.
+        _signal.signal(_signal.SIGCHLD, lambda *_: None)
+        self.namespaces = tier == "namespace"
+        note = prepare_namespaces() if self.namespaces else ""
         libc("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self.woken, waker = os.pipe()
         os.set_blocking(waker, False)
         _signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-        _signal.signal(_signal.SIGCHLD, lambda *_: None)
         self.poll = select.poll()
         for fd in (CONTROL, self.host, self.woken):
             self.poll.register(fd, select.POLLIN)
@@ -217,6 +266,8 @@ class Launcher:
                     os.read(fd, 4096)
                 elif fd in self.reports:
                     self.started(self.reports[fd])
+                elif fd in self.tellers:
+                    self.hear(self.tellers[fd])
             self.reap()
             for hook in [hook for hook in self.hooks.values() if hook.code is not None]:
                 self.finish(hook)
@@ -247,10 +298,14 @@ class Launcher:
             if order["itself"] and len(fds) < 5:  # noqa: PLR2004
                 raise OSError(errno.EMFILE, "")  # noqa: TRY301 - never by its path instead
             readable, writable = os.pipe()  # exec closes it, which is the news that there was one
+            told = -1
             try:
-                pid = os.fork()
-                if not pid:
-                    become(order, fds[1:], writable)
+                if self.namespaces:
+                    child, told = new_namespace(lambda teller: self.be_second(teller, order, fds[1:], writable))
+                else:
+                    child = os.fork()
+                    if not child:
+                        become(order, fds[1:], writable)
             except OSError:
                 os.close(readable)
                 raise
@@ -259,15 +314,50 @@ class Launcher:
         except OSError as error:
             self.tell(f"failed {number} {error.errno} spawn")
             return
-        self.hooks[number] = self.reports[readable] = Hook(number, pid, readable, order)
+        hook = self.hooks[number] = self.reports[readable] = Hook(number, child, told, readable, order)
         self.poll.register(readable, select.POLLIN)
+        if told >= 0:
+            os.set_blocking(told, False)
+            self.tellers[told] = hook
+            self.poll.register(told, select.POLLIN)
 
-    def started(self, hook: Hook) -> None:
-        """A hook is, or has told why it is not."""
+    def be_second(self, teller: int, order: dict[str, Any], descriptors: list[int], report: int) -> NoReturn:
+        """In a namespace's second process: tell the pid that it has outside, then be the hook."""
+        os.write(teller, os.fsencode(os.readlink("self", dir_fd=self.proc)) + b" ")
+        become(order, descriptors, report)
+
+    def hear(self, hook: Hook) -> None:
+        """What was told from inside a namespace: the hook's pid, and at its end its exit code."""
+        if hook.told < 0:
+            return
+        try:
+            said = os.read(hook.told, 256)
+        except BlockingIOError:
+            return
+        hook.said += said
+        numbers = [int(number) for number in hook.said.split()]
+        hook.pid = numbers[0] if numbers else 0
+        if len(numbers) > 1 or not said:
+            self.poll.unregister(hook.told)
+            os.close(hook.told)
+            del self.tellers[hook.told]
+            hook.told = -1
+        if len(numbers) > 1:
+            if self.reports.get(hook.report) is hook:
+                self.started(hook)
+            if hook.child:
+                os.kill(hook.child, _signal.SIGKILL)
+            hook.has_ended(numbers[1])
+
+    def started(self, hook: Hook, *, gone: bool = False) -> None:
+        """A hook is, or has told why it is not. Its pid is its own unless it is gone, with its namespace."""
         hook.why_not = os.read(hook.report, 256).decode()
         self.poll.unregister(hook.report)
         os.close(hook.report)
         del self.reports[hook.report]
+        self.hear(hook)
+        if not hook.why_not and (gone or not hook.pid):
+            hook.why_not = f"{errno.EAGAIN} spawn"
         if not hook.why_not:
             pidfd = os.pidfd_open(hook.pid)
             self.tell(f"started {hook.number} {hook.pid}", pidfd)
@@ -278,31 +368,34 @@ class Launcher:
         hook = self.hooks.get(number)
         if hook is not None and hook.code is None:
             try:
-                os.killpg(hook.pid, signal)
+                os.killpg(hook.pid or hook.child, signal)
             except ProcessLookupError:  # it was forked, and leads no group yet
-                os.kill(hook.pid, signal)
+                os.kill(hook.pid or hook.child, signal)
 
     def reap(self) -> None:
-        """Take note of what ended: hooks, and orphans."""
+        """Take note of what ended: hooks, the first processes of their namespaces, and orphans."""
         with ignoring(ChildProcessError):
             while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                hook = next((hook for hook in self.hooks.values() if hook.pid == ended.si_pid), None)
+                hook = next((hook for hook in self.hooks.values() if hook.child == ended.si_pid), None)
                 if hook is not None:
                     if self.reports.get(hook.report) is hook:  # the number may be another one's by now
-                        self.started(hook)
-                    with ignoring(ProcessLookupError):
-                        os.killpg(hook.pid, _signal.SIGKILL)  # before it is reaped, as long as the number is its own
+                        self.started(hook, gone=not hook.mark)
+                    self.hear(hook)
+                    if hook.pid == hook.child:
+                        with ignoring(ProcessLookupError):
+                            os.killpg(hook.pid, _signal.SIGKILL)  # before it is reaped, while the number is its own
                 code = os.waitstatus_to_exitcode(os.waitpid(ended.si_pid, 0)[1])
                 if hook is not None:
-                    hook.code = code
-                if ended.si_pid == self.first:
-                    sys.exit("the first process of the namespace was killed")
+                    if hook.code is None:
+                        hook.has_ended(code)
+                    hook.child = 0
 
     def finish(self, hook: Hook) -> None:
         """Kill what an ended hook has left behind; tell the host when that is done."""
-        left = slay(hook.mark, self.proc)
+        # In a namespace the kernel does it, and has done it once its first process can be reaped.
+        left = (slay(hook.mark, self.proc) or self.slay_unmarked()) if hook.mark else int(hook.child > 0)
         hook.rounds += 1
-        if not left or hook.rounds >= ROUNDS:
+        if not left or time.monotonic() > hook.until:
             remove(hook.cgroup)
             del self.hooks[hook.number]
             ended = (
@@ -310,13 +403,25 @@ class Launcher:
             )
             self.tell(ended)
 
+    def slay_unmarked(self) -> int:
+        """Kill the orphans that have no hook's mark any more, and say how many there were."""
+        hooks = {hook.child for hook in self.hooks.values()}
+        marks = {hook.mark for hook in self.hooks.values()}
+        found = 0
+        for pid in self.children():
+            with ignoring(OSError):  # it runs as another user by now
+                if pid not in hooks and marks.isdisjoint(resource.prlimit(pid, RLIMIT_LOCKS)):
+                    os.kill(pid, _signal.SIGKILL)
+                    found += 1
+        return found
+
     def end(self) -> None:
         """Kill and reap every descendant, those that lost their mark too."""
-        if self.first:
-            os.kill(self.first, _signal.SIGKILL)
         for hook in self.hooks.values():
-            slay(hook.mark, self.proc)
-        for _ in range(ROUNDS):
+            if hook.mark:
+                slay(hook.mark, self.proc)
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
             for pid in self.children():
                 with ignoring(OSError):
                     os.kill(pid, _signal.SIGKILL)
@@ -348,9 +453,10 @@ def become(order: dict[str, Any], descriptors: list[int], report: int) -> NoRetu
         for number, fd in enumerate(descriptors[:3]):
             os.dup2(fd, number)
         default_signals()
-        _, most = resource.getrlimit(RLIMIT_LOCKS)
-        # Within a hook that is a host itself, the hard limit stays that hook's mark: the process belongs to both.
-        resource.setrlimit(RLIMIT_LOCKS, (order["mark"], order["mark"] if most == resource.RLIM_INFINITY else most))
+        if order["mark"]:
+            _, most = resource.getrlimit(RLIMIT_LOCKS)
+            # Within a hook that is a host itself, the hard limit stays that hook's mark: the process belongs to both.
+            resource.setrlimit(RLIMIT_LOCKS, (order["mark"], order["mark"] if most == resource.RLIM_INFINITY else most))
         step = "processes"
         if order["cgroup"]:
             with open(f"{order['cgroup']}/cgroup.procs", "w") as file:

@@ -90,8 +90,7 @@ async def run_once(
         raise HookTimeoutError("it did not end in time, and was killed", hook=name) from None
     finally:
         await child.stop([])
-        pipe.close_write()
-        pipe.close_read()
+        pipe.close()
     if overflowed:
         raise HookCrashedError(f"it wrote more than {max_output} bytes, and was killed", hook=name)
     return Finished(child.exit_code or 0, bytes(output), child.stderr_tail)

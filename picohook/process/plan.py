@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..regular import Identity
-    from ..spec import Contain, HookSpec, Limits, Sandbox
+    from ..spec import Contain, HookSpec, Limits, Sandbox, Stdio
 
     Seen = Mapping[str, Identity]
     """The files that a hook runs, by their paths, as they were when they were found to be trusted."""
@@ -69,6 +69,7 @@ class Plan:
     contain: Contain = "best"
     limits: Limits | None = None
     sandbox: Sandbox | None = None
+    stdio: Stdio = "pipe"
     program: Program | None = None
     """The program itself, where it was looked at and can be handed over; else it is found by `argv`."""
 
@@ -104,7 +105,14 @@ def plan(spec: HookSpec, environ: Mapping[str, str], seen: Seen | None = None) -
     expected = (seen or {}).get(os.path.normpath(found))
     program_itself = _check_runnable(spec, found, expected)
     return Plan(
-        (found, *arguments), environment(spec, environ), cwd, spec.contain, spec.limits, spec.sandbox, program_itself
+        (found, *arguments),
+        environment(spec, environ),
+        cwd,
+        spec.contain,
+        spec.limits,
+        spec.sandbox,
+        spec.stdio,
+        program_itself,
     )
 
 

@@ -84,6 +84,7 @@ class _Own:
     def __init__(self, reactor: Reactor, plan: Plan, streams: Streams) -> None:
         self._reactor = reactor
         itself = () if plan.program is None else (plan.program.descriptor,)
+        self._owner = os.getpid()
         self._process = subprocess.Popen(  # noqa: S603 - running the command that the config names is the point
             plan.argv,
             executable=f"/proc/self/fd/{itself[0]}" if itself else None,
@@ -126,7 +127,7 @@ class _Own:
         self._reactor.on_readable(self._exit_fd, ended)
 
     def signal(self, number: int) -> None:
-        if not self._ended:
+        if not self._ended and os.getpid() == self._owner:
             _signal_group(self.pid, number)
 
     def insist(self) -> None:

@@ -194,6 +194,8 @@ class Supervisor:
         finally:
             if self.state is not HookState.FAILED or self._stopping:
                 self._enter(HookState.STOPPED)
+            self._on_state = None
+            del self._read, self._hello_timeout  # these and that one lead back to the hook, which has this
 
     async def _serve_once(self) -> None:
         began = self._reactor.now()

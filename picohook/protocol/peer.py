@@ -328,6 +328,10 @@ class Peer:
         self._offset = self._queued = self._event_bytes = 0
         return tokens
 
+    def forget(self) -> None:
+        """Nothing more comes in: what has come of a line that is not complete is dropped."""
+        self._lines.tail = self._refrain = None
+
     def _result(self, request_id: int, answer: Answer, line: bytes) -> Event:
         pending = self._waiting(request_id)
         if pending is None or request_id > self._sent:

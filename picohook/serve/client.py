@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -177,6 +178,9 @@ class Client:
                         await self._stream.emptied()
             finally:
                 self._stream.close()
+                # What leads back to this goes, so that a line that was not complete is freed at once.
+                self._lines.tail = None
+                del self._state, self._tasks
 
     # Ending.
 
@@ -273,20 +277,24 @@ class Client:
     # Calls.
 
     async def _work(self) -> None:
-        while True:
-            while not self._queue or self._stream.unsent > self._limits.unread:
-                self._held = bool(self._queue)
-                self._idle.append(ready := anyio.Event())
-                self._end_if_done()
-                await ready.wait()
-            asked = self._queue.popleft()
-            try:
-                reply = await self._call(asked.value)
-            except anyio.get_cancelled_exc_class():
-                self._settle(asked, complaint(asked.identity, RpcError(SHUTTING_DOWN)))
-                raise
-            self._settle(asked, reply)
-            self._go_on()
+        # The cancellation ends here: let out of a task, it keeps the frames that it went through, and with them this client.
+        with suppress(anyio.get_cancelled_exc_class()):
+            while True:
+                while not self._queue or self._stream.unsent > self._limits.unread:
+                    self._held = bool(self._queue)
+                    self._idle.append(ready := anyio.Event())
+                    self._end_if_done()
+                    await ready.wait()
+                await self._do(self._queue.popleft())
+
+    async def _do(self, asked: _Asked) -> None:
+        try:
+            reply = await self._call(asked.value)
+        except anyio.get_cancelled_exc_class():
+            self._settle(asked, complaint(asked.identity, RpcError(SHUTTING_DOWN)))
+            raise
+        self._settle(asked, reply)
+        self._go_on()
 
     async def _call(self, request: Any) -> bytes | None:
         """The answer; None where none is wanted."""

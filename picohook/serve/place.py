@@ -32,6 +32,7 @@ class Place:
         self.path = path
         """Of a Unix socket."""
         self._inode = _inode(path) if path else None
+        self._owner = os.getpid()
 
     @classmethod
     async def at(cls, path: str | os.PathLike[str], noun: str) -> Place:
@@ -69,7 +70,7 @@ class Place:
 
     def hide(self) -> None:
         """Nobody else finds it. The path goes, if there is still this socket at it."""
-        if self._inode is not None and _inode(self.path) == self._inode:
+        if self._owner == os.getpid() and self._inode is not None and _inode(self.path) == self._inode:
             os.unlink(self.path)
         self._inode = None
 

@@ -197,13 +197,19 @@ class Stream:
             self._on_broken()
 
     def close(self) -> None:
-        """Give both descriptors back."""
+        """Give both descriptors back, and let go of the callbacks and of what was not written."""
         self.broken = True
         self._reading = False
+        self._out.clear()
+        self._on_data = self._on_end = self._on_broken = self._on_written = _nobody
         for fd, blocking in self._before:
             self._reactor.release(fd)
             os.set_blocking(fd, blocking)
             os.close(fd)
+
+
+def _nobody(*_: object) -> None:
+    """Stands for the callbacks of who is gone."""
 
 
 def _is_pipe(fd: int) -> bool:

@@ -8,7 +8,6 @@ import time
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
-from ..errors import PicohookError
 from .reactor import NOTES, Failure
 
 if TYPE_CHECKING:
@@ -27,6 +26,9 @@ class AsyncioReactor:
         self._watched: set[int] = set()
         # The clock itself, where the loop's own is only a way to it.
         self.now: Callable[[], float] = time.monotonic if _tells_monotonic_time(self._loop) else self._loop.time
+
+    def is_here(self) -> bool:
+        return _running_loop() is self._loop
 
     def soon(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon(callback, context=self._context.copy())
@@ -60,8 +62,6 @@ class AsyncioReactor:
 
     def promise(self, left: Callable[[AsyncioPromise], object]) -> AsyncioPromise:
         promise = AsyncioPromise()
-        if promise.get_loop() is not self._loop:
-            raise PicohookError("it runs in another event loop: ask it there")
         promise.left, promise.wake = left, None
         return promise
 
@@ -113,6 +113,7 @@ def _tells_monotonic_time(loop: asyncio.AbstractEventLoop) -> bool:
     return getattr(loop.time, "__func__", None) is asyncio.BaseEventLoop.time
 
 
+_running_loop = asyncio._get_running_loop  # noqa: SLF001 - documented for use by event loops, and it raises nothing
 _done, _set_result = asyncio.Future.done, asyncio.Future.set_result  # looking them up on a promise is slow
 
 
@@ -192,13 +193,15 @@ class AsyncioWaiter:
         if not self._future.done():
             self._future.set_result(value)
 
-    def _expire(self) -> None:
-        if not self._future.done():
-            self._future.set_exception(TimeoutError())
-
     async def wait(self, deadline: float) -> Any:
-        timer = self._loop.call_at(deadline, self._expire)
+        timer = self._loop.call_at(deadline, self.settle, _LATE)
         try:
-            return await self._future
+            value = await self._future
         finally:
             timer.cancel()
+        if value is _LATE:
+            raise TimeoutError  # not the future's own error: that one's traceback would hold this, and so the future
+        return value
+
+
+_LATE = object()

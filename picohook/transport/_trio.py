@@ -28,6 +28,12 @@ class TrioReactor:
         self._watches: dict[tuple[int, str], object] = {}
         self.now = trio.current_time
 
+    def is_here(self) -> bool:
+        try:
+            return trio.lowlevel.current_trio_token() is self._token
+        except RuntimeError:  # no trio loop runs here
+            return False
+
     def soon(self, callback: Callable[[], None]) -> None:
         self._token.run_sync_soon(callback)
 

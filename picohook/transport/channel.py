@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -130,6 +131,8 @@ class Channel:
                 f"it wrote other things{self._hinted(1)}" if self.wrote else await self._why_silent(call.request, modes)
             )
             raise HandshakeError(f"hook.hello was not answered in time; {why}", hook=self.name) from None
+        finally:
+            del call  # which has the error, whose traceback has this frame
         if answer.error is not None:
             raise HandshakeError(f"hook.hello was answered with an error: {answer.error}", hook=self.name)
         refusal = self._peer.greeted(answer.result)
@@ -185,7 +188,7 @@ class Channel:
         past the limit. Await it at once. `in_turn`: where the hook takes so many at most, this one has its slot.
         """
         if self._error is not None:
-            raise self._error.with_traceback(None)
+            raise copy(self._error)
         if self._slots is not None and not in_turn:
             return self._call_in_turn(self._slots, stage, params, deadline, limit)
         if now >= deadline:
@@ -283,7 +286,8 @@ class Channel:
         before = self._peer.dropped_events
         calls = self._peer.receive_eof()
         self._counters.dropped_events += self._peer.dropped_events - before
-        self._reactor.settle([(call, Failure(error)) for call in calls])
+        # A copy for each: an error gathers the frames that it is raised in, and this one is kept.
+        self._reactor.settle([(call, Failure(copy(error))) for call in calls])
 
     def close_stdin(self) -> None:
         """The hook reads the end of its input."""
@@ -294,10 +298,11 @@ class Channel:
         self._pipe.drain(max(2 * self._max_line, WIDE))
 
     def release(self) -> None:
-        """Close both pipes."""
+        """Close both pipes, and let go of what leads back to this: it may hold megabytes, which are freed at once."""
         self._alarm.off()
-        self._pipe.close_write()
-        self._pipe.close_read()
+        self._pipe.close()
+        self._peer.forget()
+        del self._alarm, self._left, self._on_fault, self._read
 
     def _fault(self, reason: str) -> None:
         self._deaf = self._deaf or reason not in PIPE_ENDS

@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import functools
 import os
+import stat
+import weakref
 from typing import TYPE_CHECKING, Final
 
 from ..protocol.raw import RawLines
@@ -25,13 +27,13 @@ new one is tiny: these are a quarter of it."""
 _SET_SIZE: Final = getattr(fcntl, "F_SETPIPE_SZ", 0)
 _wide: set[int] = set()
 """The descriptors whose pipes are wide."""
-os.register_at_fork(after_in_child=_wide.clear)
+_open: weakref.WeakSet[LinePipe] = weakref.WeakSet()
 
 
 class LinePipe:
     """The parent's ends of a child's stdin and stdout. Owns both descriptors."""
 
-    __slots__ = ("_on_data", "_on_end", "_reactor", "_read_fd", "_write_fd")
+    __slots__ = ("__weakref__", "_on_data", "_on_end", "_reactor", "_read_fd", "_resizable", "_write_fd")
 
     def __init__(
         self,
@@ -47,6 +49,9 @@ class LinePipe:
         self._write_fd = write_fd
         self._on_data = on_data
         self._on_end = on_end
+        self._resizable = stat.S_ISFIFO(os.fstat(write_fd).st_mode)
+        """Whether they are pipes, and not sockets."""
+        _open.add(self)
         reactor.on_readable(read_fd, self._read)
 
     def _read(self) -> bool:
@@ -60,7 +65,7 @@ class LinePipe:
         except OSError:
             data = b""
         if data:
-            if _wide or len(data) == CHUNK:
+            if (_wide or len(data) == CHUNK) and self._resizable:
                 _narrow(self._write_fd)  # what writes has read, most likely
                 (_widen if len(data) == CHUNK else _narrow)(self._read_fd)
             self._on_data(data)
@@ -91,7 +96,7 @@ class LinePipe:
 
         For lines that are longer than a pipe: without it, the two sides take turns at every 64 KiB of them.
         """
-        return _widen(self._write_fd)
+        return self._resizable and _widen(self._write_fd)
 
     def when_writable(self, callback: Callable[[], bool]) -> None:
         """Call back when there is room again, as long as the callback says that it has more to write."""
@@ -104,6 +109,19 @@ class LinePipe:
             _wide.discard(self._write_fd)
             os.close(self._write_fd)
             self._write_fd = -1
+
+    def close(self) -> None:
+        """Close both ends, and let go of the callbacks: whoever made this and is held by them is freed at once."""
+        self.close_write()
+        self.close_read()
+        self._on_data, self._on_end = _unheard, _unseen
+
+    def disown(self) -> None:
+        """Close this process's copies of both ends. The event loop is not told: its parent may use the same one."""
+        for fd in (self._read_fd, self._write_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._read_fd = self._write_fd = -1
 
     def close_read(self) -> None:
         """Read no more."""
@@ -158,6 +176,24 @@ class TappedPipe(LinePipe):
 def pipe_kind(tap: Callable[[RawLine], None] | None, name: str) -> Callable[..., LinePipe]:
     """What makes the pipes of this hook: tapped ones, if somebody wants to see its lines."""
     return LinePipe if tap is None else functools.partial(TappedPipe, tap, name)
+
+
+def _forked() -> None:
+    """In a child that this process forked: the pipes are its parent's, and nothing of the child's may get into them."""
+    _wide.clear()
+    for pipe in tuple(_open):
+        pipe.disown()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def _unheard(_: bytes) -> None:
+    """Nobody listens any more."""
+
+
+def _unseen() -> None:
+    """Nobody looks any more."""
 
 
 def _widen(fd: int) -> bool:

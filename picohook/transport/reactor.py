@@ -67,6 +67,9 @@ class Reactor(Protocol):
     def now(self) -> float:
         """The loop's monotonic clock; all deadlines are on it."""
 
+    def is_here(self) -> bool:
+        """Whether it is this event loop that runs the code that asks."""
+
     def soon(self, callback: Callable[[], None]) -> None:
         """Call back once, in the loop's next round."""
 

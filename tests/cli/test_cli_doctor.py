@@ -454,3 +454,21 @@ def test_interrupted_it_ends_the_hooks_that_it_tries(project):
             process.send_signal(signal.SIGINT)
             assert process.wait(PATIENCE) == 130
         assert held.read() == ""
+
+
+def test_an_approver_that_others_can_answer_for_is_noted(project, examine):
+    gate(project, "piped", "def approve_tool(params): return {'approved': False}", canary=RM, stages="approve_tool")
+    source = "def approve_tool(params): return {'approved': False}"
+    gate(project, "socketed", source, canary=RM, stages="approve_tool", stdio="socket")
+    gate(project, "guard", canary=RM)
+
+    report = examine()
+
+    assert report.code == 0
+    finding = report.one("hook piped", "stdio")
+    assert finding["level"] == "note"
+    assert "can write a yes into it" in finding["message"]
+    assert 'stdio = "socket"' in finding["hint"]
+    assert not report.of("hook socketed", "stdio")
+    assert not report.of("hook guard", "stdio")
+    assert report.one("hook socketed", "canary")["level"] == "ok"

@@ -151,3 +151,10 @@ def test_every_format_is_looked_at(write):
     assert warnings(write("hooks.yaml", "stop:\n  - {command: x}\n  - {command: x, timeout: 40}\n")) == [
         "stop[1].timeout: 40 s at before_finish is more than the 30 s of the whole chain, which end it before"
     ]
+
+
+def test_streams_of_a_hook_that_is_no_program(write):
+    said = ["stdio: it is for a hook that is a program"]
+    assert hook(write, stdio="socket") == []
+    assert hook(write, command=None, run="cat", stdio="socket") == []
+    assert hook(write, command=None, python="module:function", stdio="socket") == said

@@ -226,22 +226,46 @@ class Counted:
 
 
 async def test_a_hostile_hook_cannot_free_itself_of_the_namespace(ground, board):
+    """It kills whatever it sees: that is its own hook, and with that it ends itself. Nobody else notices."""
     if ground.tier != "namespace":
         pytest.skip("only the namespace is promised to hold one")
     outside = os.readlink("/proc/self/ns/pid")
-    hostile = [["unmark"], *STUBBORN, board.call("hostile"), ["slaughter", outside], HANG]
+    hostile = [["unmark"], *STUBBORN, board.call("hostile"), ["wait"], ["slaughter", outside], HANG]
     with Hosting(ground, "close", stray("h"), stray("other")) as hosting:
         assert await hosting.said() == "ready"
-        await hosting.do(f"ask {json.dumps({'do': [['daemon', hostile]], 'who': 'h'})}")  # two would kill each other
+        _, before = await hosting.do("status")
+        await hosting.do(f"ask {json.dumps({'do': [['daemon', hostile]], 'who': 'h'})}")
         line = await board.line("hostile")
-        assert await line.said() == "done"
-        with anyio.fail_after(30):
-            while await hosting.do("ask []") != [None] * 2:  # the others were killed too, and are started again
-                pass
-        assert (await hosting.do("status"))[0] == "namespace"
-        assert line.alive
-        hosting.process.kill()
+        line.go_on()
         await line.dead()
+        with anyio.fail_after(30):
+            while await hosting.do("ask []") != [None] * 2:
+                pass
+        tier, after = await hosting.do("status")
+        assert tier == "namespace"
+        assert after["h"][1] != before["h"][1]
+        assert after["other"] == before["other"]
+
+
+@pytest.mark.parametrize("ends", ["unmounted", "restarted"])
+async def test_P13_who_sheds_its_mark_ends_with_its_hook_all_the_same(ends, tier, board, journal):
+    """Also a child of one that shed it, and the hook itself: and those of other hooks live."""
+    child = ["fork", [*STUBBORN, ["setsid"], board.call("child"), HANG]]
+    shed = [["unmark"], ["daemon", [*STUBBORN, child, board.call("daemon"), HANG]]]
+    lives = ["daemon", [*STUBBORN, board.call("lives"), HANG]]
+    contain = Ground(tier).contain
+    async with Host([stray("kept", lives, SERVE, contain=contain)], timeouts=FAR, logger=journal) as host:
+        await host.mount(stray("h", *shed, SERVE, contain=contain, grace=0.05))
+        lines = [await board.line(name) for name in ("daemon", "child")]
+        kept = await board.line("lives")
+        if ends == "unmounted":
+            await host.unmount("h")
+            assert not any(line.alive for line in lines)
+        else:
+            host.restart("h")
+            await all_dead(lines)
+            assert all([(await board.line(name)).alive for name in ("daemon", "child")])
+        assert kept.alive
 
 
 async def test_a_sweep_does_not_hold_a_hook_that_kills_the_launcher_and_status_says_that_it_is_no_more(ground, board):

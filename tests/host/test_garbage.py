@@ -1,13 +1,25 @@
-"""What a call leaves behind for the garbage collector: nothing, so that it never runs because of a call."""
+"""What is left behind for the garbage collector: nothing, so that memory is free as soon as it is of no more use."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import os
+import socket
 import sys
+import weakref
 
+import anyio
 import pytest
 
-from picohook import HookSpec, Host, Timeouts, ToolCall
+from picohook import HookCrashedError, HookSpec, Host, RestartPolicy, Timeouts, ToolCall
+from picohook.errors import HandshakeError
+from picohook.log import Log
+from picohook.serve.client import Client, Limits, both_ways
+from picohook.serve.operating import OPERATING, Operator
+from picohook.serve.table import Table
+from picohook.transport.channel import Channel, Counters
+from picohook.transport.reactor import current_reactor
 
 pytestmark = pytest.mark.anyio
 
@@ -50,3 +62,171 @@ async def test_a_call_leaves_no_cycles_of_objects_behind(answer, failure):
             gc.garbage.clear()
             gc.enable()
         assert left == []
+
+
+@contextlib.contextmanager
+def without_a_collection():
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+LIVES = """
+import json, os, sys, time
+for line in sys.stdin:
+    request = json.loads(line)
+    answer = {} if request["method"] == "hook.hello" else {"action": "continue"}
+    match request["params"].get("arguments", {}).get("do"):
+        case "die":
+            os.write(1, b"x" * 300_000)
+            os._exit(3)
+        case "hang":
+            continue
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": answer}), flush=True)
+"""
+
+
+def lives(name, **settings):
+    command = (sys.executable, "-I", "-S", "-c", LIVES)
+    many = RestartPolicy(max_starts=1000)
+    return HookSpec(name=name, command=command, stages=("before_tool", "approve_tool"), restart=many, **settings)
+
+
+def do(what):
+    return ToolCall(tool="bash", arguments={"do": what})
+
+
+async def die(host):
+    assert (await host.before_tool(do("die"))).trail[0].failure == "crashed"
+    await host.before_tool(do("answer"))  # by the next life
+
+
+async def leave_the_calls(host):
+    with anyio.move_on_after(0.01):
+        await host.before_tool(do("hang"))
+    with anyio.move_on_after(0.01):
+        await host.approve_tool(do("hang"))
+
+
+async def be_late(host):
+    assert (await host.before_tool(do("hang"))).trail[0].failure == "timeout"
+    await host.before_tool(do("answer"))
+
+
+async def restart(host):
+    host.restart("h")
+    await host.before_tool(do("answer"))
+
+
+async def come_and_go(host):
+    await host.mount(lives("other"))
+    await host.unmount("other")
+
+
+async def run_a_shell(host):
+    await host.mount(HookSpec(name="shell", run="cat >/dev/null; echo '{}'", stages=("before_tool",)))
+    await host.before_tool(do("answer"))
+    await host.unmount("shell")
+
+
+async def have_a_session(host):
+    async with host.session("s") as session, session.turn("hello"):
+        await host.before_tool(do("answer"))
+
+
+async def have_another_host(_):
+    async with Host([lives("h")]) as host:
+        await host.before_tool(do("answer"))
+
+
+async def test_no_end_of_a_life_leaves_cycles_of_objects_behind():
+    found = {}
+    async with Host([lives("h", timeout=0.1)], timeouts=Timeouts(approval=60, chain=60)) as host:
+        for end in (
+            die,
+            leave_the_calls,
+            be_late,
+            restart,
+            come_and_go,
+            run_a_shell,
+            have_a_session,
+            have_another_host,
+        ):
+            await end(host)
+            gc.collect()
+            gc.disable()
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            try:
+                await end(host)
+                gc.collect()
+                left = {type(one).__name__ for one in gc.garbage if type(one).__module__.startswith("picohook")}
+            finally:
+                gc.set_debug(0)
+                gc.garbage.clear()
+                gc.enable()
+            if left:
+                found[end.__name__] = left
+    assert found == {}
+
+
+async def test_an_unfinished_line_is_freed_with_its_channel_whoever_asked_it():
+    def pipe():
+        readable, writable = os.pipe()
+        for fd in (readable, writable):
+            os.set_blocking(fd, False)
+        return readable, writable
+
+    with without_a_collection():
+        (ours, its_stdout), (its_stdin, stdin) = pipe(), pipe()
+        channel = Channel(
+            current_reactor(), ours, stdin, name="h", log=Log(), counters=Counters(),
+            read=lambda *_: None, on_fault=lambda _: None,
+        )  # fmt: skip
+        os.write(its_stdout, b"x" * 50_000)
+        with contextlib.suppress(HandshakeError):  # `pytest.raises` would keep it, and its frames
+            await channel.hello(["tool"], current_reactor().now() + 0.05)
+        peer, gone = weakref.ref(channel._peer), weakref.ref(channel)
+        assert channel._peer._lines.pending == 50_000
+        channel.close(HookCrashedError("it ended", hook="h"))
+        channel.release()
+        assert channel._peer._lines.pending == 0
+        del channel
+        await anyio.lowlevel.checkpoint()  # until here it may be the channel's own callback that runs this
+        assert (gone(), peer()) == (None, None)
+        for fd in (its_stdin, its_stdout):
+            os.close(fd)
+
+
+@pytest.mark.parametrize("leaves", ["in_the_middle_of_a_line", "while_it_is_answered"])
+async def test_a_client_of_a_server_that_went_is_freed_at_once(leaves):
+    table = Table(OPERATING)
+    more = {"in_the_middle_of_a_line": b"x" * 50_000, "while_it_is_answered": b""}[leaves]
+    asked = anyio.Event()
+
+    class Slow(Host):
+        async def reload(self):
+            asked.set()
+            await anyio.sleep_forever()
+
+    with without_a_collection():
+        near, far = socket.socketpair()
+        client = Client(
+            table,
+            lambda tell: Operator(Slow(), tell),
+            both_ways(near),
+            limits=Limits(line=1 << 20),
+            log=Log(),
+            noun="it",
+        )
+        gone = weakref.ref(client)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.run)
+            far.sendall(b'{"jsonrpc":"2.0","id":1,"method":"reload"}\n' + more)
+            await asked.wait()
+            far.close()
+            del client
+        await anyio.lowlevel.checkpoint()
+        assert gone() is None

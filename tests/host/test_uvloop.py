@@ -24,11 +24,12 @@ def asking(*steps, **more):
     return ToolCall(tool="bash", arguments={"do": list(steps), **more})
 
 
-async def test_a_whole_life_on_uvloop(board):
+@pytest.mark.parametrize("stdio", ["pipe", "socket"])
+async def test_a_whole_life_on_uvloop(stdio, board):
     assert type(asyncio.get_running_loop()).__module__.startswith("uvloop")
     before = descriptors()
     hooks = [
-        scripted("a", board.call("a"), SERVE, stages=("before_tool", "approve_tool"), observe=("*",)),
+        scripted("a", board.call("a"), SERVE, stages=("before_tool", "approve_tool"), observe=("*",), stdio=stdio),
         scripted("b", HELLO, ["ignore", "SIGTERM"], HANG, timeout=0.05, grace=0.1, priority=200),
     ]
     async with Host(hooks, timeouts=FAR) as host:

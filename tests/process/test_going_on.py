@@ -11,9 +11,9 @@ import threading
 
 import anyio
 import pytest
-from scripted import scripted
+from scripted import BADHOOK, PATIENCE, scripted
 
-from picohook import HookSpec, HookTimeoutError, Host, Timeouts, ToolCall
+from picohook import HookSpec, HookTimeoutError, Host, PicohookError, Timeouts, ToolCall
 from picohook.log import Log
 from picohook.stages import STAGES
 from picohook.transport.channel import Channel, Counters
@@ -128,27 +128,47 @@ class Interrupting:
     debug = info = error = warning
 
 
-def test_a_host_that_is_asked_from_another_event_loop_says_so_and_goes_on_with_nothing_there():
+@pytest.mark.parametrize("theirs", ["asyncio", "trio"])
+@pytest.mark.parametrize("ours", ["asyncio", "trio"])
+def test_a_host_that_is_used_in_another_event_loop_says_so_and_goes_on_in_its_own(ours, theirs):
     async def serve(asked, ended):
-        spec = HookSpec(name="h", command=(sys.executable, "-c", PAIRS), stages=("before_tool",), grace=0.1)
-        async with Host([spec]) as host:
+        async with Host([scripted("h", grace=0.1)]) as host:
             asked.set_result(host)
-            await asyncio.get_running_loop().run_in_executor(None, ended.wait)
+            await anyio.to_thread.run_sync(ended.wait)
+            return (await host.before_tool(ToolCall(tool="bash"))).trail[0].error
 
-    async def ask(host):
-        outcome = await host.before_tool(ToolCall(tool="bash"))
-        return outcome.trail[0].error, threading.current_thread()
+    async def use(host):
+        async def have_a_session():
+            async with host.session("s"):
+                pass
 
-    host, ended = concurrent.futures.Future(), threading.Event()
-    thread = threading.Thread(target=lambda: asyncio.run(serve(host, ended)))
+        uses = [
+            lambda: host.before_tool(ToolCall(tool="bash")),
+            lambda: host.run_tool(ToolCall(tool="bash"), lambda _: "ran"),
+            lambda: host.emit_and_wait("turn_start"),
+            lambda: anyio.to_thread.run_sync(host.emit, "turn_start"),
+            lambda: host.mount(HookSpec(name="other", command=("true",), stages=("before_tool",))),
+            lambda: host.unmount("h"),
+            host.reload,
+            host.aclose,
+            lambda: anyio.to_thread.run_sync(host.restart, "h"),
+            have_a_session,
+        ]
+        for one in uses:
+            with pytest.raises(PicohookError, match="the host runs in another event loop: use it there"):
+                await one()
+        return threading.current_thread()
+
+    host, ended, served = concurrent.futures.Future(), threading.Event(), concurrent.futures.Future()
+    thread = threading.Thread(target=lambda: served.set_result(anyio.run(serve, host, ended, backend=ours)))
     thread.start()
     try:
-        error, went_on_in = asyncio.run(ask(host.result()))
+        went_on_in = anyio.run(use, host.result(), backend=theirs)
     finally:
         ended.set()
         thread.join()
-    assert error == "it runs in another event loop: ask it there"
     assert went_on_in is threading.current_thread()
+    assert served.result() is None
 
 
 @pytest.mark.anyio
@@ -238,3 +258,127 @@ async def test_a_call_that_waited_for_its_hook_to_start_says_how_long_it_was_lef
                 line.go_on()
     error = outcomes[0].trail[0].error
     assert 0 < float(error.removeprefix("no answer within ").removesuffix(" s")) <= 0.5
+
+
+FORKS = """
+import asyncio, os, sys, threading
+import anyio, trio
+from picohook import Host, HookSpec, PicohookError, ToolCall
+CALL = ToolCall(tool="bash")
+COMMAND = (sys.executable, "-I", "-S", {badhook!r}, '[["serve"]]')
+HOOK = HookSpec(name="h", command=COMMAND, stages=("before_tool",), contain={contain!r})
+
+def refused(use):
+    try:
+        use()
+    except PicohookError as error:
+        assert str(error) == "the host runs in the process that forked this one: enter one of your own after the fork", error
+    else:
+        raise AssertionError("it was not refused")
+
+def child(uses, in_the_end):
+    pid = os.fork()
+    if pid:
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+    else:
+        for use in uses:
+            refused(use)
+        in_the_end()
+
+def end_of_child():
+    "As a worker ends: with what there is to finalize."
+    sys.exit(7)
+
+def ask(host):
+    return [entry.error for entry in host.before_tool(CALL).trail]
+
+def blocking():
+    with Host.blocking([HOOK], control={socket!r}) as host:
+        pid = host.status().hooks[0].pid
+        uses = [lambda: host.before_tool(CALL), lambda: host.emit("turn_start"), host.status, lambda: host.restart("h")]
+        uses += [lambda: host.unmount("h"), host.reload]
+        child(uses, end_of_child)
+        assert os.path.exists({socket!r})
+        assert (ask(host), host.status().hooks[0].pid, host.status().hooks[0].starts) == ([None], pid, 1)
+
+def plain(backend):
+    "As a server that is loaded, and enters a host in a thread, before it forks its workers."
+    entered, ended, came = threading.Event(), threading.Event(), []
+
+    async def serve():
+        async with Host([HOOK], control={socket!r}) as host:
+            came.append(host)
+            entered.set()
+            await anyio.to_thread.run_sync(ended.wait)
+            outcome = await host.before_tool(CALL)
+            status, = host.status().hooks
+            came.append(([entry.error for entry in outcome.trail], status.starts))
+
+    thread = threading.Thread(target=anyio.run, args=(serve,), kwargs=dict(backend=backend))
+    thread.start()
+    entered.wait()
+    host, = came
+
+    async def session():
+        async with host.session("s"):
+            pass
+
+    def using(use):
+        return lambda: anyio.run(use, backend=backend)
+
+    async def emit():
+        host.emit("turn_start")
+
+    uses = [using(lambda: host.before_tool(CALL)), using(emit), using(session), using(lambda: host.unmount("h"))]
+    uses += [lambda: host.restart("h")]
+
+    def close_and_end():
+        anyio.run(host.aclose, backend=backend)  # does nothing
+
+        async def own():
+            async with Host([HOOK]) as another:
+                assert [entry.error for entry in (await another.before_tool(CALL)).trail] == [None]
+
+        anyio.run(own, backend=backend)
+        del host.__dict__, came[:]
+        end_of_child()
+
+    child(uses, close_and_end)
+    assert os.path.exists({socket!r})
+    ended.set()
+    thread.join()
+    assert came[1] == ([None], 1), came
+
+def in_its_block(backend):
+    async def main():
+        async with Host([HOOK]) as host:
+            pid = os.fork()
+            if not pid:
+                await host.aclose()
+                await host.__aexit__(None, None, None)
+                os._exit(7)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+            assert [entry.error for entry in (await host.before_tool(CALL)).trail] == [None]
+            status, = host.status().hooks
+            assert status.starts == 1
+
+    anyio.run(main, backend=backend)
+
+blocking()
+plain({backend!r})
+in_its_block({backend!r})
+print("all is well")
+"""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("contain", ["best", "group"])
+async def test_C2_a_forked_child_gets_a_clear_error_and_touches_nothing_of_its_parents(
+    contain, anyio_backend_name, tmp_path
+):
+    program = FORKS.format(
+        badhook=BADHOOK, contain=contain, backend=anyio_backend_name, socket=str(tmp_path / "control")
+    )
+    with anyio.fail_after(PATIENCE):
+        done = await anyio.run_process([sys.executable, "-c", program], check=False)
+    assert (done.stdout, done.stderr, done.returncode) == (b"all is well\n", b"", 0)

@@ -30,6 +30,12 @@ def settings(spec: HookSpec, dialect: str) -> Iterator[Finding]:
     where = "" if dialect == "native" else ", in picohook's own format"
     if not asked:
         return
+    if "approve_tool" in asked and spec.stdio == "pipe" and (spec.command or spec.run):
+        message = (
+            "its answers go through a pipe: programs of the same user can write a yes into it, by its name in /proc"
+        )
+        hint = f'set stdio = "socket"{where}, unless it opens /dev/stdin or /dev/stdout by name'
+        yield Finding(Level.NOTE, about(spec), "stdio", message, hint)
     if not (spec.guard or spec.canary or "approve_tool" in asked):
         deny = 'on_failure = "deny", and ' if fails_open else ""
         message = "it can deny calls, and has no canary" + (", and while it is down, calls go on" if fails_open else "")
