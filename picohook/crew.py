@@ -75,8 +75,9 @@ class Crew:
         self.tap: Callable[[RawLine], None] | None = None
         """Told of every line that goes to a hook's process or comes from it."""
         self._verify = verify
-        self._complete = complete
-        self._model_of = model_of
+        # No method of this object: a hook that had one would keep it.
+        self.model_of = (lambda _: complete) if complete is not None or model_of is None else model_of
+        """What asks the model of a hook: the embedder's, or that of the hook's configuration."""
         self._notice = notice
         self._alive: dict[Mounted, Site] = {}
         self._services: set[Service[Any]] = set()
@@ -228,12 +229,6 @@ class Crew:
         in_order([*self.hooks, *hooks])
         self.require_models(hooks)
         self.seat({**self.mounted, **{hook.name: self.open(hook) for hook in hooks}})
-
-    def model_of(self, spec: HookSpec) -> Complete | None:
-        """What asks the model of a hook: the embedder's, or that of the hook's configuration."""
-        if self._complete is not None or self._model_of is None:
-            return self._complete
-        return self._model_of(spec)
 
     def require_models(self, hooks: Iterable[Hook]) -> None:
         """Raise `ConfigError` for hooks that ask a model, and have none to ask."""

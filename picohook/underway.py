@@ -63,6 +63,7 @@ class Service(Generic[T]):
             self.error = error
 
     def _over(self) -> None:
+        del self._work  # whoever keeps this is often what the work belongs to
         self._services.discard(self)
         self.ended.set()
 

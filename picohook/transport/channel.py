@@ -362,6 +362,7 @@ class Channel:
         try:
             return self._read(stage, answer)
         except Exception as error:  # noqa: BLE001 - it is for who asked
+            error.__context__ = None  # its frames lead to the call, which is to have this error
             return Failure(error.with_traceback(None))
         except BaseException:  # what ends the event loop, as in `_received`
             unread = Failure(HookReplyError("its answer was not read to its end", hook=self.name))

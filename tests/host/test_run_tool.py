@@ -236,9 +236,8 @@ async def test_A5_arguments_that_an_approver_changes_in_place_are_denied(story):
 
     async with Host([story.observer, story.hook("h", approve_tool=mutate)], timeouts=FAR) as host:
         result = await host.run_tool(call, story.execute)
-    assert result.for_llm.startswith(
-        "Tool execution denied by approval hook: hook h failed: it changed the call in place"
-    )
+    assert result.for_llm == ("Tool execution denied by approval hook: hook h failed: its answer could not be used")
+    assert "it changed the call in place" in result.trails[-1].trail[0].error
     assert story.executed == []
 
 

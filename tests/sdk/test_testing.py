@@ -231,7 +231,10 @@ def reply(result): say(json.dumps({"jsonrpc": "2.0", "id": json.loads(sys.stdin.
         ("reply({}); sys.stdin.readline(); sys.exit('crash')", "^it ended; it said: crash$"),
         ("reply({}); sys.stdin.readline(); say('[]')", "^it wrote what is no message"),
         ("reply({}); reply('yes')", '^it answered what is no answer: .*"result": "yes"'),
-        ("""reply({}); say('{"id": 2, "error": "no"}')""", '^it answered what is no answer: .*"error": "no"'),
+        (
+            """reply({}); sys.stdin.readline(); say('{"id": 2, "error": "no"}')""",
+            '^it answered what is no answer: .*"error": "no"',
+        ),
     ],
 )
 def test_a_hook_that_is_broken_is_an_error_that_says_how(script, source, message):
