@@ -1,4 +1,8 @@
-"""The process that `preloaded` forks: it has imported the whole command line, and becomes `python -m picohook` when asked."""
+"""The process that `preloaded` forks: it has imported the whole command line, and becomes `python -m picohook` when asked.
+
+It is asked at a socket, with three descriptors and an order, a line of JSON. It answers with the pid of the program, and with
+its wait status once it has ended.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import io
 import json
 import os
 import pkgutil
+import select
 import signal
 import socket
 import sys
@@ -35,36 +40,38 @@ def warm_up() -> None:
     gc.freeze()
 
 
-def serve(requests: socket.socket) -> None:
-    """Fork for each request a keeper, and that a program. Returns in each program, as what it was asked to be."""
+def serve(place: socket.socket, lifeline: int) -> None:
+    """Fork for each request a keeper, and that a program. Returns in each program, as what it was asked to be.
+
+    Ends the process when nobody holds the other end of the lifeline any more.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    while True:
-        data, fds, _, _ = socket.recv_fds(requests, 1, 4)
-        if not data:
-            os._exit(0)
+    while place in select.select([place, lifeline], [], [])[0]:
+        asked, _ = place.accept()
         if not os.fork():
-            requests.close()
-            report, *streams = fds
-            keep(socket.socket(fileno=report), streams)
+            place.close()
+            os.close(lifeline)
+            keep(asked)
             return
-        for fd in fds:
-            os.close(fd)
+        asked.close()
+    os._exit(0)
 
 
-def keep(report: socket.socket, streams: list[int]) -> None:
+def keep(asked: socket.socket) -> None:
     """Start the program, wait for it, and tell how it ended. Returns in the program."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    with report.makefile("r") as orders:
-        order = json.loads(orders.readline())
+    line, streams, _, _ = socket.recv_fds(asked, 65536, 3)
+    while not line.endswith(b"\n"):
+        line += asked.recv(65536)
     pid = os.fork()
     if not pid:
-        report.close()
-        become(order, streams)
+        asked.close()
+        become(json.loads(line), streams)
         return
     for fd in streams:
         os.close(fd)
-    report.sendall(b"%d\n" % pid)
-    report.sendall(b"%d" % os.waitpid(pid, 0)[1])
+    asked.sendall(b"%d\n" % pid)
+    asked.sendall(b"%d\n" % os.waitpid(pid, 0)[1])
     os._exit(0)
 
 
@@ -83,8 +90,11 @@ def become(order: dict[str, Any], streams: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    if not os.fork():
-        os.setsid()
-        warm_up()
-        serve(socket.socket(fileno=int(sys.argv[1])))
-        main()
+    with socket.socket(socket.AF_UNIX) as place:
+        place.bind(sys.argv[1])
+        place.listen()
+        if not os.fork():
+            os.setsid()
+            warm_up()
+            serve(place, int(sys.argv[2]))
+            main()

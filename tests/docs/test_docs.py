@@ -28,6 +28,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+import preloaded
 import pytest
 import typer
 
@@ -129,8 +130,13 @@ def directory(tmp_path, monkeypatch):
     here.mkdir()
     (here / "hooks_examples").symlink_to(ROOT / "hooks_examples")
     monkeypatch.chdir(here)
+    shims = tmp_path / "bin"
+    shims.mkdir()
+    (shims / "picohook").write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "{preloaded.__file__}" "$@"\n')
+    (shims / "picohook").chmod(0o755)
     for name, value in {
-        "PATH": BIN + os.pathsep + os.environ["PATH"],
+        "PATH": os.pathsep.join((str(shims), BIN, os.environ["PATH"])),
+        preloaded.PLACE: preloaded.place(),
         "HOME": str(tmp_path / "home"),
         "XDG_CONFIG_HOME": str(tmp_path / "home" / ".config"),
         "NO_COLOR": "1",
@@ -146,6 +152,7 @@ def directory(tmp_path, monkeypatch):
     return here
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_a_page_shows_what_happens(page, directory, tmp_path):
     if page.stem in TOOLCHAINS:
@@ -269,7 +276,7 @@ def take_console(snippet, file):
         check=False,
         text=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=500,
     )
     parts = re.split(rf"{mark} (\d+)\n", done.stdout)
     shown, statuses = parts[0:-1:2], parts[1::2]
