@@ -23,6 +23,7 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .errors import HookError
 from .events import Event, known_kind
 from .hooks.function import FunctionHook
 from .host import Host
@@ -94,7 +95,7 @@ class FakeHook(FunctionHook):
         try:
             answer = next(answers)
         except StopIteration:
-            raise AssertionError(f"its script for {stage} is at its end") from None
+            raise HookError(f"its script for {stage} is at its end", hook=self.name) from None
         if isinstance(answer, Exception):
             raise answer
         return answer(payload) if callable(answer) else answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import threading
 from typing import TYPE_CHECKING, TypeVar
@@ -26,7 +27,10 @@ class Aside:
         """For each piece that was left behind, whether it has come to its end."""
 
     async def do(self, work: Callable[[], T], deadline: float) -> T:
-        """What `work` returns. Raises `TimeoutError` at the deadline, or at once where too many are stuck already."""
+        """What `work` returns.
+
+        Raises `TimeoutError` at the deadline, or at once where too many are stuck already, and `OSError` without a thread.
+        """
         self._left = [ended for ended in self._left if not ended.is_set()]
         if len(self._left) >= MOST_STUCK:
             raise TimeoutError
@@ -44,6 +48,10 @@ class Aside:
                 limiter = anyio.CapacityLimiter(math.inf)  # what hangs here takes no thread from anybody else
                 return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
             raise TimeoutError
+        except RuntimeError as error:
+            if begun.is_set():
+                raise
+            raise OSError(errno.EAGAIN, str(error)) from None
         finally:
             if begun.is_set() and not ended.is_set():
                 self._left.append(ended)

@@ -30,6 +30,7 @@ from ..transport.channel import PIPE_ENDS, Channel, Counters
 from .aside import Aside
 from .child import Child, SpawnDelayedError
 from .plan import ChangedError, plan
+from .spawn import TRANSIENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -284,6 +285,10 @@ class Supervisor:
         except TimeoutError:
             self._recent.append(self._reactor.now())  # or a file system that hangs would be tried for ever
             raise SpawnDelayedError("its files could not be looked at in time") from None
+        except OSError as error:
+            if error.errno not in TRANSIENT:
+                raise
+            raise SpawnDelayedError(error.strerror or str(error)) from None
 
     def _look(self) -> tuple[Seen | None, Plan]:
         """Whether it may run, and what is to be run."""

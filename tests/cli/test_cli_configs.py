@@ -48,6 +48,7 @@ def test_check_tells_a_program_the_same(project):
                 "source": str(project.config),
                 "runs": f"{sys.executable} gate.py",
                 "program": sys.executable,
+                "model": None,
                 "dir": str(project.path),
             }
         ],
@@ -193,8 +194,8 @@ def test_list_tells_a_program_the_same_and_no_secret(project):
 def test_nothing_that_a_configuration_says_acts_on_a_terminal(project):
     odd = project.path / "odd\x1b[2J"
     odd.mkdir()
-    project.table("gate", command=["sh", "-c", "\x9b31m", "\x1b[2J"], stages=["before_tool"])
-    project.table("wrong", command=["\x1b[2J"], stages=["before_tool"])
+    project.table("gate", command=["sh", "-c", "\x9b31m", "\x1b[2J"], stages=["before_tool"], trust=[])
+    project.table("wrong", command=["\x1b[2J"], stages=["before_tool"], trust=[])
     project.config.rename(odd / "picohook.toml")
     name = "odd\x1b[2J/picohook.toml"
 
@@ -287,6 +288,7 @@ def test_trust_tells_a_program_what_it_covers_and_can_be_taken_back(project):
         "trusted": True,
         "hooks": [{"name": "gate", "runs": f"{sys.executable} gate.py"}],
         "files": [str(project.config), str(script)],
+        "model": None,
     }
     assert project("list").code == 0
     removed = {"config": str(project.config), "trusted": False}

@@ -115,7 +115,7 @@ def test_it_shows_who_saw_and_decided_what_and_how_long_that_took(demo, step, wo
         "it is offered read_file, save_note, bash, get_weather, and says: I look it up.",
         "event_counter    43 events: 23 llm_delta, 3 llm_request",
         "info   agent.turn.start",
-        "info   agent.tool.exec_skipped  bash",
+        "warn   agent.tool.exec_skipped  bash",
         "info   agent.turn.end  completed",
     ],
 )

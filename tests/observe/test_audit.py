@@ -85,7 +85,7 @@ async def test_a_chain_is_one_record_with_who_said_what_and_what_came_of_it(path
     said = {name: chain[name] for name in ("method", "session", "agent", "turn", "tool", "call", "action", "hook")}
     assert list(said.values()) == ["hook.before_tool", "s1", "main", "t1", "bash", "c1", "deny_tool", "b"]
     assert [(hook["hook"], hook["action"], hook.get("failure")) for hook in chain["hooks"]] == [
-        ("a", "continue", "reply"),
+        ("a", "continue", "error"),
         ("b", "deny_tool", None),
     ]
     assert all(hook["duration_ms"] >= 0 for hook in chain["hooks"])
@@ -178,7 +178,9 @@ async def test_with_payloads_it_has_all_of_them_and_the_texts(path):
     tool, llm, event = chains(path)
     assert tool["payload"]["arguments"] == {"password": SECRET}
     assert tool["changed"]["arguments"] == {"n": 2**70}
-    assert [hook.get("error", hook.get("reason")) for hook in tool["hooks"]] == [f"not {SECRET}", "better"]
+    failed, denied = (hook.get("error", hook.get("reason")) for hook in tool["hooks"])
+    assert failed.startswith(f"ValueError: not {SECRET} (test_audit.py:")
+    assert denied == "better"
     assert (llm["result"]["response"], llm["reason"]) == ({"content": "hi"}, "known")
     assert event["payload"] == {"UserMessage": "hello"}
     assert checked(path).ok

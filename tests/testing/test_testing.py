@@ -56,7 +56,7 @@ async def test_an_exception_is_the_hook_failing():
     async with RecordingHost([broken]) as host:
         outcome = await host.before_tool(CALL)
     assert outcome.action == "deny_tool"
-    assert outcome.trail[0].error == "out of order"
+    assert outcome.trail[0].error == "RuntimeError: out of order"
 
 
 async def test_it_remembers_what_it_was_asked_in_order():
