@@ -24,7 +24,7 @@ from .rpc import INVALID_PARAMS, NOT_OPEN, REFUSED, RETRY_LIMIT, TAKEN, RpcError
 from .table import TRUE, Method, Params
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from ..decisions import Outcome
     from ..host import Host
@@ -93,9 +93,12 @@ class Driver(Operator):
 def _stage(stage: Stage[Any]) -> Method:
     async def ask(on: Driver, payload: Payload) -> bytes:
         turn = on.turns.get(payload.meta.turn_id)
-        asked: Awaitable[Outcome[Any]]
-        asked = getattr(on.host_of(payload.meta), stage.name)(payload) if turn is None else turn.ask(stage, payload)
-        return _shown(await asked)
+        if turn is not None:
+            return _shown(await turn.ask(stage, payload))
+        host = on.host_of(payload.meta)
+        outcome: Outcome[Any] = await getattr(host, stage.name)(payload)
+        host.take_note(outcome)
+        return _shown(outcome)
 
     about = f"Ask the hooks at {stage.name}; the params are its payload."
     return Method(stage.name, about, ask, stage.payload, _outcome_of(stage.payload.__name__), (RETRY_LIMIT,))

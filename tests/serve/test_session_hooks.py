@@ -7,7 +7,8 @@ import json
 import anyio
 import pytest
 
-from picohook import Deny, FunctionHook, Host, Timeouts
+from picohook import Deny, FunctionHook, Host, Timeouts, blade_hooks
+from picohook.hooks.blade import HookEvent
 from picohook.serve.client import Limits
 from picohook.wire import MAX_LINE
 
@@ -277,3 +278,15 @@ async def test_feedback_at_before_prompt_and_the_last_requests_model_reach_hooks
     finish = by_stage["before_finish"]
     assert (finish["model"], finish["system_prompt"], finish["prompt"]) == ("gpt-4o", "be kind", "politely")
     assert finish["response"] == {"content": "hi"}
+
+
+async def test_blades_abort_ends_a_session_that_is_asked_without_a_turn(serving, connect):
+    hooks = blade_hooks({HookEvent.PreToolUse: [lambda given: {"action": "abort", "reason": "dangerous"}]})
+    async with serving(Host(hooks, timeouts=FAR)):
+        agent, other = Agent(await connect()), Agent(await connect())
+        await agent.ask("session.start", session="s1")
+        await other.ask("session.start", session="s2")
+        outcome = await agent.ask("before_tool", meta={"SessionKey": "s1"}, **CALL)
+        assert outcome["action"] == "hard_abort"
+        assert "ended the session: dangerous" in (await agent.ask("turn.start", session="s1"))["message"]
+        assert "turn" in await other.ask("turn.start", session="s2")
