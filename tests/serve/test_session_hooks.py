@@ -290,3 +290,22 @@ async def test_blades_abort_ends_a_session_that_is_asked_without_a_turn(serving,
         assert outcome["action"] == "hard_abort"
         assert "ended the session: dangerous" in (await agent.ask("turn.start", session="s1"))["message"]
         assert "turn" in await other.ask("turn.start", session="s2")
+
+
+async def test_what_is_asked_after_its_session_or_turn_is_over_is_not_approved_without_the_clients_hook(
+    serving, connect
+):
+    async with serving(Host(timeouts=FAR)):
+        agent, other = Agent(await connect()), Agent(await connect())
+        turn = await agent.start("s1", user={"stages": ["approve_tool"]})
+        await agent.ask("turn.end", turn=turn)
+        assert (await agent.ask("approve_tool", meta={"TurnID": turn}, **CALL))["code"] == -32001
+        agent.answers["user"] = {"approved": False}
+        assert (await agent.ask("approve_tool", meta={"SessionKey": "s1"}, **CALL))["approved"] is False
+        second = (await agent.ask("turn.start", session="s1"))["turn"]
+        await agent.ask("session.end", session="s1")
+        for meta in ({"SessionKey": "s1"}, {"TurnID": second}):
+            assert (await agent.ask("approve_tool", meta=meta, **CALL))["code"] == -32001
+        assert (await other.ask("approve_tool", meta={"SessionKey": "s1"}, **CALL))["approved"] is True
+        await agent.ask("session.start", session="s1")  # it has no such hook
+        assert (await agent.ask("approve_tool", meta={"SessionKey": "s1"}, **CALL))["approved"] is True
