@@ -581,7 +581,7 @@ class Host:
 
     def take_note(self, outcome: Outcome[Any]) -> None:
         """Keep what ends the session that this host was made for: a hard abort by a hook whose hard aborts do that."""
-        if outcome.action == wire.HARD_ABORT:
+        if outcome.action == wire.HARD_ABORT and self.of_session:
             mounted = self._crew.mounted.get(outcome.hook)
             if mounted is not None and mounted.hook.ends_sessions:
                 self.ended_by = outcome

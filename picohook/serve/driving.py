@@ -68,7 +68,7 @@ class Driver(Operator):
     def require_hooks_of(self, meta: Meta) -> None:
         """Raise where hooks of the client's would not be asked, because what they were mounted for is over."""
         for kind, name in ("session", meta.session_key), ("turn", meta.turn_id):
-            if (kind, name) in self._over:
+            if (kind, name) in self._over and meta.session_key not in self.sessions:
                 raise RpcError(
                     NOT_OPEN, f"the {kind} {name!r} is over, and hooks that were mounted for it are not asked"
                 )

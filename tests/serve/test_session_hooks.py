@@ -301,7 +301,8 @@ async def test_what_is_asked_after_its_session_or_turn_is_over_is_not_approved_w
         await agent.ask("turn.end", turn=turn)
         assert (await agent.ask("approve_tool", meta={"TurnID": turn}, **CALL))["code"] == -32001
         agent.answers["user"] = {"approved": False}
-        assert (await agent.ask("approve_tool", meta={"SessionKey": "s1"}, **CALL))["approved"] is False
+        for meta in ({"SessionKey": "s1"}, {"SessionKey": "s1", "TurnID": turn}):
+            assert (await agent.ask("approve_tool", meta=meta, **CALL))["approved"] is False
         second = (await agent.ask("turn.start", session="s1"))["turn"]
         await agent.ask("session.end", session="s1")
         for meta in ({"SessionKey": "s1"}, {"TurnID": second}):
