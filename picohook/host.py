@@ -124,6 +124,10 @@ class Host:
                     "only a host that is made by `Host.from_config` or `discover` can watch its configuration"
                 )
         self.retry_limit = retry_limit
+        self.of_session = False
+        """Whether it is a session's host."""
+        self.ended_by: Outcome[Any] | None = None
+        """Of a session's host: the hard abort that ended the session."""
         self.watchers: set[Callable[[StateChange | Outcome[Any] | Reloaded], None]] = set()
         """Called with whatever becomes of a hook and a copy of whatever a chain concludes, at once: they must not block."""
         self._crew: Crew | SessionHooks = Crew(
@@ -469,7 +473,7 @@ class Host:
         self, request: LLMRequest | Mapping[str, Any], complete: Callable[[LLMRequest], Awaitable[Any]]
     ) -> LLMResponse:
         """A whole model call: before_llm, `complete(request)`, after_llm, with its events and the rounds hooks ask for."""
-        return await run.run_llm(self, _as_payload(BEFORE_LLM, request), complete)
+        return await run.run_llm(self, _as_payload(BEFORE_LLM, request), complete, took=self.take_note)
 
     async def _run(  # noqa: PLR0917 - by position, because it is called for every question
         self,
@@ -560,6 +564,8 @@ class Host:
     def for_session(self) -> Self:
         """The same host, for one session, which can have hooks of its own: see `with_hooks_of`."""
         view = copy.copy(self)
+        view.of_session = True
+        view.ended_by = None
         if not isinstance(self._crew, Crew):
             # Begun from another session, whose hooks are not this one's.
             view._crew = self._crew.crew  # noqa: SLF001 - its own class
@@ -573,10 +579,12 @@ class Host:
         self._crew = hooks = SessionHooks(self._crew, session_id)
         return hooks
 
-    def ends_session(self, outcome: Outcome[Any]) -> bool:
-        """Whether what a hook decided ends the session of the turn in which it was asked."""
-        mounted = self._crew.mounted.get(outcome.hook)
-        return outcome.action == wire.HARD_ABORT and mounted is not None and mounted.hook.ends_sessions
+    def take_note(self, outcome: Outcome[Any]) -> None:
+        """Keep what ends the session that this host was made for: a hard abort by a hook whose hard aborts do that."""
+        if outcome.action == wire.HARD_ABORT and self.of_session:
+            mounted = self._crew.mounted.get(outcome.hook)
+            if mounted is not None and mounted.hook.ends_sessions:
+                self.ended_by = outcome
 
     def forget(self, session_id: str) -> None:
         """A session is over: what hooks own in it is forgotten."""

@@ -61,7 +61,8 @@ class Rounds:
         """One more round. Raises `RetryLimitError` when there is none left."""
         limit = self._host.retry_limit
         if self.used >= limit:
-            raise RetryLimitError(f"hooks asked for another round more than {limit} times; the last one: {feedback}")
+            last = f"; the last one: {feedback}" if feedback.strip() else ""
+            raise RetryLimitError(f"hooks asked for another round more than {limit} times{last}")
         self.used += 1
         told = {"Attempt": self.used, "MaxRetries": limit, "Reason": feedback, "Error": "", "Backoff": 0}
         self._host.emit("llm_retry", told, about=about)
@@ -82,7 +83,7 @@ class Decided:
 
 async def run_tool(host: Host, call: ToolCall, execute: Callable[[ToolCall], Any]) -> ToolResult:
     """before_tool, approve_tool, the tool, after_tool. What guards and approvers saw is what runs, or it is denied."""
-    trails = Trails()
+    trails = Trails(host.take_note)
     before = await host.before_tool(apart(call))  # what the caller does to its own call from here on changes nothing
     trails.take(before)
     decided = await approve(host, before, trails.take)
@@ -138,7 +139,7 @@ async def execute_tool(host: Host, decided: Decided, execute: Callable[[ToolCall
             raise ended_all from None  # of a turn inside the tool
         # A hook may have ended a turn inside the tool.
         said = failure.outcome.reason_for_llm if isinstance(failure, AbortTurnError) else failure
-        error = f"{type(failure).__name__}: {said}"
+        error = f"{type(failure).__name__}: {said}".removesuffix(": ")
         result = ToolResult(for_llm=error, is_error=True)
     return ToolReturn(**call.__dict__, result=result, duration=time.monotonic_ns() - begun, error=error)
 
@@ -162,7 +163,7 @@ def denied(host: Host, outcome: Outcome[ToolCall]) -> ToolResult:
     """The result of a call that hooks denied. The model is told the hook's own reason; observers, the whole cause."""
     text = DENIED_BY_APPROVAL if outcome.approved is False else DENIED_BY_HOOK
     for_llm, whole = (
-        text.format(reason) if reason else text.removesuffix(": {}")
+        text.format(reason) if reason.strip() else text.removesuffix(": {}")
         for reason in (outcome.reason_for_llm, outcome.reason)
     )
     return not_run(host, outcome.payload, for_llm, whole, outcome.result)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from .decisions import Decision, Outcome
+    from .decisions import Decision
     from .delivery import Delivery
     from .hooks.base import Hook
     from .host import Host
@@ -55,7 +55,6 @@ class Session:
         self._waiting = tuple(hooks)
         self._own: SessionHooks | None = None
         self._entered = False
-        self._ended_by: Outcome[Any] | None = None
         self.id = session_id
         self.agent_id = agent_id
         self.channel = channel
@@ -102,15 +101,11 @@ class Session:
             raise PicohookError(f"the session has no hook named {name!r}")
         await self._own.remove(name)
 
-    def hard_aborted(self, outcome: Outcome[Any]) -> None:
-        """Take note of a hard abort: from here on there are no more turns, if it came from a hook that ends sessions."""
-        if self._host.ends_session(outcome):
-            self._ended_by = outcome
-
     def require_going(self) -> None:
         """Raise `HardAbortError` when a hook has ended the session."""
-        if (by := self._ended_by) is not None:
-            raise HardAbortError(replace(by, reason=f"hook {by.hook} ended the session: {by.reason}"))
+        if (by := self._host.ended_by) is not None:
+            why = f"hook {by.hook} ended the session: {by.reason}" if by.reason else f"hook {by.hook} ended the session"
+            raise HardAbortError(replace(by, reason=why))
 
     @property
     def meta(self) -> Meta:

@@ -493,15 +493,14 @@ class Turn:
             if hasattr(sent, "__await__"):
                 await sent
         except Exception as error:  # noqa: BLE001 - a channel can fail in any way; the model can say so
-            told = f"{result.for_llm}\nDelivery to the user failed: {error}".strip()
+            told = f"{result.for_llm}\nDelivery to the user failed: {str(error) or type(error).__name__}".strip()
             return result.model_copy(update={"is_error": True, "for_llm": told, "response_handled": False})
         return result
 
     def take(self, outcome: Outcome[Any]) -> None:
         """Keep what hooks did, and what they added beside it for the next request; show what is for the user."""
         self._keep_trail(outcome)
-        if outcome.action == wire.HARD_ABORT:
-            self.session.hard_aborted(outcome)
+        self.host.take_note(outcome)
         for notes in outcome.notes:
             if notes.additional_context:
                 self._context.append(notes.additional_context)

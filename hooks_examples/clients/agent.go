@@ -141,11 +141,16 @@ type Outcome struct {
 	ForLLM   string  `json:"reason_for_llm"` // given where a hook failed: Reason is for people then
 }
 
-func (o Outcome) told() string {
-	if o.ForLLM != "" {
-		return o.ForLLM
+// denied is what the model is told of a call that is not run.
+func (o Outcome) denied(by string) string {
+	reason := o.ForLLM
+	if reason == "" {
+		reason = o.Reason
 	}
-	return o.Reason
+	if reason == "" {
+		return "Tool execution denied by " + by
+	}
+	return "Tool execution denied by " + by + ": " + reason
 }
 
 func (o Outcome) goesOn() error {
@@ -165,9 +170,9 @@ func (h *Hooks) RunTool(call Call, execute func(json.RawMessage) (string, error)
 	case before.Action == "respond":
 		return before.Result.ForLLM, nil
 	case before.Action == "deny_tool" && before.Approved != nil && !*before.Approved:
-		return "Tool execution denied by approval hook: " + before.told(), nil
+		return before.denied("approval hook"), nil
 	case before.Action == "deny_tool":
-		return "Tool execution denied by hook: " + before.told(), nil
+		return before.denied("hook"), nil
 	}
 	if err := before.goesOn(); err != nil {
 		return "", err
@@ -177,7 +182,7 @@ func (h *Hooks) RunTool(call Call, execute func(json.RawMessage) (string, error)
 		return "", err
 	}
 	if approval.Approved == nil || !*approval.Approved {
-		return "Tool execution denied by approval hook: " + approval.told(), nil
+		return approval.denied("approval hook"), nil
 	}
 	said, err := execute(call.Arguments)
 	if err != nil {

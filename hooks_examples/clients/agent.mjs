@@ -79,16 +79,22 @@ async function runTool(hooks, turn, tool, args, execute) {
   if (before.action === "respond") return before.result.for_llm;
   if (before.action === "deny_tool") {
     const by = before.approved === false ? "approval hook" : "hook";
-    return `Tool execution denied by ${by}: ${before.reason_for_llm ?? before.reason}`;
+    return denied(by, before);
   }
   goesOn(before);
   const call = before.payload; // as the hooks left it
   const approval = await hooks.ask("approve_tool", call);
   if (approval.approved !== true)
-    return `Tool execution denied by approval hook: ${approval.reason_for_llm ?? approval.reason}`;
+    return denied("approval hook", approval);
   const after = await hooks.ask("after_tool", { ...call, result: { for_llm: await execute(call.arguments) } });
   goesOn(after);
   return after.payload.result.for_llm;
+}
+
+/** What the model is told of a call that is not run. */
+function denied(by, outcome) {
+  const reason = outcome.reason_for_llm ?? outcome.reason;
+  return `Tool execution denied by ${by}${reason ? `: ${reason}` : ""}`;
 }
 
 /** Throws for pause, abort_turn and hard_abort. */

@@ -68,18 +68,24 @@ def run_tool(
             return before["result"]["for_llm"]
         case "deny_tool":
             by = "approval hook" if before.get("approved") is False else "hook"
-            return f"Tool execution denied by {by}: {before.get('reason_for_llm', before['reason'])}"
+            return denied(by, before)
         case "continue" | "modify":
             call = before["payload"]  # as the hooks left it
         case ending:  # pause, abort_turn, hard_abort
             raise RuntimeError(f"{ending}: {before['reason']}")
     approval = hooks.ask("approve_tool", **call)
     if approval.get("approved") is not True:
-        return f"Tool execution denied by approval hook: {approval.get('reason_for_llm', approval['reason'])}"
+        return denied("approval hook", approval)
     after = hooks.ask("after_tool", **call, result={"for_llm": execute(call["arguments"])})
     if after["action"] not in {"continue", "modify"}:
         raise RuntimeError(f"{after['action']}: {after['reason']}")
     return after["payload"]["result"]["for_llm"]
+
+
+def denied(by: str, outcome: dict[str, Any]) -> str:
+    """What the model is told of a call that is not run."""
+    reason = outcome.get("reason_for_llm", outcome["reason"])
+    return f"Tool execution denied by {by}" + (f": {reason}" if reason else "")
 
 
 CALLS = (

@@ -80,7 +80,7 @@ def read(
 ) -> Contents:
     """The process hooks that it enables, which run in this directory as with this version of PicoClaw."""
     version = version or OLDEST
-    isolation = document.get("isolation")
+    isolated = _isolated(document)
     document = {"hooks": _without_nulls(document["hooks"])}
     file = validate(_File, document, problems)
     enabled = document["hooks"].get("enabled") is not False
@@ -93,7 +93,7 @@ def read(
     }
     for name, table in active.items():
         _check(name, table, problems, found=found)
-    if active and isinstance(isolation, dict) and isolation.get("enabled"):
+    if active and isolated:
         message = "picohook has no such isolation, and does not run without it hooks that are to have it"
         hint = "set it to false; or write the hooks in the native format, where sandbox says what a hook may reach"
         problems.add(("isolation", "enabled"), message, hint)
@@ -104,6 +104,17 @@ def read(
     hooks = tuple(spec for spec in specs if spec)
     timeouts, warnings = _timeouts(file.hooks.defaults, len(hooks)), tuple(_warnings(file.hooks, active))
     return Contents(hooks, timeouts, enabled, warnings, picoclaw=version)
+
+
+def _isolated(document: dict[str, Any]) -> bool:
+    """Whether it asks for isolation. Go takes the names in any case; what is no section at all is not taken for a no."""
+    return any(
+        any(value for inner, value in section.items() if inner.lower() == "enabled")
+        if isinstance(section, dict)
+        else bool(section)
+        for name, section in document.items()
+        if name.lower() == "isolation"
+    )
 
 
 def _without_nulls(value: Any) -> Any:

@@ -49,6 +49,15 @@ def inside() -> Guard | None:
     return _INSIDE.get()
 
 
+class _Run(Session):
+    """What the turn of a run belongs to. Given a session's host, it has that session's hooks, and is over when that is."""
+
+    def __init__(self, host: Host, session_id: str, *, agent_id: str) -> None:
+        super().__init__(host, session_id, agent_id=agent_id)
+        if host.of_session:
+            self._host = host
+
+
 class Guard:
     """What hooks have a say in while a framework runs an agent. Its block is the turn, in the session of that id.
 
@@ -69,9 +78,9 @@ class Guard:
         outer = inside()
         self.parent = outer if outer is not None and outer.host is host else None
         if self.parent is None:
-            self.turn = Session(host, session_id, agent_id=agent_id).turn(prompt, turn_id=turn_id)
+            self.turn = _Run(host, session_id, agent_id=agent_id).turn(prompt, turn_id=turn_id)
         else:
-            session = Session(host, self.parent.turn.session.id, agent_id=agent_id)
+            session = _Run(host, self.parent.turn.session.id, agent_id=agent_id)
             self.turn = session.turn(prompt, turn_id=turn_id, parent=self.parent.turn)
         self.ended: AbortTurnError | PausedError | None = None
         """What a hook ended the run with: nothing more is asked or run in it."""

@@ -24,7 +24,7 @@ from .rpc import INVALID_PARAMS, NOT_OPEN, REFUSED, RETRY_LIMIT, TAKEN, RpcError
 from .table import TRUE, Method, Params
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from ..decisions import Outcome
     from ..host import Host
@@ -47,6 +47,8 @@ class Driver(Operator):
         """What the client is asked: the hooks of its sessions that it answers itself."""
         self.sessions: dict[str, KeptSession] = {}
         self.turns: dict[str, KeptTurn] = {}
+        self._over: dict[tuple[str, str], None] = {}
+        """Sessions that had hooks of the client's, and their turns, which have ended: the last of them."""
         self.taken = taken
         """The sessions of all connections: hooks own tools by session."""
         self.end = end
@@ -63,6 +65,25 @@ class Driver(Operator):
         session = self.sessions.get(meta.session_key)
         return self.host if session is None else session.host
 
+    def require_hooks_of(self, meta: Meta) -> None:
+        """Raise where hooks of the client's would not be asked, because what they were mounted for is over."""
+        for kind, name in ("session", meta.session_key), ("turn", meta.turn_id):
+            if (kind, name) in self._over and meta.session_key not in self.sessions:
+                raise RpcError(
+                    NOT_OPEN, f"the {kind} {name!r} is over, and hooks that were mounted for it are not asked"
+                )
+
+    def began(self, kind: str, name: str) -> None:
+        """One of this name is open, perhaps again."""
+        self._over.pop((kind, name), None)
+
+    def ended(self, kind: str, name: str, session: KeptSession) -> None:
+        """One of this name is over: what is still asked about it is refused, if the session has hooks of the client's."""
+        if session.hooks:
+            self._over[kind, name] = None
+            if len(self._over) > MOST_OPEN:
+                del self._over[next(iter(self._over))]
+
     def turn(self, name: str) -> KeptTurn:
         """One that is open."""
         if name not in self.turns:
@@ -72,8 +93,10 @@ class Driver(Operator):
     async def end_session(self, session: KeptSession, reason: str) -> None:
         """End it, and the turns that are open in it, the last one first."""
         del self.sessions[session.id]
+        self.ended("session", session.id, session)
         for turn in [turn for turn in reversed(self.turns.values()) if turn.session is session]:
             del self.turns[turn.meta.turn_id]
+            self.ended("turn", turn.meta.turn_id, session)
             await turn.end_with("aborted", reason, None)
         try:
             await session.__aexit__(None, None, None)
@@ -93,12 +116,16 @@ class Driver(Operator):
 def _stage(stage: Stage[Any]) -> Method:
     async def ask(on: Driver, payload: Payload) -> bytes:
         turn = on.turns.get(payload.meta.turn_id)
-        asked: Awaitable[Outcome[Any]]
-        asked = getattr(on.host_of(payload.meta), stage.name)(payload) if turn is None else turn.ask(stage, payload)
-        return _shown(await asked)
+        if turn is not None:
+            return _shown(await turn.ask(stage, payload))
+        on.require_hooks_of(payload.meta)
+        host = on.host_of(payload.meta)
+        outcome: Outcome[Any] = await getattr(host, stage.name)(payload)
+        host.take_note(outcome)
+        return _shown(outcome)
 
     about = f"Ask the hooks at {stage.name}; the params are its payload."
-    return Method(stage.name, about, ask, stage.payload, _outcome_of(stage.payload.__name__), (RETRY_LIMIT,))
+    return Method(stage.name, about, ask, stage.payload, _outcome_of(stage.payload.__name__), (NOT_OPEN, RETRY_LIMIT))
 
 
 def _outcome_of(payload: str) -> dict[str, Any]:
@@ -236,6 +263,7 @@ async def _session_start(on: Driver, new: NewSession) -> dict[str, Any]:
     session = KeptSession(on.host, name, **about)
     on.taken.add(name)
     on.sessions[name] = session
+    on.began("session", name)
     await session.__aenter__()  # its block is the client's
     return {"session": name}
 
@@ -283,6 +311,7 @@ async def _turn_start(on: Driver, new: NewTurn) -> dict[str, Any]:
     )
     assert isinstance(turn, KeptTurn)
     on.turns[turn.meta.turn_id] = turn
+    on.began("turn", turn.meta.turn_id)
     await turn.__aenter__()
     return {"turn": turn.meta.turn_id, "meta": turn.meta.wire()}
 
@@ -290,6 +319,8 @@ async def _turn_start(on: Driver, new: NewTurn) -> dict[str, Any]:
 async def _turn_end(on: Driver, done: EndedTurn) -> dict[str, Any]:
     turn = on.turn(done.turn)
     del on.turns[done.turn]
+    assert isinstance(turn.session, KeptSession)
+    on.ended("turn", done.turn, turn.session)
     await turn.end_with(done.status, done.reason, done.content)
     return {"iterations": turn.meta.iteration}
 

@@ -411,3 +411,33 @@ async def test_an_answer_that_was_delivered_before_a_pause_is_not_delivered_agai
     assert [result.for_llm for result in results] == ["", "done"]
     (end,) = [event.payload for event in host.events if event.kind == "turn_end"]
     assert end["ToolKinds"] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "section", [{"Isolation": {"enabled": True}}, {"isolation": {"Enabled": True}}, {"isolation": True}]
+)
+def test_isolation_is_found_in_any_case_as_go_does_and_is_never_taken_for_off(hooked, section):
+    document = json.loads(hooked.configure("", observe=["*"]).read_text())
+    hooked.file.write_text(json.dumps({**document, **section}))
+    with pytest.raises(ConfigError, match=r"isolation\.enabled: .*sandbox"):
+        load(hooked.file)
+
+
+@pytest.mark.parametrize("reason", ["", "  ", "\n"])
+async def test_a_reason_without_a_word_is_none(reason):
+    async with RecordingHost([FakeHook("h", {"before_tool": {"action": "deny_tool", "reason": reason}})]) as host:
+        result = await host.run_tool(ToolCall(tool="x"), lambda _: "never")
+    assert result.for_llm == "Tool execution denied by hook"
+
+
+async def test_what_fails_without_a_word_is_told_by_its_name():
+    def fail(_):
+        raise OSError
+
+    async with RecordingHost() as host, host.session("s1", deliver=fail) as session, session.turn("x") as turn:
+        failed, undelivered = await turn.tools(
+            [ToolCall(tool="a"), ToolCall(tool="b")],
+            lambda call: fail(call) if call.tool == "a" else ToolResult(for_llm="drawn", for_user="look"),
+        )
+    assert failed.for_llm == "OSError"
+    assert undelivered.for_llm == "drawn\nDelivery to the user failed: OSError"

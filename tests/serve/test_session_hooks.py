@@ -7,7 +7,8 @@ import json
 import anyio
 import pytest
 
-from picohook import Deny, FunctionHook, Host, Timeouts
+from picohook import Deny, FunctionHook, Host, Timeouts, blade_hooks
+from picohook.hooks.blade import HookEvent
 from picohook.serve.client import Limits
 from picohook.wire import MAX_LINE
 
@@ -277,3 +278,35 @@ async def test_feedback_at_before_prompt_and_the_last_requests_model_reach_hooks
     finish = by_stage["before_finish"]
     assert (finish["model"], finish["system_prompt"], finish["prompt"]) == ("gpt-4o", "be kind", "politely")
     assert finish["response"] == {"content": "hi"}
+
+
+async def test_blades_abort_ends_a_session_that_is_asked_without_a_turn(serving, connect):
+    hooks = blade_hooks({HookEvent.PreToolUse: [lambda given: {"action": "abort", "reason": "dangerous"}]})
+    async with serving(Host(hooks, timeouts=FAR)):
+        agent, other = Agent(await connect()), Agent(await connect())
+        await agent.ask("session.start", session="s1")
+        await other.ask("session.start", session="s2")
+        outcome = await agent.ask("before_tool", meta={"SessionKey": "s1"}, **CALL)
+        assert outcome["action"] == "hard_abort"
+        assert "ended the session: dangerous" in (await agent.ask("turn.start", session="s1"))["message"]
+        assert "turn" in await other.ask("turn.start", session="s2")
+
+
+async def test_what_is_asked_after_its_session_or_turn_is_over_is_not_approved_without_the_clients_hook(
+    serving, connect
+):
+    async with serving(Host(timeouts=FAR)):
+        agent, other = Agent(await connect()), Agent(await connect())
+        turn = await agent.start("s1", user={"stages": ["approve_tool"]})
+        await agent.ask("turn.end", turn=turn)
+        assert (await agent.ask("approve_tool", meta={"TurnID": turn}, **CALL))["code"] == -32001
+        agent.answers["user"] = {"approved": False}
+        for meta in ({"SessionKey": "s1"}, {"SessionKey": "s1", "TurnID": turn}):
+            assert (await agent.ask("approve_tool", meta=meta, **CALL))["approved"] is False
+        second = (await agent.ask("turn.start", session="s1"))["turn"]
+        await agent.ask("session.end", session="s1")
+        for meta in ({"SessionKey": "s1"}, {"TurnID": second}):
+            assert (await agent.ask("approve_tool", meta=meta, **CALL))["code"] == -32001
+        assert (await other.ask("approve_tool", meta={"SessionKey": "s1"}, **CALL))["approved"] is True
+        await agent.ask("session.start", session="s1")  # it has no such hook
+        assert (await agent.ask("approve_tool", meta={"SessionKey": "s1"}, **CALL))["approved"] is True

@@ -18,7 +18,9 @@ from picohook import (
     Retry,
     RetryLimitError,
     Skip,
+    worker_hooks,
 )
+from picohook.hooks.worker import ContinueWithMessages, Message
 from picohook.testing import FakeHook, hook_process
 
 pytestmark = pytest.mark.anyio
@@ -350,3 +352,10 @@ async def test_a_compaction_that_makes_nothing_fewer_dropped_nothing():
     async with host_with() as host:
         await compact(host, auto=lambda messages: [*messages, LONG[0]])
     assert payloads(host, "context_compress") == [{"Reason": "auto", "DroppedMessages": 0, "RemainingMessages": 11}]
+
+
+async def test_a_limit_that_is_reached_without_feedback_is_told_to_its_last_word():
+    again = worker_hooks(on_turn_end=[lambda _: ContinueWithMessages([Message.user("once more")])])
+    async with host_with(*again, retry_limit=1) as host:
+        with pytest.raises(RetryLimitError, match=r"more than 1 times$"):
+            await run_turn(host, Model(*[says("hm")] * 3))

@@ -16,15 +16,19 @@ from picohook import (
     HookCrashedError,
     HookSpec,
     Host,
+    LLMRequest,
     Modify,
     Pause,
     PausedError,
     PicohookError,
     Retry,
+    ToolCall,
+    ToolResult,
     blade_hooks,
 )
 from picohook.config.jcli import RegisteredHooks
 from picohook.hooks.blade import HookEvent
+from picohook.integrations.guard import Guard
 from picohook.testing import FakeHook
 
 pytestmark = pytest.mark.anyio
@@ -399,3 +403,47 @@ async def test_functions_that_decide_about_an_event_are_logged_and_others_are_no
     async with host_with(*hooks, logger=journal) as host:
         await host.emit_and_wait("turn_start")
     assert [record["hook"] for record in journal.all("what it decided has no effect")] == ["decides"]
+
+
+@pytest.mark.parametrize("how", ["run_tool", "run_llm"])
+async def test_blades_abort_of_a_single_call_ends_the_session_too(how):
+    stages = ("before_tool", "before_llm")
+    aborts = FunctionHook("h", dict.fromkeys(stages, lambda _: HardAbort("dangerous")))
+    aborts.ends_sessions = True  # as a callback of Blade has it, which is not asked at before_llm
+    async with host_with(aborts) as host, host.session("s1") as session, host.session("s1") as other:
+        given = ({"tool": "bash"}, lambda _: "") if how == "run_tool" else ({}, Model(says("x")).complete)
+        with pytest.raises(HardAbortError):
+            await getattr(session.host, how)(*given)
+        with pytest.raises(HardAbortError, match="ended the session: dangerous"):
+            session.turn("next")
+        assert other.turn("a session of its own")
+        assert session.host.session("s2").turn("and so is one that is begun from its host")
+
+
+async def test_a_session_that_ended_without_a_reason_says_so_to_its_last_word():
+    hooks = blade_hooks({HookEvent.PreToolUse: [lambda given: {"action": "abort"}]}, name="b")
+    async with host_with(*hooks) as host, host.session("s1") as session:
+        with pytest.raises(HardAbortError):
+            await one_tool(session)
+        with pytest.raises(HardAbortError, match=r"^hook b\.PreToolUse-1 ended the session$"):
+            session.turn("next")
+
+
+async def test_a_frameworks_run_with_a_sessions_host_has_the_sessions_hooks_at_every_stage_and_its_end():
+    hook = FakeHook("own", {"before_llm": None, "before_tool": [None, HardAbort("stop")]}, observe=("turn_start",))
+    hook.ends_sessions = True
+
+    async def execute(_):
+        return ToolResult(for_llm="did it")
+
+    async with host_with() as host, host.session("s1", hooks=[hook]) as session:
+        async with Guard(session.host, "s1", "hello") as guard:
+            await guard.llm(LLMRequest(), Model(says("x")).complete)
+            await guard.tool(ToolCall(tool="bash"), execute, lambda result: result)
+            with pytest.raises(HardAbortError):
+                await guard.tool(ToolCall(tool="bash"), execute, lambda result: result)
+        with pytest.raises(HardAbortError, match="ended the session"):
+            Guard(session.host, "s1", "hello again")
+        assert Guard(host, "s1", "the whole host's").turn
+    assert [asked.stage for asked in hook.asked] == ["before_llm", "before_tool", "before_tool"]
+    assert [event.kind for event in hook.events] == ["turn_start"]
