@@ -98,7 +98,7 @@ def _read_interception(stage: Stage[Any], answer: dict[str, Any]) -> Decision:
             result = _object(answer, "result")
             if result is None:
                 raise ValueError("`respond` came without a `result`")
-            changes = _changes(stage, answer)
+            changes = _set(_changes(stage, answer))
             return Respond(result, changes=changes if stage.form.known(changes) else {}, reason=reason, notes=notes)
         case wire.RETRY:
             feedback = _text(answer, "feedback", wire.MAX_NOTE)
@@ -120,10 +120,7 @@ def _read_edit(stage: Stage[Any], answer: Mapping[str, Any], action: str, reason
     if patch is not None:
         patch = stage.form.patch(answer)
     if action != wire.MODIFY:
-        # What Go writes for a text that was never set is no edit to nothing.
-        changes = {
-            name: value for name, value in changes.items() if value is not None and (value or name not in _NEVER_EMPTY)
-        }
+        changes = _set(changes)
         if not stage.form.known(changes):
             changes = {}
         if patch is not None and not stage.form.known(patch):
@@ -134,6 +131,11 @@ def _read_edit(stage: Stage[Any], answer: Mapping[str, Any], action: str, reason
 
 
 _NEVER_EMPTY = frozenset({"tool", "model", "prompt"})
+
+
+def _set(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what Go writes for a text that was never set: that is no edit to nothing."""
+    return {name: value for name, value in changes.items() if value is not None and (value or name not in _NEVER_EMPTY)}
 
 
 def _changes(stage: Stage[Any], answer: Mapping[str, Any]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class SessionHooks:
 
     async def add(self, *hooks: Hook) -> None:
         """Start hooks, and have them asked. Raises, and mounts none, where one cannot be mounted or is required and fails."""
-        self.require_open()
+        self.require_here()
         siblings = {hook.name for hook in (*self.own, *hooks)} | {hook.name + OF_SESSION for hook in hooks}
         for hook in hooks:
             hook.spec = _placed(hook.spec, siblings)
@@ -103,6 +103,7 @@ class SessionHooks:
 
     async def remove(self, name: str) -> None:
         """Take one of the session's own hooks out of every chain at once, then stop it."""
+        self.crew.require_here()
         full = name if name in self._own else name + OF_SESSION
         if full not in self._own:
             raise PicohookError(f"the session has no hook named {name!r}")

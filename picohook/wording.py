@@ -20,6 +20,8 @@ SILENT = frozenset({"ok", "version", "hook_result", "reason"})
 PRIVATE = ("x_", "_")
 SHOWN = 80
 """Bytes of a hook's own names that a message shows."""
+_OF_HELLO = frozenset({"name", "capabilities", "max_in_flight"})
+"""Names in an answer to hello, beside `ok: true`."""
 _GOES_WITH = {"feedback": wire.RETRY, "result": wire.RESPOND}
 """Fields that mean something beside one action alone."""
 
@@ -139,10 +141,30 @@ def telling(answer: Mapping[str, Any]) -> list[str]:
 def _tells(answer: Mapping[str, Any], name: str, value: Any) -> bool:
     if name in SILENT or name.startswith(PRIVATE):
         return False
-    if value is False and name in _YES:
-        # `{"allow": false}` is a no. Go writes `"approved": false` for all stages, if one struct serves them all.
-        return name != "approved" or says(answer.get("reason"))
-    return says(value)
+    if name in _OF_HELLO and answer.get("ok") is True:
+        return False  # the answer to hello, given to every question
+    if name == "approved" and value is False:  # Go writes it for all stages, if one struct serves them all
+        return says(answer.get("reason"))
+    return says(value) or _is_no(name, value)
+
+
+def _is_no(name: str, value: Any) -> bool:
+    """Whether a field says no, as in `{"allow": false}`, or holds one that does."""
+    if isinstance(value, dict):
+        return any(_is_no(str(_lower(one)), value[one]) for one in value)
+    return name in _YES - SILENT and isinstance(value, bool | int | float) and not value
+
+
+def outside(result: Any, beside: Mapping[str, Any]) -> str:
+    """Why an answer with these fields beside its `result` cannot be used: they say what belongs inside. Empty if it can."""
+    said = telling(beside)
+    if isinstance(result, dict):
+        wrong = {"result", "error"} | ({"action"} - set(map(_lower, result)))
+        said = [name for name in said if _lower(name) in wrong]
+    said += [name for name in beside if _lower(name) == "approved"]
+    if not said:
+        return ""
+    return f"`{_shown(said[0])}` is beside its `result`, where nothing is read: what it decides belongs inside `result`"
 
 
 def understood(form: Form, answer: dict[str, Any]) -> dict[str, Any]:
@@ -160,11 +182,11 @@ def understood(form: Form, answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _require_decision(form: Form, answer: Mapping[str, Any]) -> None:
-    said = telling(answer)
+    said = telling(answer) or [name for name in ("patch",) if answer.get(name)]  # a null in a patch says something
     if not said or any(name in said for name in NOTES):
         return
     carried, patch = form.carried(answer), form.patch(answer)
-    for payload, meant in ((carried, says(carried)), (patch, patch)):  # a null in a patch says something
+    for payload, meant in ((carried, says(carried)), (patch, patch)):
         if meant and (not isinstance(payload, dict) or form.known(payload)):
             return
     raise ValueError(f"the answer has no `action`, and {_mistaken(form, answer, said)}")

@@ -8,7 +8,7 @@ levels inside the message. Integers stay exact.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 from uuid import UUID
@@ -38,6 +38,8 @@ class Response:
     versioned: bool
     """Whether it says "jsonrpc": "2.0"."""
     doubled: Doubled
+    beside: dict[str, Any] = field(default_factory=dict)
+    """What else the envelope holds."""
 
 
 @dataclass(slots=True)
@@ -93,6 +95,7 @@ class Doubled(Enum):
 
 
 _NOWHERE = Doubled.NOWHERE
+_OF_RESPONSES = frozenset({"jsonrpc", "id", "result", "error"})
 RESULT_MEMBERS = 3
 """What a result has in its envelope: its version, its id, and itself."""
 
@@ -135,7 +138,8 @@ def _classify(value: dict[str, Any], doubled: Doubled) -> Message:
         if id is ABSENT:
             return Junk("neither a request nor a response: it has no method and no id")
         versioned = value.get("jsonrpc") == "2.0"
-        return Response(id, value.get("result", ABSENT), value.get("error", ABSENT), versioned, doubled)
+        beside = {name: one for name, one in value.items() if name not in _OF_RESPONSES}
+        return Response(id, value.get("result", ABSENT), value.get("error", ABSENT), versioned, doubled, beside)
     if type(method) is not str:
         return Junk("the method is not a string")
     if id is not ABSENT:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from .. import wire
 from ..errors import LocalProtocolError
 from ..text import cut, escape, show
+from ..wording import outside
 from .lines import LineBuffer
 from .messages import ABSENT, Answer, Doubled, Junk, Notification, Request, Response, decode, encode
 from .refrain import Refrain
@@ -465,6 +466,8 @@ def _read_answer(response: Response, *, strict: bool) -> Answer:
         answer.error = "its answer has both a result and an error"
     elif failed:
         answer.code, answer.error = _read_error(error)
+    elif misplaced := outside(result, response.beside):
+        answer.error = misplaced
     elif sloppy and strict:
         answer.error = sloppy
     else:

@@ -65,7 +65,7 @@ class Reloader:
         async with self._lock:
             log = self._crew.log
             try:
-                config = await anyio.to_thread.run_sync(self.source.read)
+                config = await anyio.to_thread.run_sync(self.source.read, abandon_on_cancel=True)
                 done = await self._take_over(config, self.source.prints)
             except Exception as error:
                 log.error("not reloaded: what ran before goes on", why=str(error))

@@ -42,7 +42,7 @@ async def watch(host: Host) -> None:
         try:
             while not ending.is_set():
                 await _catch_up(host, source)
-                places = await run_sync(source.directories)
+                places = await run_sync(source.directories, abandon_on_cancel=True)
                 rounds = awatch(
                     *places, watch_filter=None, step=SETTLED, stop_event=ending, yield_on_timeout=True, recursive=False
                 )
@@ -50,7 +50,7 @@ async def watch(host: Host) -> None:
                 async with contextlib.aclosing(rounds):
                     async for _ in rounds:
                         await _catch_up(host, source)
-                        if await run_sync(source.directories) != places:
+                        if await run_sync(source.directories, abandon_on_cancel=True) != places:
                             break
         except Exception as error:  # noqa: BLE001 - it is raised below, and in no group
             failure = error
@@ -77,7 +77,7 @@ async def _set_at_the_end(ending: anyio.Event) -> None:
 
 async def _catch_up(host: Host, source: Source) -> None:
     read = -1
-    while await run_sync(source.changed) and read != source.read_times:
+    while await run_sync(source.changed, abandon_on_cancel=True) and read != source.read_times:
         read = source.read_times
         try:
             await host.reload()

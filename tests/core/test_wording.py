@@ -371,3 +371,40 @@ def test_an_answer_with_a_call_that_has_no_known_field_is_an_answer():
 
 def test_a_response_with_a_field_named_like_itself_keeps_it():
     assert read_decision(AFTER_LLM, {"response": {"Response": "id-1"}}) == Modify({"Response": "id-1"})
+
+
+@pytest.mark.parametrize("stage", INTERCEPTS)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"allow": 0},
+        {"data": {"allow": False}},
+        {"decision": {"Allowed": False}},
+        {"hookSpecificOutput": {"inner": {"approve": False}}},
+    ],
+)
+def test_a_no_is_no_empty_field_wherever_it_stands(stage, answer):
+    with pytest.raises(AnswerError, match="the answer has no `action`, and "):
+        read_decision(STAGES[stage], answer)
+
+
+@pytest.mark.parametrize("stage", sorted(set(INTERCEPTS) - {"after_llm"}))
+def test_a_patch_that_removes_what_is_not_there_decides_nothing(stage):
+    """In a patch a null says something: remove this."""
+    with pytest.raises(AnswerError, match=f"{stage} cannot change `argumentz`, which `patch` has"):
+        read_decision(STAGES[stage], {"patch": {"argumentz": None}})
+
+
+@pytest.mark.parametrize("stage", INTERCEPTS)
+def test_one_that_gives_every_question_the_answer_to_hello_is_not_hurt(stage):
+    assert (
+        read_decision(STAGES[stage], {"ok": True, "name": "x", "version": 1, "capabilities": {"log": True}}) == CONTINUE
+    )
+    for answer in ({"name": "x"}, {"ok": False, "name": "x"}, {"ok": True, "name": "x", "decision": "deny"}):
+        with pytest.raises(AnswerError, match="decides nothing"):
+            read_decision(STAGES[stage], answer)
+
+
+def test_a_hook_that_answers_and_sends_the_empty_call_of_a_go_struct_gives_the_tool_no_name():
+    answer = {"action": "respond", "result": {"for_llm": "x"}, "call": {"tool": "", "arguments": None}}
+    assert read_decision(BEFORE_TOOL, answer) == Respond({"for_llm": "x"})

@@ -13,7 +13,7 @@ import anyio
 import pytest
 from scripted import BADHOOK, PATIENCE, scripted
 
-from picohook import HookSpec, HookTimeoutError, Host, PicohookError, Timeouts, ToolCall
+from picohook import FunctionHook, HookSpec, HookTimeoutError, Host, PicohookError, Timeouts, ToolCall
 from picohook.log import Log
 from picohook.stages import STAGES
 from picohook.transport.channel import Channel, Counters
@@ -382,3 +382,31 @@ async def test_C2_a_forked_child_gets_a_clear_error_and_touches_nothing_of_its_p
     with anyio.fail_after(PATIENCE):
         done = await anyio.run_process([sys.executable, "-c", program], check=False)
     assert (done.stdout, done.stderr, done.returncode) == (b"all is well\n", b"", 0)
+
+
+@pytest.mark.parametrize("theirs", ["asyncio", "trio"])
+@pytest.mark.parametrize("ours", ["asyncio", "trio"])
+def test_a_sessions_hooks_come_and_go_in_the_hosts_event_loop_alone(ours, theirs):
+    async def serve(asked, ended):
+        async with (
+            Host() as host,
+            host.session("s", hooks=[FunctionHook("own", {"before_tool": lambda _: None})]) as session,
+        ):
+            asked.set_result(session)
+            await anyio.to_thread.run_sync(ended.wait)
+            return [hook.name for hook in session.hooks]
+
+    async def use(session):
+        for one in (lambda: session.mount(FunctionHook("other", {})), lambda: session.unmount("own")):
+            with pytest.raises(PicohookError, match="the host runs in another event loop: use it there"):
+                await one()
+
+    session, ended, served = concurrent.futures.Future(), threading.Event(), concurrent.futures.Future()
+    thread = threading.Thread(target=lambda: served.set_result(anyio.run(serve, session, ended, backend=ours)))
+    thread.start()
+    try:
+        anyio.run(use, session.result(), backend=theirs)
+    finally:
+        ended.set()
+        thread.join()
+    assert served.result() == ["own@session"]

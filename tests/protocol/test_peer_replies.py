@@ -259,3 +259,38 @@ class TestCapabilities:
         hook = talk(capabilities={"log": True})
         hook.says(LOG)
         assert not hook.peer.wants_to_send
+
+
+class TestWhatStandsOutsideOfTheResult:
+    @pytest.mark.parametrize("strict", [False, True])
+    @pytest.mark.parametrize(
+        ("message", "name"),
+        [
+            (b'{"jsonrpc":"2.0","id":2,"action":"deny_tool","reason":"no"}', "action"),
+            (b'{"jsonrpc":"2.0","id":2,"result":null,"decision":"deny"}', "decision"),
+            (b'{"jsonrpc":"2.0","id":2,"result":{},"Action":"deny_tool"}', "Action"),
+            (b'{"jsonrpc":"2.0","id":2,"Result":{"action":"deny_tool"}}', "Result"),
+            (b'{"jsonrpc":"2.0","id":2,"Error":{"code":1,"message":"no"}}', "Error"),
+            (b'{"jsonrpc":"2.0","id":2,"result":{"approved":true},"Result":{"action":"deny_tool"}}', "Result"),
+            (b'{"jsonrpc":"2.0","id":2,"result":{"approved":true},"approved":false}', "approved"),
+            (b'{"id":2,"params":{"action":"deny_tool"}}', "params"),
+        ],
+    )
+    def test_a_decision_there_is_a_failure_and_never_a_continue(self, talk, message, name, strict):
+        answer = talk().answers(message, strict=strict)
+        assert answer.error == (
+            f"`{name}` is beside its `result`, where nothing is read: what it decides belongs inside `result`"
+        )
+        assert answer.result is None
+
+    @pytest.mark.parametrize(
+        "message",
+        [
+            b'{"jsonrpc":"2.0","id":2,"result":{"action":"continue"},"action":"continue","elapsed_ms":4}',
+            b'{"jsonrpc":"2.0","id":2,"result":{},"error":null,"elapsed_ms":4}',
+            b'{"jsonrpc":"2.0","id":2,"result":{},"Error":null,"action":""}',
+        ],
+    )
+    def test_what_is_a_hooks_own_does_not_hurt_it(self, hook, message):
+        answer = hook.answers(message)
+        assert (answer.error, answer.warning) == (None, "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 
 import anyio
@@ -875,3 +876,25 @@ def test_a_synchronous_program_can_reload_too(config):
         config.hook("two")
         config.write()
         assert host.reload().added == ("two",)
+
+
+async def test_a_host_is_left_at_once_while_its_configuration_is_read_from_a_file_system_that_hangs(config):
+    reads, answers = threading.Event(), threading.Event()
+
+    def hang():
+        reads.set()
+        answers.wait()
+
+    config.path.write_text('[hooks.h]\nrun = "true"\nstages = ["before_tool"]\n')
+    host = Host.from_config(config.path)
+    try:
+        with anyio.fail_after(PATIENCE):
+            async with host, anyio.create_task_group() as tasks:
+                host.reloader.source.read = hang
+                tasks.start_soon(host.reload)
+                while not reads.is_set():
+                    await anyio.sleep(0.001)
+                tasks.cancel_scope.cancel()
+        assert not answers.is_set()
+    finally:
+        answers.set()
