@@ -421,7 +421,9 @@ class Host:
             reason = f"hook {refused.hook} refused the prompt, and hook {outcome.hook} what it put in its place: "
             return replace(outcome, action=wire.ABORT_TURN, reason=reason + outcome.feedback, feedback="", trail=trail)
         action = wire.MODIFY if outcome.action == wire.CONTINUE else outcome.action
-        return replace(outcome, action=action, trail=trail)
+        whole = replace(outcome, action=action, trail=trail)
+        whole.asked = outcome.asked  # the payload is the very same
+        return whole
 
     async def before_finish(
         self,

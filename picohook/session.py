@@ -145,9 +145,9 @@ class Session:
             await self._close()
 
     async def _close(self) -> None:
-        self._entered = False
         if self._own is not None:
             await self._own.close()
+        self._entered = False
 
     @property
     def _told(self) -> dict[str, Any]:

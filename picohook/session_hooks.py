@@ -78,7 +78,8 @@ class SessionHooks:
 
     async def add(self, *hooks: Hook) -> None:
         """Start hooks, and have them asked. Raises, and mounts none, where one cannot be mounted or is required and fails."""
-        self.require_open()
+        self.require_here()
+        self.crew.require_ended(hooks)
         siblings = {hook.name for hook in (*self.own, *hooks)} | {hook.name + OF_SESSION for hook in hooks}
         for hook in hooks:
             hook.spec = _placed(hook.spec, siblings)
@@ -103,6 +104,7 @@ class SessionHooks:
 
     async def remove(self, name: str) -> None:
         """Take one of the session's own hooks out of every chain at once, then stop it."""
+        self.require_here()
         full = name if name in self._own else name + OF_SESSION
         if full not in self._own:
             raise PicohookError(f"the session has no hook named {name!r}")
@@ -110,7 +112,13 @@ class SessionHooks:
         await self._take_out([full])
 
     async def close(self) -> None:
-        """The session is over: its hooks are stopped."""
+        """The session is over: its hooks are stopped.
+
+        In a child that was forked while the host ran they are its parent's, and go on. Raises in another event loop.
+        """
+        if self.crew.inherited:
+            return
+        self.crew.require_loop()
         self._over = True
         self.crew.sessions.discard(self)
         await self._take_out([*self._own])
