@@ -353,6 +353,11 @@ class Host:
         return self._crew.hooks
 
     @property
+    def inherited(self) -> bool:
+        """Whether this process is a child that the host's own process forked while the host ran."""
+        return self._crew.inherited
+
+    @property
     def timeouts(self) -> Timeouts:
         """How long hooks may take that say nothing else."""
         return self._crew.timeouts

@@ -137,6 +137,8 @@ class Session:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._host.inherited:
+            return  # in a child that was forked while the host ran: all that is to be ended is its parent's
         try:
             with anyio.CancelScope(shield=True):
                 await self.host.emit_and_wait("session_end", self._told, about=self.about(self.meta))

@@ -112,12 +112,7 @@ class SessionHooks:
         await self._take_out([full])
 
     async def close(self) -> None:
-        """The session is over: its hooks are stopped.
-
-        In a child that was forked while the host ran they are its parent's, and go on. Raises in another event loop.
-        """
-        if self.crew.inherited:
-            return
+        """The session is over: its hooks are stopped. Raises in another event loop."""
         self.crew.require_loop()
         self._over = True
         self.crew.sessions.discard(self)
