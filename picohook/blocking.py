@@ -68,7 +68,7 @@ class BlockingHost:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._host._crew.inherited:  # noqa: SLF001 - the event loop's thread is in the parent, and all that is to be closed too
+        if self._host.inherited:  # the event loop's thread is in the parent, and all that is to be closed too
             return
         try:
             self._stack.__exit__(kind, error, trace)

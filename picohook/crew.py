@@ -111,8 +111,7 @@ class Crew:
         """
         if self.inherited:
             return False
-        if self._reactor is not None:
-            self._require_loop(self._reactor)
+        self.require_loop()
         self._closed = True
         if self._reactor is None:
             return True
@@ -169,7 +168,7 @@ class Crew:
     def require_here(self) -> Reactor:
         """The event loop; raises unless the host runs, and in this one."""
         reactor = self.require_open()
-        self._require_loop(reactor)
+        self.require_loop()
         return reactor
 
     def require_own(self) -> None:
@@ -179,9 +178,9 @@ class Crew:
                 "the host runs in the process that forked this one: enter one of your own after the fork"
             )
 
-    @staticmethod
-    def _require_loop(reactor: Reactor) -> None:
-        if not reactor.is_here():
+    def require_loop(self) -> None:
+        """Raises in another event loop than the one that the host was entered in."""
+        if self._reactor is not None and not self._reactor.is_here():
             raise PicohookError("the host runs in another event loop: use it there")
 
     def forked(self) -> None:
@@ -216,6 +215,7 @@ class Crew:
     def mount(self, *hooks: Hook) -> None:
         """Start hooks, and have them asked; what can be said against it is said before any is started."""
         self.require_here()
+        self.require_ended(hooks)
         names = Counter([*self.mounted, *(hook.name for hook in hooks)])
         for hook in hooks:
             if not hook.name:
@@ -229,6 +229,13 @@ class Crew:
         in_order([*self.hooks, *hooks])
         self.require_models(hooks)
         self.seat({**self.mounted, **{hook.name: self.open(hook) for hook in hooks}})
+
+    def require_ended(self, hooks: Iterable[Hook]) -> None:
+        """Raise for a hook that runs: it is mounted, in a session or not, or has not come to its end."""
+        alive = {id(one.hook) for one in self._alive}
+        for hook in hooks:
+            if id(hook) in alive:
+                raise PicohookError(f"hook {hook.name!r} is mounted already, and is mounted once: make another one")
 
     def require_models(self, hooks: Iterable[Hook]) -> None:
         """Raise `ConfigError` for hooks that ask a model, and have none to ask."""
@@ -256,8 +263,6 @@ class Crew:
 
     def open(self, hook: Hook) -> Mounted:
         """Start a hook that nobody asks yet."""
-        if any(one.hook is hook for one in self._alive):
-            raise PicohookError(f"hook {hook.name!r} is mounted already, and is mounted once: make another one")
         log = self.log.bind(hook=hook.name)
         reactor = self.require_open()
         site = Site(reactor, log, self.timeouts, self._verify, self.model_of, self._notice, self.containment, self.tap)

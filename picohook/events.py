@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from . import wire
-from .models import apart
+from .models import Payload, apart
 from .protocol.messages import encode
 from .protocol.peer import notification
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .models import Meta, Payload
+    from .models import Meta
 
 _SEVERITIES = {
     "error": "error",
@@ -53,8 +53,11 @@ class Event:
         self._lines: dict[str, bytes] = {}
 
     def apart(self) -> Event:
-        """The same, with a payload that shares nothing with this one's."""
-        return Event(self.kind, apart(dict(self.payload)), self.meta)
+        """The same, with a payload that shares nothing with this one's. Of what it is about, only where the user is."""
+        about = self.about
+        if about is not None:
+            about = Payload(meta=about.meta, context=apart(about.context), channel=about.channel, chat_id=about.chat_id)
+        return Event(self.kind, apart(dict(self.payload)), self.meta, about)
 
     def line(self, dialect: str) -> bytes:
         """The whole line that a hook of this dialect reads. Raises `EncodeError`."""

@@ -357,6 +357,11 @@ class Host:
         return self._crew.hooks
 
     @property
+    def inherited(self) -> bool:
+        """Whether this process is a child that the host's own process forked while the host ran."""
+        return self._crew.inherited
+
+    @property
     def timeouts(self) -> Timeouts:
         """How long hooks may take that say nothing else."""
         return self._crew.timeouts
@@ -425,7 +430,9 @@ class Host:
             reason = f"hook {refused.hook} refused the prompt, and hook {outcome.hook} what it put in its place: "
             return replace(outcome, action=wire.ABORT_TURN, reason=reason + outcome.feedback, feedback="", trail=trail)
         action = wire.MODIFY if outcome.action == wire.CONTINUE else outcome.action
-        return replace(outcome, action=action, trail=trail)
+        whole = replace(outcome, action=action, trail=trail)
+        whole.asked = outcome.asked  # the payload is the very same
+        return whole
 
     async def before_finish(
         self,

@@ -132,6 +132,8 @@ class Session:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._host.inherited:
+            return  # in a child that was forked while the host ran: all that is to be ended is its parent's
         try:
             with anyio.CancelScope(shield=True):
                 await self.host.emit_and_wait("session_end", self._told, about=self.about(self.meta))
@@ -140,9 +142,9 @@ class Session:
             await self._close()
 
     async def _close(self) -> None:
-        self._entered = False
         if self._own is not None:
             await self._own.close()
+        self._entered = False
 
     @property
     def _told(self) -> dict[str, Any]:

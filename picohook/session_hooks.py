@@ -79,6 +79,7 @@ class SessionHooks:
     async def add(self, *hooks: Hook) -> None:
         """Start hooks, and have them asked. Raises, and mounts none, where one cannot be mounted or is required and fails."""
         self.require_here()
+        self.crew.require_ended(hooks)
         siblings = {hook.name for hook in (*self.own, *hooks)} | {hook.name + OF_SESSION for hook in hooks}
         for hook in hooks:
             hook.spec = _placed(hook.spec, siblings)
@@ -111,7 +112,8 @@ class SessionHooks:
         await self._take_out([full])
 
     async def close(self) -> None:
-        """The session is over: its hooks are stopped."""
+        """The session is over: its hooks are stopped. Raises in another event loop."""
+        self.crew.require_loop()
         self._over = True
         self.crew.sessions.discard(self)
         await self._take_out([*self._own])

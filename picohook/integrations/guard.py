@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +18,7 @@ from ..session import Session
 from ..text import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -137,17 +138,14 @@ class Guard:
         raised: list[Exception] = []
 
         async def run(own: ToolCall) -> ToolResult:
-            token = _INSIDE.set(self)
             try:
-                returned.append(await execute(own))
-                self._require_not_ended_inside()
+                with self.around():
+                    returned.append(await execute(own))
             except self._signals as error:
                 raise Signal(error) from None
             except Exception as error:
                 raised.append(error)
                 raise
-            finally:
-                _INSIDE.reset(token)
             return show(returned[0])
 
         call = call.model_copy(update={"meta": self.turn.meta.model_copy(update={"source": "turn.tool"})})
@@ -192,8 +190,17 @@ class Guard:
         self.turn.take(before)
         return await approve(self.host, before, self.turn.take)
 
-    def _require_not_ended_inside(self) -> None:
-        """Raises what an agent inside a tool was ended with, also where the framework made a text of it."""
+    @contextmanager
+    def around(self) -> Iterator[None]:
+        """An agent that runs in this block runs inside of this run.
+
+        Raises what it was ended with for good, also where the framework made a text of it.
+        """
+        token = _INSIDE.set(self)
+        try:
+            yield
+        finally:
+            _INSIDE.reset(token)
         if isinstance(self.ended, HardAbortError | PausedError):
             raise self.ended
 

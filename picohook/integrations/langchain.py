@@ -13,10 +13,10 @@ from uuid import uuid4
 
 from pydantic_core import to_jsonable_python
 
-from ..errors import AbortTurnError
+from ..errors import AbortTurnError, PicohookError
 from ..models import LLMRequest, ToolResult
 from . import extra
-from .guard import Guard, Message, restored, tool_call
+from .guard import Guard, Message, inside, restored, tool_call
 
 with extra("langchain"):
     from langchain.agents.middleware import AgentMiddleware, AgentState
@@ -39,7 +39,7 @@ with extra("langchain"):
     from langgraph.types import Command
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from uuid import UUID
 
     from langchain.agents.middleware.types import ModelRequest, ToolCallRequest
@@ -55,6 +55,8 @@ RUNS = 1024
 """Runs that are remembered. One that waits for an answer to an interrupt longer than that is not told of its end."""
 
 UNSAID = "This answer was changed."
+MODEL_NODE = "model"
+"""What `create_agent` calls the node that asks the model."""
 
 T = TypeVar("T")
 
@@ -69,32 +71,125 @@ class _Graphs(BaseCallbackHandler):
         """By the graph that runs."""
         self._graphs: dict[UUID, UUID] = {}
         """By its node that runs."""
+        self._parents: dict[UUID, UUID] = {}
+        """Of what runs in a graph: what it runs in."""
+        self._handed_over: set[UUID] = set()
+        """The graphs in which an agent that asks hooks has handed off to another."""
 
     def here(self, guard: Guard) -> None:
         """What runs here is guarded by this."""
-        node = getattr(ensure_config().get("callbacks"), "parent_run_id", None)
+        node = _node()
         if node in self._graphs:
             self.guards[self._graphs[node]] = guard
 
+    def is_node(self, run_id: UUID | None) -> bool:
+        """Whether this is a node of a graph that runs, and not what a node or a tool calls."""
+        return run_id in self._graphs
+
+    def handed_over(self) -> None:
+        """The agent that runs here hands off to another node of the graph that it is in."""
+        node = _node()
+        graph = None if node is None else self._graphs.get(node)
+        around = [run for run in self._around(graph) if run in self._graphs]
+        if around:
+            self._handed_over.add(self._graphs[around[0]])
+
+    def was_handed_over_to(self, node: UUID) -> bool:
+        """Whether this node is of an agent that runs since another one handed off to it."""
+        return any(run in self._handed_over for run in self._around(node))
+
+    def _around(self, run: UUID | None) -> Iterator[UUID]:
+        while run is not None and (run := self._parents.get(run)) is not None:
+            yield run
+
     def on_chain_start(self, *_: Any, run_id: UUID, parent_run_id: UUID | None = None, **more: Any) -> None:
-        if parent_run_id is not None and "langgraph_node" in (more.get("metadata") or {}):
+        node = (more.get("metadata") or {}).get("langgraph_node")  # what runs inside of a node has it, too
+        if parent_run_id is None or node is None:
+            return
+        self._parents[run_id] = parent_run_id
+        if more.get("name") == node:
             self._graphs[run_id] = parent_run_id
 
     def on_chain_end(self, *_: Any, run_id: UUID, **__: Any) -> None:
-        self._graphs.pop(run_id, None)
+        self._forget(run_id)
         self.guards.pop(run_id, None)  # at its end, or at an interrupt, after which another one goes on
+
+    def _forget(self, run_id: UUID) -> None:
+        self._graphs.pop(run_id, None)
+        self._parents.pop(run_id, None)
+        self._handed_over.discard(run_id)
 
     async def on_chain_error(
         self, error: BaseException, *, run_id: UUID, **__: Any
     ) -> None:  # awaited where it is async
-        self._graphs.pop(run_id, None)
+        self._forget(run_id)
         guard = self.guards.pop(run_id, None)
         if guard is not None and not isinstance(error, GraphBubbleUp):
             await guard.__aexit__(type(error), error, error.__traceback__)
 
 
 _GRAPHS = _Graphs()
-register_configure_hook(ContextVar("picohook_graphs", default=_GRAPHS), inheritable=True)
+_ASKED: ContextVar[UUID | None] = ContextVar("picohook_asked", default=None)
+"""The node that makes the call here about which hooks were asked."""
+
+
+class _Refusal(BaseCallbackHandler):
+    """Refuses what an agent does that asks no hooks, and runs inside a guarded tool or was handed off to by a guarded agent.
+
+    Nothing can make it ask them: its graph is made.
+    """
+
+    run_inline = True
+    raise_error = True
+
+    def on_chat_model_start(
+        self, *_: Any, parent_run_id: UUID | None = None, metadata: Mapping[str, Any] | None = None, **__: Any
+    ) -> None:
+        if (metadata or {}).get("langgraph_node") == MODEL_NODE:
+            self._require_asked("the model", parent_run_id, metadata)
+
+    def on_tool_start(
+        self,
+        serialized: Mapping[str, Any],
+        *_: Any,
+        parent_run_id: UUID | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **__: Any,
+    ) -> None:
+        self._require_asked(f"the tool {serialized.get('name')}", parent_run_id, metadata)
+
+    @staticmethod
+    def _require_asked(called: str, node: UUID | None, metadata: Mapping[str, Any] | None) -> None:
+        if node is None or node == _ASKED.get() or not _GRAPHS.is_node(node):
+            return
+        outer = inside()
+        if outer is None and not _GRAPHS.was_handed_over_to(node):
+            return
+        name = (metadata or {}).get("lc_agent_name")
+        named = f" {name}" if name and (outer is None or name != outer.turn.meta.agent_id) else ""
+        where = "after a handoff" if outer is None else "inside a tool"
+        raise PicohookError(
+            f"the agent{named} that runs {where} would call {called}, and no hook was asked: "
+            "give it a PicohookMiddleware of its own"
+        )
+
+
+for _handler in (_GRAPHS, _Refusal()):
+    register_configure_hook(ContextVar(f"picohook_{type(_handler).__name__}", default=_handler), inheritable=True)
+
+
+def _node() -> UUID | None:
+    """The node that runs here."""
+    return getattr(ensure_config().get("callbacks"), "parent_run_id", None)
+
+
+async def _asked_for(call: Awaitable[T]) -> T:
+    """What this comes to, where hooks were asked about it."""
+    token = _ASKED.set(_node())
+    try:
+        return await call
+    finally:
+        _ASKED.reset(token)
 
 
 class PicohookState(AgentState[Any]):
@@ -189,7 +284,9 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
                 return ToolMessage(f"there is no tool {own.tool}", tool_call_id=identity, name=name, status="error")
             if own.arguments != tool_call(name, request.tool_call["args"], identity).arguments:
                 asked = request.override(tool_call={**request.tool_call, "args": own.arguments})
-            returned.append(await handler(asked))
+            returned.append(await _asked_for(handler(asked)))
+            if _hands_off(returned[-1]):
+                _GRAPHS.handed_over()
             return returned[-1]
 
         def show(value: ToolMessage | Command[Any]) -> ToolResult:
@@ -218,7 +315,7 @@ async def _unseen(handler: Callable[[T], Awaitable[ModelResponse[Any]]], request
     config = ensure_config()
     token = var_child_runnable_config.set({**config, "tags": [*config.get("tags", ()), TAG_NOSTREAM]})
     try:
-        return await handler(request)
+        return await _asked_for(handler(request))
     finally:
         var_child_runnable_config.reset(token)
 
@@ -303,6 +400,13 @@ def _answered(message: AIMessage, said: Mapping[str, Any]) -> AIMessage:
         changes |= {"tool_calls": made.tool_calls, "invalid_tool_calls": made.invalid_tool_calls}
         changes["additional_kwargs"] = others
     return message.model_copy(update=changes)
+
+
+def _hands_off(value: Any) -> bool:
+    """Whether what a tool returned lets another agent go on."""
+    if isinstance(value, list):
+        return any(map(_hands_off, value))
+    return isinstance(value, Command) and value.graph == Command.PARENT and bool(value.goto)
 
 
 def _told(value: Any, identity: str) -> ToolMessage | None:

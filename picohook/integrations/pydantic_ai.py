@@ -6,6 +6,7 @@ that what hooks approve is what runs, and what they let through is what is strea
 
 from __future__ import annotations
 
+import functools
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -15,9 +16,10 @@ from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
 from ..errors import PicohookError
 from ..models import LLMRequest, ToolResult
 from . import extra
-from .guard import Guard, Message, added, function_call, function_tool, restored, tool_call
+from .guard import Guard, Message, added, function_call, function_tool, inside, restored, tool_call
 
 with extra("pydantic-ai"):
+    from pydantic_ai import Agent
     from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
     from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, SkipToolExecution, ToolFailed
     from pydantic_ai.messages import (
@@ -94,6 +96,7 @@ class Picohook(AbstractCapability[AgentDepsT]):
         return CapabilityOrdering(position="innermost")
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> Picohook[AgentDepsT]:
+        _guard_what_tools_run()
         guard = Guard(
             self.host,
             ctx.conversation_id or ctx.run_id or "",
@@ -109,6 +112,11 @@ class Picohook(AbstractCapability[AgentDepsT]):
         async with self._running:
             return await handler()
 
+    async def wrap_output_process(self, ctx: RunContext[AgentDepsT], *, handler: Any, output: Any, **_: Any) -> Any:
+        del ctx
+        with self._running.around():  # a function that makes the output may hand off to another agent
+            return await handler(output)
+
     def get_wrapper_model(self, model: Model) -> Model:
         return _GuardedModel(model, self._running, self._step)
 
@@ -120,6 +128,36 @@ class Picohook(AbstractCapability[AgentDepsT]):
         if self._guard is None:
             raise PicohookError("Picohook guards the runs of an agent, and this is no run")
         return self._guard
+
+
+# Agents inside of tools.
+
+_iter: Any = Agent.iter
+
+
+@functools.wraps(_iter)
+def _guarded_iter(
+    agent: Agent[Any, Any], *given: Any, capabilities: Sequence[Any] | None = None, **options: Any
+) -> Any:
+    """`Agent.iter`, through which all runs go. One inside a guarded tool gets a `Picohook` where it has none."""
+    outer = inside()
+    if outer is not None and not _asks_hooks(agent, capabilities or ()):
+        capabilities = [*(capabilities or ()), Picohook[Any](outer.host)]
+    return _iter(agent, *given, capabilities=capabilities, **options)
+
+
+def _asks_hooks(agent: Agent[Any, Any], more: Sequence[Any]) -> bool:
+    found: list[AbstractCapability[Any]] = []
+    for capability in (agent._effective_root_capability(), *more):  # noqa: SLF001 - with what `override` says
+        if isinstance(capability, AbstractCapability):
+            capability.apply(found.append)
+    return any(isinstance(capability, Picohook) for capability in found)
+
+
+def _guard_what_tools_run() -> None:
+    agents: Any = Agent
+    if agents.iter is not _guarded_iter:
+        agents.iter = _guarded_iter
 
 
 # Tools.

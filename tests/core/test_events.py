@@ -10,7 +10,7 @@ import pytest
 from picohook import wire
 from picohook.errors import EncodeError
 from picohook.events import Event, known_kind
-from picohook.models import Meta
+from picohook.models import Meta, ToolCall
 
 META = Meta(agent_id="agent", turn_id="turn", parent_turn_id="parent", session_key="session", trace_path="path")
 
@@ -77,3 +77,13 @@ def test_a_kind_is_known_by_both_of_its_names():
 def test_an_unknown_kind_is_a_value_error_that_names_the_nearest(kind, said):
     with pytest.raises(ValueError, match=said):
         known_kind(kind)
+
+
+def test_a_copy_of_an_event_says_where_the_user_is_and_shares_nothing_with_what_it_is_about():
+    call = ToolCall(tool="bash", channel="telegram", chat_id="7", context={"inbound": {"topic_id": "3"}}, meta=META)
+    event = Event("tool_exec_start", {"Tool": "bash"}, META, call)
+    copy = event.apart()
+    assert json.loads(copy.line("runtime"))["params"]["scope"] == json.loads(event.line("runtime"))["params"]["scope"]
+    assert json.loads(copy.line("runtime"))["params"]["scope"]["topic_id"] == "3"
+    copy.about.context["inbound"].clear()
+    assert call.context == {"inbound": {"topic_id": "3"}}

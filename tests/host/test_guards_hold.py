@@ -24,6 +24,7 @@ from picohook import (
     Notes,
     Recorder,
     Respond,
+    Retry,
     Timeouts,
     ToolCall,
     ToolResult,
@@ -427,3 +428,18 @@ async def test_what_a_hook_outside_of_the_process_answers_in_python_is_copied_to
 
     await run(tool, Remote(HookSpec(name="remote", stages=("before_tool", "approve_tool"))))
     assert tool.ran == [{"files": [["b"]]}]
+
+
+async def test_a_prompt_that_replaced_a_refused_one_and_was_changed_since_is_not_intact():
+    def refuses(prompt):
+        return Retry("say please") if prompt.prompt == "now" else None
+
+    hooks = [
+        FunctionHook("polite", {"before_prompt": refuses}),
+        FunctionHook("other", {"before_prompt": lambda _: None}),
+    ]
+    async with Host(hooks, timeouts=FAR) as host:
+        outcome = await host.before_prompt({"prompt": "now", "messages": [{"role": "user", "content": "hi"}]})
+    assert (outcome.payload.prompt, outcome.intact) == ("say please", True)
+    outcome.payload.messages[0]["content"] = "ho"
+    assert not outcome.intact

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from picohook import AbortTurn, Deny, FunctionHook, HardAbort, HardAbortError, Host, Pause, PausedError
+from picohook import (
+    AbortTurn,
+    Deny,
+    FunctionHook,
+    HardAbort,
+    HardAbortError,
+    Host,
+    Pause,
+    PausedError,
+    PicohookError,
+)
 
 from .drivers import Agent, scripted_chat, scripted_model
 
@@ -227,3 +237,226 @@ async def test_an_agent_of_langchain_inside_a_tool_has_a_sub_turn():
     first, second = metas
     assert (first.agent_id, first.parent_turn_id, first.session_key) == ("outer", "", "s1")
     assert (second.agent_id, second.parent_turn_id, second.session_key) == ("reader", first.turn_id, "s1")
+
+
+def pydantic_agents(host, **settings):
+    """An agent of Pydantic AI that asks hooks, and the agent in its tool, with these settings; what tools ran."""
+    import pydantic_ai
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+
+    from picohook.integrations.pydantic_ai import Picohook
+
+    def script(call, text):
+        return FunctionModel(
+            lambda messages, info: ModelResponse([call if len(messages) == 1 else TextPart(text)]),
+        )
+
+    ran = []
+
+    async def read(path: str) -> str:
+        ran.append(path)
+        return f"text of {path}"
+
+    inner = pydantic_ai.Agent(
+        script(ToolCallPart("read", {"path": "a"}), "inner done"), name="reader", tools=[read], **settings
+    )
+
+    async def ask(question: str) -> str:
+        return (await inner.run(question)).output
+
+    outer = pydantic_ai.Agent(
+        script(ToolCallPart("ask", {"question": "x"}), "outer done"),
+        name="outer",
+        tools=[ask],
+        capabilities=[Picohook(host)],
+    )
+    return outer, inner, ran
+
+
+@pytest.mark.parametrize("how", ["without a Picohook", "with one"])
+async def test_an_agent_of_pydantic_ai_inside_a_tool_asks_hooks_once_without_being_told_to(how):
+    from picohook.integrations.pydantic_ai import Picohook
+
+    asked, models = [], []
+    stages = {
+        "before_llm": lambda request: models.append(request.meta.agent_id),
+        "before_tool": lambda call: asked.append((call.tool, call.meta)),
+        "approve_tool": lambda call: call.tool != "read",
+    }
+    async with Host([FunctionHook("h", stages)]) as host:
+        outer, inner, ran = pydantic_agents(host, capabilities=[Picohook(host)] if how == "with one" else [])
+        await outer.run("hello", conversation_id="s1")
+        assert (ran, models) == ([], ["outer", "reader", "reader", "outer"])
+        (first, outside), (second, inside) = asked
+        assert (first, second) == ("ask", "read")
+        assert (inside.agent_id, inside.parent_turn_id, inside.session_key) == ("reader", outside.turn_id, "s1")
+        if how == "without a Picohook":
+            await inner.run("hello")
+            assert (ran, len(asked)) == (["a"], 2)
+
+
+async def test_an_agent_of_pydantic_ai_that_makes_the_output_of_another_asks_hooks():
+    import pydantic_ai
+    from pydantic_ai.messages import ModelResponse, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+
+    from picohook.integrations.pydantic_ai import Picohook
+
+    asked = []
+    async with Host([FunctionHook("h", {"before_tool": lambda call: asked.append(call.tool) or Deny("no")})]) as host:
+        _, inner, ran = pydantic_agents(host)
+
+        async def hand_off(question: str) -> str:
+            return (await inner.run(question)).output
+
+        model = FunctionModel(
+            lambda _, info: ModelResponse([ToolCallPart(info.output_tools[0].name, {"question": "x"})])
+        )
+        router = pydantic_ai.Agent(model, output_type=hand_off, capabilities=[Picohook(host)])
+        assert (await router.run("hello")).output == "inner done"
+    assert (asked, ran) == (["read"], [])
+
+
+def langchain_agents(host, inner_middleware=(), script=INNER):
+    """An agent of LangChain that asks hooks, and the agent in its tool; what tools ran, and the inner one's script."""
+    from langchain.agents import create_agent
+    from langchain_core.tools import StructuredTool
+
+    from picohook.integrations.langchain import PicohookMiddleware
+
+    ran = []
+    reading = reading_into(ran)
+    asked = Agent(host, script, [])
+    inner = create_agent(scripted_chat(asked), [reading], middleware=inner_middleware, name="reader")
+
+    async def ask(input: str) -> str:  # noqa: A002
+        return (await inner.ainvoke({"messages": [{"role": "user", "content": input}]}))["messages"][-1].text
+
+    asking = StructuredTool.from_function(coroutine=ask, name="ask", description="Asks.")
+    outer = create_agent(
+        scripted_chat(Agent(host, OUTER, [])), [asking], middleware=[PicohookMiddleware(host)], name="outer"
+    )
+    return outer, inner, ran, asked
+
+
+def reading_into(ran):
+    """A tool of LangChain that notes what it was called for."""
+    from langchain_core.tools import StructuredTool
+
+    def read(path: str) -> None:
+        ran.append(path)
+
+    return StructuredTool.from_function(func=read, name="read", description="Reads.")
+
+
+HELLO = {"messages": [{"role": "user", "content": "hello"}]}
+
+
+async def test_an_agent_of_langchain_inside_a_tool_that_asks_no_hooks_is_refused():
+    async with Host([FunctionHook("h", {"before_tool": lambda call: None})]) as host:
+        outer, inner, ran, asked = langchain_agents(host)
+        with pytest.raises(
+            PicohookError, match=r"the agent reader that runs inside a tool would call the model.*PicohookMiddleware"
+        ):
+            await outer.ainvoke(HELLO)
+        assert (ran, asked.requests) == ([], [])
+        await inner.ainvoke(HELLO)
+    assert ran == ["a"]
+
+
+async def test_a_graph_of_ones_own_inside_a_tool_runs_what_its_model_calls_only_where_hooks_are_asked():
+    from langchain.agents import create_agent
+    from langchain_core.messages import AIMessage
+    from langchain_core.tools import StructuredTool
+    from langgraph.graph import MessagesState, StateGraph
+    from langgraph.prebuilt import ToolNode
+
+    from picohook.integrations.langchain import PicohookMiddleware
+
+    ran, seen = [], []
+
+    def graph(host, **settings):
+        def think(state):
+            del state
+            return {"messages": [AIMessage("", tool_calls=[{"id": "1", "name": "read", "args": {"path": "a"}}])]}
+
+        reading = reading_into(ran)
+        made = StateGraph(MessagesState)
+        made.add_node("think", think)
+        made.add_node("act", ToolNode([reading], **settings))
+        made.add_edge("__start__", "think")
+        made.add_edge("think", "act")
+        graph = made.compile()
+
+        async def ask(input: str) -> str:  # noqa: A002
+            return (await graph.ainvoke({"messages": [{"role": "user", "content": input}]}))["messages"][-1].text
+
+        asking = StructuredTool.from_function(coroutine=ask, name="ask", description="Asks.")
+        return create_agent(scripted_chat(Agent(host, OUTER, [])), [asking], middleware=[PicohookMiddleware(host)])
+
+    async with Host([FunctionHook("h", {"before_tool": lambda call: seen.append(call.tool)})]) as host:
+        with pytest.raises(PicohookError, match="would call the tool read"):
+            await graph(host).ainvoke(HELLO)
+        assert (ran, seen) == ([], ["ask"])
+        await graph(host, awrap_tool_call=PicohookMiddleware(host).awrap_tool_call).ainvoke(HELLO)
+    assert (ran, seen) == (["a"], ["ask", "ask", "read"])
+
+
+async def test_what_the_tool_of_a_langchain_agent_does_itself_is_not_refused():
+    from langchain.agents import create_agent
+    from langchain_core.runnables import RunnableLambda
+    from langchain_core.tools import StructuredTool
+
+    from picohook.integrations.langchain import PicohookMiddleware
+
+    ran = []
+    async with Host([FunctionHook("h", {"before_tool": lambda call: None})]) as host:
+        reading = reading_into(ran)
+        chat = scripted_chat(Agent(host, ["a"], []))
+
+        async def ask(input: str) -> str:  # noqa: A002
+            said = await (RunnableLambda(lambda text: text) | chat).ainvoke(input)
+            await reading.ainvoke({"type": "tool_call", "id": "9", "name": "read", "args": {"path": said.text}})
+            return "asked"
+
+        asking = StructuredTool.from_function(coroutine=ask, name="ask", description="Asks.")
+        script = Agent(host, OUTER, [])
+        await create_agent(scripted_chat(script), [asking], middleware=[PicohookMiddleware(host)]).ainvoke(HELLO)
+    assert (ran, script.told) == (["a"], {"7": "asked"})
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+async def test_an_agent_of_langchain_that_another_hands_off_to_asks_hooks_or_is_refused(guarded):
+    from langchain.agents import create_agent
+    from langchain_core.messages import ToolMessage
+    from langchain_core.tools import StructuredTool
+    from langgraph.graph import MessagesState, StateGraph
+    from langgraph.types import Command
+
+    from picohook.integrations.langchain import PicohookMiddleware
+
+    ran, asked = [], []
+
+    def transfer():
+        done = ToolMessage("transferred", tool_call_id="5")
+        return Command(goto="bob", graph=Command.PARENT, update={"messages": [done]})
+
+    transferring = StructuredTool.from_function(func=transfer, name="transfer", description="Hands off.")
+    async with Host([FunctionHook("h", {"before_tool": lambda call: asked.append(call.tool)})]) as host:
+        guard = [PicohookMiddleware(host)]
+        first, second = Agent(host, [[("5", "transfer", {})]], []), Agent(host, INNER, [])
+        alice = create_agent(scripted_chat(first), [transferring], middleware=guard, name="alice")
+        bob = create_agent(scripted_chat(second), [reading_into(ran)], middleware=guard if guarded else [], name="bob")
+        graph = StateGraph(MessagesState)
+        graph.add_node("alice", alice, destinations=("bob",))
+        graph.add_node("bob", bob)
+        graph.add_edge("__start__", "alice")
+        made = graph.compile()
+        if guarded:
+            await made.ainvoke(HELLO)
+            assert (asked, ran) == (["transfer", "read"], ["a"])
+        else:
+            with pytest.raises(PicohookError, match="the agent bob that runs after a handoff would call the model"):
+                await made.ainvoke(HELLO)
+            assert (asked, ran, second.requests) == (["transfer"], [], [])

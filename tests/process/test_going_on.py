@@ -351,16 +351,16 @@ def plain(backend):
 
 def in_its_block(backend):
     async def main():
-        async with Host([HOOK]) as host:
+        async with Host([HOOK]) as host, host.session("s", hooks=[HOOK]) as session:
             pid = os.fork()
             if not pid:
+                await session.__aexit__(None, None, None)
                 await host.aclose()
                 await host.__aexit__(None, None, None)
                 os._exit(7)
             assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
-            assert [entry.error for entry in (await host.before_tool(CALL)).trail] == [None]
-            status, = host.status().hooks
-            assert status.starts == 1
+            assert [entry.error for entry in (await session.host.before_tool(CALL)).trail] == [None, None]
+            assert [status.starts for status in session.host.status().hooks] == [1, 1]
 
     anyio.run(main, backend=backend)
 

@@ -447,3 +447,30 @@ async def test_a_frameworks_run_with_a_sessions_host_has_the_sessions_hooks_at_e
         assert Guard(host, "s1", "the whole host's").turn
     assert [asked.stage for asked in hook.asked] == ["before_llm", "before_tool", "before_tool"]
     assert [event.kind for event in hook.events] == ["turn_start"]
+
+
+async def test_a_hook_that_runs_already_is_refused_and_stays_what_it_is():
+    running, new = FakeHook("running", {"before_tool": None}), FakeHook("new", {"before_tool": None})
+    async with host_with(running) as host, host.session("s1") as session:
+        with pytest.raises(PicohookError, match="'running' is mounted already"):
+            await session.mount(new, running)
+        assert (session.hooks, new.name) == ((), "new")
+        await host.mount(new)  # none of it was begun
+        assert [hook.name for hook in host.hooks if isinstance(hook, FakeHook)][-2:] == ["running", "new"]
+        await one_tool(session)
+    assert (len(running.asked), len(new.asked)) == (1, 1)
+
+
+async def test_in_another_event_loop_they_cannot_be_mounted_unmounted_or_ended():
+    hook, late = FakeHook("h", {"before_tool": None}), FakeHook("late", {"before_tool": None})
+    async with host_with() as host, host.session("s1", hooks=[hook]) as session:
+        for act in (
+            lambda: session.mount(late),
+            lambda: session.unmount("h"),
+            lambda: session.__aexit__(None, None, None),
+        ):
+            with pytest.raises(PicohookError, match="another event loop"):
+                await anyio.to_thread.run_sync(anyio.run, act)
+            assert session.hooks == (hook,)
+        await one_tool(session)
+    assert len(hook.asked) == 1
