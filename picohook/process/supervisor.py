@@ -77,6 +77,8 @@ class _Life:
         self.fault = ""
         """What it did that made it useless; empty when it ended by itself or was told to."""
         self.error: HookError | None = None
+        self.told = ""
+        """Why it ended, as the questions that failed by it were told, which is logged with them."""
         self.starting = anyio.CancelScope()
         self.greeting = anyio.CancelScope()
 
@@ -204,8 +206,9 @@ class Supervisor:
             return
         self._failures = 0 if self._reactor.now() - began >= STABLE else self._failures + 1
         again = self._failures > 1 and str(error) == str(self.last_error)
+        told = self._life is not None and self._life.told == str(error)
         self.last_error = error
-        (self._log.info if again else self._log.warning)("ended", why=str(error))
+        (self._log.info if again or told else self._log.warning)("ended", why=str(error))
         if self._permanent or not self._may_start():
             return
         self._enter(HookState.BACKOFF)
@@ -364,6 +367,8 @@ class Supervisor:
                 await child.exited.wait()
         error = life.error or self._why(life, child, channel)
         channel.close(error)
+        if channel.failed_calls and not self.spec.retry:
+            life.told = str(error)
         channel.close_stdin()
         if polite:
             await child.stop([(None, grace), (signal.SIGTERM, grace)])

@@ -280,6 +280,19 @@ def test_a_cause_is_shown_once_and_not_escaped_twice(project):
     assert "\\" not in done.out + loud.err
 
 
+def test_a_hint_is_shown_once_and_the_line_that_it_is_about_too(project):
+    greeting = '{"jsonrpc": "2.0", "id": 1, "result": {}}'
+    (project.path / "hook.sh").write_text(f"read a; echo '{greeting}'; read b; echo '{{'; read c\n")
+    project.table("gate", command=["/bin/sh", "hook.sh"], stages=["before_tool"], timeout=0.3)
+
+    done = call(project, "before_tool", "--params", CALL)
+
+    assert done.out.count("it prints JSON over several lines") == 1
+    assert "several lines" not in done.err
+    assert "WARNING: dropped a line hook='gate'" in done.err
+    assert "line='{'" in done.err
+
+
 def test_what_failed_and_is_not_in_the_outcome_is_warned_of_once(project):
     project.table("other", command=["/bin/sh", "-c", "exit 3"], stages=["after_tool"])
 
