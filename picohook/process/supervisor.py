@@ -393,7 +393,8 @@ class Supervisor:
         return HookCrashedError(ended, hook=self.spec.name, exit_code=child.exit_code, stderr_tail=child.stderr_tail)
 
     def _unavailable(self) -> HookError:
-        return HookCrashedError(f"it is {self.state.value}{self._last_words()}", hook=self.spec.name)
+        how = "it was given up" if self.state is HookState.FAILED else f"it is {self.state.value}"
+        return HookCrashedError(how + self._last_words(), hook=self.spec.name)
 
     def _last_words(self) -> str:
         return f": {self.last_error}" if self.last_error is not None else ""
