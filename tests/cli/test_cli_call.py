@@ -204,7 +204,7 @@ def test_that_nobody_was_asked_is_said(project):
 
     done = call(project, "before_finish")
 
-    assert (done.code, done.out) == (0, "before_finish: continue\n  hooks  none is asked at this stage\n")
+    assert (done.code, done.out) == (0, "before_finish: continue\n  hooks  no hook is asked at this stage\n")
 
 
 def test_the_log_of_the_host_is_shown_when_it_is_asked_for(project):
