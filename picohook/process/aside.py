@@ -18,6 +18,10 @@ MOST_STUCK = 4
 """Threads of one hook. What is stuck in a file system cannot be ended, only left behind."""
 
 
+class NoThreadError(Exception):
+    """The system has no thread for the work now. Nothing of it was done."""
+
+
 class Aside:
     """Does such work for one hook, each piece in a thread."""
 
@@ -26,7 +30,10 @@ class Aside:
         """For each piece that was left behind, whether it has come to its end."""
 
     async def do(self, work: Callable[[], T], deadline: float) -> T:
-        """What `work` returns. Raises `TimeoutError` at the deadline, or at once where too many are stuck already."""
+        """What `work` returns. Raises `TimeoutError` at the deadline, or at once where too many are stuck already.
+
+        Raises `NoThreadError` when no thread can be started.
+        """
         self._left = [ended for ended in self._left if not ended.is_set()]
         if len(self._left) >= MOST_STUCK:
             raise TimeoutError
@@ -44,6 +51,10 @@ class Aside:
                 limiter = anyio.CapacityLimiter(math.inf)  # what hangs here takes no thread from anybody else
                 return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
             raise TimeoutError
+        except RuntimeError as error:
+            if begun.is_set():
+                raise
+            raise NoThreadError(str(error)) from None
         finally:
             if begun.is_set() and not ended.is_set():
                 self._left.append(ended)

@@ -27,7 +27,7 @@ import anyio
 from ..errors import HookCrashedError, HookError, HookTimeoutError, PicohookError
 from ..text import last_words
 from ..transport.channel import PIPE_ENDS, Channel, Counters
-from .aside import Aside
+from .aside import Aside, NoThreadError
 from .child import Child, SpawnDelayedError
 from .plan import ChangedError, plan
 
@@ -287,6 +287,8 @@ class Supervisor:
         except TimeoutError:
             self._recent.append(self._reactor.now())  # or a file system that hangs would be tried for ever
             raise SpawnDelayedError("its files could not be looked at in time") from None
+        except NoThreadError as error:
+            raise SpawnDelayedError(str(error)) from None
 
     def _look(self) -> tuple[Seen | None, Plan]:
         """Whether it may run, and what is to be run."""
@@ -301,6 +303,8 @@ class Supervisor:
             now = await self._aside.do(partial(self._verify, self.spec), self._reactor.now() + START_WAIT)
         except TimeoutError:
             raise HookCrashedError("its files could not be looked at in time", hook=self.spec.name) from None
+        except NoThreadError as error:
+            raise HookCrashedError(f"its files could not be looked at: {error}", hook=self.spec.name) from None
         except HookError:
             raise
         except Exception as error:  # noqa: BLE001 - a check of the embedder's
