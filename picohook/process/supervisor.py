@@ -246,7 +246,7 @@ class Supervisor:
                 started = await self._spawn(life, planned)
         except TimeoutError:
             return HookCrashedError("was not started in time", hook=self.spec.name)
-        except SpawnDelayedError as error:
+        except (SpawnDelayedError, NoThreadError) as error:
             return HookCrashedError(f"cannot be started now: {error}", hook=self.spec.name)
         except ChangedError as error:
             self._recent.append(self._reactor.now())
@@ -287,8 +287,6 @@ class Supervisor:
         except TimeoutError:
             self._recent.append(self._reactor.now())  # or a file system that hangs would be tried for ever
             raise SpawnDelayedError("its files could not be looked at in time") from None
-        except NoThreadError as error:
-            raise SpawnDelayedError(str(error)) from None
 
     def _look(self) -> tuple[Seen | None, Plan]:
         """Whether it may run, and what is to be run."""
