@@ -83,7 +83,7 @@ def _misfit(error: ValidationError) -> str:
 
 _EXPECTED = {
     "string_type": "a string",
-    "int_type": "a number",
+    "int_type": "a whole number",
     "float_type": "a number",
     "bool_type": "true or false",
     "tuple_type": "a list",

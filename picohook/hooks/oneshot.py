@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from .. import wire
 from ..errors import HookTimeoutError
+from ..text import cut
 from . import jcli
 from .mailbox import MailboxHook
 
@@ -73,8 +75,9 @@ class OneShotHook(MailboxHook):
     def _warn_of_ignored(self, event: str, result: Mapping[str, Any]) -> None:
         fields = ", ".join(jcli.ignored(event, result))
         if fields:
-            again = (event, fields) in self._warned
+            about = event, cut(fields, wire.MAX_REASON)
+            again = about in self._warned
             if len(self._warned) < WARNED:
-                self._warned.add((event, fields))
+                self._warned.add(about)
             say = self._site.log.info if again else self._site.log.warning
             say("ignored a part of its answer", at=event, fields=fields, known=", ".join(sorted(jcli.known(event))))
