@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from . import wire
 from .decisions import CONTINUE, AbortTurn, Decision, Deny
 from .errors import (
@@ -16,6 +18,7 @@ from .errors import (
 )
 from .spec import OnFailure
 from .text import cut, escape, explain
+from .wording import kind_of
 
 if TYPE_CHECKING:
     from .stages import Stage
@@ -60,7 +63,31 @@ def describe(error: Exception) -> str:
     if not isinstance(error, PicohookError | ValueError):
         return explain(error)
     try:
-        text = str(error).strip().partition("\n")[0]
+        text = _misfit(error) if isinstance(error, ValidationError) else str(error).strip().partition("\n")[0]
     except Exception:  # noqa: BLE001 - an exception class of a hook's own, and no better than the hook
         text = ""
     return escape(cut(text or type(error).__name__, wire.MAX_REASON))
+
+
+def _misfit(error: ValidationError) -> str:
+    """Which field of an edited payload does not fit, and what it has to be. Its value is not shown: payloads are not logged."""
+    wrong = error.errors(include_url=False)
+    first = wrong[0]
+    field = escape(".".join(map(str, first["loc"])))
+    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+    expected = _EXPECTED.get(first["type"])
+    if expected is None:
+        return f"`{field}`: {first['msg']}{more}"
+    return f"`{field}` must be {expected}, not {kind_of(first['input'])}{more}"
+
+
+_EXPECTED = {
+    "string_type": "a string",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+}

@@ -21,7 +21,7 @@ from .decisions import (
     Skip,
 )
 from .text import cut
-from .wording import action_meant, folded, understood
+from .wording import action_meant, folded, kind_of, understood
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +47,7 @@ def read_decision(stage: Stage[Any], answer: Any) -> Decision:
         return CONTINUE  # as nearly always
     try:
         if not isinstance(answer, dict | None):
-            raise ValueError(f"the result is {_kind(answer)}, not an object")  # noqa: TRY301 - all are answered alike
+            raise ValueError(f"the result is {kind_of(answer)}, not an object")  # noqa: TRY301 - all are answered alike
         return _read_approval(answer or {}) if stage.approves else _read_interception(stage, answer or {})
     except ValueError as error:
         raise AnswerError(str(error), answer) from None
@@ -161,7 +161,7 @@ def _text(answer: Mapping[str, Any], key: str, limit: int) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise ValueError(f"`{key}` is {_kind(value)}, not a string")
+        raise ValueError(f"`{key}` is {kind_of(value)}, not a string")
     return cut(value, limit)
 
 
@@ -169,22 +169,7 @@ def _object(answer: Mapping[str, Any], key: str) -> dict[str, Any] | None:
     value = answer.get(key)
     if value is None or isinstance(value, dict):
         return value
-    raise ValueError(f"`{key}` is {_kind(value)}, not an object")
-
-
-_KINDS: dict[type, str] = {
-    dict: "an object",
-    list: "a list",
-    str: "a string",
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-    type(None): "null",
-}
-
-
-def _kind(value: object) -> str:
-    return _KINDS.get(type(value), f"a {type(value).__name__}")
+    raise ValueError(f"`{key}` is {kind_of(value)}, not an object")
 
 
 def _shown_name(name: object) -> str:
@@ -192,4 +177,4 @@ def _shown_name(name: object) -> str:
 
 
 def _shown(value: object) -> str:
-    return cut(repr(value), 80) if isinstance(value, str | int | float) else _kind(value)
+    return cut(repr(value), 80) if isinstance(value, str | int | float) else kind_of(value)

@@ -39,6 +39,8 @@ def last_words(tail: str, limit: int) -> str:
     """The last whole lines that fit, as one line; of a longer last line its end. Of a Python traceback its error and place."""
     lines = [line for line in tail.splitlines() if line.strip()]
     begins = next((at for at in reversed(range(len(lines))) if lines[at].startswith(_TRACEBACK)), len(lines))
+    if begins == len(lines):  # a program that Python cannot parse has no traceback, only its last part
+        begins = next((at for at in reversed(range(len(lines))) if _PLACE.match(lines[at])), begins)
     places = [found for line in lines[begins:] if (found := _PLACE.match(line))]
     raised = next((line for line in reversed(lines[begins + 1 :]) if not line.startswith(" ")), "")
     if places and raised:

@@ -133,6 +133,22 @@ def says(value: Any) -> bool:
     return bool(value)
 
 
+_KINDS: dict[type, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
+
+
+def kind_of(value: object) -> str:
+    """What JSON calls a value of this kind: `a string`."""
+    return _KINDS.get(type(value), f"a {type(value).__name__}")
+
+
 def telling(answer: Mapping[str, Any]) -> list[str]:
     """The fields that say something, those that may stand alone left out."""
     return [name for name, value in answer.items() if _tells(answer, str(_lower(name)), value)]

@@ -27,17 +27,20 @@ class _Stderr(logging.Handler):
             self.write(record)
 
     def write(self, record: logging.LogRecord) -> None:
-        """Write a line. Of one whose cause was shown the rest, where the whole log is wanted, and otherwise nothing."""
+        """Write a line without what was shown already. If its cause was, nothing is written, unless the whole log is wanted."""
         fields = getattr(record, FIELDS, {})
-        why, message = fields.get("why", ""), record.getMessage()
-        if why and self.shown is not None:
-            if any(why in text or text in why for text in self.shown):
-                if _LOGGER.level >= logging.WARNING:
-                    return
-                message = rendered(getattr(record, EVENT), {key: fields[key] for key in fields if key != "why"})
-            else:
-                self.shown.append(why)
+        shown = [name for name in ("why", "hint") if self._was_shown(fields.get(name, ""))]
+        if "why" in shown and _LOGGER.level >= logging.WARNING:
+            return
+        message = record.getMessage()
+        if shown:
+            message = rendered(getattr(record, EVENT), {key: fields[key] for key in fields if key not in shown})
+        elif self.shown is not None and fields.get("why"):
+            self.shown.append(fields["why"])
         print(f"{record.levelname}: {message}", file=sys.stderr, flush=True)
+
+    def _was_shown(self, said: str) -> bool:
+        return bool(said) and any(said in text or text in said for text in self.shown or ())
 
 
 _stderr = _Stderr()

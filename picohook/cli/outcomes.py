@@ -50,7 +50,7 @@ def _facts(outcome: Outcome[Any], before: Payload) -> Iterator[tuple[str, str]]:
     for change in changes(before.wire(), outcome.payload.wire()):
         yield "changed", change
     if not outcome.trail:
-        yield "hooks", "none is asked at this stage"
+        yield "hooks", "no hook is asked at this stage"
     for entry in outcome.trail:
         for name, said in entry.notes.wire().items() if entry.notes is not None else ():
             yield name, f"{said if isinstance(said, str) else shown(said)} ({entry.hook})"

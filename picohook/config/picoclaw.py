@@ -94,7 +94,7 @@ def read(
     for name, table in active.items():
         _check(name, table, problems, found=found)
     if active and isolated:
-        message = "picohook has no such isolation, and does not run without it hooks that are to have it"
+        message = "picohook has no such isolation, and does not start hooks that need it"
         hint = "set it to false; or write the hooks in the native format, where sandbox says what a hook may reach"
         problems.add(("isolation", "enabled"), message, hint)
     if file is None or problems.found:

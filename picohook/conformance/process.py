@@ -186,7 +186,7 @@ class HookProcess:
         """Why nothing more comes from it."""
         silent = not (self.lines or self._unended)
         if self._stdout in self._open:
-            return self._why_silent() if silent else self._hint("it gives no answer") or "it runs, and says nothing"
+            return self._why_silent() if silent else self._hint("it gives no answer") or self._why_late()
         code = self.ended()
         how = "it closed its output" if code is None else f"it ended with exit code {code}"
         if code == 0:
@@ -221,6 +221,22 @@ class HookProcess:
         finally:
             self.lines.clear()
             self._unended, self._over = b"", True
+
+    def _why_late(self) -> str:
+        """Find out why it does not answer any more. What it says to that is no part of the run."""
+        before, self._probing = len(self.lines), True
+
+        def heard() -> bool:
+            return len(self.lines) > before or bool(self._unended)
+
+        self.close()
+        self._until(heard, LISTEN)
+        late = heard()
+        del self.lines[before:]
+        self._unended, self._over = b"", True
+        if late:
+            return "it answered when its input was closed: flush standard output after each answer"
+        return "it runs, and says nothing"
 
     def _hint(self, before: str = "") -> str:
         """What is probably wrong with the lines that were no answers, behind these words; empty if it is not typical."""

@@ -24,6 +24,7 @@ from ..filters import Filter
 from ..protocol.messages import encode
 from ..spec import OnFailure
 from ..text import cut
+from ..wording import kind_of
 from .function import FunctionHook
 
 if TYPE_CHECKING:
@@ -154,6 +155,10 @@ def _output(text: str) -> Any:
     return text
 
 
+def _shown(value: Any) -> str:
+    return cut(repr(value), 80) if isinstance(value, str | int) else kind_of(value)
+
+
 def _decision(event: HookEvent, output: Any) -> Decision:
     """What a callback's output decides. One that returns nothing goes on; but that is no permission."""
     given = _object({} if output is None else output, "the output")
@@ -172,7 +177,7 @@ def _decision(event: HookEvent, output: Any) -> Decision:
             return Deny(reason=reason, result={"for_llm": reason or "The tool call was skipped."})
         case "skip":
             raise HookReplyError(f'"skip" skips a tool, and this is {event}')
-    raise HookReplyError("the action is none of continue, skip, abort")
+    raise HookReplyError(f"the action {_shown(action)} is not one of continue, skip, abort")
 
 
 def _changes(event: HookEvent, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,7 +238,7 @@ class _CanUseTool(FunctionHook):
                 return AbortTurn(reason=message) if given.get("interrupt") is True else Deny(reason=message)
             case "ask":
                 return await self._asked(payload)
-        raise HookReplyError("the behavior is none of allow, deny, ask")
+        raise HookReplyError(f"the behavior {_shown(given.get('behavior'))} is not one of allow, deny, ask")
 
     async def _asked(self, payload: ToolCall) -> Decision:
         if self._ask is None:

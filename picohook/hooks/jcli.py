@@ -174,14 +174,19 @@ _ACTIONS = {
 _REASONS = {wire.DENY: "the tool was skipped", wire.ABORT_TURN: "stopped by hook"}
 
 
+def known(event: str) -> set[str]:
+    """The fields that a result can have at this event."""
+    if event in TOLD or event not in READS:
+        return set()
+    if event == "approve_tool":
+        return {"approved", "reason", "action"}
+    return {*EDITS.get(event, ()), *NOTES, "action", "abort", "retry_feedback"}
+
+
 def ignored(event: str, result: Mapping[str, Any]) -> list[str]:
     """The fields of a result that mean nothing at this event."""
-    known = {*EDITS.get(event, ()), *NOTES, "action", "abort", "retry_feedback"}
-    if event in TOLD or event not in READS:
-        known = set()
-    elif event == "approve_tool":
-        known = {"approved", "reason", "action"}
-    return [name for name, value in result.items() if value is not None and name not in known]
+    fields = known(event)
+    return [name for name, value in result.items() if value is not None and name not in fields]
 
 
 def _action(result: Mapping[str, Any]) -> str | None:

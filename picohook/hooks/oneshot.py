@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from .. import wire
 from ..errors import HookTimeoutError
+from ..text import cut
 from . import jcli
 from .mailbox import MailboxHook
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from .base import Question, Site
 
 UNLIMITED = 1 << 30
+WARNED = 100
+"""Different parts of answers that are remembered as logged."""
 
 
 class OneShotHook(MailboxHook):
@@ -28,6 +32,7 @@ class OneShotHook(MailboxHook):
 
     def open(self, site: Site) -> None:
         super().open(site)
+        self._warned: set[tuple[str, str]] = set()
         self._turns = anyio.Semaphore(self.spec.max_in_flight or UNLIMITED)
 
     async def answer(self, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
@@ -68,6 +73,11 @@ class OneShotHook(MailboxHook):
             self._turns.release()
 
     def _warn_of_ignored(self, event: str, result: Mapping[str, Any]) -> None:
-        fields = jcli.ignored(event, result)
+        fields = ", ".join(jcli.ignored(event, result))
         if fields:
-            self._site.log.warning("some of its answer means nothing there", at=event, fields=", ".join(fields))
+            about = event, cut(fields, wire.MAX_REASON)
+            again = about in self._warned
+            if len(self._warned) < WARNED:
+                self._warned.add(about)
+            say = self._site.log.info if again else self._site.log.warning
+            say("ignored a part of its answer", at=event, fields=fields, known=", ".join(sorted(jcli.known(event))))

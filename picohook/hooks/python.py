@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import importlib.util
 import inspect
@@ -109,8 +110,15 @@ class PythonHook(FunctionHook):
         if file is not None:
             found = _import_source(file, source)
         for step in path.split("."):
+            if not hasattr(found, step):
+                raise PicohookError(_absent(name if file is None else file.name, found, step))
             found = getattr(found, step)
         return found() if inspect.isclass(found) else found
+
+
+def _absent(module: str, found: Any, name: str) -> str:
+    near = difflib.get_close_matches(name, dir(found), 1)
+    return f"{module} has no {name}" + (f" (did you mean {near[0]}?)" if near else "")
 
 
 def _no_check(spec: HookSpec) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import math
 import threading
 from typing import TYPE_CHECKING, TypeVar
@@ -19,6 +18,10 @@ MOST_STUCK = 4
 """Threads of one hook. What is stuck in a file system cannot be ended, only left behind."""
 
 
+class NoThreadError(Exception):
+    """The system has no thread for the work now. Nothing of it was done."""
+
+
 class Aside:
     """Does such work for one hook, each piece in a thread."""
 
@@ -27,9 +30,9 @@ class Aside:
         """For each piece that was left behind, whether it has come to its end."""
 
     async def do(self, work: Callable[[], T], deadline: float) -> T:
-        """What `work` returns.
+        """What `work` returns. Raises `TimeoutError` at the deadline, or at once where too many are stuck already.
 
-        Raises `TimeoutError` at the deadline, or at once where too many are stuck already, and `OSError` without a thread.
+        Raises `NoThreadError` when no thread can be started.
         """
         self._left = [ended for ended in self._left if not ended.is_set()]
         if len(self._left) >= MOST_STUCK:
@@ -51,7 +54,7 @@ class Aside:
         except RuntimeError as error:
             if begun.is_set():
                 raise
-            raise OSError(errno.EAGAIN, str(error)) from None
+            raise NoThreadError(str(error)) from None
         finally:
             if begun.is_set() and not ended.is_set():
                 self._left.append(ended)

@@ -27,10 +27,9 @@ import anyio
 from ..errors import HookCrashedError, HookError, HookTimeoutError, PicohookError
 from ..text import last_words
 from ..transport.channel import PIPE_ENDS, Channel, Counters
-from .aside import Aside
+from .aside import Aside, NoThreadError
 from .child import Child, SpawnDelayedError
 from .plan import ChangedError, plan
-from .spawn import TRANSIENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,6 +77,8 @@ class _Life:
         self.fault = ""
         """What it did that made it useless; empty when it ended by itself or was told to."""
         self.error: HookError | None = None
+        self.told = ""
+        """Why it ended, as the questions that failed by it were told, which is logged with them."""
         self.starting = anyio.CancelScope()
         self.greeting = anyio.CancelScope()
 
@@ -205,8 +206,9 @@ class Supervisor:
             return
         self._failures = 0 if self._reactor.now() - began >= STABLE else self._failures + 1
         again = self._failures > 1 and str(error) == str(self.last_error)
+        told = self._life is not None and self._life.told == str(error)
         self.last_error = error
-        (self._log.info if again else self._log.warning)("ended", why=str(error))
+        (self._log.info if again or told else self._log.warning)("ended", why=str(error))
         if self._permanent or not self._may_start():
             return
         self._enter(HookState.BACKOFF)
@@ -244,7 +246,7 @@ class Supervisor:
                 started = await self._spawn(life, planned)
         except TimeoutError:
             return HookCrashedError("was not started in time", hook=self.spec.name)
-        except SpawnDelayedError as error:
+        except (SpawnDelayedError, NoThreadError) as error:
             return HookCrashedError(f"cannot be started now: {error}", hook=self.spec.name)
         except ChangedError as error:
             self._recent.append(self._reactor.now())
@@ -285,10 +287,6 @@ class Supervisor:
         except TimeoutError:
             self._recent.append(self._reactor.now())  # or a file system that hangs would be tried for ever
             raise SpawnDelayedError("its files could not be looked at in time") from None
-        except OSError as error:
-            if error.errno not in TRANSIENT:
-                raise
-            raise SpawnDelayedError(error.strerror or str(error)) from None
 
     def _look(self) -> tuple[Seen | None, Plan]:
         """Whether it may run, and what is to be run."""
@@ -303,6 +301,8 @@ class Supervisor:
             now = await self._aside.do(partial(self._verify, self.spec), self._reactor.now() + START_WAIT)
         except TimeoutError:
             raise HookCrashedError("its files could not be looked at in time", hook=self.spec.name) from None
+        except NoThreadError as error:
+            raise HookCrashedError(f"its files could not be looked at: {error}", hook=self.spec.name) from None
         except HookError:
             raise
         except Exception as error:  # noqa: BLE001 - a check of the embedder's
@@ -369,6 +369,8 @@ class Supervisor:
                 await child.exited.wait()
         error = life.error or self._why(life, child, channel)
         channel.close(error)
+        if channel.failed_calls and not self.spec.retry:
+            life.told = str(error)
         channel.close_stdin()
         if polite:
             await child.stop([(None, grace), (signal.SIGTERM, grace)])
@@ -393,7 +395,8 @@ class Supervisor:
         return HookCrashedError(ended, hook=self.spec.name, exit_code=child.exit_code, stderr_tail=child.stderr_tail)
 
     def _unavailable(self) -> HookError:
-        return HookCrashedError(f"it is {self.state.value}{self._last_words()}", hook=self.spec.name)
+        how = "it was given up" if self.state is HookState.FAILED else f"it is {self.state.value}"
+        return HookCrashedError(how + self._last_words(), hook=self.spec.name)
 
     def _last_words(self) -> str:
         return f": {self.last_error}" if self.last_error is not None else ""

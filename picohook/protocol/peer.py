@@ -409,6 +409,7 @@ PRETTY = "it prints JSON over several lines, and each message has to be on one l
 NO_JSON = "it prints text to standard output, which is for the protocol alone: print to standard error"
 TEXT_ID = "it sends the id back as a string, and it has to be the number that came"
 FRACTION_ID = "it sends the id back with a fraction, and it has to be the whole number that came"
+NO_DICT = "it prints a Python dict, which is not JSON: print json.dumps(...) of it"
 NO_ENVELOPE = 'its answer has to be the "result" of {"jsonrpc": "2.0", "id": ID, "result": ...}, with the id that came'
 """What authors of hooks get wrong most often."""
 
@@ -433,6 +434,8 @@ def hint_of(line: bytes) -> str:
         return PRETTY
     if text[:1] != b"{":
         return NO_JSON if text[:1] != b"[" else ""
+    if text[:2] == b"{'":
+        return NO_DICT
     return NO_ENVELOPE if text[-1:] == b"}" else ""
 
 

@@ -63,10 +63,10 @@ class Method:
 
 def _wrong(error: ValidationError, model: type[BaseModel]) -> RpcError:
     from ..config.problems import Problems  # noqa: PLC0415 - for who makes mistakes
-    from ..config.validate import explain  # noqa: PLC0415
+    from ..config.validate import JSON_WORDS, explain  # noqa: PLC0415
 
     problems = Problems("params")
-    explain(error, model, problems)
+    explain(error, model, problems, words=JSON_WORDS)
     said = "; ".join(str(problem).removeprefix("params: ") for problem in problems.found)
     told = {"problems": [asdict(problem) for problem in problems.found]}
     return RpcError(INVALID_PARAMS, f"{ERRORS[INVALID_PARAMS]}: {said}", told)

@@ -104,6 +104,8 @@ class Channel:
         self._logged_left = Allowance(LOGGED_LINES, 1.0)
         self._error: HookError | None = None
         self._flush_waiters: list[Waiter] = []
+        self.failed_calls = 0
+        """Questions that its end left without an answer."""
         self._hint = ""
         """What the lines that were dropped show to be wrong."""
         self._hint_at = 0
@@ -285,6 +287,7 @@ class Channel:
             waiter.settle(None)
         before = self._peer.dropped_events
         calls = self._peer.receive_eof()
+        self.failed_calls = sum(call.about is not None for call in calls)
         self._counters.dropped_events += self._peer.dropped_events - before
         # A copy for each: an error gathers the frames that it is raised in, and this one is kept.
         self._reactor.settle([(call, Failure(copy(error))) for call in calls])

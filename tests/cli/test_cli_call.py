@@ -204,7 +204,7 @@ def test_that_nobody_was_asked_is_said(project):
 
     done = call(project, "before_finish")
 
-    assert (done.code, done.out) == (0, "before_finish: continue\n  hooks  none is asked at this stage\n")
+    assert (done.code, done.out) == (0, "before_finish: continue\n  hooks  no hook is asked at this stage\n")
 
 
 def test_the_log_of_the_host_is_shown_when_it_is_asked_for(project):
@@ -278,6 +278,19 @@ def test_a_cause_is_shown_once_and_not_escaped_twice(project):
     assert "  reason  hook gate failed: it crashed, or did not start" in done.out
     assert loud.err.count("it exited with code 4") == 1
     assert "\\" not in done.out + loud.err
+
+
+def test_a_hint_is_shown_once_and_the_line_that_it_is_about_too(project):
+    greeting = '{"jsonrpc": "2.0", "id": 1, "result": {}}'
+    (project.path / "hook.sh").write_text(f"read a; echo '{greeting}'; read b; echo '{{'; read c\n")
+    project.table("gate", command=["/bin/sh", "hook.sh"], stages=["before_tool"], timeout=0.3)
+
+    done = call(project, "before_tool", "--params", CALL)
+
+    assert done.out.count("it prints JSON over several lines") == 1
+    assert "several lines" not in done.err
+    assert "WARNING: dropped a line hook='gate'" in done.err
+    assert "line='{'" in done.err
 
 
 def test_what_failed_and_is_not_in_the_outcome_is_warned_of_once(project):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from picohook.conformance import process
@@ -36,6 +38,15 @@ def test_why_a_hook_gives_no_answer(case, monkeypatch):
     (result,) = report.results
     assert result.status == "fail"
     assert result.said.startswith(why)
+
+
+@pytest.mark.skipif(shutil.which("sed") is None, reason="needs sed, which holds back what it writes to a pipe")
+def test_one_that_flushes_nothing_but_its_hello_is_told_so(monkeypatch):
+    monkeypatch.setattr(process, "LISTEN", 60.0)
+    script = f"read line; echo '{HELLO}'; exec sed 's/.*/{HELLO.replace('1', '2', 1)}/'"
+    report = run(["/bin/sh", "-c", script], only=["LINE-1"], timeout=0.5, grace=1)
+    (result,) = report.results
+    assert result.said == "it answered when its input was closed: flush standard output after each answer"
 
 
 def test_the_raw_lines_of_each_run_are_shown_with_their_directions():

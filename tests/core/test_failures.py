@@ -153,3 +153,8 @@ def test_of_a_traceback_on_stderr_its_error_and_its_place_are_the_last_words():
     assert last_words("one\n\ntwo\n", 400) == "one | two"
     assert last_words("x" * 50, 10) == "x" * 10
     assert last_words("Traceback (most recent call last):\ncut", 400) == "Traceback (most recent call last): | cut"
+
+
+def test_of_a_program_that_python_cannot_parse_the_error_and_its_place_are_the_last_words():
+    tail = '  File "/home/me/hooks/guard.py", line 3\n    def f(:\n          ^\nSyntaxError: invalid syntax\n'
+    assert last_words(f"a warning\n{tail}", 400) == "a warning | SyntaxError: invalid syntax (guard.py:3)"

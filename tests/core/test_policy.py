@@ -6,9 +6,10 @@ import pytest
 
 from picohook.decisions import CONTINUE, AbortTurn, Deny
 from picohook.errors import HandshakeError, HookCrashedError, HookRefusedError, HookReplyError, HookTimeoutError
+from picohook.models import ToolCall
 from picohook.policy import cause, describe, on_failure
 from picohook.spec import OnFailure
-from picohook.stages import STAGES
+from picohook.stages import BEFORE_TOOL, STAGES
 
 REASON = "hook gate failed: it broke"
 CAN_DENY = {"before_tool"}
@@ -79,3 +80,19 @@ def test_a_failure_is_told_in_one_line_escaped_and_cut(error, said):
 )
 def test_metrics_count_a_failure_by_its_kind(error, kind):
     assert cause(error) == kind
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ({"arguments": "ls"}, "`arguments` must be an object, not a string"),
+        ({"tool": 5}, "`tool` must be a string, not a number"),
+        ({"tool": 5, "arguments": []}, "`tool` must be a string, not a number (and 1 more)"),
+        ({"tool_kind": "odd"}, "`tool_kind`: Input should be 'readonly', 'write' or 'execute'"),
+    ],
+)
+def test_of_an_edit_that_does_not_fit_the_cause_names_the_field_and_no_value(call, said):
+    before = ToolCall(tool="bash", arguments={})
+    with pytest.raises(ValueError, match="ToolCall") as caught:
+        BEFORE_TOOL.edit(before, call)
+    assert describe(caught.value) == said

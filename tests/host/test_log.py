@@ -213,3 +213,14 @@ async def test_the_module_logging_is_its_root_logger(caplog):
     async with Host([noisy()], timeouts=FAR, logger=logging) as host:
         await host.emit_and_wait("turn_start")
     assert [record.name for record in caplog.records] == ["root"]
+
+
+@pytest.mark.parametrize(("steps", "level"), [([["exit", 2]], "info"), ([["reply", {}], ["exit", 2]], "warning")])
+async def test_a_crash_that_a_failed_question_tells_of_is_no_second_warning(journal, steps, level):
+    async with Host([scripted("h")], timeouts=FAR, logger=journal) as host:
+        outcome = await host.before_tool(asking(*steps))
+        ended = await journal.seen("ended", hook="h")
+    failed = journal.all("failed", hook="h")
+    assert ended["level"] == level
+    assert [entry.error for entry in outcome.trail] == [record["why"] for record in failed] or failed == []
+    assert len([record for record in journal.records if record["level"] == "warning"]) == 1

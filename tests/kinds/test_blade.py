@@ -256,8 +256,8 @@ async def test_an_output_can_be_modified_and_stays_what_it_is(event, is_error):
 @pytest.mark.parametrize(
     ("event", "output", "error"),
     [
-        ("PreToolUse", {"action": "deny"}, "the action is none of continue, skip, abort"),
-        ("PreToolUse", {"action": 1}, "the action is none of continue, skip, abort"),
+        ("PreToolUse", {"action": "deny"}, "the action 'deny' is not one of continue, skip, abort"),
+        ("PreToolUse", {"action": 1}, "the action 1 is not one of continue, skip, abort"),
         ("PreToolUse", "continue", "`the output` is str, and no dict"),
         ("PreToolUse", {"action": "continue", "modifiedInput": "ls"}, "`modifiedInput` is str, and no dict"),
         ("PreToolUse", {"action": "skip", "reason": 5}, "`reason` is not a string"),
@@ -455,8 +455,8 @@ def fails(*_):
         (fails, f"OSError: the dialog is broken (test_blade.py:{fails.__code__.co_firstlineno + 1})"),
         (lambda *_: None, "`the result` is NoneType, and no dict"),
         (lambda *_: True, "`the result` is bool, and no dict"),
-        (lambda *_: {}, "the behavior is none of allow, deny, ask"),
-        (lambda *_: {"behavior": "Allow"}, "the behavior is none of allow, deny, ask"),
+        (lambda *_: {}, "the behavior null is not one of allow, deny, ask"),
+        (lambda *_: {"behavior": "Allow"}, "the behavior 'Allow' is not one of allow, deny, ask"),
         (allows(updatedInput="ls"), "`updatedInput` is str, and no dict"),
     ],
 )

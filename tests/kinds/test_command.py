@@ -148,8 +148,17 @@ async def test_a_retry_that_succeeds_is_a_success(run, tmp_path):
 
 async def test_what_means_nothing_there_is_logged(run, journal):
     await asked(run("""echo '{"tool_result": "x", "tool_argments": "{}"}'"""), logger=journal)
-    (record,) = journal.all("some of its answer means nothing there")
+    (record,) = journal.all("ignored a part of its answer")
     assert (record["at"], record["fields"]) == ("pre_tool_execution", "tool_result, tool_argments")
+
+
+async def test_what_means_nothing_there_is_warned_of_once_with_what_would_mean_something(run, journal):
+    async with Host([run("""echo '{"decision": "deny"}'""")], timeouts=FAR, logger=journal) as host:
+        for _ in range(2):
+            await host.before_tool(ToolCall(tool="bash"))
+    warned, again = journal.all("ignored a part of its answer", fields="decision")
+    assert (warned["level"], again["level"]) == ("warning", "info")
+    assert "action" in warned["known"].split(", ")
 
 
 # Children that do not behave.
@@ -310,7 +319,7 @@ async def test_events_are_told_one_after_another_and_what_is_returned_is_ignored
         {"event": "post_send_message", "user_input": "hello", **here},
         {"event": "session_end", **here},
     ]
-    assert len(journal.all("some of its answer means nothing there", fields="user_input")) == 3
+    assert len(journal.all("ignored a part of its answer", fields="user_input")) == 3
 
 
 async def test_what_it_did_is_counted(run):

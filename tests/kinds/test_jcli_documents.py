@@ -61,7 +61,7 @@ async def test_the_example_configuration(config, tmp_path, monkeypatch, journal)
             assert (await host.before_tool(BASH)).action == "deny_tool"
             assert (await host.before_tool(BASH)).action == "continue"
             assert (await host.before_tool(READ)).trail[0].skipped
-        await journal.seen("some of its answer means nothing there", at="session_start", fields="inject_messages")
+        await journal.seen("ignored a part of its answer", at="session_start", fields="inject_messages")
     assert len(model.prompts) == 2
     assert model.prompts[0].startswith('审查工具调用是否安全:工具=Bash 参数={"command":"ls"}\n如果不安全')
 

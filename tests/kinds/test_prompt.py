@@ -240,4 +240,4 @@ async def test_an_event_is_told_to_a_model_too(journal):
     async with Host([prompt("{{event}}", observe=("session_end",))], complete=model, logger=journal) as host:
         await host.emit_and_wait("session_end")
     assert model.prompts[0].startswith("session_end\n")
-    assert journal.all("some of its answer means nothing there", at="session_end", fields="user_input")
+    assert journal.all("ignored a part of its answer", at="session_end", fields="user_input")

@@ -112,7 +112,7 @@ async def test_a_class_or_an_object_has_a_method_for_each_stage(config, tmp_path
 
 FAILING = {
     "no file": ("nothing_here:guard", "ModuleNotFoundError: No module named 'nothing_here'"),
-    "no name": ("guards:gard", "AttributeError: module 'picohook_hook_"),
+    "no name": ("guards:gard", "guards.py has no gard (did you mean guard?)"),
     "broken": ("broken:guard", "SyntaxError: "),
     "raises": ("raises:guard", "ZeroDivisionError: division by zero"),
     "exits": ("exits:guard", "it called exit(3)"),

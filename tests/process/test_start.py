@@ -249,7 +249,7 @@ async def test_S12_S11_one_that_cannot_start_leaves_the_others_serving_and_a_cal
         # S11: the approver that is not there is no yes.
         approval = await host.approve_tool(CALL)
         assert not approval.approved
-        assert "hook bad failed: it is failed: cannot be started" in approval.reason
+        assert "hook bad failed: it was given up: cannot be started" in approval.reason
 
 
 async def test_S11_an_approver_that_is_still_starting_at_the_deadline_is_a_no(board):

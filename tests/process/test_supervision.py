@@ -58,7 +58,7 @@ async def test_S10_past_the_start_limit_it_is_failed_visibly_and_approvals_are_d
         assert only(host).starts == 3
         approval = await host.approve_tool(asking())
         assert not approval.approved
-        assert "hook h failed: it is failed: it exited with code 1" in approval.reason
+        assert "hook h failed: it was given up: it exited with code 1" in approval.reason
         assert board.nobody_called()
 
 

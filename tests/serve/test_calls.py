@@ -227,12 +227,12 @@ WRONG = {
     "a field of a wrong type": (
         '{"jsonrpc": "2.0", "id": 1, "method": "before_tool", "params": {"tool": 5}}',
         -32602,
-        "tool: must be text, not 5",
+        "tool: must be a string, not the number 5",
     ),
     "a text for a number": (
         '{"jsonrpc": "2.0", "id": 1, "method": "before_tool", "params": {"tool": "t", "meta": {"Iteration": "5"}}}',
         -32602,
-        'meta.Iteration: must be a whole number, not "5"',
+        'meta.Iteration: must be a whole number, not the string "5"',
     ),
     "a field named wrongly": (
         '{"jsonrpc": "2.0", "id": 1, "method": "before_tool", "params": {"tool": "t", "argument": {}}}',
