@@ -155,12 +155,12 @@ def telling(answer: Mapping[str, Any]) -> list[str]:
 
 
 def _tells(answer: Mapping[str, Any], name: str, value: Any) -> bool:
+    if name in {"approved", "ok"} and value is False:
+        return says(answer.get("reason"))  # without a reason it is Go's zero value, of a struct that serves all stages
     if name in SILENT or name.startswith(PRIVATE):
         return False
     if name in _OF_HELLO and answer.get("ok") is True:
         return False  # the answer to hello, given to every question
-    if name == "approved" and value is False:  # Go writes it for all stages, if one struct serves them all
-        return says(answer.get("reason"))
     return says(value) or _is_no(name, value)
 
 

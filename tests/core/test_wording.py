@@ -148,6 +148,7 @@ UNDECIDED = [
     ("before_tool", {"request": {"model": "x"}}, "`request` decides nothing at before_tool"),
     ("before_tool", {"call": {"tool": "", "arguments": None}, "verdict": "deny"}, "`verdict` .* `action: deny_tool`"),
     ("before_tool", {"ok": True, "decision": "deny"}, "`decision` .* `action: deny_tool`"),
+    ("before_tool", {"ok": False, "reason": "no"}, "`ok` .* `action: deny_tool`"),
     ("before_finish", {"feedback": "run the tests"}, "`feedback` .* `action: retry` beside it"),
     ("before_finish", {"decision": "deny"}, "`decision` .* `action: abort_turn`"),
     ("before_compact", {"decision": "deny"}, "`decision` .* `action: skip`"),
