@@ -96,3 +96,11 @@ def test_of_an_edit_that_does_not_fit_the_cause_names_the_field_and_no_value(cal
     with pytest.raises(ValueError, match="ToolCall") as caught:
         BEFORE_TOOL.edit(before, call)
     assert describe(caught.value) == said
+
+
+def test_an_error_that_cannot_even_be_told_is_told_by_its_kind():
+    class OutOfTime(ValueError):
+        def __str__(self):
+            raise RuntimeError
+
+    assert describe(OutOfTime()) == "OutOfTime"

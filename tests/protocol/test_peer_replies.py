@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from picohook import wire
-from picohook.protocol.peer import ABANDONED, Answer, Noise, Told
+from picohook.protocol.peer import ABANDONED, Answer, Noise, Told, number_meant
 
 
 class TestWhatAReplyEnds:
@@ -294,3 +294,10 @@ class TestWhatStandsOutsideOfTheResult:
     def test_what_is_a_hooks_own_does_not_hurt_it(self, hook, message):
         answer = hook.answers(message)
         assert (answer.error, answer.warning) == (None, "")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"), [("7", 7), (7.0, 7), ("seven", None), (1e300 * 1e10, None), (True, None), (None, None)]
+)
+def test_the_id_that_was_probably_meant_is_told_from_one_that_was_not(wrong, meant):
+    assert number_meant(wrong) == meant
