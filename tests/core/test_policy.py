@@ -99,8 +99,8 @@ def test_of_an_edit_that_does_not_fit_the_cause_names_the_field_and_no_value(cal
 
 
 def test_an_error_that_cannot_even_be_told_is_told_by_its_kind():
-    class OutOfTime(ValueError):
+    class UntoldError(ValueError):
         def __str__(self):
             raise RuntimeError
 
-    assert describe(OutOfTime()) == "OutOfTime"
+    assert describe(UntoldError()) == "UntoldError"
