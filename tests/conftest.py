@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,9 +17,18 @@ from plugin import pytest_addoption, pytest_collection_modifyitems, pytest_confi
 
 run.begin()
 
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("search", parent=settings.get_profile("ci"), derandomize=False, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail what is skipped in CI, where the tests are the last word: what was not tried did not pass."""
+    return run.judged((yield), strict=bool(os.environ.get("CI")))
 
 
 @pytest.fixture(

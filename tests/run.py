@@ -17,6 +17,10 @@ import sys
 import time
 from pathlib import Path
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import pytest
+
 MARK = "PICOHOOK_TEST_RUN"
 ROUNDS, PAUSE = 100, 0.02
 
@@ -31,6 +35,14 @@ def begin() -> None:
     os.environ[MARK] = f"{os.getpid()}-{time.time_ns()}"
     command = [sys.executable, "-I", "-S", __file__, str(os.getpid()), os.environ[MARK]]
     subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env={}, check=True)
+
+
+def judged(report: pytest.TestReport, *, strict: bool) -> pytest.TestReport:
+    """The report of a test; where they are `strict`, one that was skipped has failed."""
+    if strict and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"it was skipped: {report.longrepr}"
+    return report
 
 
 def watch(run: int, mark: str) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 
+import pytest
 import run
 
 HERE = os.path.dirname(run.__file__)
@@ -32,3 +33,12 @@ def test_a_run_that_was_started_ignoring_signals_starts_programs_that_do_not_and
         assert process.stdout.readline() == "False\n"
         process.kill()
         assert process.stdout.read() == ""  # its end comes when the program that holds it is gone, too
+
+
+@pytest.mark.parametrize(("strict", "outcome"), [(False, "skipped"), (True, "failed")])
+def test_a_test_that_is_skipped_fails_where_all_have_to_be_tried(strict, outcome):
+    place = ("test_it.py", 3, "Skipped: there is no tmux")
+    report = pytest.TestReport("test_it.py::test", ("test_it.py", 3, "test"), {}, "skipped", place, "setup")
+    judged = run.judged(report, strict=strict)
+    assert judged.outcome == outcome
+    assert "there is no tmux" in str(judged.longrepr)

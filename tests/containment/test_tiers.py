@@ -14,7 +14,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from grounds import Ground, Held, Hosting, lacking, stray
+from grounds import Ground, Held, Hosting, grounds, lacking, stray
 from scripted import HANG, HELLO, SERVE, descriptors
 
 from picohook import Host, RestartPolicy, Timeouts, ToolCall
@@ -225,10 +225,9 @@ class Counted:
                 send, value = coroutine.throw, error
 
 
+@pytest.mark.parametrize("ground", grounds("namespace"), indirect=True)
 async def test_a_hostile_hook_cannot_free_itself_of_the_namespace(ground, board):
     """It kills whatever it sees: that is its own hook, and with that it ends itself. Nobody else notices."""
-    if ground.tier != "namespace":
-        pytest.skip("only the namespace is promised to hold one")
     outside = os.readlink("/proc/self/ns/pid")
     hostile = [["unmark"], *STUBBORN, board.call("hostile"), ["wait"], ["slaughter", outside], HANG]
     with Hosting(ground, "close", stray("h"), stray("other")) as hosting:
@@ -268,10 +267,9 @@ async def test_P13_who_sheds_its_mark_ends_with_its_hook_all_the_same(ends, tier
         assert kept.alive
 
 
+@pytest.mark.parametrize("ground", grounds("sweep"), indirect=True)
 async def test_a_sweep_does_not_hold_a_hook_that_kills_the_launcher_and_status_says_that_it_is_no_more(ground, board):
     """What the tier does not promise, so that nobody thinks it does."""
-    if ground.tier != "sweep":
-        pytest.skip("elsewhere it does not get that far")
     hostile = [["unmark"], ["daemon", [board.call("hostile"), HANG]], ["kill_parent"]]
     with Hosting(ground, "close", stray("h", *hostile, SERVE, restart=RestartPolicy(max_starts=1))) as hosting:
         assert await hosting.said() == "ready"

@@ -304,13 +304,11 @@ def test_the_readme_says_how_it_is_run(language, tmp_path):
     assert json.loads(done.stdout.splitlines()[-1])["result"]["ok"] is True
 
 
-@pytest.mark.parametrize(("ci", "outcome"), [("", pytest.skip.Exception), ("true", pytest.fail.Exception)])
-def test_a_toolchain_that_is_missing_skips_with_what_to_do_and_fails_in_ci(monkeypatch, tmp_path, ci, outcome):
-    monkeypatch.setenv("CI", ci)
+def test_a_toolchain_that_is_missing_skips_with_what_to_do(tmp_path):
     cobol = Language(
         "cobol", "cobol/hook.cob", ("{out}/hook",), needs=("cobc-of-tomorrow",), install="apt-get install it"
     )
-    with pytest.raises(outcome, match="there is no cobc-of-tomorrow: apt-get install it"):
+    with pytest.raises(pytest.skip.Exception, match="there is no cobc-of-tomorrow: apt-get install it"):
         cobol.command(tmp_path)
 
 
