@@ -75,13 +75,13 @@ def _misfit(error: ValidationError) -> str:
     first = wrong[0]
     field = escape(".".join(map(str, first["loc"])))
     more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-    expected = _EXPECTED.get(first["type"])
+    expected = JSON_WORDS.get(first["type"])
     if expected is None:
         return f"`{field}`: {first['msg']}{more}"
     return f"`{field}` must be {expected}, not {kind_of(first['input'])}{more}"
 
 
-_EXPECTED = {
+JSON_WORDS = {
     "string_type": "a string",
     "int_type": "a whole number",
     "float_type": "a number",
@@ -91,3 +91,4 @@ _EXPECTED = {
     "dict_type": "an object",
     "model_type": "an object",
 }
+"""What kinds of value are called in JSON, by pydantic's errors."""

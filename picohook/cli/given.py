@@ -14,10 +14,11 @@ from pydantic import Field
 from .. import wire
 from ..config import syntax
 from ..config.problems import Problems, meant, quoted
-from ..config.validate import JSON_WORDS, validate
+from ..config.validate import validate
 from ..decisions import Outcome
 from ..errors import ConfigError, EncodeError
 from ..models import NO_META, Meta, Payload
+from ..policy import JSON_WORDS
 from ..protocol.messages import encode
 from ..regular import read_open
 from ..spec import Settings

@@ -97,19 +97,6 @@ def _sentence(detail: ErrorDetails, path: KeyPath, *, one_of_two: bool, model: t
     return message, hint
 
 
-JSON_WORDS = {
-    "string_type": "a string",
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "tuple_type": "a list",
-    "list_type": "a list",
-    "dict_type": "an object",
-    "model_type": "an object",
-}
-"""What kinds of value are called in JSON, by pydantic's errors."""
-
-
 def _as_json(value: Any) -> str:
     """A value of a JSON document, with its kind."""
     match value:
