@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from ..host import Host
     from ..models import LLMRequest, LLMResponse, ToolCall
+    from ..underway import Service
 
 T = TypeVar("T")
 
@@ -87,6 +89,7 @@ class Guard:
         """What a hook ended the run with: nothing more is asked or run in it."""
         self._signals: tuple[type[Exception], ...] = (*signals, PausedError)
         self._open = False
+        self._ending: Service[None] | None = None
         self._locks: dict[str, anyio.Lock] = {}
         self._decided: dict[str, tuple[bytes, Decided]] = {}
 
@@ -98,13 +101,22 @@ class Guard:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._open:  # a framework that runs tools at once may come to an end more than once
+        # A framework that runs tools at once may come to its end more than once, and then cancels whoever came first.
+        # So the turn ends in a task of the host's, and everybody waits for that.
+        if self._open:
             self._open = False
-            await self.turn.__aexit__(kind, error, trace)
-            if self.parent is not None:
-                self.parent.turn.collect()  # the tool returns it
-                if isinstance(error, HardAbortError | PausedError):
-                    self.parent.ended = self.parent.ended or error
+            self._ending = self.host._crew.begin(partial(self._end, kind, error, trace))  # noqa: SLF001
+        if self._ending is not None:
+            await self._ending.result()
+
+    async def _end(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.turn.__aexit__(kind, error, trace)
+        if self.parent is not None:
+            self.parent.turn.collect()  # the tool returns it
+            if isinstance(error, HardAbortError | PausedError):
+                self.parent.ended = self.parent.ended or error
 
     def speaks(self, agent_id: str) -> None:
         """This agent has the word from now on, where agents hand off to each other."""

@@ -24,6 +24,7 @@ from picohook import (
     Timeouts,
 )
 from picohook.decisions import Continue
+from picohook.integrations.guard import Guard
 
 from .drivers import SYSTEM, Agent
 
@@ -468,3 +469,26 @@ async def test_a_call_that_is_changed_in_place_while_hooks_think_runs_as_they_sa
     async with host_of({"before_tool": meddle}) as host:
         await run(Agent(host, [[("1", "read_all", arguments)], "done"], [read_all]))
     assert ran == [["a"]]
+
+
+async def test_a_turn_that_is_ended_twice_at_once_ends_though_the_first_to_end_it_is_cancelled():
+    kinds, cleaning, cleaned = [], asyncio.Event(), asyncio.Event()
+
+    async def note(event):
+        kinds.append(event.kind)
+        if event.kind == "turn_abort":
+            cleaning.set()
+            await cleaned.wait()
+
+    async with host_of(on_event=note, timeout=60) as host:
+        guard = Guard(host, "s1", "hello")
+        await guard.__aenter__()
+        first = asyncio.create_task(guard.__aexit__(KeyError, KeyError("a"), None))
+        await cleaning.wait()
+        second = asyncio.create_task(guard.__aexit__(KeyError, KeyError("b"), None))
+        first.cancel()
+        cleaned.set()
+        await second
+        await asyncio.wait([first])
+        await host.emit_and_wait("turn_start")
+    assert kinds[1:] == ["error", "turn_abort", "turn_end", "turn_start"]

@@ -26,7 +26,7 @@ class Used:
 
     @classmethod
     def now(cls) -> Used:
-        return cls(len(os.listdir("/proc/self/fd")), threading.active_count(), zombies(), tasks())
+        return cls(len(os.listdir("/proc/self/fd")), threads(), zombies(), tasks())
 
     def since(self, before: Used) -> dict[str, int]:
         earlier = asdict(before)
@@ -39,6 +39,11 @@ def waited() -> float:
         return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
     except OSError:
         return 0.0
+
+
+def threads() -> int:
+    """How many threads there are, without those that an event loop keeps for its next piece of work."""
+    return sum(not thread.name.startswith(("AnyIO", "Trio")) for thread in threading.enumerate())
 
 
 def tasks() -> int:
