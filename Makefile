@@ -17,7 +17,7 @@ CHECK := import sys; print("Python %d.%d" % sys.version_info[:2]); sys.exit(sys.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
 # What has to be covered to the last branch.
-CORE := picohook/protocol/*,picohook/chain.py,picohook/policy.py
+CORE := picohook/protocol/*,picohook/engine/chain.py,picohook/model/policy.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check faults fuzz soak bench many clean

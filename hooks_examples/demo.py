@@ -20,7 +20,7 @@ from rich.text import Text
 
 from picohook import Account, Host, Witness
 from picohook.config import load
-from picohook.conversation import calls_of
+from picohook.model.conversation import calls_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "agents"))

@@ -12,81 +12,81 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "AbortTurn": "decisions",
+    "AbortTurn": "model.decisions",
     "AbortTurnError": "errors",
-    "Account": "observe.witness",
-    "Approve": "decisions",
-    "AuditLog": "observe.audit",
+    "Account": "listeners.listener",
+    "Approve": "model.decisions",
+    "AuditLog": "listeners.audit",
     "BlockingHost": "blocking",
-    "CommandHook": "hooks.command",
-    "Compaction": "models",
+    "CommandHook": "hooks.one_shot.command",
+    "Compaction": "model.payloads",
     "ConfigError": "errors",
-    "Continue": "decisions",
-    "Decision": "decisions",
-    "Delivery": "delivery",
-    "Deny": "decisions",
+    "Continue": "model.decisions",
+    "Decision": "model.decisions",
+    "Delivery": "turns.delivery",
+    "Deny": "model.decisions",
     "EncodeError": "errors",
-    "Event": "events",
-    "Finish": "models",
+    "Event": "model.events",
+    "Finish": "model.payloads",
     "FunctionHook": "hooks.function",
     "HandshakeError": "errors",
-    "HardAbort": "decisions",
+    "HardAbort": "model.decisions",
     "HardAbortError": "errors",
     "Hook": "hooks.base",
     "HookCrashedError": "errors",
     "HookError": "errors",
     "HookRefusedError": "errors",
     "HookReplyError": "errors",
-    "HookSpec": "spec",
+    "HookSpec": "model.spec",
     "HookStatus": "hooks.base",
     "HookTimeoutError": "errors",
     "Host": "host",
     "HostStatus": "host",
-    "LLMRequest": "models",
-    "LLMResponse": "models",
+    "LLMRequest": "model.payloads",
+    "LLMResponse": "model.payloads",
     "LocalProtocolError": "errors",
-    "Meta": "models",
-    "Modify": "decisions",
-    "Notes": "decisions",
-    "OnFailure": "spec",
-    "OpenTelemetry": "observe.otel",
-    "Outcome": "decisions",
-    "OutcomeAction": "decisions",
-    "Pause": "decisions",
+    "Meta": "model.payloads",
+    "Modify": "model.decisions",
+    "Notes": "model.decisions",
+    "OnFailure": "model.spec",
+    "OpenTelemetry": "listeners.otel",
+    "Outcome": "model.decisions",
+    "OutcomeAction": "model.decisions",
+    "Pause": "model.decisions",
     "PausedError": "errors",
-    "PausedTurn": "paused",
+    "PausedTurn": "turns.paused",
     "PicohookError": "errors",
     "Problem": "errors",
     "ProcessHook": "hooks.process",
-    "Prompt": "models",
-    "PromptHook": "hooks.prompt",
+    "Prompt": "model.payloads",
+    "PromptHook": "hooks.one_shot.prompt",
     "ProtocolError": "errors",
     "PythonHook": "hooks.python",
     "Question": "hooks.base",
     "Recorder": "record.recorder",
-    "Reloaded": "reload",
+    "Reloaded": "config.reload",
     "RemoteProtocolError": "errors",
-    "Respond": "decisions",
-    "RespondRule": "spec",
-    "RestartPolicy": "spec",
-    "Retry": "decisions",
+    "Respond": "model.decisions",
+    "RespondRule": "model.spec",
+    "RestartPolicy": "model.spec",
+    "Retry": "model.decisions",
     "RetryLimitError": "errors",
-    "Session": "session",
-    "Skip": "decisions",
-    "Stage": "stages",
-    "StageTrail": "decisions",
+    "Session": "turns.session",
+    "Skip": "model.decisions",
+    "Stage": "model.stages",
+    "StageTrail": "model.decisions",
     "StateChange": "hooks.base",
-    "Timeouts": "spec",
-    "ToolCall": "models",
-    "ToolResult": "models",
-    "ToolReturn": "models",
-    "TrailEntry": "decisions",
+    "Timeouts": "model.spec",
+    "ToolCall": "model.payloads",
+    "ToolResult": "model.payloads",
+    "ToolReturn": "model.payloads",
+    "TrailEntry": "model.decisions",
     "TrustError": "errors",
-    "Turn": "turn",
-    "TurnResult": "turn",
-    "Witness": "observe.witness",
+    "Turn": "turns.turn",
+    "TurnResult": "turns.turn",
+    "Witness": "listeners.listener",
     "blade_hooks": "hooks.blade",
-    "openai_chat": "complete",
+    "openai_chat": "hooks.openai_chat",
     "worker_hooks": "hooks.worker",
 }
 
@@ -94,26 +94,7 @@ __all__ = sorted(_HOME)  # noqa: PLE0605 - one table says where each name lives;
 
 if TYPE_CHECKING:
     from .blocking import BlockingHost as BlockingHost
-    from .complete import openai_chat as openai_chat
-    from .decisions import (
-        AbortTurn as AbortTurn,
-        Approve as Approve,
-        Continue as Continue,
-        Decision as Decision,
-        Deny as Deny,
-        HardAbort as HardAbort,
-        Modify as Modify,
-        Notes as Notes,
-        Outcome as Outcome,
-        OutcomeAction as OutcomeAction,
-        Pause as Pause,
-        Respond as Respond,
-        Retry as Retry,
-        Skip as Skip,
-        StageTrail as StageTrail,
-        TrailEntry as TrailEntry,
-    )
-    from .delivery import Delivery as Delivery
+    from .config.reload import Reloaded as Reloaded
     from .errors import (
         AbortTurnError as AbortTurnError,
         ConfigError as ConfigError,
@@ -134,7 +115,6 @@ if TYPE_CHECKING:
         RetryLimitError as RetryLimitError,
         TrustError as TrustError,
     )
-    from .events import Event as Event
     from .hooks.base import (
         Hook as Hook,
         HookStatus as HookStatus,
@@ -142,14 +122,37 @@ if TYPE_CHECKING:
         StateChange as StateChange,
     )
     from .hooks.blade import blade_hooks as blade_hooks
-    from .hooks.command import CommandHook as CommandHook
     from .hooks.function import FunctionHook as FunctionHook
+    from .hooks.one_shot.command import CommandHook as CommandHook
+    from .hooks.one_shot.prompt import PromptHook as PromptHook
+    from .hooks.openai_chat import openai_chat as openai_chat
     from .hooks.process import ProcessHook as ProcessHook
-    from .hooks.prompt import PromptHook as PromptHook
     from .hooks.python import PythonHook as PythonHook
     from .hooks.worker import worker_hooks as worker_hooks
     from .host import Host as Host, HostStatus as HostStatus
-    from .models import (
+    from .listeners.audit import AuditLog as AuditLog
+    from .listeners.listener import Account as Account, Witness as Witness
+    from .listeners.otel import OpenTelemetry as OpenTelemetry
+    from .model.decisions import (
+        AbortTurn as AbortTurn,
+        Approve as Approve,
+        Continue as Continue,
+        Decision as Decision,
+        Deny as Deny,
+        HardAbort as HardAbort,
+        Modify as Modify,
+        Notes as Notes,
+        Outcome as Outcome,
+        OutcomeAction as OutcomeAction,
+        Pause as Pause,
+        Respond as Respond,
+        Retry as Retry,
+        Skip as Skip,
+        StageTrail as StageTrail,
+        TrailEntry as TrailEntry,
+    )
+    from .model.events import Event as Event
+    from .model.payloads import (
         Compaction as Compaction,
         Finish as Finish,
         LLMRequest as LLMRequest,
@@ -160,22 +163,19 @@ if TYPE_CHECKING:
         ToolResult as ToolResult,
         ToolReturn as ToolReturn,
     )
-    from .observe.audit import AuditLog as AuditLog
-    from .observe.otel import OpenTelemetry as OpenTelemetry
-    from .observe.witness import Account as Account, Witness as Witness
-    from .paused import PausedTurn as PausedTurn
-    from .record.recorder import Recorder as Recorder
-    from .reload import Reloaded as Reloaded
-    from .session import Session as Session
-    from .spec import (
+    from .model.spec import (
         HookSpec as HookSpec,
         OnFailure as OnFailure,
         RespondRule as RespondRule,
         RestartPolicy as RestartPolicy,
         Timeouts as Timeouts,
     )
-    from .stages import Stage as Stage
-    from .turn import Turn as Turn, TurnResult as TurnResult
+    from .model.stages import Stage as Stage
+    from .record.recorder import Recorder as Recorder
+    from .turns.delivery import Delivery as Delivery
+    from .turns.paused import PausedTurn as PausedTurn
+    from .turns.session import Session as Session
+    from .turns.turn import Turn as Turn, TurnResult as TurnResult
 
 
 def __getattr__(name: str) -> Any:

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from .decisions import Outcome
+    from .config.reload import Reloaded
     from .hooks.base import Hook
     from .host import Host, HostStatus
-    from .models import (
+    from .model.decisions import Outcome
+    from .model.payloads import (
         Compaction,
         Finish,
         LLMRequest,
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
         ToolResult,
         ToolReturn,
     )
-    from .reload import Reloaded
-    from .spec import HookSpec
+    from .model.spec import HookSpec
 
 
 class BlockingHost:

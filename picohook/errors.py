@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .decisions import Outcome
-    from .models import ToolResult
-    from .paused import PausedTurn
+    from .model.decisions import Outcome
+    from .model.payloads import ToolResult
+    from .turns.paused import PausedTurn
 
 
 class PicohookError(Exception):

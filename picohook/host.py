@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from . import run, wire
-from .chain import Seat, run_chain
-from .crew import Crew
+from .config.reload.source import Source
+from .config.reload.takeover import Reloader
+from .config.reload.watch import keep_watching, require_watchfiles
+from .engine.chain import Seat, run_chain
+from .engine.mounted import Crew
 from .errors import PicohookError
-from .events import Event, known_kind
 from .hooks import make_hook
+from .hooks.answered import Said
 from .hooks.base import Encoded, Hook, HookStatus
 from .hooks.process import ProcessHook
-from .hooks.said import Said
-from .log import Log
-from .models import (
+from .listeners.listener import Witness, Witnesses
+from .model.events import Event, known_kind
+from .model.payloads import (
     NO_META,
     Compaction,
     Finish,
@@ -35,12 +37,8 @@ from .models import (
     ToolReturn,
     apart,
 )
-from .observe.witness import Witness, Witnesses
-from .reload.source import Source
-from .reload.takeover import Reloader
-from .reload.watch import keep_watching, require_watchfiles
-from .spec import HookSpec, RespondRule, Timeouts
-from .stages import (
+from .model.spec import HookSpec, RespondRule, Timeouts
+from .model.stages import (
     AFTER_COMPACT,
     AFTER_LLM,
     AFTER_TOOL,
@@ -52,6 +50,9 @@ from .stages import (
     BEFORE_TOOL,
     STAGES,
 )
+from .observe.log import Log
+from .turns import calls as run
+from .wire import words
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
@@ -60,14 +61,14 @@ if TYPE_CHECKING:
 
     from .blocking import BlockingHost
     from .config.hooks import PicoClaw
-    from .decisions import Decision, Outcome
+    from .config.reload import Reloaded
+    from .engine.session_hooks import SessionHooks
     from .hooks.base import Complete, StateChange
-    from .log import Logger
+    from .model.decisions import Decision, Outcome
+    from .model.stages import Stage
+    from .observe.log import Logger
     from .process.plan import Verify
-    from .reload import Reloaded
-    from .session import Session
-    from .session_hooks import SessionHooks
-    from .stages import Stage
+    from .turns.session import Session
 
 P = TypeVar("P", bound=Payload)
 
@@ -221,7 +222,7 @@ class Host:
     def _of(cls, source: Source, *, witnesses: Iterable[Witness], **settings: Any) -> Self:
         config = source.read()
         if any(one.audit for one in config.configs):
-            from .config.audits import audit_logs  # noqa: PLC0415 - most keep none
+            from .config.audit_logs import audit_logs  # noqa: PLC0415 - most keep none
 
             witnesses = (*audit_logs(config.configs), *witnesses)  # first: a log that is required has a say
         return cls(
@@ -421,15 +422,15 @@ class Host:
         another hook refuses the feedback too, the turn is aborted.
         """
         refused = await self._run(BEFORE_PROMPT, _as_payload(BEFORE_PROMPT, prompt))
-        if refused.action != wire.RETRY:
+        if refused.action != words.RETRY:
             return refused
         instead = refused.payload.model_copy(update={"prompt": refused.feedback or refused.payload.prompt})
         outcome = await self._run(BEFORE_PROMPT, instead, without=(refused.hook,))
         trail = refused.trail + outcome.trail
-        if outcome.action == wire.RETRY:
+        if outcome.action == words.RETRY:
             reason = f"hook {refused.hook} refused the prompt, and hook {outcome.hook} what it put in its place: "
-            return replace(outcome, action=wire.ABORT_TURN, reason=reason + outcome.feedback, feedback="", trail=trail)
-        action = wire.MODIFY if outcome.action == wire.CONTINUE else outcome.action
+            return replace(outcome, action=words.ABORT_TURN, reason=reason + outcome.feedback, feedback="", trail=trail)
+        action = words.MODIFY if outcome.action == words.CONTINUE else outcome.action
         whole = replace(outcome, action=action, trail=trail)
         whole.asked = outcome.asked  # the payload is the very same
         return whole
@@ -517,7 +518,7 @@ class Host:
             account.concluded(outcome)
         if self.watchers:
             self._tell(replace(outcome, payload=apart(outcome.payload), result=apart(outcome.result)))
-        if responded is not None and outcome.action == wire.RESPOND:
+        if responded is not None and outcome.action == words.RESPOND:
             return await responded(outcome)
         return outcome
 
@@ -539,7 +540,7 @@ class Host:
         if said is None:
             return left, guards
         name, decision = said
-        if decision.action not in stage.actions or decision.action == wire.PAUSE:
+        if decision.action not in stage.actions or decision.action == words.PAUSE:
             raise PicohookError(f"{type(decision).__name__} is no answer for a hook that paused at {stage.name}")
         mounted = self._crew.mounted.get(name)
         spec = HookSpec(name=name) if mounted is None else mounted.hook.spec
@@ -564,7 +565,7 @@ class Host:
         Takes the settings of `Session` by name: agent_id, channel, chat_id, context, deliver, show, and hooks: those of this
         session alone.
         """
-        from .session import Session  # noqa: PLC0415 - who asks single stages does without
+        from .turns.session import Session  # noqa: PLC0415 - who asks single stages does without
 
         return Session(self, session_id, **about)
 
@@ -580,7 +581,7 @@ class Host:
 
     def with_hooks_of(self, session_id: str) -> SessionHooks:
         """The hooks of this session, asked behind the others by this very object. For what `for_session` returned."""
-        from .session_hooks import SessionHooks  # noqa: PLC0415 - most sessions have none
+        from .engine.session_hooks import SessionHooks  # noqa: PLC0415 - most sessions have none
 
         assert isinstance(self._crew, Crew)
         self._crew = hooks = SessionHooks(self._crew, session_id)
@@ -588,7 +589,7 @@ class Host:
 
     def take_note(self, outcome: Outcome[Any]) -> None:
         """Keep what ends the session that this host was made for: a hard abort by a hook whose hard aborts do that."""
-        if outcome.action == wire.HARD_ABORT and self.of_session:
+        if outcome.action == words.HARD_ABORT and self.of_session:
             mounted = self._crew.mounted.get(outcome.hook)
             if mounted is not None and mounted.hook.ends_sessions:
                 self.ended_by = outcome

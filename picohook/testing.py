@@ -24,20 +24,20 @@ import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import HookError
-from .events import Event, known_kind
 from .hooks.function import FunctionHook
 from .host import Host
-from .models import NO_META
-from .spec import HookSpec
-from .stages import STAGES
+from .model.events import Event, known_kind
+from .model.payloads import NO_META
+from .model.spec import HookSpec
+from .model.stages import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import TypeAlias
 
-    from .decisions import Decision, Outcome
     from .hooks.base import Hook
-    from .models import Meta, Payload
+    from .model.decisions import Decision, Outcome
+    from .model.payloads import Meta, Payload
 
     Answer: TypeAlias = (
         Decision

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import picohook.cli
-from picohook import models
 from picohook.__main__ import main
 from picohook.config import load
+from picohook.model import payloads as models
 
 EXAMPLE = Path(__file__).parents[1] / "hooks_examples" / "picohook.toml"
 

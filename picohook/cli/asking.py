@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import ConfigError
-from ..stages import STAGES
+from ..model.stages import STAGES
 from . import given, outcomes, output
 from .logged import held
 from .source import AsPicoClaw, Json, Named, Verbose, configured, with_hooks

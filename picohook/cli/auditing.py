@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from ..config.audits import KEY
+from ..config.audit_logs import KEY
 from ..errors import PicohookError
-from ..observe.ledger import files_of, lines_of, verify as verify_chain
-from ..regular import open_regular
+from ..listeners.ledger import files_of, lines_of, verify as verify_chain
+from ..wire.regular_files import open_regular
 from . import output
 from .source import Json, require_file
 from .usage import App

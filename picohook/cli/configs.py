@@ -9,17 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from .. import config as configs
-from ..config import Config, models, trust
-from ..config.doubts import doubts, place
+from ..config import Config, model_endpoints as models, trust
 from ..config.hooks import PicoClaw
 from ..config.layers import Layers
 from ..config.problems import meant, quoted
+from ..config.warnings import doubts, place
+from ..engine.order import in_order
 from ..errors import ConfigError, HookCrashedError, Problem, TrustError
 from ..hooks import make_hook
+from ..model.spec import NO_MODEL, NO_MODEL_HINT, HookSpec, python_file
+from ..model.stages import STAGES
 from ..process.plan import plan
-from ..roster import in_order
-from ..spec import NO_MODEL, NO_MODEL_HINT, HookSpec, python_file
-from ..stages import STAGES
 from . import output
 from .source import AlsoNamed, AsPicoClaw, Json, Positional, either, read
 

@@ -12,9 +12,9 @@ import typer
 from ..conformance import manifest, probe as probes, report as reports
 from ..conformance.report import FAIL, Report
 from ..errors import PicohookError
-from ..protocol.raw import RawLine
-from ..regular import read_regular
-from ..stages import STAGES
+from ..model.stages import STAGES
+from ..protocol.raw_line import RawLine
+from ..wire.regular_files import read_regular
 from . import output
 from .source import Json
 from .usage import count, seconds

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import PicohookError
-from ..text import escape
+from ..wire.text import escape
 from . import output
 from .client import Socket, ask, connected, request
 from .source import Json

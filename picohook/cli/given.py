@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 import typer
 from pydantic import Field
 
-from .. import wire
 from ..config import syntax
+from ..config.checks import validate
 from ..config.problems import Problems, meant, quoted
-from ..config.validate import validate
-from ..decisions import Outcome
 from ..errors import ConfigError, EncodeError
-from ..models import NO_META, Meta, Payload
-from ..policy import JSON_WORDS
+from ..model.decisions import Outcome
+from ..model.payloads import NO_META, Meta, Payload
+from ..model.policy import JSON_WORDS
+from ..model.spec import Settings
+from ..model.stages import STAGES, Stage
 from ..protocol.messages import encode
-from ..regular import read_open
-from ..spec import Settings
-from ..stages import STAGES, Stage
+from ..wire import words
+from ..wire.regular_files import read_open
 
 if TYPE_CHECKING:
     from ..host import Host
 
-_KINDS = frozenset({*wire.EVENT_KINDS, *wire.RUNTIME_KINDS})
+_KINDS = frozenset({*words.EVENT_KINDS, *words.RUNTIME_KINDS})
 """The events, by either of their names."""
 
 
@@ -97,7 +97,7 @@ def _tell(document: Mapping[str, Any], problems: Problems) -> Tell:
             "event", f"{quoted(line.event)} is a stage", 'say "stage" for "event", and "params" for "payload"'
         )
     if line.event not in _KINDS:
-        alike = wire.RUNTIME_KINDS if "." in line.event else wire.EVENT_KINDS
+        alike = words.RUNTIME_KINDS if "." in line.event else words.EVENT_KINDS
         problems.fail("event", f"{quoted(line.event)} is not an event", meant(line.event, alike))
     _check_encodes(line.payload, problems, ("payload",))
     return line
@@ -152,7 +152,7 @@ def read_source(name: str) -> bytes:
     """All of a file, or of standard input for `-`. More than a line of the protocol can be is wrong usage."""
     descriptor = open_source(name)
     try:
-        return read_open(descriptor, wire.MAX_LINE)
+        return read_open(descriptor, words.MAX_LINE)
     except OSError as error:
         raise _unreadable(name, error) from None
     finally:

@@ -3,13 +3,13 @@
 import os
 from typing import Any
 
-from .. import wire
-from ..chain import Seat
 from ..config.layers import Layers
+from ..engine.chain import Seat
+from ..engine.order import audiences, in_order, layer, seats
 from ..hooks import make_hook
 from ..hooks.base import Hook
-from ..roster import audiences, in_order, layer, seats
-from ..spec import KINDS_OF_HOOK, HookSpec
+from ..model.spec import KINDS_OF_HOOK, HookSpec
+from ..wire import words
 from . import output
 from .configs import described
 from .source import AsPicoClaw, Json, Named, configured
@@ -88,7 +88,9 @@ def _brief(value: Any) -> str:
 
 def _kinds(spec: HookSpec) -> str:
     return (
-        "all" if len(spec.kinds) == len(wire.EVENT_KINDS) else " ".join(k for k in wire.EVENT_KINDS if k in spec.kinds)
+        "all"
+        if len(spec.kinds) == len(words.EVENT_KINDS)
+        else " ".join(k for k in words.EVENT_KINDS if k in spec.kinds)
     )
 
 

@@ -5,7 +5,7 @@ import logging
 import sys
 from collections.abc import Iterator
 
-from ..log import EVENT, FIELDS, rendered
+from ..observe.log import EVENT, FIELDS, rendered
 
 _LOGGER = logging.getLogger("picohook")
 

@@ -17,8 +17,8 @@ import typer
 
 from ..config.problems import meant, quoted
 from ..errors import PicohookError
-from ..stages import STAGES
-from ..text import escape
+from ..model.stages import STAGES
+from ..wire.text import escape
 from . import output
 from .source import Json
 

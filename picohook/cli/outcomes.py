@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
 
-from .. import wire
 from ..config.problems import KeyPath, dotted
-from ..decisions import Outcome, TrailEntry
-from ..models import Payload
-from ..text import cut
+from ..model.decisions import Outcome, TrailEntry
+from ..model.payloads import Payload
+from ..wire import words
+from ..wire.text import cut
 from . import output
 
 _SHOWN = 400
@@ -17,7 +17,7 @@ _SHOWN = 400
 
 _NONE = object()
 
-_STYLES = {wire.CONTINUE: "bold green", wire.MODIFY: "bold green", wire.RESPOND: "bold cyan"}
+_STYLES = {words.CONTINUE: "bold green", words.MODIFY: "bold green", words.RESPOND: "bold cyan"}
 
 
 def show(outcome: Outcome[Any], before: Payload, *, title: str = "") -> None:

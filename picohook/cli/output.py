@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
-from ..text import escape
+from ..wire.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

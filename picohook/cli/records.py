@@ -8,9 +8,9 @@ from typing import Any
 
 import typer
 
+from ..model.stages import Stage
 from ..record.reader import Record, RecordError
-from ..stages import Stage
-from ..text import cut
+from ..wire.text import cut
 from . import given, output
 from .outcomes import shown
 

@@ -12,8 +12,8 @@ import typer
 from ..config.hooks import PicoClaw
 from ..config.layers import Layers
 from ..errors import HookCrashedError, PicohookError
+from ..model.spec import Timeouts
 from ..record.replay import Compared, Replay, choose, survey
-from ..spec import Timeouts
 from . import outcomes, output
 from .configs import program
 from .records import about, opened, require_rereadable, warn_of_end

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import anyio
 import typer
 
-from .. import wire
 from ..errors import ConfigError, PicohookError
 from ..protocol.lines import LineBuffer
+from ..wire import words
 from . import given, outcomes, output, stats
 from .logged import held
 from .source import AsPicoClaw, Json, Named, Verbose, configured, with_hooks
@@ -119,7 +119,7 @@ async def _lines(descriptor: int) -> AsyncIterator[bytes]:
     """The lines of a file, a pipe or a terminal, each as soon as it is there; the last one may lack its end."""
     mode = os.fstat(descriptor).st_mode
     may_wait = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
-    buffer = LineBuffer(wire.MAX_LINE)
+    buffer = LineBuffer(words.MAX_LINE)
     while True:
         if may_wait:
             await anyio.wait_readable(descriptor)
@@ -129,4 +129,4 @@ async def _lines(descriptor: int) -> AsyncIterator[bytes]:
         for line in buffer.feed(data or b"\n"):
             yield line
         if buffer.overflowed:
-            raise PicohookError(f"the script has a line of more than {wire.MAX_LINE >> 20} MiB")
+            raise PicohookError(f"the script has a line of more than {words.MAX_LINE >> 20} MiB")

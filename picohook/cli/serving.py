@@ -17,7 +17,7 @@ from .source import AsPicoClaw, Named, Verbose, ended_by_signals, on_endings, re
 from .witnesses import Audit, Otel, Record, hide_key, witnesses
 
 if TYPE_CHECKING:
-    from ..observe.witness import Witness
+    from ..listeners.listener import Witness
 
 
 def serve(
@@ -85,7 +85,7 @@ async def _serve(  # noqa: PLR0917 - anyio.run calls it
     seen_by: "list[Witness]",
 ) -> None:
     from ..host import Host  # noqa: PLC0415 - most commands start nothing
-    from ..log import Log  # noqa: PLC0415
+    from ..observe.log import Log  # noqa: PLC0415
     from ..serve.client import Client  # noqa: PLC0415
     from ..serve.exporter import open_exporter  # noqa: PLC0415
     from ..serve.sidecar import Sidecar  # noqa: PLC0415

@@ -13,18 +13,18 @@ import typer
 
 from .. import config as configs
 from ..config import layers
-from ..config.doubts import doubts
 from ..config.hooks import PicoClaw
 from ..config.layers import Layers
-from ..config.models import ways_to_models
-from ..spec import Timeouts
+from ..config.model_endpoints import ways_to_models
+from ..config.warnings import doubts
+from ..model.spec import Timeouts
 from . import output
 from .logged import verbose
 from .witnesses import hide_key, witnesses
 
 if TYPE_CHECKING:
     from ..host import Host
-    from ..observe.witness import Witness
+    from ..listeners.listener import Witness
 
 T = TypeVar("T")
 

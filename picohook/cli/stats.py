@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
 from ..observe.metrics import QUANTILES, prometheus
-from ..text import escape
+from ..wire.text import escape
 from . import output
 
 if TYPE_CHECKING:

@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from typing import Any
 
-from .. import wire
 from ..record.form import AnswerLine, CloseLine, HookLine, WireLine, editable
 from ..record.reader import Abandoned, Answer, Ask, Begun, Chain, End, Entry, Told
-from ..text import cut
+from ..wire import words
+from ..wire.text import cut
 from . import outcomes, output
 from .records import about, opened, warn_of_end
 
 _LONGEST = 200
 """Bytes of a row, where no terminal cuts it."""
-_GOOD = {wire.CONTINUE: "green", wire.MODIFY: "green", "approved": "green", wire.RESPOND: "cyan"}
+_GOOD = {words.CONTINUE: "green", words.MODIFY: "green", "approved": "green", words.RESPOND: "cyan"}
 
 
 def show(record: str, *, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from ..text import escape
+from ..wire.text import escape
 from . import output
 from .client import PATIENCE, Socket, opened, receive, send
 from .figures import Look, figures, memory

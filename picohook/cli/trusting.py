@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .. import config as configs
-from ..config import Config, layers, models, trust as trusted
+from ..config import Config, layers, model_endpoints as models, trust as trusted
 from ..errors import ConfigError, Problem
 from . import output
 from .source import AlsoNamed, Json, Positional, either, require_file

@@ -1,8 +1,8 @@
 """`--wire`: the raw lines of the hooks' processes."""
 
-from ..observe.witness import Witness
-from ..protocol.raw import RawLine
-from ..text import cut
+from ..listeners.listener import Witness
+from ..protocol.raw_line import RawLine
+from ..wire.text import cut
 from . import output
 
 SHOWN = 4000

@@ -13,8 +13,8 @@ from . import output
 
 if TYPE_CHECKING:
     from ..config import Config
-    from ..observe.audit import AuditLog
-    from ..observe.witness import Witness
+    from ..listeners.audit import AuditLog
+    from ..listeners.listener import Witness
 
 Audit = Annotated[
     Path | None,
@@ -59,7 +59,7 @@ def witnesses(
     wire: bool = False,
 ) -> Iterator["list[Witness]"]:
     """Those that these files and the options ask for; how a log went is said at the end."""
-    from ..config.audits import audit_logs  # noqa: PLC0415 - most commands start nothing
+    from ..config.audit_logs import audit_logs  # noqa: PLC0415 - most commands start nothing
 
     logs = audit_logs(files, audit)
     seen_by: list[Witness] = [*logs]
@@ -82,13 +82,13 @@ def witnesses(
 
 def hide_key() -> None:
     """Take the key of audit logs, which have it by now, out of the environment: it is no hook's business."""
-    from ..config.audits import KEY  # noqa: PLC0415 - most commands start nothing
+    from ..config.audit_logs import KEY  # noqa: PLC0415 - most commands start nothing
 
     os.environ.pop(KEY, None)
 
 
 def _telemetry() -> "Witness":
-    from ..observe.otel import OpenTelemetry  # noqa: PLC0415 - an extra
+    from ..listeners.otel import OpenTelemetry  # noqa: PLC0415 - an extra
 
     made = OpenTelemetry()
     if not made.is_set_up:

@@ -15,6 +15,6 @@ __all__ = ["Config", "find", "load", "schema"]
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of the native format."""
-    from . import native  # noqa: PLC0415 - pydantic
+    from .dialects import native  # noqa: PLC0415 - pydantic
 
     return native.schema()

@@ -6,7 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from ..regular import open_regular, read_open, too_large
+from ..wire.regular_files import open_regular, read_open, too_large
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from .. import wire
-from ..roster import OF_SESSION
-from ..spec import StageName
-from ..text import escape
+from ..engine.order import OF_SESSION
+from ..model.spec import StageName
+from ..wire import words
+from ..wire.text import escape
 from .problems import meant, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from ..spec import HookSpec, Timeouts
-    from .native import Audit, Model
+    from ..model.spec import HookSpec, Timeouts
+    from .dialects.native import Audit, Model
     from .problems import KeyPath, Problems
 
 STAGES: tuple[StageName, ...] = get_args(StageName)
-KINDS = frozenset(wire.EVENT_KINDS) | frozenset(wire.RUNTIME_KINDS) | wire.EVERY_KIND
+KINDS = frozenset(words.EVENT_KINDS) | frozenset(words.RUNTIME_KINDS) | words.EVERY_KIND
 
 NOT_KEYS = frozenset({"name", "layer", "source"})
 """Fields of a hook that say where it comes from: a file has no say in them."""
@@ -95,7 +95,7 @@ def check_observe(kinds: Any, problems: Problems, at: KeyPath, *, also: tuple[st
     """Every event kind exists, or starts like one that does elsewhere."""
     for index, kind in enumerate(kinds if isinstance(kinds, list) else ()):
         if isinstance(kind, str) and kind not in KINDS and not kind.startswith(also):
-            known = wire.RUNTIME_KINDS if "." in kind else wire.EVENT_KINDS
+            known = words.RUNTIME_KINDS if "." in kind else words.EVENT_KINDS
             problems.add((*at, index), f"{quoted(kind)} is not an event kind", meant(kind, known))
 
 

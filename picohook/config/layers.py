@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import ConfigError, Problem, TrustError
-from ..spec import Timeouts
-from ..text import escape
+from ..model.spec import Timeouts
+from ..wire.text import escape
 from . import trust
 from .load import NAMES, Config, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..regular import Identity
-    from ..spec import HookSpec
+    from ..model.spec import HookSpec
+    from ..wire.regular_files import Identity
+    from .dialects.native import Model
     from .hooks import PicoClaw
-    from .native import Model
 
 _JCLI_USER = (".jdata", "agent", "hooks.yaml")
 _JCLI_PROJECT = (".jcli", "hooks.yaml")

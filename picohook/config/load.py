@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import ConfigError, Problem
-from ..text import escape
+from ..wire.text import escape
 from .problems import Problems, meant, quoted
 
 if TYPE_CHECKING:
-    from ..spec import HookSpec, Timeouts
+    from ..model.spec import HookSpec, Timeouts
+    from .dialects.native import Audit, Model
     from .hooks import PicoClaw
-    from .native import Audit, Model
 
 NAMES = ("picohook.toml", "picohook.yaml", "picohook.json")
 DIRECTORIES = (".picohook", ".jcli")
@@ -88,7 +88,8 @@ def load(
     `picoclaw` is the version of PicoClaw as with which hooks run, but j-cli's; it wins over what the file says.
     """
     # pydantic; importing this package costs nothing
-    from . import files, jcli, native, picoclaw as picoclaws, syntax  # noqa: PLC0415
+    from . import files, syntax  # noqa: PLC0415
+    from .dialects import jcli, native, picoclaw as picoclaws  # noqa: PLC0415
     from .hooks import VERSIONS  # noqa: PLC0415
 
     problems = Problems(str(path))

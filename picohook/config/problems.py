@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import ConfigError, Problem
-from ..text import cut, escape
+from ..wire.text import cut, escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

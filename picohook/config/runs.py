@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..spec import HookSpec
+    from ..model.spec import HookSpec
 
 MOST_FILES = 1000
 MOST_BYTES = 64 << 20

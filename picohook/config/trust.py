@@ -18,19 +18,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, Problem, TrustError
+from ..model.spec import python_file
 from ..process.plan import ChangedError
-from ..regular import changed_at, identity, open_regular, too_large
-from ..spec import python_file
-from ..text import escape
+from ..wire.regular_files import changed_at, identity, open_regular, too_large
+from ..wire.text import escape
 from . import files, runs
-from .doubts import place as place_in_file
 from .problems import Problems, quoted
+from .warnings import place as place_in_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..regular import Identity
-    from ..spec import HookSpec
+    from ..model.spec import HookSpec
+    from ..wire.regular_files import Identity
     from .load import Config
 
 _HINT = "read it and the programs it names, then: picohook trust"

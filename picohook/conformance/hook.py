@@ -20,7 +20,7 @@ from .watches import WATCHES, Output
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from ..protocol.raw import RawLine
+    from ..protocol.raw_line import RawLine
     from .manifest import Manifest, Requirement
 
 TIMEOUT = 5.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..errors import PicohookError
-from ..stages import STAGES
+from ..model.stages import STAGES
 from .hook import run, terms_of
 from .manifest import MUST, load
 from .report import FAIL, SKIP

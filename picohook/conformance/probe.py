@@ -20,8 +20,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from .. import wire
 from ..errors import PicohookError
+from ..wire import words
 from .manifest import filled, load
 from .report import FAIL, PASS, SKIP, Report, Result, save
 from .verdict import shown
@@ -161,7 +161,7 @@ class Probe:
             return
         if self._check("HOST-RPC-2", isinstance(message.get("params"), dict), said):
             asks = "id" in message
-            expected = method != wire.HELLO if self.greeted else method == wire.HELLO and asks
+            expected = method != words.HELLO if self.greeted else method == words.HELLO and asks
             self._check("HOST-HELLO-1", expected, said)
             (self._asked if asks else self._told)(method, message)
 
@@ -200,7 +200,7 @@ class Probe:
 
     def _asked(self, method: str, message: Mapping[str, Any]) -> None:
         request_id, said = message["id"], f"it asked {shown(message)}"
-        if method in {wire.EVENT, wire.RUNTIME_EVENT}:
+        if method in {words.EVENT, words.RUNTIME_EVENT}:
             self._check("HOST-EVENT-1", holds=False, said=said)
             return
         if self._check("HOST-ID-1", type(request_id) is int and request_id > 0, said):
@@ -208,17 +208,17 @@ class Probe:
                 self._check("HOST-ID-3", request_id > self._ids[-1] if self._ids else request_id == 1, said)
             self._ids.append(request_id)
         stage = method.removeprefix("hook.")
-        if method == wire.HELLO:
+        if method == words.HELLO:
             self._hello(message, said)
         elif self._check("HOST-CALL-1", stage in (self._stages if self.greeted else self._known), said):
             self._ask(stage, message, said)
         else:
-            self._reply(message, {"error": {"code": wire.METHOD_NOT_FOUND, "message": "no such method"}})
+            self._reply(message, {"error": {"code": words.METHOD_NOT_FOUND, "message": "no such method"}})
 
     def _hello(self, message: Mapping[str, Any], said: str) -> None:
         params, modes = message["params"], self.manifest.data["modes"]
         named = [mode for mode in params["modes"] if mode in modes] if isinstance(params.get("modes"), list) else []
-        good = self._fits("hello", params) is None and params["version"] == wire.VERSION
+        good = self._fits("hello", params) is None and params["version"] == words.VERSION
         self._check("HOST-HELLO-2", good and named == params.get("modes"), said)
         name = params.get("name")
         self.host = f"the host of {shown(name)}"
@@ -268,7 +268,7 @@ class Probe:
         for reply in call.get(stage, ()):
             self._streams.send(self._scripted(reply, message["id"]))
         if stage not in call:
-            self._reply(message, {"result": self.manifest.data["answers"].get(stage, {"action": wire.CONTINUE})})
+            self._reply(message, {"result": self.manifest.data["answers"].get(stage, {"action": words.CONTINUE})})
         if stage == "before_tool" and "answered" in call:
             self._awaited[call["answered"]["id"]] = requirement, call["answered"]["code"]
 
@@ -313,7 +313,7 @@ class Probe:
 
     def _told(self, method: str, message: Mapping[str, Any]) -> None:
         said = f"it told {shown(message)}"
-        if self._check("HOST-EVENT-3", method in {wire.EVENT, wire.RUNTIME_EVENT}, said):
+        if self._check("HOST-EVENT-3", method in {words.EVENT, words.RUNTIME_EVENT}, said):
             self._check("HOST-EVENT-1", holds=True, said="")
             wrong = self._fits(method, message["params"])
             self._check("HOST-EVENT-2", wrong is None, f"{wrong}: {said}")

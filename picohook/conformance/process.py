@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import PicohookError
 from ..protocol.peer import hint_of, hint_of_id, number_meant
-from ..protocol.raw import RawLine, RawLines
-from ..text import escape, last_words
+from ..protocol.raw_line import RawLine, RawLines
+from ..wire.text import escape, last_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
-from ..text import escape
+from ..wire.text import escape
 from .manifest import LEVELS, MUST
 
 if TYPE_CHECKING:

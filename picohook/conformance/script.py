@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from .. import wire
+from ..wire import words
 from .manifest import filled
 from .shapes import SHAPES, Answer
 from .verdict import Failed, Skipped, shown
@@ -40,7 +40,7 @@ class Script:
         """Greet the hook, do the steps, end it. Raises `Failed` or `Skipped`, when it was ended."""
         verdict: Failed | Skipped | None = None
         try:
-            self._step_write([{"jsonrpc": "2.0", "id": 1, "method": wire.HELLO, "params": self._hello}], {})
+            self._step_write([{"jsonrpc": "2.0", "id": 1, "method": words.HELLO, "params": self._hello}], {})
             self._step_expect(1, {"like": "reply"})
             self._greeted_at = len(self._process.lines)
             for step in self._steps:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from .. import wire
-from ..decisions import Modify, Respond
-from ..replies import read_decision
-from ..stages import STAGES
+from ..model.decisions import Modify, Respond
+from ..model.replies import read_decision
+from ..model.stages import STAGES
+from ..wire import words
 from .verdict import Failed, Skipped, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from ..decisions import Decision
-    from ..stages import Stage
+    from ..model.decisions import Decision
+    from ..model.stages import Stage
     from .process import HookProcess, Line
 
 
@@ -91,7 +91,7 @@ class Answer:
     @property
     def has_code(self) -> bool:
         """Whether it says so with the code that is for it."""
-        return isinstance(self.error, dict) and self.error.get("code") == wire.METHOD_NOT_FOUND
+        return isinstance(self.error, dict) and self.error.get("code") == words.METHOD_NOT_FOUND
 
     def fail(self, expected: str) -> Failed:
         """The verdict that this is not what was expected."""
@@ -117,7 +117,7 @@ def handled(answer: Answer) -> None:
 def unknown_method(answer: Answer) -> None:
     """The error for a method that there is not."""
     if not answer.has_code:
-        raise answer.fail(f"the error {wire.METHOD_NOT_FOUND}")
+        raise answer.fail(f"the error {words.METHOD_NOT_FOUND}")
 
 
 # hook.hello
@@ -127,9 +127,9 @@ def welcome(answer: Answer) -> None:
     """No refusal."""
     handled(answer)
     said = _members(answer.result)
-    version = said.get("version", wire.VERSION)
-    if said.get("ok") is False or type(version) is not int or version != wire.VERSION:
-        raise answer.fail(f"no `ok: false`, and no version but {wire.VERSION},")
+    version = said.get("version", words.VERSION)
+    if said.get("ok") is False or type(version) is not int or version != words.VERSION:
+        raise answer.fail(f"no `ok: false`, and no version but {words.VERSION},")
 
 
 def first(answer: Answer) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..text import cut, escape
+from ..wire.text import cut, escape
 
 SHOWN = 300
 """Bytes of what a hook said that are shown."""

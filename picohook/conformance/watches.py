@@ -10,17 +10,17 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import wire
-from ..stages import STAGES
-from ..text import cut, escape
-from ..wording import respelled, understood
+from ..model.stages import STAGES
+from ..wire import words
+from ..wire.spelling import respelled, understood
+from ..wire.text import cut, escape
 from .process import is_id
 from .verdict import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from ..stages import Stage
+    from ..model.stages import Stage
     from .process import Line
 
 NAME = 80
@@ -126,7 +126,7 @@ def reply_5(output: Output) -> str | None:
     offered: dict[str, Any] = {}
     for message in output.messages:
         if "method" in message:
-            told = {wire.LOG: "log", wire.PROGRESS: "progress"}.get(message["method"], "")
+            told = {words.LOG: "log", words.PROGRESS: "progress"}.get(message["method"], "")
             if "id" in message or offered.get(told) is not True:
                 return f"it sent {shown(message)}"
         elif is_id(message.get("id"), 1) and isinstance(message.get("result"), dict):

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..spec import HookSpec
+    from ..model.spec import HookSpec
     from .base import Hook
 
 _KINDS = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import EncodeError, PicohookError
-from ..models import Meta, Payload
+from ..model.payloads import Meta, Payload
 from ..observe.failures import Failures
 from ..observe.metrics import HookMetrics
 from ..process.spawn import Direct
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import TypeAlias
 
-    from ..decisions import Decision
     from ..errors import HookError
-    from ..events import Event
-    from ..log import Log
+    from ..model.decisions import Decision
+    from ..model.events import Event
+    from ..model.spec import HookSpec, Timeouts
+    from ..model.stages import Stage
+    from ..observe.log import Log
     from ..process.plan import Verify
     from ..process.spawn import Spawner
-    from ..protocol.raw import RawLine
-    from ..spec import HookSpec, Timeouts
-    from ..stages import Stage
+    from ..protocol.raw_line import RawLine
     from ..transport.reactor import Reactor
 
     Complete: TypeAlias = Callable[[str, str | None], str | Awaitable[str]]

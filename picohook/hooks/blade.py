@@ -17,21 +17,21 @@ import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from .. import wire
-from ..decisions import APPROVE, CONTINUE, AbortTurn, Decision, Deny, HardAbort, Modify
 from ..errors import HookReplyError
-from ..filters import Filter
+from ..model.decisions import APPROVE, CONTINUE, AbortTurn, Decision, Deny, HardAbort, Modify
+from ..model.filters import Filter
+from ..model.spec import OnFailure
 from ..protocol.messages import encode
-from ..spec import OnFailure
-from ..text import cut
-from ..wording import kind_of
+from ..wire import words
+from ..wire.spelling import kind_of
+from ..wire.text import cut
 from .function import FunctionHook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ..events import Event
-    from ..models import Payload, ToolCall
+    from ..model.events import Event
+    from ..model.payloads import Payload, ToolCall
     from .base import Hook
 
     Callback = Callable[[dict[str, Any]], Any]
@@ -266,4 +266,4 @@ def _text(given: Mapping[str, Any], name: str) -> str:
         return ""
     if not isinstance(value, str):
         raise HookReplyError(f"`{name}` is not a string")
-    return cut(value, wire.MAX_REASON)
+    return cut(value, words.MAX_REASON)

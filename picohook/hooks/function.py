@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, get_args
 import anyio
 import anyio.to_thread
 
-from .. import wire
-from ..decisions import APPROVE, CONTINUE, Approve, Continue, Decision, Deny, Modify, Respond, Retry
 from ..errors import HookError, HookReplyError, HookTimeoutError, PicohookError
+from ..model.decisions import APPROVE, CONTINUE, Approve, Continue, Decision, Deny, Modify, Respond, Retry
+from ..model.replies import read_decision
+from ..model.spec import HookSpec
+from ..model.stages import FIXED
 from ..protocol.messages import decode_value, encode
-from ..replies import read_decision
-from ..spec import HookSpec
-from ..stages import FIXED
-from ..text import explain
+from ..wire import words
+from ..wire.text import explain
 from .base import Encoded
 from .mailbox import MailboxHook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..events import Event
-    from ..stages import Stage
+    from ..model.events import Event
+    from ..model.stages import Stage
     from .base import Question, Site
 
 _DECISIONS = get_args(Decision)
@@ -80,7 +80,7 @@ class FunctionHook(MailboxHook):
         action = said.get("action") if isinstance(said, dict) else None
         if isinstance(said, _DECISIONS):
             action = said.action
-        if action not in (None, "", wire.CONTINUE):
+        if action not in (None, "", words.CONTINUE):
             why = f"it returned {action!r}, and an event is only told"
             self._site.log.warning("what it decided has no effect", kind=event.kind, why=why)
 

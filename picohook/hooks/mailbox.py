@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from .. import policy
+from ..model import policy
 from .base import Hook, HookStatus
 
 if TYPE_CHECKING:
-    from ..events import Event
+    from ..model.events import Event
     from .base import Site
 
 OBSERVE = "observe"

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .. import wire
-from ..decisions import CONTINUE
 from ..errors import HookRefusedError, HookReplyError
+from ..model.decisions import CONTINUE
+from ..model.replies import read_decision
 from ..process.supervisor import HookState, Supervisor
-from ..replies import read_decision
+from ..wire import words
 from .base import Hook, HookStatus, StateChange
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from ..decisions import Decision
     from ..errors import HookError
-    from ..events import Event
+    from ..model.decisions import Decision
+    from ..model.events import Event
+    from ..model.stages import Stage
     from ..protocol.messages import Answer
-    from ..stages import Stage
     from .base import Encoded, P, Question, Site
 
 
@@ -105,7 +105,7 @@ class ProcessHook(Hook):
         if answer.code is None:
             raise HookReplyError(answer.error, hook=self.name)
         # With PicoClaw's grain a hook is asked at stages that its configuration never named.
-        if answer.code == wire.METHOD_NOT_FOUND and stage.name not in self.spec.stages and not stage.approves:
+        if answer.code == words.METHOD_NOT_FOUND and stage.name not in self.spec.stages and not stage.approves:
             return CONTINUE
         raise HookRefusedError(f"error {answer.code}: {answer.error}", code=answer.code, hook=self.name)
 

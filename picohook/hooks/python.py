@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..errors import HookCrashedError, HookError, HookTimeoutError, PicohookError
+from ..model.spec import python_file
 from ..process.plan import ChangedError
-from ..regular import read_regular
-from ..spec import python_file
-from ..text import explain
+from ..wire.regular_files import read_regular
+from ..wire.text import explain
 from .function import FunctionHook, call
 from .mailbox import MailboxHook
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import CodeType, ModuleType
 
-    from ..decisions import Decision
-    from ..spec import HookSpec
+    from ..model.decisions import Decision
+    from ..model.spec import HookSpec
     from .base import HookStatus, Question, Site
 
 _LONGEST = 16 << 20

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Self
 
-    from ..models import Meta
+    from ..model.payloads import Meta
 
 # What a hook is given.
 

@@ -16,12 +16,12 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from .. import decisions
-from ..conversation import assistant_message
-from ..decisions import CONTINUE, AbortTurn, Decision, Deny, Modify, Retry
 from ..errors import HookReplyError
+from ..model import decisions
+from ..model.conversation import assistant_message
+from ..model.decisions import CONTINUE, AbortTurn, Decision, Deny, Modify, Retry
+from ..model.spec import OnFailure
 from ..protocol.messages import encode
-from ..spec import OnFailure
 from .function import FunctionHook
 from .typed import (
     Abort,
@@ -48,8 +48,8 @@ from .typed import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ..events import Event
-    from ..models import Finish as FinishPayload, LLMRequest, Prompt, ToolCall, ToolReturn
+    from ..model.events import Event
+    from ..model.payloads import Finish as FinishPayload, LLMRequest, Prompt, ToolCall, ToolReturn
     from .base import Hook
 
 __all__ = [

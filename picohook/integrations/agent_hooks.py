@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from .. import wire
-from ..conversation import text_of
 from ..errors import AbortTurnError, HardAbortError, PausedError
-from ..models import Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult, ToolReturn
-from ..run import approve, conclude, raise_if_ended, with_notes
+from ..model.conversation import text_of
+from ..model.payloads import Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult, ToolReturn
+from ..turns.calls import approve, conclude, raise_if_ended, with_notes
+from ..wire import words
 from . import extra
 
 with extra("agent-hooks"):
@@ -22,8 +22,8 @@ with extra("agent-hooks"):
 if TYPE_CHECKING:
     from agent_hooks import AgentContext
 
-    from ..decisions import Outcome
     from ..host import Host
+    from ..model.decisions import Outcome
 
 
 class PicohookInterceptor:
@@ -44,7 +44,7 @@ class PicohookInterceptor:
         except PausedError as paused:
             return Verdict.escalate(reason="picohook:pause", message=paused.reason)
         except AbortTurnError as ended:
-            action = wire.HARD_ABORT if isinstance(ended, HardAbortError) else wire.ABORT_TURN
+            action = words.HARD_ABORT if isinstance(ended, HardAbortError) else words.ABORT_TURN
             return Verdict.deny(reason=f"picohook:{action}", message=ended.outcome.reason_for_llm)
 
     async def _agent_startup(self, context: AgentContext, meta: Meta) -> Verdict:
@@ -72,7 +72,7 @@ class PicohookInterceptor:
             meta=meta,
         )
         outcome = await self._host.before_llm(asked)
-        if outcome.action == wire.RESPOND:
+        if outcome.action == words.RESPOND:
             return Verdict.deny(reason="picohook:respond", message=text_of(outcome.result.response))
         noted = with_notes(outcome.payload, outcome.notes)
         told = [{"role": "system", "content": noted.system_prompt}] if noted.system_prompt else []
@@ -88,11 +88,11 @@ class PicohookInterceptor:
         before = await self._host.before_tool(call)
         decided = await approve(self._host, before)
         if decided.result is not None:
-            action = wire.RESPOND if before.action == wire.RESPOND else wire.DENY
+            action = words.RESPOND if before.action == words.RESPOND else words.DENY
             return Verdict.deny(reason=f"picohook:{action}", message=decided.result.for_llm)
         if decided.call.tool != call.tool:
             return Verdict.deny(
-                reason=f"picohook:{wire.DENY}", message=f"a hook made {decided.call.tool} of {call.tool}"
+                reason=f"picohook:{words.DENY}", message=f"a hook made {decided.call.tool} of {call.tool}"
             )
         self._host.emit("tool_exec_start", {"Tool": call.tool, "Arguments": decided.call.arguments}, meta=meta)
         return _verdict(before, "$target", context["target"], decided.call.arguments)  # what hooks saw is what runs
@@ -122,7 +122,7 @@ def _call(context: AgentContext, meta: Meta, arguments: dict[str, Any]) -> ToolC
 def _verdict(outcome: Outcome[Any], path: str, before: Any, after: Any) -> Verdict:
     """What an outcome is here, where nothing stopped it: the target as it is, or as hooks left it."""
     raise_if_ended(outcome)
-    if outcome.action == wire.RETRY:
+    if outcome.action == words.RETRY:
         return Verdict.deny(reason="picohook:retry", message=outcome.feedback)
     concerns = tuple(Concern(message=note.system_message) for note in outcome.notes if note.system_message)
     return Verdict(decision=Decision.ALLOW, warnings=concerns) if before == after else _transform(path, after, concerns)

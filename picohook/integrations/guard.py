@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from ..conversation import calls_of
+from ..engine.tool_ownership import tool_names
 from ..errors import AbortTurnError, HardAbortError, PausedError, PicohookError
-from ..models import ToolResult
-from ..ownership import tool_names
-from ..run import Decided, approve, call_digest, conclude, execute_tool, not_run
-from ..session import Session
-from ..text import cut
+from ..model.conversation import calls_of
+from ..model.payloads import ToolResult
+from ..turns.calls import Decided, approve, call_digest, conclude, execute_tool, not_run
+from ..turns.session import Session
+from ..wire.text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
+    from ..engine.generations import Service
     from ..host import Host
-    from ..models import LLMRequest, LLMResponse, ToolCall
-    from ..underway import Service
+    from ..model.payloads import LLMRequest, LLMResponse, ToolCall
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 from pydantic_core import to_jsonable_python
 
 from ..errors import AbortTurnError, PicohookError
-from ..models import LLMRequest, ToolResult
+from ..model.payloads import LLMRequest, ToolResult
 from . import extra
 from .guard import Guard, Message, inside, restored, tool_call
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
     from ..host import Host
-    from ..models import ToolCall
+    from ..model.payloads import ToolCall
 
     Handler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ToolHandler = Callable[[ToolCallRequest], Awaitable["ToolMessage | Command[Any]"]]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from ..errors import PicohookError
-from ..models import LLMRequest, ToolResult
+from ..model.payloads import LLMRequest, ToolResult
 from . import extra
 from .guard import Guard, inside, tool_call
 from .openai_items import Request, answered, nothing, replayed, shown_output
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from agents.tool_context import ToolContext
 
     from ..host import Host
-    from ..models import ToolCall
+    from ..model.payloads import ToolCall
     from .guard import Message
 
 UNGUARDED = (ComputerTool, LocalShellTool, ApplyPatchTool)

@@ -9,8 +9,8 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
-from ..conversation import text_of
-from ..models import LLMRequest
+from ..model.conversation import text_of
+from ..model.payloads import LLMRequest
 from . import extra
 from .guard import Message, added, function_call, function_tool, restored
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
 
 from ..errors import PicohookError
-from ..models import LLMRequest, ToolResult
+from ..model.payloads import LLMRequest, ToolResult
 from . import extra
 from .guard import Guard, Message, added, function_call, function_tool, inside, restored, tool_call
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pydantic_ai.tools import RunContext
 
     from ..host import Host
-    from ..models import ToolCall
+    from ..model.payloads import ToolCall
 
 SIGNALS = (ApprovalRequired, CallDeferred, SkipToolExecution)
 """What a tool raises to have its call put off: no failure, and no result yet."""

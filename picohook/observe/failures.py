@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..log import Log
+    from .log import Log
 
 WINDOW = 60.0
 """Seconds in which a failure that was logged is counted when it happens again, and not logged again."""

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ..errors import HookCrashedError
-from ..log import Allowance
-from ..text import escape
+from ..observe.log import Allowance
+from ..wire.text import escape
 from .spawn import KILL_WAIT, TRANSIENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..log import Log
+    from ..observe.log import Log
     from ..transport.reactor import Reactor
     from .plan import Plan
     from .spawn import Process, Spawner

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import HookCrashedError
-from ..regular import identity, open_regular
+from ..wire.regular_files import identity, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..regular import Identity
-    from ..spec import Contain, HookSpec, Limits, Sandbox, Stdio
+    from ..model.spec import Contain, HookSpec, Limits, Sandbox, Stdio
+    from ..wire.regular_files import Identity
 
     Seen = Mapping[str, Identity]
     """The files that a hook runs, by their paths, as they were when they were found to be trusted."""

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..errors import HookCrashedError, HookError, HookTimeoutError, PicohookError
-from ..text import last_words
 from ..transport.channel import PIPE_ENDS, Channel, Counters
+from ..wire.text import last_words
 from .aside import Aside, NoThreadError
 from .child import Child, SpawnDelayedError
 from .plan import ChangedError, plan
@@ -34,12 +34,12 @@ from .plan import ChangedError, plan
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..decisions import Decision
-    from ..log import Log
+    from ..model.decisions import Decision
+    from ..model.spec import HookSpec
+    from ..model.stages import Stage
+    from ..observe.log import Log
     from ..protocol.messages import Answer
-    from ..protocol.raw import RawLine
-    from ..spec import HookSpec
-    from ..stages import Stage
+    from ..protocol.raw_line import RawLine
     from ..transport.reactor import Reactor, Waiter
     from .plan import Plan, Seen, Verify
     from .spawn import Spawner

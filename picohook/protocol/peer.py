@@ -17,13 +17,13 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from .. import wire
 from ..errors import LocalProtocolError
-from ..text import cut, escape, show
-from ..wording import outside
+from ..wire import words
+from ..wire.spelling import outside
+from ..wire.text import cut, escape, show
+from .known_reply import Refrain
 from .lines import LineBuffer
 from .messages import ABSENT, Answer, Doubled, Junk, Notification, Request, Response, decode, encode
-from .refrain import Refrain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -92,7 +92,7 @@ _NO_REQUEST, _AN_EVENT = 0, -1
 _Pending = tuple[int, Any, bool]
 """A request that waits for its answer: its id, its token, and whether no sloppy answer is taken."""
 
-GO_ON = Answer(wire.GO_ON)
+GO_ON = Answer(words.GO_ON)
 """What a refrain comes to."""
 
 
@@ -102,8 +102,8 @@ class Peer:
     def __init__(
         self,
         *,
-        max_line: int = wire.MAX_LINE,
-        max_outbound: int = wire.MAX_OUTBOUND,
+        max_line: int = words.MAX_LINE,
+        max_outbound: int = words.MAX_OUTBOUND,
         max_events: int = 1024,
         max_event_bytes: int = 8 * 1024 * 1024,
     ) -> None:
@@ -136,14 +136,14 @@ class Peer:
         if self.state is not State.NEW:
             raise LocalProtocolError(f"hello was already said: the conversation is {self.state.value}")
         self.state = State.GREETING
-        params = encode({"name": name, "version": wire.VERSION, "modes": list(modes)})
-        return self.request(wire.HELLO, params, token)
+        params = encode({"name": name, "version": words.VERSION, "modes": list(modes)})
+        return self.request(words.HELLO, params, token)
 
     @staticmethod
     def greeting(request: int, name: str, modes: Sequence[str]) -> bytes:
         """The line that `hello` sends, made once more."""
-        params = encode({"name": name, "version": wire.VERSION, "modes": list(modes)})
-        return b'{"jsonrpc":"2.0","id":%d%b%b}\n' % (request, _before_params(wire.HELLO), params)
+        params = encode({"name": name, "version": words.VERSION, "modes": list(modes)})
+        return b'{"jsonrpc":"2.0","id":%d%b%b}\n' % (request, _before_params(words.HELLO), params)
 
     def greeted(self, result: Any) -> str | None:
         """Take the answer to hello: None, or why this is a refusal."""
@@ -153,13 +153,13 @@ class Peer:
                 return reason
             offered = result.get("capabilities")
             if isinstance(offered, dict):
-                self.capabilities = wire.CAPABILITIES & {name for name, wanted in offered.items() if wanted is True}
+                self.capabilities = words.CAPABILITIES & {name for name, wanted in offered.items() if wanted is True}
         self.state = State.READY
         return None
 
     def request(self, method: str, params: bytes, token: Any, strict: bool = False) -> int:  # noqa: FBT001, FBT002 - by position, because it is called for every question
         """Queue a request whose params are encoded already. The token comes back with its answer."""
-        if self.state is not _READY and (self.state is not State.GREETING or method != wire.HELLO):
+        if self.state is not _READY and (self.state is not State.GREETING or method != words.HELLO):
             raise LocalProtocolError(f"nothing can be asked: the conversation is {self.state.value}")
         request_id = self._next_id
         digits = b"%d" % request_id
@@ -204,8 +204,8 @@ class Peer:
         if len(self._abandoned) > ABANDONED:
             del self._abandoned[next(iter(self._abandoned))]
         if "cancel" in self.capabilities:
-            params = {"id": request_id, "reason": cut(reason, wire.MAX_REASON)}
-            self._enqueue(notification(wire.CANCEL, encode(params)))
+            params = {"id": request_id, "reason": cut(reason, words.MAX_REASON)}
+            self._enqueue(notification(words.CANCEL, encode(params)))
 
     def _enqueue(self, line: bytes, what: int = _NO_REQUEST) -> None:
         self._out.append((what, len(line), (line,)))
@@ -372,8 +372,8 @@ class Peer:
         return Noise("a reply that no request waits for", show(line), late, hint)
 
     def _told(self, message: Notification, line: bytes) -> Event:
-        allowed = (message.method == wire.LOG and "log" in self.capabilities) or (
-            message.method == wire.PROGRESS and "progress" in self.capabilities
+        allowed = (message.method == words.LOG and "log" in self.capabilities) or (
+            message.method == words.PROGRESS and "progress" in self.capabilities
         )
         if allowed and isinstance(message.params, dict):
             return Told(message.method, message.params)
@@ -382,7 +382,7 @@ class Peer:
     def _asked_by(self, message: Request, line: bytes) -> Event:
         """Requests of the other side are answered, so that none of its callers waits for ever."""
         if type(message.id) in {int, float, str}:
-            error = {"code": wire.METHOD_NOT_FOUND, "message": "the host offers no such method"}
+            error = {"code": words.METHOD_NOT_FOUND, "message": "the host offers no such method"}
             reply = encode({"jsonrpc": "2.0", "id": message.id, "error": error}) + b"\n"
             if self._queued + len(reply) <= self._max_outbound:
                 self._enqueue(reply)
@@ -448,12 +448,12 @@ def notification(method: str, params: bytes) -> bytes:
 
 
 def _refusal(result: Mapping[str, Any]) -> str | None:
-    version = result.get("version", wire.VERSION)
+    version = result.get("version", words.VERSION)
     if result.get("ok") is False:
         said = next((result[key] for key in ("reason", "error", "message") if isinstance(result.get(key), str)), "")
-        return f"it says no: {escape(cut(said, wire.MAX_REASON))}" if said else "it says no, and gives no reason"
-    if type(version) is not int or version != wire.VERSION:
-        return f"it speaks version {escape(cut(repr(version), 80))}, and this host speaks {wire.VERSION}"
+        return f"it says no: {escape(cut(said, words.MAX_REASON))}" if said else "it says no, and gives no reason"
+    if type(version) is not int or version != words.VERSION:
+        return f"it speaks version {escape(cut(repr(version), 80))}, and this host speaks {words.VERSION}"
     return None
 
 
@@ -482,7 +482,7 @@ def _read_answer(response: Response, *, strict: bool) -> Answer:
 def _read_error(error: Any) -> tuple[int, str]:
     code = error.get("code") if isinstance(error, dict) else None
     message = error.get("message") if isinstance(error, dict) else error
-    text = escape(cut(message, wire.MAX_REASON)) if isinstance(message, str) else "no message"
+    text = escape(cut(message, words.MAX_REASON)) if isinstance(message, str) else "no message"
     return (code if type(code) is int else 0), text
 
 

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from .. import wire
-from ..decisions import Decision, Notes
-from ..models import Model
-from ..stages import FIXED
+from ..model.decisions import Decision, Notes
+from ..model.payloads import Model
+from ..model.stages import FIXED
+from ..wire import words
 
 VERSION = 1
 """Of the format. A reader refuses every other one."""
@@ -182,9 +182,9 @@ def facts_of_answer(answer: AnswerLine, *, approves: bool) -> dict[str, Any]:
 
 def _action(answer: AnswerLine, *, approves: bool) -> str:
     if approves:
-        return "denied" if answer.action == wire.DENY else "approved"
-    if answer.action in {wire.CONTINUE, wire.MODIFY}:
-        return wire.CONTINUE if answer.params is None else wire.MODIFY
+        return "denied" if answer.action == words.DENY else "approved"
+    if answer.action in {words.CONTINUE, words.MODIFY}:
+        return words.CONTINUE if answer.params is None else words.MODIFY
     return answer.action
 
 

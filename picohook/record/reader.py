@@ -8,13 +8,13 @@ from typing import IO, TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from ..errors import PicohookError
-from ..events import known_kind
-from ..models import Meta
+from ..model.events import known_kind
+from ..model.payloads import Meta
+from ..model.spec import HookSpec
+from ..model.stages import STAGES
 from ..protocol.messages import decode_value
-from ..spec import HookSpec
-from ..stages import STAGES
-from ..text import cut, escape
-from ..wire import PAUSE
+from ..wire.text import cut, escape
+from ..wire.words import PAUSE
 from .form import (
     KEPT,
     LINES,
@@ -38,9 +38,9 @@ from .form import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..decisions import Decision
-    from ..models import Payload
-    from ..stages import Stage
+    from ..model.decisions import Decision
+    from ..model.payloads import Payload
+    from ..model.stages import Stage
 
 LONGEST_HEADER = 4096
 LONGEST_LINE = 256 << 20

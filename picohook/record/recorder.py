@@ -9,29 +9,29 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import __version__
-from ..decisions import Retry
 from ..errors import EncodeError, PicohookError
-from ..hooks.said import Said
-from ..log import Log
-from ..models import Payload
-from ..observe.witness import Account, Witness
+from ..hooks.answered import Said
+from ..listeners.listener import Account, Witness
+from ..model.decisions import Retry
+from ..model.payloads import Payload
+from ..model.spec import ModeGrainedSpec
+from ..observe.log import Log
 from ..protocol.messages import encode
-from ..regular import open_regular
-from ..spec import ModeGrainedSpec
-from ..text import escape
+from ..wire.regular_files import open_regular
+from ..wire.text import escape
 from .form import KEPT, VERSION, decision_to_json
 from .sink import Sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from ..chain import Asked
-    from ..decisions import Decision, Outcome
-    from ..events import Event
+    from ..engine.chain import Asked
     from ..hooks.base import Encoded, Hook
-    from ..log import Logger
-    from ..protocol.raw import RawLine
-    from ..stages import Stage
+    from ..model.decisions import Decision, Outcome
+    from ..model.events import Event
+    from ..model.stages import Stage
+    from ..observe.log import Logger
+    from ..protocol.raw_line import RawLine
 
 P = TypeVar("P", bound=Payload)
 

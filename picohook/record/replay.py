@@ -6,9 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .. import wire
 from ..errors import PicohookError
-from ..spec import HookSpec, ModeGrainedSpec
+from ..model.spec import HookSpec, ModeGrainedSpec
+from ..wire import words
 from .form import FACTS, FAILED, HookLine, editable
 from .reader import Abandoned, Answer, Ask, Begun, End, Reader, Told, payload_of
 from .recorder import Scribe
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 
     from ..host import Host
-    from ..models import Payload
-    from ..stages import Stage
+    from ..model.payloads import Payload
+    from ..model.stages import Stage
     from .reader import Chain, Entry
 
 Facts = dict[str, Any]
@@ -158,7 +158,7 @@ def _only(end: End, ask: Ask) -> Facts:
     """What the only hook of a chain has decided."""
     (said,) = end.chain.answers
     facts = Answer(said, end.chain, ask.params).facts
-    if ask.again and said.action in {wire.CONTINUE, wire.MODIFY} and "payload" in facts:
+    if ask.again and said.action in {words.CONTINUE, words.MODIFY} and "payload" in facts:
         return {"action": FAILED, "failed": "reply"}  # a guard that is asked again may not change the call
     return facts
 

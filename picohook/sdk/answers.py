@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .. import wire
-from ..merge import merge_patch
-from ..wording import folded, understood
+from ..wire import words
+from ..wire.merge import merge_patch
+from ..wire.spelling import folded, understood
 from .calls import (
     AfterCompact,
     AfterLLM,
@@ -77,7 +77,7 @@ class Answer(dict[str, Any]):
     @property
     def action(self) -> str:
         """`continue` where it names none. An approval has none."""
-        return str(self._said.get("action") or wire.CONTINUE)
+        return str(self._said.get("action") or words.CONTINUE)
 
     @property
     def approved(self) -> bool:
@@ -87,7 +87,7 @@ class Answer(dict[str, Any]):
     @property
     def denied(self) -> bool:
         """Whether the tool is not to run."""
-        return not self.approved if self.stage == ApproveTool.stage else self.action == wire.DENY
+        return not self.approved if self.stage == ApproveTool.stage else self.action == words.DENY
 
     @property
     def reason(self) -> str:

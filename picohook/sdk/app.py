@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import wire
+from ..wire import words
 from .calls import (
     AfterCompact,
     AfterLLM,
@@ -92,9 +92,9 @@ class HookApp:
 
     def hello(self, params: dict[str, Any]) -> dict[str, Any]:
         """The answer to the host's greeting."""
-        version, modes = params.get("version", wire.VERSION), params.get("modes")
-        if version != wire.VERSION:
-            return {"ok": False, "reason": f"this hook speaks version {wire.VERSION}, and not {version!r}"}
+        version, modes = params.get("version", words.VERSION), params.get("modes")
+        if version != words.VERSION:
+            return {"ok": False, "reason": f"this hook speaks version {words.VERSION}, and not {version!r}"}
         if isinstance(modes, list) and self._server is not None:
             unasked = [stage.call.stage for stage in self.stages.values() if stage.call.mode not in modes]
             if unasked:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import wire
+from ..wire import words
 from .views import EMPTY, Meta, View
 
 TYPE_CHECKING = False
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any, ClassVar
 
-    from ..wording import Form
+    from ..wire.spelling import Form
     from .serving import Server
 
 
@@ -97,8 +97,8 @@ class Call(View):
             return
         if not isinstance(answer, dict):
             raise TypeError(f"a handler of {self.stage} returns a decision or None, and not {type(answer).__name__}")
-        if answer != wire.GO_ON:
-            from ..wording import understood  # noqa: PLC0415 - the methods of a call make no such answer
+        if answer != words.GO_ON:
+            from ..wire.spelling import understood  # noqa: PLC0415 - the methods of a call make no such answer
 
             answer = understood(self.form(), answer)
         if not self.denied:
@@ -111,7 +111,7 @@ class Call(View):
     @classmethod
     def form(cls) -> Form:
         """What an answer can hold."""
-        from ..wording import Form  # noqa: PLC0415 - likewise
+        from ..wire.spelling import Form  # noqa: PLC0415 - likewise
 
         form = _FORMS.get(cls)
         if form is None:
@@ -178,7 +178,7 @@ class Call(View):
     @property
     def denied(self) -> bool:
         """Whether the tool is not to run, whatever else comes."""
-        return self.decision is not None and self.decision.get("action") == wire.DENY
+        return self.decision is not None and self.decision.get("action") == words.DENY
 
 
 class Interception(Call):
@@ -188,7 +188,7 @@ class Interception(Call):
 
     def abort(self, reason: str = "", *, hard: bool = False) -> Decision:
         """End this turn with an error; `hard`: end the agent loop."""
-        return self._decide(wire.HARD_ABORT if hard else wire.ABORT_TURN, reason)
+        return self._decide(words.HARD_ABORT if hard else words.ABORT_TURN, reason)
 
     def note(
         self,
@@ -216,14 +216,14 @@ class Interception(Call):
         decision, changed = self.decision, self._changed or set()
         action = None if decision is None else decision.get("action")
         goes_on = action in _GOES_ON
-        if (goes_on or action == wire.RETRY) and self._touched:
+        if (goes_on or action == words.RETRY) and self._touched:
             changed = changed.union(self._changed_in_place())
         if not changed:
             return {**self._notes, **(decision or {})} if self._notes else decision
         notes, edits = self._notes or {}, {}
         if changed and goes_on:
             edits = self._edits(changed - self._edited_by(decision or {}))
-        elif changed and action in {wire.RESPOND, wire.RETRY}:
+        elif changed and action in {words.RESPOND, words.RETRY}:
             edits = self._carried({name: self._params[name] for name in changed})
         if decision is None:
             return {**edits, **notes} or None
@@ -231,7 +231,7 @@ class Interception(Call):
             own = {
                 name: {**edits[name], **(decision.get(name) or {})} for name in {self.carries, "patch"} & edits.keys()
             }
-            decision = {**edits, **decision, "action": wire.MODIFY, **own}
+            decision = {**edits, **decision, "action": words.MODIFY, **own}
         return {**edits, **notes, **decision} if edits or notes else decision
 
     def _edited_by(self, decision: Mapping[str, Any]) -> set[str]:
@@ -257,7 +257,7 @@ class Interception(Call):
         self._changed = (self._changed or set()) | ({self.part} if self.part else fields.keys())
         if reason:
             self.note(reason=reason)
-        return Marker(action=wire.MODIFY)
+        return Marker(action=words.MODIFY)
 
     def _edits(self, names: set[str]) -> dict[str, Any]:
         """The smallest reply that makes these fields what they are now: a merge patch, and whole what no patch can say."""
@@ -275,7 +275,7 @@ class Interception(Call):
             )
         if not patch and not whole:
             return {}
-        edits: dict[str, Any] = {"action": wire.MODIFY, **self._carried(whole)}
+        edits: dict[str, Any] = {"action": words.MODIFY, **self._carried(whole)}
         if patch:
             edits["patch"] = patch
         return edits
@@ -297,13 +297,13 @@ def _copy(value: Any) -> Any:
 
 
 _FORMS: dict[type[Call], Form] = {}
-_GOES_ON = frozenset({None, "", wire.CONTINUE, wire.MODIFY})
-_EVERYWHERE = (wire.CONTINUE, wire.MODIFY, wire.ABORT_TURN, wire.HARD_ABORT)
+_GOES_ON = frozenset({None, "", words.CONTINUE, words.MODIFY})
+_EVERYWHERE = (words.CONTINUE, words.MODIFY, words.ABORT_TURN, words.HARD_ABORT)
 _METHODS = {
-    "respond": wire.RESPOND,
-    "deny": wire.DENY,
-    "skip": wire.SKIP,
-    "retry": wire.RETRY,
-    "pause": wire.PAUSE,
+    "respond": words.RESPOND,
+    "deny": words.DENY,
+    "skip": words.SKIP,
+    "retry": words.RETRY,
+    "pause": words.PAUSE,
 }
 """The actions that not all stages have, by the methods of a call."""

@@ -6,7 +6,7 @@ and nothing that is decided after a denial takes it back. A yes is the exception
 
 from __future__ import annotations
 
-from .. import wire
+from ..wire import words
 from .base import Call, Decision, Interception, Marker, text
 from .views import ToolResult
 
@@ -33,7 +33,7 @@ class BeforePrompt(Interception):
 
     def retry(self, feedback: str = "", *, reason: str = "") -> Decision:
         """Go round again, with the feedback as a user message, and with what was modified."""
-        return self._decide(wire.RETRY, reason, feedback=feedback)
+        return self._decide(words.RETRY, reason, feedback=feedback)
 
 
 class BeforeLLM(Interception):
@@ -71,16 +71,16 @@ class BeforeLLM(Interception):
             schema = parameters or {"type": "object", "properties": {}}
             function = {"name": name, "description": description, "parameters": schema}
             return self._modify("", {"tools": [*self.tools, {"type": "function", "function": function}]})
-        return Marker(action=wire.CONTINUE)
+        return Marker(action=words.CONTINUE)
 
     def respond(self, response: str | Mapping[str, Any], *, reason: str = "") -> Decision:
         """This is the model's response, a message or its text: the model is not called."""
         message = {"role": "assistant", "content": response} if isinstance(response, str) else dict(response)
-        return self._decide(wire.RESPOND, reason, result=message)
+        return self._decide(words.RESPOND, reason, result=message)
 
     def retry(self, feedback: str, *, reason: str = "") -> Decision:
         """Go round again, with the feedback as a user message."""
-        return self._decide(wire.RETRY, reason, feedback=feedback)
+        return self._decide(words.RETRY, reason, feedback=feedback)
 
 
 class AfterLLM(Interception):
@@ -102,7 +102,7 @@ class AfterLLM(Interception):
 
     def retry(self, feedback: str, *, reason: str = "") -> Decision:
         """Go round again, with the feedback as a user message."""
-        return self._decide(wire.RETRY, reason, feedback=feedback)
+        return self._decide(words.RETRY, reason, feedback=feedback)
 
 
 class OfTool(Call):
@@ -130,7 +130,7 @@ class BeforeTool(OfTool, Interception):
 
     def deny(self, reason: str = "") -> Decision:
         """The tool is not run, and the model is told why."""
-        return self._decide(wire.DENY, reason)
+        return self._decide(words.DENY, reason)
 
     def respond(
         self,
@@ -145,11 +145,11 @@ class BeforeTool(OfTool, Interception):
         """This is the tool's result: the tool is not run."""
         more = {"for_user": for_user, "is_error": is_error, "silent": silent, "media": media}
         result = {"for_llm": for_llm, **{name: value for name, value in more.items() if value}}
-        return self._decide(wire.RESPOND, reason, result=result)
+        return self._decide(words.RESPOND, reason, result=result)
 
     def pause(self, reason: str = "") -> Decision:
         """Hand control back to the program that runs the agent."""
-        return self._decide(wire.PAUSE, reason)
+        return self._decide(words.PAUSE, reason)
 
 
 class AfterTool(OfTool, Interception):
@@ -240,11 +240,11 @@ class BeforeFinish(Interception):
 
     def retry(self, feedback: str = "", *, reason: str = "") -> Decision:
         """Go round again, with the feedback as a user message, and with what was modified."""
-        return self._decide(wire.RETRY, reason, feedback=feedback)
+        return self._decide(words.RETRY, reason, feedback=feedback)
 
     def pause(self, reason: str = "") -> Decision:
         """Hand control back to the program that runs the agent."""
-        return self._decide(wire.PAUSE, reason)
+        return self._decide(words.PAUSE, reason)
 
 
 class AfterCompact(Interception):
@@ -271,4 +271,4 @@ class BeforeCompact(AfterCompact):
 
     def skip(self, reason: str = "") -> Decision:
         """Do not make them fewer."""
-        return self._decide(wire.SKIP, reason)
+        return self._decide(words.SKIP, reason)

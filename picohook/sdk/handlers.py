@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import wire
+from ..wire import words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,13 +75,13 @@ def matcher(pattern: str) -> Callable[[str], object]:
 
 def kinds_named(kinds: tuple[str, ...]) -> frozenset[str] | None:
     """The event kinds that are meant, by the names of the older dialect; None for all. `ValueError` for one there is not."""
-    if not kinds or any(kind in wire.EVERY_KIND for kind in kinds):
+    if not kinds or any(kind in words.EVERY_KIND for kind in kinds):
         return None
-    named = frozenset(wire.RUNTIME_KINDS.get(kind, kind) for kind in kinds)
-    for kind in named - wire.EVENT_KINDS.keys():
+    named = frozenset(words.RUNTIME_KINDS.get(kind, kind) for kind in kinds)
+    for kind in named - words.EVENT_KINDS.keys():
         import difflib  # noqa: PLC0415 - for mistakes only
 
-        near = difflib.get_close_matches(kind, [*wire.EVENT_KINDS, *wire.RUNTIME_KINDS], 1)
+        near = difflib.get_close_matches(kind, [*words.EVENT_KINDS, *words.RUNTIME_KINDS], 1)
         raise ValueError(f"there is no event kind {kind!r}" + (f": did you mean {near[0]!r}?" if near else ""))
     return named
 

@@ -12,7 +12,7 @@ from _thread import allocate_lock
 from collections import deque
 from json import JSONDecoder, JSONEncoder
 
-from .. import wire
+from ..wire import words
 from .views import Event
 
 TYPE_CHECKING = False
@@ -140,21 +140,21 @@ class Server:
 
     def _asked(self, method: str, params: dict[str, Any], request_id: object) -> None:
         """A request that no handler is for."""
-        if method == wire.HELLO:
+        if method == words.HELLO:
             self._greeted = True
             self._answer(request_id, dump(self._app.hello(params)))
-        elif method == wire.PING:
+        elif method == words.PING:
             self._answer(request_id, "{}")
         else:
-            self._refuse(request_id, wire.METHOD_NOT_FOUND, "this hook has no such method")
+            self._refuse(request_id, words.METHOD_NOT_FOUND, "this hook has no such method")
 
     def _told(self, method: str, params: dict[str, Any]) -> None:
         """A notification: never answered."""
-        if method in {wire.EVENT, wire.RUNTIME_EVENT}:
+        if method in {words.EVENT, words.RUNTIME_EVENT}:
             event = Event(params)
             for handler in self._app.observers_of(event.kind):
                 self._observe(handler, event)
-        elif method == wire.CANCEL and self._loop is not None:
+        elif method == words.CANCEL and self._loop is not None:
             self._loop.cancel(params.get("id"))
 
     # Calling handlers.
@@ -207,7 +207,7 @@ class Server:
         poll.register(self.stdin, select.POLLIN)
         while not self.over and poll.poll(0):
             for line in self._read():
-                if wire.CANCEL.encode() in line and self._cancels(line, call):
+                if words.CANCEL.encode() in line and self._cancels(line, call):
                     call.given_up = True
                 else:
                     self._lines.append(line)
@@ -216,7 +216,7 @@ class Server:
     def _cancels(self, line: bytes, call: Call) -> bool:
         try:
             message = self.decode(line)
-            return bool(message["method"] == wire.CANCEL and message["params"]["id"] == call.id)
+            return bool(message["method"] == words.CANCEL and message["params"]["id"] == call.id)
         except (ValueError, LookupError, TypeError, RecursionError):
             return False
 
@@ -234,7 +234,7 @@ class Server:
 
         A denial that was made before stands.
         """
-        from ..text import explain  # noqa: PLC0415 - for mistakes only
+        from ..wire.text import explain  # noqa: PLC0415 - for mistakes only
 
         report(error)
         if call.denied:
@@ -244,7 +244,7 @@ class Server:
 
     def missed(self, error: BaseException) -> None:
         """A handler failed at an event, which has no answer: the host's log is told, once of the same again and again."""
-        from ..text import explain  # noqa: PLC0415 - for mistakes only
+        from ..wire.text import explain  # noqa: PLC0415 - for mistakes only
 
         report(error)
         why = explain(error)
@@ -255,13 +255,13 @@ class Server:
     def progress(self, request_id: object, message: str) -> None:
         """Tell the host that a request is being worked on."""
         params = {"id": request_id, "message": message} if message else {"id": request_id}
-        self._send(dump({"jsonrpc": "2.0", "method": wire.PROGRESS, "params": params}))
+        self._send(dump({"jsonrpc": "2.0", "method": words.PROGRESS, "params": params}))
 
     def log(self, level: str, message: str, fields: dict[str, Any]) -> None:
         """A line for the host's log."""
         params = {"level": level, "message": message, **({"fields": fields} if fields else {})}
         if self._greeted and not self.over:
-            self._send(dump({"jsonrpc": "2.0", "method": wire.LOG, "params": params}))
+            self._send(dump({"jsonrpc": "2.0", "method": words.LOG, "params": params}))
         else:
             self.complain(f"{level}: {message} {fields or ''}".rstrip())
 

@@ -28,7 +28,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from .. import wire
+from ..wire import words
 from .answers import STAGES, Answer, AnswerError, BrokenHookError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Client:
             self.close()
 
     def _greet(self) -> None:
-        hello = {"name": "test", "version": wire.VERSION, "modes": list(wire.MODES)}
+        hello = {"name": "test", "version": words.VERSION, "modes": list(words.MODES)}
         self.greeting = self.answer(self._request("hello", hello))
         if self.greeting.get("ok") is False:
             raise BrokenHookError(f"it refused to serve: {self.greeting.get('reason', '')}")
@@ -121,7 +121,7 @@ class Client:
         self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Mapping[str, Any] | None = None
     ) -> None:
         """Tell it of an event. Nothing comes back; what is asked afterwards is answered after it was taken."""
-        self._send({"method": wire.EVENT, "params": {"Kind": kind, "Meta": meta or {}, "Payload": payload or {}}})
+        self._send({"method": words.EVENT, "params": {"Kind": kind, "Meta": meta or {}, "Payload": payload or {}}})
 
     # Several at once.
 
@@ -145,7 +145,7 @@ class Client:
 
     def cancel(self, number: int) -> None:
         """Tell it that nobody waits for this answer any more."""
-        self._send({"method": wire.CANCEL, "params": {"id": number, "reason": "the test stopped waiting"}})
+        self._send({"method": words.CANCEL, "params": {"id": number, "reason": "the test stopped waiting"}})
 
     def close(self) -> None:
         """End its input, take what it still says, and wait for its end. Leaving the block does this as well."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import wire
+from ..wire import words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Event(View):
     def kind(self) -> str:
         """Its name, like `tool_exec_end`."""
         kind = str(self.params.get("Kind") or self.params.get("kind") or "")
-        return wire.RUNTIME_KINDS.get(kind, kind)
+        return words.RUNTIME_KINDS.get(kind, kind)
 
     @property
     def payload(self) -> dict[str, Any]:

@@ -18,8 +18,8 @@ import anyio.to_thread
 
 from ..errors import ConfigError, PicohookError, RetryLimitError
 from ..protocol.lines import LineBuffer
-from ..text import cut
 from ..transport.reactor import current_reactor
+from ..wire.text import cut
 from .questions import is_answer
 from .rpc import (
     INTERNAL_ERROR,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from ..log import Log
+    from ..observe.log import Log
     from .questions import Questions
     from .table import Table
 

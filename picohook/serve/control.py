@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import socket
 
     from ..host import Host
-    from ..log import Log
+    from ..observe.log import Log
 
 MAX_LINE = 64 * 1024
 """Bytes of a request."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from ..log import Log
+    from ..observe.log import Log
     from .place import Place
 
 _FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 from pydantic import Field, field_validator, model_validator
 
-from .. import wire
-from ..events import known_kind
-from ..filters import Filter  # noqa: TC001 - pydantic reads it at run time
-from ..models import NO_META, Meta, Payload
+from ..engine.order import OF_SESSION
+from ..model.events import known_kind
+from ..model.filters import Filter  # noqa: TC001 - pydantic reads it at run time
+from ..model.payloads import NO_META, Meta, Payload
+from ..model.spec import HookSpec, Seconds, StageName
+from ..model.stages import STAGES
 from ..protocol.messages import encode
-from ..roster import OF_SESSION
-from ..spec import HookSpec, Seconds, StageName
-from ..stages import STAGES
-from ..text import escape, show
+from ..wire import words
+from ..wire.text import escape, show
 from .kept import KeptSession, KeptTurn
 from .operating import OPERATING, Operator
 from .questions import ClientHook
@@ -26,9 +26,9 @@ from .table import TRUE, Method, Params
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..decisions import Outcome
     from ..host import Host
-    from ..stages import Stage
+    from ..model.decisions import Outcome
+    from ..model.stages import Stage
     from .client import Tell
     from .questions import Questions
 
@@ -209,7 +209,7 @@ class NewHook(Params):
     @field_validator("observe")
     @classmethod
     def _known(cls, kinds: list[str]) -> list[str]:
-        return [kind if kind in wire.EVERY_KIND else known_kind(kind) for kind in kinds]
+        return [kind if kind in words.EVERY_KIND else known_kind(kind) for kind in kinds]
 
     @model_validator(mode="after")
     def _is_asked(self) -> NewHook:

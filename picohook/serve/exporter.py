@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import socket
 
     from ..host import Host
-    from ..log import Log
+    from ..observe.log import Log
 
 MAX_HEAD = 16 * 1024
 """Bytes of a request's line and headers."""

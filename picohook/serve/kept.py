@@ -9,22 +9,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .. import wire
-from ..batch import decided_in, not_asked_again, require_taken
-from ..models import LLMRequest
-from ..replies import read_decision
-from ..run import answered, denied, ended, requested, started, with_notes
-from ..session import Session
-from ..stages import STAGES
-from ..turn import Turn
+from ..model.payloads import LLMRequest
+from ..model.replies import read_decision
+from ..model.stages import STAGES
+from ..turns.batch import decided_in, not_asked_again, require_taken
+from ..turns.calls import answered, denied, ended, requested, started, with_notes
+from ..turns.session import Session
+from ..turns.turn import Turn
+from ..wire import words
 from .rpc import INVALID_PARAMS, NOT_OPEN, RpcError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from ..decisions import Outcome
-    from ..models import Payload
-    from ..stages import Stage
+    from ..model.decisions import Outcome
+    from ..model.payloads import Payload
+    from ..model.stages import Stage
 
 _SOURCES = {
     "before_prompt": "turn.prompt",
@@ -64,8 +64,8 @@ class KeptTurn(Turn):
         added = payload is not given
         payload = payload.model_copy(update=self._filled_in(stage, payload))
         outcome: Outcome[Any] = await getattr(self.host, stage.name)(payload)
-        if added and outcome.action == wire.CONTINUE:
-            outcome = replace(outcome, action=wire.MODIFY)
+        if added and outcome.action == words.CONTINUE:
+            outcome = replace(outcome, action=words.MODIFY)
         return self._took(outcome, payload)
 
     async def resume(self, call_id: str, answer: Mapping[str, Any]) -> Outcome[Any]:
@@ -131,34 +131,34 @@ class KeptTurn(Turn):
 
     def _took(self, outcome: Outcome[Any], given: Payload, decided: Collection[str] = ()) -> Outcome[Any]:
         """Keep what there is to keep of an outcome, and tell what it means. Raises `RetryLimitError`."""
-        if outcome.stage == "before_llm" and outcome.action != wire.RETRY:
+        if outcome.stage == "before_llm" and outcome.action != words.RETRY:
             self.asked_with(outcome)
-        if outcome.stage == "before_llm" and outcome.action in {wire.CONTINUE, wire.MODIFY}:
+        if outcome.stage == "before_llm" and outcome.action in {words.CONTINUE, words.MODIFY}:
             outcome = _with_its_notes(outcome)  # they belong to this very request
         else:
             self.take(outcome)
         _TELLS.get(outcome.stage, _nothing)(self, outcome)
-        if outcome.action == wire.PAUSE:
+        if outcome.action == words.PAUSE:
             call_id = getattr(outcome.payload, "tool_call_id", None) or ""
             stale = not_asked_again(self.host, outcome, given)
             self._paused_at[call_id] = outcome, {*decided, *decided_in(outcome)} - stale
-        if outcome.action == wire.RETRY:
+        if outcome.action == words.RETRY:
             self._again = outcome.stage in {"before_llm", "after_llm"}
             self._rounds.spend(outcome.feedback, outcome.payload)
         return outcome
 
     def tell_of_prompt(self, outcome: Outcome[Any]) -> None:
         """before_prompt."""
-        if outcome.action in {wire.CONTINUE, wire.MODIFY}:
+        if outcome.action in {words.CONTINUE, words.MODIFY}:
             self.user_message = outcome.payload.prompt
             told = {"UserMessage": self.user_message, "Messages": outcome.payload.messages}
             self.host.emit("prompt_sent", told, about=outcome.payload)
 
     def tell_of_request(self, outcome: Outcome[Any]) -> None:
         """before_llm."""
-        if outcome.action in {wire.CONTINUE, wire.MODIFY}:
+        if outcome.action in {words.CONTINUE, words.MODIFY}:
             requested(self.host, outcome.payload)
-        elif outcome.action == wire.RESPOND:
+        elif outcome.action == words.RESPOND:
             self._response = dict(outcome.result.response)
 
     def tell_of_response(self, outcome: Outcome[Any]) -> None:
@@ -168,9 +168,9 @@ class KeptTurn(Turn):
 
     def tell_of_call(self, outcome: Outcome[Any]) -> None:
         """before_tool."""
-        if outcome.action == wire.DENY:
+        if outcome.action == words.DENY:
             denied(self.host, outcome)
-        elif outcome.action == wire.RESPOND:
+        elif outcome.action == words.RESPOND:
             started(self.host, outcome.payload)
             ended(self.host, outcome.payload, outcome.result, 0)
             self.note_run(outcome.payload, outcome.result)
@@ -228,4 +228,4 @@ def _nothing(_: KeptTurn, __: Outcome[Any]) -> None:
 
 def _with_its_notes(outcome: Outcome[Any]) -> Outcome[Any]:
     payload = with_notes(outcome.payload, outcome.notes)
-    return outcome if payload is outcome.payload else replace(outcome, action=wire.MODIFY, payload=payload)
+    return outcome if payload is outcome.payload else replace(outcome, action=words.MODIFY, payload=payload)

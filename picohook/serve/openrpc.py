@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..models import LLMResponse, ToolResult
-from ..stages import STAGES
+from ..model.payloads import LLMResponse, ToolResult
+from ..model.stages import STAGES
 from .driving import DRIVING
 from .questions import ASK, CANCEL, EVENT
 from .rpc import ERRORS, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, SHUTTING_DOWN

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..decisions import Outcome
+from ..engine.order import in_order, layer
 from ..hooks.base import StateChange
+from ..model.decisions import Outcome
+from ..model.stages import STAGES
 from ..observe.metrics import prometheus
-from ..roster import in_order, layer
-from ..stages import STAGES
 from .rpc import REFUSED
 from .table import Method, Params
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..config.reload import Reloaded
     from ..host import Host
-    from ..reload import Reloaded
     from .client import Tell
 
 

@@ -8,18 +8,18 @@ import anyio
 
 from ..errors import HookCrashedError, HookError, HookRefusedError, HookTimeoutError
 from ..hooks.base import Hook
+from ..model.replies import read_decision
 from ..protocol.messages import encode
-from ..replies import read_decision
-from ..text import show
+from ..wire.text import show
 from .rpc import notification
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..decisions import Decision
-    from ..events import Event
     from ..hooks.base import Question
-    from ..spec import HookSpec
+    from ..model.decisions import Decision
+    from ..model.events import Event
+    from ..model.spec import HookSpec
 
 ASK, EVENT, CANCEL = "ask", "event", "cancel"
 """What a client is sent: a request for a hook that it answers, and notifications."""

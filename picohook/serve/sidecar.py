@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from ..log import Log
-from ..wire import MAX_LINE
+from ..observe.log import Log
+from ..wire.words import MAX_LINE
 from .client import Client, Limits, both_ways
 from .door import Door
 from .driving import DRIVING, Driver
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import os
 
     from ..host import Host
-    from ..log import Logger
+    from ..observe.log import Logger
     from .client import Tell
 
 MAX_CLIENTS = 128

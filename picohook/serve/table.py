@@ -62,9 +62,9 @@ class Method:
 
 
 def _wrong(error: ValidationError, model: type[BaseModel]) -> RpcError:
+    from ..config.checks import explain  # noqa: PLC0415
     from ..config.problems import Problems  # noqa: PLC0415 - for who makes mistakes
-    from ..config.validate import explain  # noqa: PLC0415
-    from ..policy import JSON_WORDS  # noqa: PLC0415
+    from ..model.policy import JSON_WORDS  # noqa: PLC0415
 
     problems = Problems("params")
     explain(error, model, problems, words=JSON_WORDS)

@@ -8,12 +8,12 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .. import wire
-from ..decisions import CONTINUE
 from ..errors import HandshakeError, HookCrashedError, HookError, HookReplyError, HookTimeoutError, LocalProtocolError
-from ..log import Allowance
+from ..model.decisions import CONTINUE
+from ..observe.log import Allowance
 from ..protocol.peer import GO_ON, Event, Noise, Overflow, Peer, Told
-from ..text import cut
+from ..wire import words
+from ..wire.text import cut
 from .pipe import CHUNK, WIDE, pipe_kind
 from .reactor import Failure
 from .slots import Slots
@@ -21,11 +21,11 @@ from .slots import Slots
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from ..decisions import Decision
-    from ..log import Log
+    from ..model.decisions import Decision
+    from ..model.stages import Stage
+    from ..observe.log import Log
     from ..protocol.messages import Answer
-    from ..protocol.raw import RawLine
-    from ..stages import Stage
+    from ..protocol.raw_line import RawLine
     from .reactor import Promise, Reactor, Waiter
 
 NOISE_QUOTA = 100
@@ -79,7 +79,7 @@ class Channel:
         counters: Counters,
         read: Callable[[Stage[Any], Answer], Decision],
         on_fault: Callable[[str], None],
-        max_line: int = wire.MAX_LINE,
+        max_line: int = words.MAX_LINE,
         max_in_flight: int | None = None,
         tap: Callable[[RawLine], None] | None = None,
     ) -> None:
@@ -399,15 +399,15 @@ class Channel:
         now = self._reactor.now()
         if not self._told_left.take(now):
             self._fault(f"it sent more than {TOLD_QUOTA} notifications in {NOISE_WINDOW:.0f} s")
-        elif method == wire.LOG:
+        elif method == words.LOG:
             if not self._logged_left.take(now):
                 return
             message, level = params.get("message"), params.get("level")
             say = {"debug": self._log.debug, "warning": self._log.warning, "error": self._log.error}
             say.get(level if isinstance(level, str) else "", self._log.info)(
                 "said",
-                message=cut(str(message), wire.MAX_REASON),
-                fields=cut(repr(params.get("fields")), wire.MAX_REASON),
+                message=cut(str(message), words.MAX_REASON),
+                fields=cut(repr(params.get("fields")), words.MAX_REASON),
             )
         else:
             call = self._peer.pending_token(params.get("id"))

@@ -9,12 +9,12 @@ import stat
 import weakref
 from typing import TYPE_CHECKING, Final
 
-from ..protocol.raw import RawLines
+from ..protocol.raw_line import RawLines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..protocol.raw import RawLine
+    from ..protocol.raw_line import RawLine
     from .reactor import Reactor
 
 CHUNK = 65536

@@ -114,9 +114,9 @@ def current_reactor() -> Reactor:
         except RuntimeError:
             pass
         else:
-            from ._asyncio import AsyncioReactor  # noqa: PLC0415 - likewise
+            from .on_asyncio import AsyncioReactor  # noqa: PLC0415 - likewise
 
             return AsyncioReactor()
-    from ._trio import TrioReactor  # noqa: PLC0415 - likewise
+    from .on_trio import TrioReactor  # noqa: PLC0415 - likewise
 
     return TrioReactor()

@@ -15,7 +15,7 @@ import pytest
 
 from picohook.cli.new import contents
 from picohook.config import load
-from picohook.stages import STAGES
+from picohook.model.stages import STAGES
 
 from .conftest import PATIENCE, ROOT
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from picohook.config import load
-from picohook.config.doubts import doubts
+from picohook.config.warnings import doubts
 
 if TYPE_CHECKING:
     from pathlib import Path

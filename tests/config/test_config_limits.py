@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 import typer
+from picohook.wire.words.regular_files import open_regular, read_regular
 
 from picohook.cli import given
 from picohook.config import load
 from picohook.config.syntax import MOST_DEPTH, MOST_VALUES
 from picohook.config.trust import require_trust, trust
 from picohook.errors import ConfigError, TrustError
-from picohook.observe import ledger
+from picohook.listeners import ledger
 from picohook.record import reader
 from picohook.record.form import VERSION
-from picohook.regular import open_regular, read_regular
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import pytest
 
 from picohook.config import load
 from picohook.errors import ConfigError
-from picohook.spec import StageName
+from picohook.model.spec import StageName
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import pytest
 
 from picohook.config import find, load, schema
 from picohook.errors import ConfigError
-from picohook.spec import HookSpec, OnFailure, RespondRule, RestartPolicy, Timeouts
+from picohook.model.spec import HookSpec, OnFailure, RespondRule, RestartPolicy, Timeouts
 
 if TYPE_CHECKING:
     from pathlib import Path

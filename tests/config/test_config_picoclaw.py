@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from picohook.config import load
-from picohook.spec import ModeGrainedSpec, Timeouts
+from picohook.model.spec import ModeGrainedSpec, Timeouts
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ import pytest
 from picohook import LLMRequest, Meta, Timeouts, ToolCall
 from picohook.conformance import report as reports
 from picohook.conformance.manifest import load
-from picohook.spec import HookSpec
-from picohook.stages import STAGES
+from picohook.model.spec import HookSpec
+from picohook.model.stages import STAGES
 from picohook.testing import RecordingHost
 
 from . import mutant_host

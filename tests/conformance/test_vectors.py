@@ -10,14 +10,15 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from picohook import spec, wire
 from picohook.conformance import manifest
 from picohook.conformance.document import document
 from picohook.conformance.process import Line
 from picohook.conformance.shapes import SHAPES
 from picohook.conformance.watches import WATCHES, Output
-from picohook.models import Meta, ToolResult
-from picohook.stages import STAGES
+from picohook.model import spec
+from picohook.model.payloads import Meta, ToolResult
+from picohook.model.stages import STAGES
+from picohook.wire.words import words
 
 ROOT = Path(__file__).parents[2]
 VECTORS = files("picohook.conformance") / "vectors"
@@ -96,10 +97,10 @@ def test_each_stage_has_a_payload_that_it_takes_and_a_requirement():
 
 def test_modes_and_shapes_are_those_of_the_package():
     shapes = HOST.data["shapes"]
-    assert HOST.data["modes"] == {wire.OBSERVE: [], **{mode: list(stages) for mode, stages in spec._MODES.items()}}
-    assert HOST.data["modes"].keys() == set(wire.MODES)
+    assert HOST.data["modes"] == {words.OBSERVE: [], **{mode: list(stages) for mode, stages in spec._MODES.items()}}
+    assert HOST.data["modes"].keys() == set(words.MODES)
     assert HOOK.data["modes"] == HOST.data["modes"]
-    assert set(HOOK.data["profiles"]["picohook"]["modes"]) == set(wire.MODES)
+    assert set(HOOK.data["profiles"]["picohook"]["modes"]) == set(words.MODES)
     for name, stage in STAGES.items():
         fields = {field.removesuffix("?") for field in shapes[name]}
         known = {field.alias or key for key, field in stage.payload.model_fields.items()}

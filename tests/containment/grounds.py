@@ -36,9 +36,9 @@ def lacking(tier, user=None):
     """Why this machine does not have a tier; empty when it has."""
     program = (
         "import sys, anyio; sys.path[:0] = [sys.argv[1]]\n"
-        "from picohook.process.containment import Containment, ALLOWED\n"
+        "from picohook.contain.tiers import Containment, ALLOWED\n"
         "from picohook.transport.reactor import current_reactor\n"
-        "from picohook.log import Log\n"
+        "from picohook.observe.log import Log\n"
         "async def main():\n"
         "    held = Containment(current_reactor(), Log())\n"
         "    try:\n"

@@ -13,8 +13,8 @@ from grounds import SOMEBODY, Ground, Hosting, lacking, stray, version
 from scripted import HANG, SERVE
 
 from picohook import Host, RestartPolicy, Timeouts, ToolCall
-from picohook.process import limits
-from picohook.spec import Limits
+from picohook.contain import limits
+from picohook.model.spec import Limits
 
 pytestmark = pytest.mark.anyio
 

@@ -15,8 +15,8 @@ from grounds import CONTAIN, HERE, Ground, Hosting, lacking, means_for, stray
 from scripted import SERVE
 
 from picohook import Host, RestartPolicy, Timeouts, ToolCall
-from picohook.process import landlock, sandbox
-from picohook.spec import Sandbox
+from picohook.contain import landlock_program as landlock, sandbox
+from picohook.model.spec import Sandbox
 
 pytestmark = pytest.mark.anyio
 

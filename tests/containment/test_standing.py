@@ -19,8 +19,8 @@ from hosting import family
 from scripted import HELLO, PATIENCE, SERVE, children, descriptors
 
 from picohook import HookCrashedError, HookSpec, Host, RestartPolicy, Timeouts, ToolCall
-from picohook.log import Log
-from picohook.process.containment import Containment
+from picohook.contain.tiers import Containment
+from picohook.observe.log import Log
 from picohook.process.plan import Plan
 from picohook.transport.reactor import current_reactor
 
@@ -204,7 +204,7 @@ async def test_a_launcher_that_cannot_have_its_tier_says_so_once_and_the_next_be
 ):
     if why := lacking("sweep"):
         pytest.skip(why)
-    monkeypatch.setattr("picohook.process.launched.PROGRAM", NO_NAMESPACE)
+    monkeypatch.setattr("picohook.contain.launcher.PROGRAM", NO_NAMESPACE)
     for times in (1, 1):  # by the second host it is known
         async with Host([stray("a"), stray("b")], timeouts=FAR, logger=journal) as host:
             assert host.status().containment == "sweep"
@@ -232,8 +232,8 @@ launcher.main()
     ids=["broken", "killed", "stuck"],
 )
 async def test_without_a_launcher_the_process_group_is_what_is_left(program, monkeypatch, journal, nothing_is_known):
-    monkeypatch.setattr("picohook.process.launched.PROGRAM", program)
-    monkeypatch.setattr("picohook.process.launched.READY_WAIT", 0.1 if "sleep" in program else 30)
+    monkeypatch.setattr("picohook.contain.launcher.PROGRAM", program)
+    monkeypatch.setattr("picohook.contain.launcher.READY_WAIT", 0.1 if "sleep" in program else 30)
     before = descriptors()
     async with Host([stray("h")], timeouts=FAR, logger=journal) as host:
         assert (only(host).state, host.status().containment) == ("ready", "group")

@@ -18,8 +18,8 @@ from grounds import Ground, Held, Hosting, grounds, lacking, stray
 from scripted import HANG, HELLO, SERVE, descriptors
 
 from picohook import Host, RestartPolicy, Timeouts, ToolCall
-from picohook.log import Log
-from picohook.process.containment import Containment
+from picohook.contain.tiers import Containment
+from picohook.observe.log import Log
 from picohook.process.plan import Plan
 from picohook.transport.reactor import current_reactor
 
@@ -184,7 +184,7 @@ async def test_S9_a_start_that_is_cancelled_leaves_nothing(tier):
 async def test_a_start_that_takes_too_long_leaves_nothing(tier, monkeypatch):
     """A program on a file system that does not answer would; here the launcher does not."""
     plan = Plan(("/bin/sh", "-c", "setsid sleep 1000 & wait"), os.environ, None, contain=Ground(tier).contain)
-    monkeypatch.setattr("picohook.process.launched.KILL_WAIT", 0.05)
+    monkeypatch.setattr("picohook.contain.launcher.KILL_WAIT", 0.05)
     held = Containment(current_reactor(), Log())
     _, launcher = await held._spawner((tier,), anyio.current_time() + 60)
     os.kill(launcher.pid, signal.SIGSTOP)

@@ -7,12 +7,22 @@ from typing import Any
 
 import pytest
 
-from picohook.chain import Seat, run_chain
+from picohook.engine.chain import Seat, run_chain
 from picohook.hooks.base import Encoded, Hook, Question, Site
-from picohook.log import Log
-from picohook.models import Compaction, Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult, ToolReturn
-from picohook.spec import HookSpec, Timeouts
-from picohook.stages import STAGES
+from picohook.model.payloads import (
+    Compaction,
+    Finish,
+    LLMRequest,
+    LLMResponse,
+    Meta,
+    Prompt,
+    ToolCall,
+    ToolResult,
+    ToolReturn,
+)
+from picohook.model.spec import HookSpec, Timeouts
+from picohook.model.stages import STAGES
+from picohook.observe.log import Log
 from picohook.transport.reactor import current_reactor
 
 META = Meta(agent_id="agent", turn_id="turn", session_key="session", iteration=3)

@@ -8,7 +8,9 @@ from typing import get_args
 import anyio
 import pytest
 
-from picohook.decisions import (
+from picohook.errors import EncodeError, HookCrashedError, HookTimeoutError
+from picohook.hooks.function import FunctionHook
+from picohook.model.decisions import (
     APPROVE,
     CONTINUE,
     AbortTurn,
@@ -22,10 +24,8 @@ from picohook.decisions import (
     Retry,
     Skip,
 )
-from picohook.errors import EncodeError, HookCrashedError, HookTimeoutError
-from picohook.hooks.function import FunctionHook
-from picohook.models import ToolCall
-from picohook.policy import describe
+from picohook.model.payloads import ToolCall
+from picohook.model.policy import describe
 
 pytestmark = pytest.mark.anyio
 

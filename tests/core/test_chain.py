@@ -8,7 +8,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from picohook.decisions import (
+from picohook.errors import EncodeError, HookCrashedError, HookTimeoutError
+from picohook.hooks.function import FunctionHook
+from picohook.listeners.listener import Account
+from picohook.model.decisions import (
     APPROVE,
     CONTINUE,
     AbortTurn,
@@ -24,12 +27,9 @@ from picohook.decisions import (
     Retry,
     Skip,
 )
-from picohook.errors import EncodeError, HookCrashedError, HookTimeoutError
-from picohook.hooks.function import FunctionHook
-from picohook.models import ToolCall, ToolResult
-from picohook.observe.witness import Account
-from picohook.policy import describe
-from picohook.stages import STAGES
+from picohook.model.payloads import ToolCall, ToolResult
+from picohook.model.policy import describe
+from picohook.model.stages import STAGES
 
 pytestmark = pytest.mark.anyio
 

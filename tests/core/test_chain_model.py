@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from picohook.chain import Seat, run_chain
-from picohook.decisions import APPROVE, CONTINUE, AbortTurn, Deny, HardAbort, Modify, Pause, Respond, Retry
+from picohook.engine.chain import Seat, run_chain
 from picohook.hooks.base import Encoded, Hook
-from picohook.models import ToolCall
-from picohook.spec import HookSpec
-from picohook.stages import APPROVE_TOOL, BEFORE_TOOL
+from picohook.model.decisions import APPROVE, CONTINUE, AbortTurn, Deny, HardAbort, Modify, Pause, Respond, Retry
+from picohook.model.payloads import ToolCall
+from picohook.model.spec import HookSpec
+from picohook.model.stages import APPROVE_TOOL, BEFORE_TOOL
 
 pytestmark = pytest.mark.anyio
 

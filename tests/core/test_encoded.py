@@ -11,7 +11,7 @@ from hypothesis import example, given, strategies as st
 
 from picohook.errors import EncodeError
 from picohook.hooks.base import Encoded
-from picohook.models import Meta, ToolCall, ToolResult, ToolReturn
+from picohook.model.payloads import Meta, ToolCall, ToolResult, ToolReturn
 from picohook.protocol.messages import encode
 
 anything = st.recursive(

@@ -7,10 +7,10 @@ from datetime import datetime
 
 import pytest
 
-from picohook import wire
 from picohook.errors import EncodeError
-from picohook.events import Event, known_kind
-from picohook.models import Meta, ToolCall
+from picohook.model.events import Event, known_kind
+from picohook.model.payloads import Meta, ToolCall
+from picohook.wire.words import words
 
 META = Meta(agent_id="agent", turn_id="turn", parent_turn_id="parent", session_key="session", trace_path="path")
 
@@ -32,7 +32,7 @@ def test_the_legacy_line_is_what_the_protocol_says():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", sorted(wire.EVENT_KINDS))
+@pytest.mark.parametrize("kind", sorted(words.EVENT_KINDS))
 def test_the_runtime_line_has_all_its_fields_for_every_kind(kind):
     line = Event(kind, {"Tool": "bash"}, META).line("runtime")
     message = json.loads(line)
@@ -41,7 +41,7 @@ def test_the_runtime_line_has_all_its_fields_for_every_kind(kind):
     assert set(params) == {
         "id", "kind", "time", "source", "scope", "correlation", "severity", "payload", "attrs",
     }  # fmt: skip
-    assert params["kind"] == wire.EVENT_KINDS[kind]
+    assert params["kind"] == words.EVENT_KINDS[kind]
     assert params["payload"] == {"Tool": "bash"}
     assert params["severity"] in {"info", "warn", "error"}
     assert datetime.fromisoformat(params["time"]).utcoffset() is not None
@@ -61,7 +61,7 @@ def test_a_payload_that_is_no_json_is_an_encode_error(dialect):
 
 
 def test_a_kind_is_known_by_both_of_its_names():
-    for kind, dotted in wire.EVENT_KINDS.items():
+    for kind, dotted in words.EVENT_KINDS.items():
         assert known_kind(kind) == known_kind(dotted) == kind
 
 

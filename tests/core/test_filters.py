@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from picohook.events import Event
-from picohook.filters import Filter, exact
-from picohook.models import LLMRequest, Meta, ToolCall, ToolResult, ToolReturn
+from picohook.model.events import Event
+from picohook.model.filters import Filter, exact
+from picohook.model.payloads import LLMRequest, Meta, ToolCall, ToolResult, ToolReturn
 
 CALL = ToolCall(
     tool="write_file",

@@ -8,9 +8,9 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from picohook.decisions import Notes, Outcome, TrailEntry
-from picohook.models import LLMResponse, Meta, ToolCall, ToolResult, ToolReturn
-from picohook.stages import STAGES
+from picohook.model.decisions import Notes, Outcome, TrailEntry
+from picohook.model.payloads import LLMResponse, Meta, ToolCall, ToolResult, ToolReturn
+from picohook.model.stages import STAGES
 
 
 @pytest.mark.parametrize("stage", sorted(STAGES))

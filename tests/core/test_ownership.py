@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from picohook import ownership
+from picohook.engine import tool_ownership as ownership
+from picohook.engine.tool_ownership import SESSIONS, Ownership, tool_names
 from picohook.hooks.base import Hook
-from picohook.models import LLMRequest, Meta, ToolCall
-from picohook.ownership import SESSIONS, Ownership, tool_names
-from picohook.spec import HookSpec
+from picohook.model.payloads import LLMRequest, Meta, ToolCall
+from picohook.model.spec import HookSpec
 
 A, B = (Hook(HookSpec(name=name)) for name in "ab")
 

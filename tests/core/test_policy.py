@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from picohook.decisions import CONTINUE, AbortTurn, Deny
 from picohook.errors import HandshakeError, HookCrashedError, HookRefusedError, HookReplyError, HookTimeoutError
-from picohook.models import ToolCall
-from picohook.policy import cause, describe, on_failure
-from picohook.spec import OnFailure
-from picohook.stages import BEFORE_TOOL, STAGES
+from picohook.model.decisions import CONTINUE, AbortTurn, Deny
+from picohook.model.payloads import ToolCall
+from picohook.model.policy import cause, describe, on_failure
+from picohook.model.spec import OnFailure
+from picohook.model.stages import BEFORE_TOOL, STAGES
 
 REASON = "hook gate failed: it broke"
 CAN_DENY = {"before_tool"}

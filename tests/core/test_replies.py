@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from picohook.decisions import (
+from picohook.model.decisions import (
     APPROVE,
     CONTINUE,
     AbortTurn,
@@ -19,8 +19,8 @@ from picohook.decisions import (
     Retry,
     Skip,
 )
-from picohook.replies import read_decision
-from picohook.stages import (
+from picohook.model.replies import read_decision
+from picohook.model.stages import (
     AFTER_COMPACT,
     AFTER_LLM,
     AFTER_TOOL,

@@ -7,11 +7,11 @@ import itertools
 import pytest
 from hypothesis import given, strategies as st
 
-from picohook import wire
+from picohook.engine.order import LAYERS, audiences, in_order, seats
 from picohook.errors import ConfigError
 from picohook.hooks.base import Hook
-from picohook.roster import LAYERS, audiences, in_order, seats
-from picohook.spec import HookSpec, Timeouts
+from picohook.model.spec import HookSpec, Timeouts
+from picohook.wire.words import words
 
 
 def hook(name: str, *, in_process: bool = False, **settings) -> Hook:
@@ -106,6 +106,6 @@ def test_a_seat_has_its_timeout_and_its_filter():
 def test_observers_are_told_of_the_kinds_they_name():
     a, b = hook("a", observe=("error",)), hook("b", observe=("*",))
     told = {kind: audience.hooks for kind, audience in audiences([a, b]).items()}
-    assert told.keys() == wire.EVENT_KINDS.keys()
+    assert told.keys() == words.EVENT_KINDS.keys()
     assert told["error"] == (a, b)
     assert all(told[kind] == (b,) for kind in told.keys() - {"error"})

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from picohook import wire
-from picohook.spec import HookSpec, ModeGrainedSpec, OnFailure, Timeouts
-from picohook.stages import STAGES
+from picohook.model.spec import HookSpec, ModeGrainedSpec, OnFailure, Timeouts
+from picohook.model.stages import STAGES
+from picohook.wire.words import words
 
 DEFAULTS = Timeouts(interceptor=5, approval=60)
 
@@ -25,7 +25,7 @@ DEFAULTS = Timeouts(interceptor=5, approval=60)
 )
 def test_the_modes_of_hello_are_those_of_its_stages(stages, observe, modes):
     assert HookSpec(name="a", stages=stages, observe=observe).modes == modes
-    assert set(modes) <= set(wire.MODES)
+    assert set(modes) <= set(words.MODES)
 
 
 def test_stages_are_exact():
@@ -42,7 +42,7 @@ def test_with_picoclaws_grain_one_stage_of_a_mode_stands_for_all_of_it():
 
 @pytest.mark.parametrize("everything", ["*", "all", ""])
 def test_every_kind_can_be_observed_at_once(everything):
-    assert HookSpec(name="a", observe=("error", everything)).kinds == set(wire.EVENT_KINDS)
+    assert HookSpec(name="a", observe=("error", everything)).kinds == set(words.EVENT_KINDS)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
-from picohook.decisions import OutcomeAction
-from picohook.models import LLMRequest, ToolCall, ToolResult
-from picohook.stages import (
+from picohook.model.decisions import OutcomeAction
+from picohook.model.payloads import LLMRequest, ToolCall, ToolResult
+from picohook.model.stages import (
     AFTER_LLM,
     AFTER_TOOL,
     APPROVE_TOOL,

@@ -6,8 +6,7 @@ import unicodedata
 
 import pytest
 from hypothesis import given, strategies as st
-
-from picohook.text import cut, escape, show
+from picohook.wire.words.text import cut, escape, show
 
 
 @pytest.mark.parametrize(

@@ -34,17 +34,18 @@ import typer
 
 import picohook.config
 import picohook.testing
-from picohook import ConfigError, HookSpec, Timeouts, wire
+from picohook import ConfigError, HookSpec, Timeouts
+from picohook.wire.words import words
 from picohook.cli.app import app
 from picohook.config import load
-from picohook.config.native import Model
+from picohook.config.dialects.native import Model
 from picohook.conformance import hook as conformance
 from picohook.conformance.report import FAIL
 from picohook.protocol.messages import Junk, decode
-from picohook.replies import read_decision
+from picohook.model.replies import read_decision
 from picohook.serve.rpc import ERRORS
 from picohook.serve.sidecar import TABLE
-from picohook.stages import STAGES
+from picohook.model.stages import STAGES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -250,7 +251,7 @@ def take_jsonl(snippet, file):
             if name in STAGES:
                 STAGES[name].payload.model_validate(value["params"])
         else:
-            assert value["method"] in {wire.EVENT, wire.RUNTIME_EVENT, wire.CANCEL, wire.LOG, wire.PROGRESS}
+            assert value["method"] in {words.EVENT, words.RUNTIME_EVENT, words.CANCEL, words.LOG, words.PROGRESS}
     assert not asked, f"{snippet}: no answer to {asked}"
 
 
@@ -399,8 +400,8 @@ def test_the_protocol_page_has_every_stage_action_and_event():
     text = (ROOT / "docs/reference/protocol.md").read_text(encoding="utf-8")
     assert {f"hook.{stage}" for stage in STAGES} - set(re.findall(r"hook\.\w+", text)) == set()
     assert {action for stage in STAGES.values() for action in stage.actions} - words == set()
-    assert {kind for kinds in wire.EVENT_KINDS.items() for kind in kinds if f"`{kind}`" not in text} == set()
-    assert wire.CAPABILITIES - words == set()
+    assert {kind for kinds in words.EVENT_KINDS.items() for kind in kinds if f"`{kind}`" not in text} == set()
+    assert words.CAPABILITIES - words == set()
 
 
 def test_the_installation_page_has_every_extra():

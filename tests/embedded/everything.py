@@ -21,8 +21,8 @@ import anyio.to_thread
 
 from picohook import AuditLog, FunctionHook, Host, Prompt, Recorder, ToolCall
 from picohook.cli.client import ask, connected, request
-from picohook.log import Log
-from picohook.observe.ledger import verify
+from picohook.listeners.ledger import verify
+from picohook.observe.log import Log
 from picohook.serve.exporter import open_exporter
 from picohook.serve.sidecar import Sidecar
 

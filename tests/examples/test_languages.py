@@ -12,9 +12,9 @@ import anyio
 import pytest
 
 from picohook import HookSpec, Host, LLMRequest, LLMResponse, Recorder, ToolCall
+from picohook.model.spec import Timeouts
 from picohook.record.reader import Record
 from picohook.record.replay import Replay, survey
-from picohook.spec import Timeouts
 from picohook.testing import RecordingHost
 
 from .conftest import EXAMPLES, needed

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["picohook.protocol", "picohook.text"]):
+with atheris.instrument_imports(include=["picohook.protocol", "picohook.wire.text"]):
     from targets import SEEDS, TARGETS
 
 

@@ -16,7 +16,7 @@ import pytest
 from scripted import children, command, descriptors, scripted, settled, tasks_alive
 
 from picohook import Host, LLMRequest, RestartPolicy, Timeouts, ToolCall, ToolResult, ToolReturn
-from picohook.models import Prompt
+from picohook.model.payloads import Prompt
 from picohook.process import supervisor
 
 pytestmark = pytest.mark.anyio

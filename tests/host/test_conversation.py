@@ -11,7 +11,7 @@ import pytest
 from scripted import HANG, HELLO, SERVE, scripted
 
 from picohook import HookCrashedError, Host, RestartPolicy, Timeouts, ToolCall
-from picohook.filters import Filter
+from picohook.model.filters import Filter
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from scripted import scripted
 
 from picohook import AbortTurnError, Deny, FunctionHook, HookSpec, Host, Timeouts, ToolCall
 from picohook.errors import HookRefusedError
-from picohook.log import FIELDS
+from picohook.observe.log import FIELDS
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ import pytest
 
 from picohook import HookCrashedError, HookSpec, Host, RestartPolicy, Timeouts, ToolCall
 from picohook.errors import HandshakeError
-from picohook.log import Log
+from picohook.observe.log import Log
 from picohook.serve.client import Client, Limits, both_ways
 from picohook.serve.operating import OPERATING, Operator
 from picohook.serve.table import Table

@@ -9,7 +9,7 @@ import pytest
 from scripted import children, descriptors, scripted, settled, tasks_alive
 
 from picohook import AuditLog, FunctionHook, Host, Timeouts, ToolCall
-from picohook.observe.ledger import verify
+from picohook.listeners.ledger import verify
 
 pytestmark = pytest.mark.anyio
 

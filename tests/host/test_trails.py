@@ -21,7 +21,7 @@ from picohook import (
     ToolCall,
     ToolResult,
 )
-from picohook.decisions import Continue
+from picohook.model.decisions import Continue
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from picohook import AbortTurn, Deny, FunctionHook, HardAbort, Host, Modify, Notes, Pause, Respond, Retry
-from picohook.decisions import Continue
+from picohook.model.decisions import Continue
 
 pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
 

@@ -23,8 +23,8 @@ from picohook import (
     Retry,
     Timeouts,
 )
-from picohook.decisions import Continue
 from picohook.integrations.guard import Guard
+from picohook.model.decisions import Continue
 
 from .drivers import SYSTEM, Agent
 

@@ -13,7 +13,7 @@ from kinds_support import FAR
 from picohook import Deny, FunctionHook, HardAbortError, Host, Meta, Modify, ToolCall, ToolResult, blade_hooks
 from picohook.errors import AbortTurnError
 from picohook.hooks.blade import HookEvent
-from picohook.models import Prompt, ToolReturn
+from picohook.model.payloads import Prompt, ToolReturn
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ import pytest
 from kinds_support import FAR
 
 from picohook import FunctionHook, Host, blade_hooks, worker_hooks
-from picohook.config.jcli import session_hook
+from picohook.config.dialects.jcli import session_hook
 from picohook.hooks.blade import HookEvent
 from picohook.hooks.worker import Abort, configured
 

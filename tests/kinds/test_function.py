@@ -6,7 +6,7 @@ import pytest
 from kinds_support import FAR
 
 from picohook import AbortTurn, Continue, Deny, FunctionHook, Host, Modify, Respond, Retry, Skip, ToolCall, ToolResult
-from picohook.models import Compaction, Finish, LLMRequest, LLMResponse, Prompt, ToolReturn
+from picohook.model.payloads import Compaction, Finish, LLMRequest, LLMResponse, Prompt, ToolReturn
 
 pytestmark = pytest.mark.anyio
 

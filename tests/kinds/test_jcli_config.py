@@ -6,8 +6,8 @@ import pytest
 
 from picohook import ConfigError, HookSpec, OnFailure, Timeouts
 from picohook.config import load
-from picohook.config.jcli import session_hook
-from picohook.filters import Filter
+from picohook.config.dialects.jcli import session_hook
+from picohook.model.filters import Filter
 
 DOCUMENT = r"""
 pre_send_message:

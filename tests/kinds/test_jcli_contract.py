@@ -7,9 +7,9 @@ import json
 import pytest
 
 from picohook import AbortTurn, Continue, Deny, Modify, Notes, Retry, Skip
-from picohook.events import Event
-from picohook.hooks import jcli
-from picohook.models import (
+from picohook.hooks.one_shot import contract as jcli
+from picohook.model.events import Event
+from picohook.model.payloads import (
     Compaction,
     Finish,
     LLMRequest,
@@ -20,7 +20,7 @@ from picohook.models import (
     ToolResult,
     ToolReturn,
 )
-from picohook.stages import STAGES
+from picohook.model.stages import STAGES
 
 META = Meta(session_key="s1")
 MESSAGES = [{"role": "user", "content": "hello"}]

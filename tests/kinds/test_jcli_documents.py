@@ -9,8 +9,8 @@ import pytest
 from kinds_support import Model
 
 from picohook import Host, LLMRequest, ToolCall, ToolResult
-from picohook.config.jcli import session_hook
-from picohook.models import Compaction, Finish, LLMResponse, Meta, Prompt, ToolReturn
+from picohook.config.dialects.jcli import session_hook
+from picohook.model.payloads import Compaction, Finish, LLMResponse, Meta, Prompt, ToolReturn
 
 pytestmark = pytest.mark.anyio
 

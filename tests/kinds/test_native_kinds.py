@@ -10,7 +10,7 @@ from kinds_support import Model
 from picohook import ConfigError, HookSpec, Host, ToolCall
 from picohook.config import load, schema
 from picohook.hooks import make_hook
-from picohook.models import Prompt
+from picohook.model.payloads import Prompt
 
 CALL = ToolCall(tool="Bash", arguments={"command": "ls"})
 

@@ -10,7 +10,7 @@ import pytest
 from picohook import AbortTurnError, Continue, Host, PausedError, ToolCall, ToolResult
 from picohook.config import load
 from picohook.errors import ConfigError
-from picohook.filters import Filter
+from picohook.model.filters import Filter
 from picohook.testing import FakeHook, RecordingHost
 
 pytestmark = pytest.mark.anyio

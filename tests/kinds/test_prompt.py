@@ -10,8 +10,8 @@ import pytest
 from kinds_support import FAR, Model
 
 from picohook import ConfigError, HookSpec, Host, Meta, ToolCall, ToolResult
-from picohook.hooks.prompt import VARIABLES, extract, instruction, render
-from picohook.models import Finish, LLMRequest, LLMResponse, Prompt, ToolReturn
+from picohook.hooks.one_shot.prompt import VARIABLES, extract, instruction, render
+from picohook.model.payloads import Finish, LLMRequest, LLMResponse, Prompt, ToolReturn
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from kinds_support import FAR
 
 from picohook import AbortTurnError, HardAbortError, HookSpec, Host, ToolCall, ToolResult, blade_hooks, worker_hooks
 from picohook.hooks.worker import Abort, Skip
-from picohook.models import Compaction, Finish, Prompt
+from picohook.model.payloads import Compaction, Finish, Prompt
 
 pytestmark = pytest.mark.anyio
 

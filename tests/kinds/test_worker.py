@@ -34,7 +34,7 @@ from picohook.hooks.worker import (
     ToolCallContext,
     configured,
 )
-from picohook.models import Finish as FinishPayload, LLMRequest, Prompt, ToolReturn
+from picohook.model.payloads import Finish as FinishPayload, LLMRequest, Prompt, ToolReturn
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ import pytest
 
 from picohook import ConfigError, HookSpec, Timeouts, TrustError
 from picohook.config.layers import discover, places
+from picohook.engine.order import in_order
 from picohook.hooks import make_hook
-from picohook.roster import in_order
 
 from .conftest import trust_all
 

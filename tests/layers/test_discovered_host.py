@@ -8,10 +8,10 @@ import anyio
 import pytest
 
 from picohook import ConfigError, Continue, FunctionHook, HookSpec, Host, ToolCall, TrustError
-from picohook.config.jcli import session_hook
-from picohook.models import Prompt
-from picohook.reload import watch
-from picohook.roster import layer
+from picohook.config.dialects.jcli import session_hook
+from picohook.config.reload import watch
+from picohook.engine.order import layer
+from picohook.model.payloads import Prompt
 
 from .conftest import trust_all
 

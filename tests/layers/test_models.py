@@ -9,7 +9,7 @@ from tests_of_models import ASK, model_table
 
 from picohook import ConfigError, Host, TrustError
 from picohook.config import layers, load
-from picohook.config.models import ways_to_models
+from picohook.config.model_endpoints import ways_to_models
 
 from .conftest import trust_all
 

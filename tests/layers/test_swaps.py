@@ -12,15 +12,15 @@ from functools import partial
 import anyio
 import anyio.to_thread
 import pytest
+from picohook.wire.words.regular_files import identity
 
 from picohook import HookSpec, Host, LLMRequest, RestartPolicy, Timeouts, ToolCall
 from picohook.config.layers import discover
-from picohook.log import Log
+from picohook.contain.tiers import Containment
+from picohook.observe.log import Log
 from picohook.process.aside import MOST_STUCK, Aside
-from picohook.process.containment import Containment
-from picohook.process.oneshot import run_once
 from picohook.process.plan import ChangedError, plan
-from picohook.regular import identity
+from picohook.process.run_once import run_once
 from picohook.transport.reactor import current_reactor
 
 from .conftest import trust_all

@@ -35,7 +35,7 @@ from picohook import (
     ToolCall,
 )
 from picohook.config import load
-from picohook.observe.ledger import NOTHING, Ledger, verify
+from picohook.listeners.ledger import NOTHING, Ledger, verify
 
 pytestmark = pytest.mark.anyio
 

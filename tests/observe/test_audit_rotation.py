@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from picohook import AuditLog, FunctionHook, Host, ToolCall
 from picohook.cli.auditing import app
 from picohook.config import load
-from picohook.config.audits import audit_logs
-from picohook.observe.ledger import files_of, verify
+from picohook.config.audit_logs import audit_logs
+from picohook.listeners.ledger import files_of, verify
 
 pytestmark = pytest.mark.anyio
 

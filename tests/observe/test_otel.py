@@ -83,8 +83,8 @@ async def test_a_chain_is_a_span_below_the_callers_and_each_hook_one_below_that(
         "picohook.stage": "before_tool",
         "picohook.action": "deny_tool",
         "picohook.hook.name": "b",
-        "picohook.turn.id": "t1",
-        "picohook.turn.parent_id": "t0",
+        "picohook.turns.turn.id": "t1",
+        "picohook.turns.turn.parent_id": "t0",
         "gen_ai.conversation.id": "s1",
         "gen_ai.agent.id": "main",
         "gen_ai.tool.name": "bash",
@@ -183,7 +183,7 @@ async def test_how_long_it_took_and_what_failed_is_counted(backend):
     assert durations["a"].attributes["error.type"] == "error"
     assert 0 < durations["b"].sum < 60
     assert durations["b"].explicit_bounds[0] < 0.001
-    (chains,) = backend.points("picohook.chain.duration")
+    (chains,) = backend.points("picohook.engine.chain.duration")
     assert (chains.count, dict(chains.attributes)) == (
         3,
         {"picohook.stage": "before_tool", "picohook.action": "continue"},

@@ -14,8 +14,8 @@ import pytest
 from scripted import BADHOOK, PATIENCE, scripted
 
 from picohook import FunctionHook, HookSpec, HookTimeoutError, Host, PicohookError, Timeouts, ToolCall
-from picohook.log import Log
-from picohook.stages import STAGES
+from picohook.model.stages import STAGES
+from picohook.observe.log import Log
 from picohook.transport.channel import Channel, Counters
 from picohook.transport.reactor import current_reactor
 

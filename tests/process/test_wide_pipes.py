@@ -13,8 +13,8 @@ import anyio.lowlevel
 import pytest
 
 from picohook import HookCrashedError, HookSpec, Host, Timeouts, ToolCall
-from picohook.log import Log
-from picohook.stages import STAGES
+from picohook.model.stages import STAGES
+from picohook.observe.log import Log
 from picohook.transport.channel import Channel, Counters
 from picohook.transport.pipe import CHUNK, MOST_WIDE, WIDE, LinePipe
 from picohook.transport.reactor import current_reactor

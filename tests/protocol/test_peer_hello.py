@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from picohook import wire
 from picohook.errors import LocalProtocolError
 from picohook.protocol.messages import encode
 from picohook.protocol.peer import Noise, State, notification
+from picohook.wire.words import words
 
 
 def event(text: str) -> bytes:
@@ -134,7 +134,7 @@ class TestHello:
         (noise,) = hook.peer.receive_data(hook.take())
         assert isinstance(noise, Noise)
         ((token, answer),) = hook.peer.receive_data(hook.take())
-        assert (token, answer.result, answer.code) == ("token", None, wire.METHOD_NOT_FOUND)
+        assert (token, answer.result, answer.code) == ("token", None, words.METHOD_NOT_FOUND)
         assert not hook.peer.wants_to_send
 
     def test_S6_noise_before_the_answer_is_dropped(self, talk):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from picohook import wire
 from picohook.protocol.peer import ABANDONED, Answer, Noise, Told, number_meant
+from picohook.wire.words import words
 
 
 class TestWhatAReplyEnds:
@@ -28,7 +28,7 @@ class TestWhatAReplyEnds:
         ("error", "code", "text"),
         [
             ({"code": -32000, "message": "too late"}, -32000, "too late"),
-            ({"code": wire.METHOD_NOT_FOUND, "message": "x", "data": {"a": 1}}, wire.METHOD_NOT_FOUND, "x"),
+            ({"code": words.METHOD_NOT_FOUND, "message": "x", "data": {"a": 1}}, words.METHOD_NOT_FOUND, "x"),
             ({"code": "5", "message": "x"}, 0, "x"),
             ({"code": True, "message": "x"}, 0, "x"),
             ({"code": 1}, 1, "no message"),

@@ -7,10 +7,10 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from picohook import wire
 from picohook.errors import LocalProtocolError
 from picohook.protocol.messages import encode
 from picohook.protocol.peer import GATHER, SPLICE, Answer, Overflow, Peer, State, notification
+from picohook.wire.words import words
 
 GO_ON = b'{"jsonrpc":"2.0","id":%d,"result":{"action":"continue"}}'
 OTHERWISE = b'{"id":%d,"jsonrpc":"2.0","result":{"action":"continue"}}'
@@ -104,7 +104,7 @@ class TestTheEnd:
         hook.says(GO_ON % learnt)
         assert hook.is_noise(GO_ON % early)
         hook.take()
-        assert hook.says(GO_ON % early) == [("early", Answer(wire.GO_ON))]
+        assert hook.says(GO_ON % early) == [("early", Answer(words.GO_ON))]
 
     def test_F2_a_line_of_the_limit_counts(self, talk):
         hook = talk(max_line=100)
@@ -211,7 +211,7 @@ def test_what_ends_a_line_of_noise_is_no_answer_though_it_looks_like_one(hook):
     hook.says(GO_ON % learnt)
     assert list(hook.peer.receive_data(b"noise ")) == []
     assert hook.is_noise(GO_ON % waiting)
-    assert hook.says(GO_ON % waiting) == [("waiting", Answer(wire.GO_ON))]
+    assert hook.says(GO_ON % waiting) == [("waiting", Answer(words.GO_ON))]
 
 
 def test_a_request_stays_written_whatever_is_written_after_it(talk):
@@ -223,7 +223,7 @@ def test_a_request_stays_written_whatever_is_written_after_it(talk):
     hook.ask("later")
     asked, cancelled, _ = hook.peer.data_to_send()
     hook.take(len(asked) + len(cancelled) + 1)
-    assert hook.says(GO_ON % waiting) == [("waiting", Answer(wire.GO_ON))]
+    assert hook.says(GO_ON % waiting) == [("waiting", Answer(words.GO_ON))]
 
 
 def test_one_who_writes_continue_in_two_ways_is_heard_out(hook):

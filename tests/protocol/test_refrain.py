@@ -7,9 +7,9 @@ import json
 import pytest
 from hypothesis import example, given, strategies as st
 
-from picohook import wire
+from picohook.protocol.known_reply import LONGEST, Refrain
 from picohook.protocol.messages import Answer, decode
-from picohook.protocol.refrain import LONGEST, Refrain
+from picohook.wire.words import words
 
 GO_ON = '{"jsonrpc":"2.0","id":%s,"result":{"action":"continue"}}'
 
@@ -38,7 +38,7 @@ SEVENTH = (GO_ON % 7).encode()
 @pytest.mark.parametrize("number", [1, 9, 10, 2345, 10**17])
 def test_an_answer_is_known_again_whatever_its_id(separators, number):
     first, later = (
-        json.dumps({"id": n, "result": wire.GO_ON, "jsonrpc": "2.0"}, separators=separators).encode()
+        json.dumps({"id": n, "result": words.GO_ON, "jsonrpc": "2.0"}, separators=separators).encode()
         for n in (7, number)
     )
     assert known(after(first), later) == b"%d" % number
@@ -147,4 +147,4 @@ def test_what_is_known_is_what_decoding_says_and_nothing_is_lost(shape, one, oth
     assert not parts or not first or first.endswith(b"\n")
     for part in parts:
         if part.isdigit() and b"%d" % int(part) == part and part != b"0":
-            assert decode(refrain.whole(part).removesuffix(b"\n")) == (int(part), Answer(wire.GO_ON))
+            assert decode(refrain.whole(part).removesuffix(b"\n")) == (int(part), Answer(words.GO_ON))

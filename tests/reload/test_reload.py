@@ -767,7 +767,7 @@ async def test_a_reload_goes_on_when_who_asked_for_it_is_cancelled(config, board
 @pytest.mark.parametrize("overlap", [True, False])
 @pytest.mark.parametrize("steps", [HELD_BACK, [HANG]], ids=["at hello", "before hello"])
 async def test_closing_ends_a_reload_and_all_that_it_started(config, board, monkeypatch, steps, overlap):
-    monkeypatch.setattr("picohook.crew.LAST_RESORT", 2 * PATIENCE)
+    monkeypatch.setattr("picohook.engine.mounted.LAST_RESORT", 2 * PATIENCE)
     failures = []
 
     async def reload(host):

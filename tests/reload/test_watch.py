@@ -13,7 +13,7 @@ from scripted import SERVE
 
 from picohook import Host, PicohookError, ToolCall
 from picohook.config import load
-from picohook.reload import Source, watch
+from picohook.config.reload import Source, watch
 
 pytestmark = pytest.mark.anyio
 

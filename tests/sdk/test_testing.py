@@ -16,9 +16,9 @@ import pytest
 
 import picohook
 from picohook import HookSpec, Host
+from picohook.model.stages import STAGES as HOST_STAGES
 from picohook.sdk import HookApp, testing
 from picohook.sdk.answers import STAGES
-from picohook.stages import STAGES as HOST_STAGES
 
 SOURCE = Path(picohook.__file__).parents[1]
 

@@ -12,8 +12,8 @@ import pytest
 from scripted import SERVE, command, scripted
 
 from picohook import AbortTurn, Deny, FunctionHook, Host, Modify, Respond, Retry
+from picohook.model.stages import STAGES
 from picohook.serve.client import Limits
-from picohook.stages import STAGES
 
 pytestmark = pytest.mark.anyio
 

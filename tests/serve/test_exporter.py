@@ -14,7 +14,7 @@ import pytest
 from scripted import descriptors
 
 from picohook import FunctionHook, Host, PicohookError
-from picohook.log import Log
+from picohook.observe.log import Log
 from picohook.serve.exporter import MAX_CLIENTS, MAX_HEAD, open_exporter
 
 pytestmark = pytest.mark.anyio

@@ -9,10 +9,10 @@ import jsonschema
 import pytest
 
 from picohook import AbortTurn, Continue, Deny, FunctionHook, Host, Modify, Notes, Respond, Retry
+from picohook.model.stages import STAGES
 from picohook.serve.openrpc import openrpc
 from picohook.serve.rpc import ERRORS
 from picohook.serve.sidecar import TABLE
-from picohook.stages import STAGES
 
 DOCUMENT = json.loads(json.dumps(openrpc()))
 METHODS = {method["name"]: method for method in DOCUMENT["methods"]}

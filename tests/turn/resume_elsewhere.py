@@ -14,7 +14,7 @@ sys.path.append(str(Path(__file__).parent))
 from turns import KEY, Model, Tools, host_with, office, says, told
 
 from picohook import Continue
-from picohook.paused import PausedTurn
+from picohook.turns.paused import PausedTurn
 
 
 async def resume(orders: dict[str, Any]) -> dict[str, Any]:

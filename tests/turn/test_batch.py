@@ -24,7 +24,7 @@ from picohook import (
     ToolResult,
     Witness,
 )
-from picohook.conversation import UNREADABLE, calls_of, text_of
+from picohook.model.conversation import UNREADABLE, calls_of, text_of
 from picohook.testing import FakeHook
 
 pytestmark = pytest.mark.anyio

@@ -29,8 +29,8 @@ from picohook import (
     RetryLimitError,
     Skip,
 )
-from picohook.paused import PausedTurn
 from picohook.testing import FakeHook
+from picohook.turns.paused import PausedTurn
 
 pytestmark = pytest.mark.anyio
 

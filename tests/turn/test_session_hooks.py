@@ -26,7 +26,7 @@ from picohook import (
     ToolResult,
     blade_hooks,
 )
-from picohook.config.jcli import RegisteredHooks
+from picohook.config.dialects.jcli import RegisteredHooks
 from picohook.hooks.blade import HookEvent
 from picohook.integrations.guard import Guard
 from picohook.testing import FakeHook

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...config import trust
-from ...config.doubts import doubts
 from ...config.files import strangers
-from ...config.models import shown
+from ...config.model_endpoints import shown
+from ...config.warnings import doubts
 from ...errors import ConfigError, TrustError
 from .findings import Finding, Level
 

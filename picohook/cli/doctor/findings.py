@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from ...text import cut, escape
+from ...wire.text import cut, escape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...spec import HookSpec
+    from ...model.spec import HookSpec
 
 _SHOWN = 2048
 """Bytes of a message: much of it may be what a hook said."""

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ... import wire
-from ...models import ToolCall
-from ...spec import OnFailure
+from ...model.payloads import ToolCall
+from ...model.spec import OnFailure
+from ...wire import words
 from .findings import Finding, Level, about, confined_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...decisions import Outcome
     from ...host import Host
-    from ...spec import HookSpec
+    from ...model.decisions import Outcome
+    from ...model.spec import HookSpec
 
 DECIDES = ("before_tool", "approve_tool")
-_DENIALS = {wire.DENY, wire.ABORT_TURN, wire.HARD_ABORT}
+_DENIALS = {words.DENY, words.ABORT_TURN, words.HARD_ABORT}
 _FAILED = "it failed"
 _EXAMPLE = 'canary = { tool = "bash", arguments = { command = "rm -rf /" } }'
 

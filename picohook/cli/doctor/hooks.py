@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from ...config import models
+from ...config import model_endpoints as models
 from ...errors import PicohookError
 from ...hooks import make_hook
 from ...host import Host
-from ...spec import NO_MODEL, NO_MODEL_HINT, Timeouts
+from ...model.spec import NO_MODEL, NO_MODEL_HINT, Timeouts
 from . import gates
 from .findings import Finding, Level, about, confined_by
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ...config.layers import Layers
     from ...hooks.base import Complete
-    from ...spec import HookSpec
+    from ...model.spec import HookSpec
 
 AT_ONCE = 4
 """Hooks that are tried at the same time."""

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ... import __version__
-from ...log import Log
-from ...process.containment import Containment
+from ...contain.tiers import Containment
+from ...model.spec import Limits, Sandbox
+from ...observe.log import Log
 from ...process.plan import Plan
 from ...process.spawn import NotAvailableError
-from ...spec import Limits, Sandbox
 from ...transport.reactor import current_reactor
 from .findings import Finding, Level
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...config import trust
 from ...errors import HookCrashedError
 from ...process.plan import plan
-from ...regular import open_regular
+from ...wire.regular_files import open_regular
 from ..configs import missing_script, program
 from .files import exposed_file
 from .findings import Finding, Level, about
@@ -20,7 +20,7 @@ from .findings import Finding, Level, about
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...spec import HookSpec
+    from ...model.spec import HookSpec
 
 _TELLS_ITS_VERSION = re.compile(r"python[\d.]*|pypy[\d.]*|node(js)?|deno|bun|ruby[\d.]*|perl|php|bash|jq|java")
 _VERSION_PATIENCE = 5.0

@@ -1,0 +1,1 @@
+"""How each system writes its configuration."""

@@ -1,0 +1,66 @@
+"""The place of a hook that is still to come."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ...errors import HookCrashedError, HookTimeoutError
+from ...hooks.base import Hook, HookStatus
+
+if TYPE_CHECKING:
+    from ...hooks.base import Question
+    from ...model.decisions import Decision
+    from ...model.events import Event
+
+EVENTS_HELD = 1024
+"""Events that wait for a hook whose place is held; then the oldest give way."""
+
+
+class Place(Hook):
+    """The place of a hook that starts when the one before it has ended. Questions and events wait for it here."""
+
+    def __init__(self, hook: Hook) -> None:
+        super().__init__(hook.spec)
+        self.in_process = hook.in_process
+        self.patient = hook.patient
+        self.metrics = hook.metrics
+        self._hook: Hook | None = None
+        self._filled = anyio.Event()
+        self._events: deque[Event] = deque(maxlen=EVENTS_HELD)
+
+    def fill(self, hook: Hook) -> None:
+        """Here it is."""
+        self._hook = hook
+        for event in self._events:
+            hook.notify(event)
+        self._filled.set()
+
+    async def handle(self, question: Question[Any]) -> Decision:
+        with anyio.CancelScope(deadline=question.deadline):
+            await self._filled.wait()
+        if self._hook is not None:
+            return await self._hook.handle(question)
+        if self._filled.is_set():
+            raise HookCrashedError("it is being stopped", hook=self.name)
+        raise HookTimeoutError("the one before it did not make room in time", hook=self.name)
+
+    def notify(self, event: Event) -> None:
+        if self._hook is None:
+            self._events.append(event)
+        else:
+            self._hook.notify(event)
+
+    async def flushed(self, deadline: float) -> bool:
+        with anyio.CancelScope(deadline=deadline):
+            await self._filled.wait()
+        return self._hook is not None and await self._hook.flushed(deadline)
+
+    def stop(self) -> None:
+        self._filled.set()
+
+    def status(self) -> HookStatus:
+        return replace(super().status(), state="starting")

@@ -1,0 +1,106 @@
+"""A hook's limits, as the kernel knows them: resource limits, set between fork and exec, and for processes also more.
+
+RLIMIT_NPROC alone is no limit on a hook: it counts all processes of a user, and does not hold for root. It counts a hook's own
+in a user namespace of the hook's own (Linux 5.14); root's are counted by a control group.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import secrets
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ..process.spawn import NotAvailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..model.spec import Limits
+
+COUNTS_BY_NAMESPACE = (5, 14)
+
+Row = tuple[str, int, int, int]
+"""The setting's name, the resource's number, soft and hard limit."""
+
+
+def rows(limits: Limits) -> list[Row]:
+    """The resource limits; none for processes."""
+    wanted = [
+        # Two of cpu time: at the first the hook is told by SIGXCPU, which then names the cause of its end; then it is killed.
+        ("cpu_seconds", resource.RLIMIT_CPU, limits.cpu_seconds, 1),
+        ("open_files", resource.RLIMIT_NOFILE, limits.open_files, 0),
+        ("file_size", resource.RLIMIT_FSIZE, limits.file_size, 0),
+        ("memory", resource.RLIMIT_AS, limits.memory, 0),
+    ]
+    return [(name, number, value, value + more) for name, number, value, more in wanted if value is not None]
+
+
+def process_rows(count: int) -> list[Row]:
+    """The limit on processes, for a hook that has a user namespace of its own."""
+    return [("processes", resource.RLIMIT_NPROC, count, count)]
+
+
+def counts_by_namespace() -> bool:
+    """Whether RLIMIT_NPROC holds, and counts a user namespace's own processes."""
+    release = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    return os.geteuid() != 0 and release is not None and (int(release[1]), int(release[2])) >= COUNTS_BY_NAMESPACE
+
+
+def make_group(count: int) -> str:
+    """A control group that lets so many processes in. Gives its directory."""
+    tried = []
+    for base in _bases():
+        group = f"{base}/picohook-{os.getpid()}-{secrets.token_hex(4)}"
+        try:
+            os.mkdir(group)
+        except OSError as error:
+            tried.append(f"{base}: {error.strerror}")
+            continue
+        try:
+            fd = os.open(f"{group}/pids.max", os.O_WRONLY)
+            try:
+                os.write(fd, b"%d" % count)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            remove(group)
+            tried.append(f"{base}: {error.strerror}")
+            continue
+        return group
+    why = "; ".join(tried) or "there are none"
+    raise NotAvailableError(f"its limit on processes needs a control group with the pids controller ({why})")
+
+
+def remove(group: str) -> None:
+    """Remove a control group that is empty."""
+    if group:
+        with suppress(OSError):
+            os.rmdir(group)
+
+
+def _bases() -> Iterator[str]:
+    """Where a group may be made: below this process's own ones, or beside it, since version 2 wants them so."""
+    try:
+        with open("/proc/self/cgroup") as file:
+            own = dict(line.rstrip("\n").split(":", 2)[1:] for line in file)
+        with open("/proc/self/mountinfo") as file:
+            mounts = [line.split() for line in file]
+    except (OSError, ValueError):
+        return
+    for mount in mounts:
+        root, point = mount[3], mount[4]
+        kind, _, options = mount[mount.index("-") + 1 :]
+        names = [""] if kind == "cgroup2" else [name for name in own if "pids" in name.split(",")]
+        if kind not in {"cgroup", "cgroup2"} or (kind == "cgroup" and "pids" not in options.split(",")):
+            continue
+        for name in names:
+            path = os.path.relpath(own.get(name, "/"), root)
+            if path.startswith(".."):
+                continue
+            here = os.path.normpath(os.path.join(point, path))
+            yield here
+            if kind == "cgroup2" and here != point:
+                yield os.path.dirname(here)

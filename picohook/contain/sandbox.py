@@ -1,0 +1,136 @@
+"""What a hook may read, write and reach, where its settings say so: bubblewrap's or Landlock's words for it.
+
+Both are programs that confine themselves and then become the hook, so all that they need is a place before its command.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ..process.aside import Aside
+from ..process.plan import Plan
+from ..process.spawn import KILL_WAIT, NotAvailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..process.spawn import Spawner
+
+LANDLOCK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "landlock.py")
+PATIENCE = 5.0
+"""Seconds that trying one may take."""
+SHOWN = 200
+"""Characters of what a sandbox that does not work says."""
+
+
+class Sandboxes:
+    """Which kind of sandbox works here. Each is tried once, in the same surroundings as the hook."""
+
+    def __init__(self) -> None:
+        self._tried: dict[tuple[str, Spawner, bool], str] = {}
+        self._trying = anyio.Lock()
+        self._aside = Aside()
+
+    async def prefix(self, plan: Plan, spawner: Spawner, deadline: float) -> tuple[str, ...]:
+        """What goes before the hook's command. Raises `NotAvailableError`."""
+        sandbox = plan.sandbox
+        assert sandbox is not None
+        names = ("read_only", "writable")
+        read, write = await self._aside.do(
+            lambda: [_paths(name, getattr(sandbox, name), plan) for name in names], deadline
+        )
+        why = []
+        for kind, words in _KINDS.items():
+            reason = await self._try(kind, spawner, deadline, network=sandbox.network)
+            if not reason:
+                look = partial(words, read, write, network=sandbox.network, directory=plan.cwd)
+                return await self._aside.do(look, deadline)
+            why.append(f"{kind}: {reason}")
+        raise NotAvailableError(f"no sandbox works here: {'; '.join(why)}")
+
+    async def _try(self, kind: str, spawner: Spawner, deadline: float, *, network: bool) -> str:
+        """Why it does not work; empty when it does."""
+        async with self._trying:
+            key = kind, spawner, network
+            if key not in self._tried:
+                words = _KINDS[kind](["/"], [], network=network, directory=None)
+                self._tried[key] = await _run((*words, *_NOTHING[kind]), spawner, deadline)
+            return self._tried[key]
+
+
+async def _run(command: tuple[str, ...], spawner: Spawner, deadline: float) -> str:
+    """What a command that ends at once has to say against itself."""
+    if not os.path.isabs(command[0]):
+        return "it is not installed"
+    ended = anyio.Event()
+    null = os.open(os.devnull, os.O_RDWR)
+    readable, writable = os.pipe()
+    try:
+        process = await spawner.spawn(Plan(command, os.environ, None), (null, null, writable), deadline)
+        process.when_ended(ended.set)
+        try:
+            with anyio.move_on_after(PATIENCE):
+                await ended.wait()
+        finally:
+            process.signal(signal.SIGKILL)
+            with anyio.move_on_after(KILL_WAIT, shield=True):
+                await ended.wait()
+        os.set_blocking(readable, False)
+        try:
+            said = os.read(readable, SHOWN).decode("utf-8", "replace").strip()
+        except BlockingIOError:
+            said = ""
+        return "" if process.exit_code == 0 else said or f"it ended with {process.exit_code}"
+    finally:
+        for fd in (null, readable, writable):
+            os.close(fd)
+
+
+def _bubblewrap(read: list[str], write: list[str], *, network: bool, directory: str | None) -> tuple[str, ...]:
+    program = shutil.which("bwrap") or "bwrap"
+    words = [program, "--unshare-pid", "--unshare-ipc", "--cap-drop", "ALL"]
+    if not network:
+        words.append("--unshare-net")
+    # A mount hides those before it that are below it: so the shorter paths come first, and what may be written last.
+    for path in sorted(read, key=len):
+        words += ["--ro-bind", path, path]
+    words += ["--dev", "/dev", "--proc", "/proc"]
+    for path in sorted(write, key=len):
+        words += ["--bind", path, path]
+    if directory is not None:
+        words += ["--chdir", directory]
+    return (*words, "--")
+
+
+def _landlock(read: list[str], write: list[str], *, network: bool, directory: str | None) -> tuple[str, ...]:
+    del directory  # it is in it already
+    words = [sys.executable or "python", "-I", "-S", LANDLOCK]
+    if not network:
+        words.append("--no-network")
+    for path in read:
+        words += ["--read", path]
+    for path in write:
+        words += ["--write", path]
+    return (*words, "--")
+
+
+_KINDS: dict[str, Callable[..., tuple[str, ...]]] = {"bubblewrap": _bubblewrap, "Landlock": _landlock}
+_NOTHING: dict[str, tuple[str, ...]] = {"bubblewrap": ("bwrap", "--version"), "Landlock": ()}
+"""What each can run to see whether it works."""
+
+
+def _paths(name: str, given: tuple[str, ...], plan: Plan) -> list[str]:
+    paths = []
+    for path in given:
+        full = os.path.abspath(os.path.join(plan.cwd or os.getcwd(), os.path.expanduser(path)))
+        if not os.path.exists(full):
+            raise NotAvailableError(f"its sandbox names {full} as {name}, which does not exist")
+        paths.append(full)
+    return paths

@@ -1,0 +1,1 @@
+"""The hooks that are mounted, the order in which they are asked, and the loop that asks them."""

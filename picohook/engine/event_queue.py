@@ -1,0 +1,47 @@
+"""Events on their way from `emit` to the observers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..model.policy import cause, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..hooks.base import Hook
+    from ..model.events import Event
+    from ..transport.reactor import Reactor
+
+AT_ONCE = 1024
+"""Events that may wait for the event loop's next round: as many as wait for one hook before the oldest give way."""
+
+
+class Outbox:
+    """Hands events on in the event loop's next round, so that `emit` costs its caller next to nothing."""
+
+    def __init__(self, reactor: Reactor, told: Callable[[Event, Sequence[Hook]], None] | None = None) -> None:
+        self._reactor = reactor
+        self._told = told
+        self._waiting: list[tuple[Event, Sequence[Hook]]] = []
+
+    def put(self, event: Event, hooks: Sequence[Hook]) -> None:
+        """Take an event for these hooks."""
+        if not self._waiting:
+            self._reactor.soon(self.flush)
+        self._waiting.append((event, hooks))
+        if len(self._waiting) >= AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand on what waits, now."""
+        waiting, self._waiting = self._waiting, []
+        for event, hooks in waiting:
+            if self._told is not None:
+                self._told(event, hooks)
+            for hook in hooks:
+                try:
+                    hook.notify(event if hook.takes_bytes else event.apart())
+                except Exception as error:  # noqa: BLE001 - an observer hurts nobody, least of all the event loop
+                    now = self._reactor.now()
+                    hook.failures.add("observe", cause(error), describe(error), "an event that was not taken", now)

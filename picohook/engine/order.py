@@ -1,0 +1,147 @@
+"""Who is asked where, and in which order: pure, from the hooks that are mounted."""
+
+from __future__ import annotations
+
+import difflib
+import heapq
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import ConfigError, Problem
+from ..model.stages import STAGES
+from ..wire import words
+from .chain import Seat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ..hooks.base import Hook
+    from ..model.events import Event
+    from ..model.spec import HookSpec, Timeouts
+
+LAYERS = ("builtin", "user", "project", "session")
+"""Asked in this order."""
+
+
+OF_SESSION = "@session"
+"""What the name of a session's own hook ends in, and the name of no other hook."""
+
+
+def layer(hook: Hook) -> str:
+    """The layer that a hook belongs to."""
+    return hook.spec.layer or ("builtin" if hook.in_process else "user")
+
+
+def in_order(hooks: Iterable[Hook]) -> list[Hook]:
+    """The hooks as they are asked: by layer, and inside a layer by `after`, then priority, then name.
+
+    Raises `ConfigError` where `after` asks for what cannot be.
+    """
+    by_name = {hook.name: hook for hook in hooks}
+    problems = [problem for hook in by_name.values() for problem in _check_after(hook, by_name)]
+    if problems:
+        raise ConfigError(problems)
+    return [hook for one in LAYERS for hook in _sorted([h for h in by_name.values() if layer(h) == one])]
+
+
+def behind(hooks: Iterable[Hook], own: Sequence[Hook]) -> list[Hook]:
+    """The hooks of a host as they are asked, and behind them those of a session."""
+    return [*in_order(hooks), *_sorted(own)]
+
+
+def check_behind(hooks: Iterable[Hook], own: Sequence[Hook]) -> None:
+    """Raise `ConfigError` where the `after` of a session's hooks asks for what cannot be."""
+    by_name = {hook.name: hook for hook in (*hooks, *own)}
+    problems = [problem for hook in own for problem in _check_after(hook, by_name)]
+    if problems:
+        raise ConfigError(problems)
+    _sorted(own)
+
+
+def _sorted(hooks: Sequence[Hook]) -> list[Hook]:
+    """Of those whose `after` is satisfied, always the first by priority and name."""
+    here = {hook.name: hook for hook in hooks}
+    waits = {name: {other for other in hook.spec.after if other in here} for name, hook in here.items()}
+    free = [(here[name].spec.priority, name) for name, others in waits.items() if not others]
+    heapq.heapify(free)
+    ordered: list[Hook] = []
+    while free:
+        _, name = heapq.heappop(free)
+        ordered.append(here[name])
+        for other, others in waits.items():
+            if name in others:
+                others.discard(name)
+                if not others:
+                    heapq.heappush(free, (here[other].spec.priority, other))
+    left = [name for name, others in waits.items() if others]
+    if left:
+        cycle = _cycle(left[0], waits)
+        at = here[cycle[0]].spec
+        raise ConfigError(
+            [_problem(at, f"waits for itself: {' after '.join(cycle)}", "take one `after` out of the circle")]
+        )
+    return ordered
+
+
+def _cycle(start: str, waits: dict[str, set[str]]) -> list[str]:
+    path = [start]
+    while True:
+        following = min(waits[path[-1]])
+        if following in path:
+            return [*path[path.index(following) :], following]
+        path.append(following)
+
+
+def _check_after(hook: Hook, by_name: dict[str, Hook]) -> Iterable[Problem]:
+    for other in hook.spec.after:
+        if other not in by_name:
+            near = difflib.get_close_matches(other, by_name, 1)
+            yield _problem(hook.spec, f"there is no hook {other!r}", f'did you mean "{near[0]}"?' if near else "")
+        elif LAYERS.index(layer(by_name[other])) > LAYERS.index(layer(hook)):
+            yield _problem(hook.spec, f"{other!r} is of the later layer {layer(by_name[other])}", "move one of them")
+
+
+def _problem(spec: HookSpec, message: str, hint: str) -> Problem:
+    return Problem(spec.source or "(code)", f"hooks.{spec.name}.after", message, hint)
+
+
+def seats(ordered: Sequence[Hook], timeouts: Timeouts) -> dict[str, tuple[Seat, ...]]:
+    """For each stage, who is asked."""
+    return {
+        name: tuple(
+            Seat(hook, hook.spec.timeout_at(name, timeouts, approves=stage.approves), hook.spec.filter)
+            for hook in ordered
+            if name in hook.spec.asked_at
+        )
+        for name, stage in STAGES.items()
+    }
+
+
+class Audience(NamedTuple):
+    """Who is told of one kind of event."""
+
+    hooks: tuple[Hook, ...]
+    dialects: frozenset[str]
+    """Those of its processes."""
+    choosy: bool
+    """Whether any of them has a filter."""
+    looking: bool
+    """Whether any of them looks into the event itself, and not at its line."""
+
+    @classmethod
+    def of(cls, hooks: Iterable[Hook]) -> Audience:
+        """These hooks."""
+        hooks = tuple(hooks)
+        dialects = frozenset(hook.spec.events for hook in hooks if not hook.in_process)
+        choosy = any(hook.spec.filter is not None for hook in hooks)
+        return cls(hooks, dialects, choosy, not all(hook.takes_bytes for hook in hooks))
+
+    def wanting(self, event: Event) -> Audience:
+        """Those of them who want this event."""
+        if not self.choosy:
+            return self
+        return self.of(hook for hook in self.hooks if hook.spec.filter is None or hook.spec.filter.matches_event(event))
+
+
+def audiences(ordered: Sequence[Hook]) -> dict[str, Audience]:
+    """For each kind of event, who is told."""
+    return {kind: Audience.of(hook for hook in ordered if kind in hook.spec.kinds) for kind in words.EVENT_KINDS}

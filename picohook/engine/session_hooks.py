@@ -1,0 +1,137 @@
+"""The hooks of one session, beside those of its host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ..errors import HookCrashedError, PicohookError
+from ..model.stages import STAGES
+from .generations import Chains
+from .order import OF_SESSION, audiences, behind, check_behind, seats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ..hooks.base import Hook
+    from ..model.spec import HookSpec
+    from ..transport.reactor import Reactor
+    from .generations import Mounted
+    from .mounted import Crew
+    from .order import Audience
+
+
+class SessionHooks:
+    """What one session's chains and events go through: the host's hooks, and behind them the session's own.
+
+    It stands in for the host's `Crew`, which has all that is not about who is asked. Who is asked is sorted when a hook comes
+    or goes, as there.
+    """
+
+    def __init__(self, crew: Crew, session_id: str) -> None:
+        self.crew = crew
+        """The host's own."""
+        self._own: dict[str, Mounted] = {}
+        self._over = False
+        self.owners = crew.owners.branch(session_id)
+        self.chains = dict.fromkeys(STAGES, Chains())
+        self.mounted: Mapping[str, Mounted] = {}
+        self.audiences: dict[str, Audience] = {}
+        self.arrange()
+        crew.sessions.add(self)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.crew, name)
+
+    def require_open(self) -> Reactor:
+        """The event loop. Raises when the session is over: without its hooks, nothing is asked in it."""
+        if self._over:
+            raise PicohookError("the session is over, and its hooks are gone")
+        return self.crew.require_open()
+
+    def require_here(self) -> Reactor:
+        """As `require_open`. Raises in another event loop, too."""
+        self.require_open()
+        return self.crew.require_here()
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """The host's, and the session's own."""
+        return tuple(mounted.hook for mounted in self.mounted.values())
+
+    @property
+    def own(self) -> tuple[Hook, ...]:
+        """The session's own."""
+        return tuple(mounted.hook for mounted in self._own.values())
+
+    def arrange(self) -> None:
+        """Sort anew who is asked and told: a hook of the session or of the host has come or gone."""
+        crew = self.crew
+        self.mounted = {**crew.mounted, **self._own}
+        ordered = behind(crew.hooks, self.own)
+        asked = seats(ordered, crew.timeouts)
+        for name, stage in STAGES.items():
+            self.chains[name] = self.chains[name].followed(stage, asked[name], crew.timeouts)
+        self.audiences = audiences(ordered)
+        self.owners.provide({hook.name: hook.spec.provides for hook in ordered})
+
+    async def add(self, *hooks: Hook) -> None:
+        """Start hooks, and have them asked. Raises, and mounts none, where one cannot be mounted or is required and fails."""
+        self.require_here()
+        self.crew.require_ended(hooks)
+        siblings = {hook.name for hook in (*self.own, *hooks)} | {hook.name + OF_SESSION for hook in hooks}
+        for hook in hooks:
+            hook.spec = _placed(hook.spec, siblings)
+        names = [hook.name for hook in (*self.own, *hooks)]
+        for hook in hooks:
+            if names.count(hook.name) > 1:
+                raise PicohookError(f"the session has a hook named {hook.name.removesuffix(OF_SESSION)!r} already")
+        check_behind(self.crew.hooks, [*self.own, *hooks])
+        self.crew.require_models(hooks)
+        self._own |= {hook.name: self.crew.open(hook) for hook in hooks}
+        self.arrange()
+        try:
+            for hook in hooks:
+                await hook.started()
+                if hook.spec.required and hook.error is not None:
+                    raise HookCrashedError(  # noqa: TRY301
+                        f"hook {hook.name} is required, and did not start: {hook.error}", hook=hook.name
+                    )
+        except BaseException:
+            await self._take_out(hook.name for hook in hooks)
+            raise
+
+    async def remove(self, name: str) -> None:
+        """Take one of the session's own hooks out of every chain at once, then stop it."""
+        self.crew.require_here()
+        full = name if name in self._own else name + OF_SESSION
+        if full not in self._own:
+            raise PicohookError(f"the session has no hook named {name!r}")
+        check_behind(self.crew.hooks, [hook for hook in self.own if hook.name != full])
+        await self._take_out([full])
+
+    async def close(self) -> None:
+        """The session is over: its hooks are stopped. Raises in another event loop."""
+        self.crew.require_loop()
+        self._over = True
+        self.crew.sessions.discard(self)
+        await self._take_out([*self._own])
+
+    async def _take_out(self, names: Iterable[str]) -> None:
+        gone = [self._own.pop(name) for name in [*names] if name in self._own]
+        self.crew.outbox.flush()
+        self.arrange()
+        with anyio.CancelScope(shield=True):
+            await self.crew.stop(*gone)
+
+
+def _placed(spec: HookSpec, siblings: set[str]) -> HookSpec:
+    """The settings of a hook of the session's: its name is one that no hook of the host can have."""
+    if spec.layer not in {None, "session"}:
+        raise PicohookError(f"a session's hook is of the layer session, and {spec.name!r} says {spec.layer!r}")
+    if not spec.name:
+        raise PicohookError("a hook needs a name")
+    name = spec.name.removesuffix(OF_SESSION) + OF_SESSION
+    after = tuple(other + OF_SESSION if other + OF_SESSION in siblings else other for other in spec.after)
+    return spec.model_copy(update={"name": name, "layer": "session", "after": after})

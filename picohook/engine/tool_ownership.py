@@ -1,0 +1,93 @@
+"""Which tools a hook may answer for without approval: those that are its own."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ..hooks.base import Hook
+    from ..model.payloads import LLMRequest, ToolCall
+
+SESSIONS = 1024
+"""Sessions that are remembered; the one unused for longest is forgotten first, and its hooks ask for approval again."""
+
+
+@dataclass(slots=True)
+class _Session:
+    offered: set[str] = field(default_factory=set)
+    claims: dict[str, set[str]] = field(default_factory=dict)
+
+
+class Ownership:
+    """Who owns which tool.
+
+    A tool is a hook's own if its configuration says that the hook provides it; or if the hook injected it in before_llm,
+    in the same session, under a name that the runtime never offered there and that no other hook claims.
+    """
+
+    def __init__(self) -> None:
+        self._provided: dict[str, set[str]] = {}
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+
+    def branch(self, session_key: str) -> Ownership:
+        """A copy that knows this session as it is now, and goes its own way from here on."""
+        copy = Ownership()
+        known = self._sessions.get(session_key)
+        if known is not None:
+            claims = {tool: set(hooks) for tool, hooks in known.claims.items()}
+            copy._sessions[session_key] = _Session(set(known.offered), claims)
+        return copy
+
+    def provide(self, provides: Mapping[str, Iterable[str]]) -> None:
+        """Take what each hook's configuration says."""
+        self._provided = {}
+        for hook, tools in provides.items():
+            for tool in tools:
+                self._provided.setdefault(tool, set()).add(hook)
+
+    def offered(self, request: LLMRequest) -> None:
+        """The runtime is about to offer these tools to its model: they are its own from now on."""
+        names = tool_names(request.tools)
+        if names or request.meta.session_key in self._sessions:
+            self._session(request.meta.session_key).offered |= names
+
+    def edited(self, hook: Hook, before: LLMRequest, after: LLMRequest) -> None:
+        """A hook edited the request: the tools that it added are claimed by it."""
+        for name in tool_names(after.tools) - tool_names(before.tools):
+            self._session(before.meta.session_key).claims.setdefault(name, set()).add(hook.name)
+
+    def forget(self, session_key: str) -> None:
+        """The session is over."""
+        self._sessions.pop(session_key, None)
+
+    def owns(self, hook: str, call: ToolCall) -> bool:
+        """Whether the hook may answer this call by itself."""
+        provided = self._provided.get(call.tool, set())
+        if hook in provided:
+            return True
+        session = self._sessions.get(call.meta.session_key)
+        if session is None or call.tool in session.offered:
+            return False
+        return session.claims.get(call.tool, set()) | provided == {hook}
+
+    def _session(self, key: str) -> _Session:
+        session = self._sessions.setdefault(key, _Session())
+        self._sessions.move_to_end(key)
+        if len(self._sessions) > SESSIONS:
+            self._sessions.popitem(last=False)
+        return session
+
+
+def tool_names(tools: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The names of tool definitions, in the shapes that providers use."""
+    names = set()
+    for tool in tools:
+        function = tool.get("function")
+        name = function.get("name") if isinstance(function, dict) else tool.get("name")
+        if isinstance(name, str):
+            names.add(name)
+    return names

@@ -1,0 +1,117 @@
+"""A hook that is a question to a model."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ...errors import HookError, HookReplyError, HookTimeoutError, PicohookError
+from ...wire.text import explain, show
+from ..function import THREADS, call
+from . import contract as jcli
+from .base import OneShotHook
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..base import Site
+
+VARIABLES = (
+    "event",
+    "user_input",
+    "assistant_output",
+    "tool_name",
+    "tool_arguments",
+    "tool_result",
+    "model",
+    "cwd",
+)
+"""What a template can name, in two braces."""
+
+_VARIABLE = re.compile(r"\{\{(" + "|".join(VARIABLES) + r")\}\}")
+
+_FORMAT = """
+
+---
+You decide as a hook of an AI agent, at its event {event}. Your whole answer is one JSON object: no code fence, no word \
+around it. {{}} means: all is well, go on. Else it has of these fields those that you need:
+{fields}"""
+
+_MEANINGS = {
+    "user_input": "string: replaces the user's message",
+    "assistant_output": "string: replaces the assistant's answer",
+    "messages": "list of {role, content}: replaces all messages",
+    "system_prompt": "string: replaces the system prompt",
+    "tool_arguments": "string, itself a JSON object: replaces the tool's arguments",
+    "tool_result": "string: replaces the tool's result",
+    "tool_error": "string: replaces the tool's error",
+    "approved": "true or false: whether the tool may run; without it, it may not",
+    "reason": "string: why not",
+    "action": '"stop": end this turn',
+    "retry_feedback": 'string, with "stop": not the end, but another round in which the assistant is told this',
+    "inject_messages": "list of {role, content}: added after the messages",
+    "additional_context": "string: added to the system prompt",
+    "system_message": "string: shown to the user",
+}
+_OTHERWISE = {
+    "pre_tool_execution": {
+        "action": '"skip": do not run this tool; or "stop": end this turn',
+        "retry_feedback": 'string, with "skip": why, for the assistant',
+    },
+    "pre_micro_compact": {"action": '"stop": do not compact'},
+    "pre_auto_compact": {"action": '"stop": do not compact'},
+}
+_WITH_FEEDBACK = {"pre_send_message", "pre_llm_request", "post_llm_response", "pre_tool_execution", "stop"}
+
+
+def render(template: str, context: Mapping[str, Any]) -> str:
+    """The template with its variables filled in, in one pass: braces in a value stay text. Absent ones are empty."""
+    return _VARIABLE.sub(lambda found: str(context.get(found[1], "")), template)
+
+
+def instruction(event: str) -> str:
+    """What a model is told about the form of its answer."""
+    names = ["approved", "reason"]
+    if event != "approve_tool":
+        names = [*jcli.EDITS.get(event, ()), "action", "retry_feedback", *jcli.NOTES]
+        if event not in _WITH_FEEDBACK:
+            names.remove("retry_feedback")
+    meanings = {**_MEANINGS, **_OTHERWISE.get(event, {})}
+    return _FORMAT.format(event=event, fields="\n".join(f'"{name}": {meanings[name]}' for name in names))
+
+
+def extract(text: str) -> dict[str, Any]:
+    """The result in a model's answer: from its first `{` to its last `}`. Raises `ValueError`."""
+    start, end = text.find("{"), text.rfind("}")
+    if start < 0 or end < start:
+        said = show(text.encode("utf-8", "replace"), 80) or "it is empty"
+        raise ValueError(f"there is no JSON object in the model's answer: {said}")
+    return jcli.read_result(text[start : end + 1].encode())
+
+
+class PromptHook(OneShotHook):
+    """Its prompt, with what is asked about filled in, goes to the host's `complete`; what comes back is the result."""
+
+    def open(self, site: Site) -> None:
+        super().open(site)
+        self._threads = anyio.CapacityLimiter(THREADS)
+
+    async def answer(self, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
+        complete = None if self._site.model_of is None else self._site.model_of(self.spec)
+        if complete is None:  # a host requires one when the hook is mounted; a reload may have taken it away since
+            raise HookError("there is no model to ask: name one in [model] of the configuration", hook=self.name)
+        prompt = render(self.spec.prompt or "", context) + instruction(context["event"])
+        with anyio.CancelScope(deadline=deadline) as scope:
+            try:
+                said = await call(complete, prompt, self.spec.model, threads=self._threads)
+            except PicohookError:
+                raise
+            except Exception as error:
+                raise HookError(f"the model could not be asked: {explain(error)}", hook=self.name) from error
+        if scope.cancelled_caught:
+            raise HookTimeoutError("no answer in time", hook=self.name)
+        if not isinstance(said, str):
+            raise HookReplyError(f"`complete` returned {type(said).__name__}, and no text", hook=self.name)
+        return extract(said)

@@ -1,0 +1,65 @@
+"""A ready `complete` for hooks that ask a model: OpenAI-compatible chat endpoints, over httpx.
+
+::
+
+    complete = openai_chat("https://api.openai.com/v1", os.environ["OPENAI_API_KEY"], model="gpt-4o-mini")
+    async with Host.from_config("picohook.toml", complete=complete) as host: ...
+
+Needs `pip install 'picohook[openai]'`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ..errors import PicohookError
+from ..wire.text import cut, escape
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+TIMEOUT = 60.0
+SHOWN = 200
+"""Bytes of an endpoint's complaint that an error shows."""
+
+
+def openai_chat(
+    base_url: str, api_key: str | None = None, *, model: str, timeout: float = TIMEOUT, **options: Any
+) -> Callable[[str, str | None], Awaitable[str]]:
+    """Ask `base_url`/chat/completions: each prompt is one user message, and the answer's text comes back.
+
+    `model` is asked where a hook names none. `options` go into every request: temperature, max_tokens, ... A hook's own
+    deadline ends a request, too. What goes wrong is raised as `PicohookError`, without the key.
+    """
+    try:
+        import httpx  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise PicohookError("openai_chat needs httpx: pip install 'picohook[openai]'") from None
+    url = f"{base_url.rstrip('/')}/chat/completions"
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    tls = httpx.create_ssl_context()
+
+    async def complete(prompt: str, of_model: str | None = None) -> str:
+        body = {**options, "model": of_model or model, "messages": [{"role": "user", "content": prompt}]}
+        try:
+            async with httpx.AsyncClient(verify=tls, timeout=timeout) as client:
+                response = await client.post(url, json=body, headers=headers)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise PicohookError(f"{url} cannot be asked: {str(error) or type(error).__name__}") from None
+        if not response.is_success:
+            said = escape(cut(response.text, SHOWN))
+            raise PicohookError(f"{url} answered {response.status_code}: {said}")
+        return _text(response.content, url)
+
+    return complete
+
+
+def _text(body: bytes, url: str) -> str:
+    try:
+        text = json.loads(body)["choices"][0]["message"]["content"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        text = None
+    if not isinstance(text, str):
+        raise PicohookError(f"{url} answered with no text where a chat completion has it")
+    return text

@@ -1,0 +1,205 @@
+"""Traces and metrics of what a host asks, through OpenTelemetry's API: the embedding program sets up where they go.
+
+Each chain is a span below the caller's own, with a span below it for each hook that was asked. While hooks are asked the
+chain's span is the current one, and its `traceparent` is in the meta that they get, so that what they do joins the trace.
+Payloads are in neither.
+
+Needs `pip install 'picohook[otel]'`.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .. import __version__
+from ..errors import PicohookError
+from ..model.payloads import Payload, ToolCall
+from ..wire import words
+from ..wire.text import cut, escape
+from .listener import Account, Witness
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import Span, TracerProvider
+
+    from ..engine.chain import Asked
+    from ..hooks.base import Encoded, Hook
+    from ..model.decisions import Outcome
+    from ..model.stages import Stage
+
+P = TypeVar("P", bound=Payload)
+
+STAGE = "picohook.stage"
+ACTION = "picohook.action"
+APPROVED = "picohook.approved"
+HOOK = "picohook.hook.name"
+RETRIES = "picohook.hook.retries"
+REASON = "picohook.reason"
+TURN = "picohook.turn.id"
+PARENT_TURN = "picohook.turn.parent_id"
+SESSION = "gen_ai.conversation.id"
+AGENT = "gen_ai.agent.id"
+TOOL = "gen_ai.tool.name"
+CALL = "gen_ai.tool.call.id"
+ERROR = "error.type"
+
+MOST = 128
+"""Bytes of an id or a name that an attribute has: some of them are a model's own words."""
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+"""Where the buckets of the histograms end, unless the program's views say otherwise."""
+
+
+class OpenTelemetry(Witness):
+    """Spans and metrics, to the providers that are set globally unless others are given.
+
+    `texts` adds the reasons that hooks give and what their failures say to the spans. They may quote payloads.
+    """
+
+    def __init__(
+        self,
+        *,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        texts: bool = False,
+    ) -> None:
+        try:
+            from opentelemetry import context, metrics, trace  # noqa: PLC0415 - an extra
+            from opentelemetry.trace.propagation import tracecontext  # noqa: PLC0415
+        except ImportError:
+            raise PicohookError("OpenTelemetry needs its API: pip install 'picohook[otel]'") from None
+        self.texts = texts
+        self.context = context
+        self.trace = trace
+        # Not the global propagator, which may speak another format: the field is W3C's.
+        self.propagator = tracecontext.TraceContextTextMapPropagator()
+        self.tracer = trace.get_tracer("picohook", __version__, tracer_provider)
+        meter = metrics.get_meter("picohook", __version__, meter_provider)
+        self.chain_duration = meter.create_histogram(
+            "picohook.chain.duration",
+            "s",
+            "How long all hooks of a stage took together.",
+            explicit_bucket_boundaries_advisory=SECONDS,
+        )
+        self.hook_duration = meter.create_histogram(
+            "picohook.hook.duration",
+            "s",
+            "How long a hook took, with its retries.",
+            explicit_bucket_boundaries_advisory=SECONDS,
+        )
+        self.hook_failures = meter.create_counter(
+            "picohook.hook.failures", "{failure}", "Failures of hooks, by their kind."
+        )
+
+    @property
+    def is_set_up(self) -> bool:
+        """Whether anything is to become of the spans and metrics, as far as the global providers say."""
+        return not isinstance(self.trace.get_tracer_provider(), self.trace.ProxyTracerProvider)
+
+    def begin(self, stage: Stage[P], payload: P) -> Account[P]:
+        return Traced(self, stage, payload)
+
+    def parent(self, traceparent: str) -> Context | None:
+        """Below what a chain's span is: the caller's own span, or what the payload says; None is the current context."""
+        if not traceparent or self.trace.get_current_span().get_span_context().is_valid:
+            return None
+        return self.propagator.extract({"traceparent": traceparent})
+
+    def traceparent(self, context: Context) -> str:
+        """What hooks are told of the span of a context; empty where there is none."""
+        carrier: dict[str, str] = {}
+        self.propagator.inject(carrier, context)
+        return carrier.get("traceparent", "")
+
+
+class Traced(Account[P]):
+    """One chain, as a span."""
+
+    def __init__(self, telemetry: OpenTelemetry, stage: Stage[P], payload: P) -> None:
+        super().__init__(stage, payload)
+        self._telemetry = telemetry
+        self._began = time.perf_counter()
+        self._span = telemetry.tracer.start_span(
+            f"hooks {stage.name}", telemetry.parent(payload.meta.traceparent), attributes=_about(stage, payload)
+        )
+        self._context = telemetry.trace.set_span_in_context(self._span)
+        traceparent = telemetry.traceparent(self._context)
+        if traceparent:
+            meta = payload.meta.model_copy(update={"traceparent": traceparent})
+            self.payload = payload.model_copy(update={"meta": meta})
+        # Last, so that what fails before leaves nothing behind. It ends in the same task: a chain is one call.
+        self._token = telemetry.context.attach(self._context)
+
+    def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
+        del encoded
+        telemetry, entry = self._telemetry, asked.entry
+        attributes: dict[str, Any] = {HOOK: hook.name, STAGE: self.stage.name, ACTION: entry.action}
+        if entry.failure:
+            attributes[ERROR] = entry.failure
+            telemetry.hook_failures.add(1, attributes, self._context)
+        telemetry.hook_duration.record(entry.duration, attributes, self._context)
+        if not self._span.is_recording():
+            return
+        ended = time.time_ns()
+        span = telemetry.tracer.start_span(
+            f"hook {hook.name}",
+            self._context,
+            attributes=attributes | ({RETRIES: entry.retries} if entry.retries else {}),
+            start_time=ended - int(entry.duration * 1e9),
+        )
+        if telemetry.texts and entry.reason:
+            span.set_attribute(REASON, _shown(entry.reason))
+        if entry.failure:
+            self._failed(span, entry.failure, entry.error or "")
+        elif entry.error:
+            span.add_event("picohook.edit_refused", {"message": entry.error} if telemetry.texts else None)
+        span.end(ended)
+
+    def concluded(self, outcome: Outcome[P]) -> None:
+        span = self._span
+        span.set_attribute(ACTION, outcome.action)
+        if outcome.approved is not None:
+            span.set_attribute(APPROVED, outcome.approved)
+        if outcome.hook:
+            span.set_attribute(HOOK, outcome.hook)
+        if self._telemetry.texts and outcome.reason:
+            span.set_attribute(REASON, _shown(outcome.reason))
+        self._end({ACTION: outcome.action})
+
+    def abandoned(self, error: BaseException) -> None:
+        kind = type(error).__qualname__
+        self._failed(self._span, kind, _shown(str(error)))
+        self._span.set_attribute(ERROR, kind)
+        self._end({ERROR: kind})
+
+    def _failed(self, span: Span, kind: str, said: str) -> None:
+        texts = self._telemetry.texts
+        span.set_status(self._telemetry.trace.StatusCode.ERROR, said if texts else kind)
+        span.add_event("exception", {"exception.type": kind, **({"exception.message": said} if texts else {})})
+
+    def _end(self, attributes: dict[str, Any]) -> None:
+        telemetry = self._telemetry
+        telemetry.context.detach(self._token)
+        took = time.perf_counter() - self._began
+        telemetry.chain_duration.record(took, {STAGE: self.stage.name, **attributes}, self._context)
+        self._span.end()
+
+
+def _about(stage: Stage[Any], payload: Payload) -> dict[str, str]:
+    meta = payload.meta
+    given = {
+        STAGE: stage.name,
+        SESSION: meta.session_key,
+        AGENT: meta.agent_id,
+        TURN: meta.turn_id,
+        PARENT_TURN: meta.parent_turn_id,
+    }
+    if isinstance(payload, ToolCall):
+        given |= {TOOL: payload.tool, CALL: payload.tool_call_id or ""}
+    return {name: _shown(value, MOST) for name, value in given.items() if value}
+
+
+def _shown(text: str, most: int = words.MAX_REASON) -> str:
+    """A text that every exporter takes, and that is no longer than it should be."""
+    return escape(cut(text, most))

@@ -1,0 +1,79 @@
+"""Messages in the chat-completions shape: what a model said, the calls in it, and what it is told of them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from .payloads import ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .payloads import ToolResult
+
+UNREADABLE = "picohook.unreadable_arguments"
+"""The argument under which a call carries what the model wrote, where that is no JSON object."""
+
+
+def assistant_message(response: Mapping[str, Any]) -> dict[str, Any]:
+    """A response, as the message that it is in the conversation."""
+    return {"role": "assistant", **response}
+
+
+def calls_of(response: Mapping[str, Any]) -> list[ToolCall]:
+    """The tool calls in a response."""
+    return [_call(call) for call in response.get("tool_calls") or ()]
+
+
+def _call(call: Mapping[str, Any]) -> ToolCall:
+    function = call.get("function") or call
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        arguments = _read(arguments)
+    if not isinstance(arguments, dict):
+        arguments = {UNREADABLE: arguments} if arguments is not None else {}
+    identity = call.get("id")
+    return ToolCall(
+        tool=str(function.get("name") or ""),
+        arguments=arguments,
+        tool_call_id=None if identity is None else str(identity),
+    )
+
+
+def _read(text: str) -> Any:
+    """The JSON in a text; the text itself where it is none that hooks can be sent (NaN, 1e999, half a surrogate pair)."""
+    try:
+        value = json.loads(text or "{}")
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return text
+    return value
+
+
+def tool_message(call: ToolCall, result: ToolResult) -> dict[str, Any]:
+    """What the model is told of a call. Media that did not go to the user go to the model, under `media`."""
+    message = {
+        "role": "tool",
+        "tool_call_id": call.tool_call_id or "",
+        "name": call.tool,
+        "content": content_of(result),
+    }
+    return {**message, "media": list(result.media)} if result.media and not result.response_handled else message
+
+
+def content_of(result: ToolResult) -> str:
+    """A result's text for the model, with the files that it names."""
+    if not result.artifact_tags:
+        return result.for_llm
+    return f"{result.for_llm}\nFiles: {' '.join(result.artifact_tags)}".strip()
+
+
+def text_of(response: Mapping[str, Any]) -> str:
+    """The text of a response."""
+    content = response.get("content")
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return ""

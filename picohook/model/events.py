@@ -1,0 +1,125 @@
+"""Events: what happens in an agent, told to whoever observes it and waited for by nobody."""
+
+from __future__ import annotations
+
+import difflib
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ..protocol.messages import encode
+from ..protocol.peer import notification
+from ..wire import words
+from .payloads import Payload, apart
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .payloads import Meta
+
+_SEVERITIES = {
+    "error": "error",
+    "subturn_orphan": "error",
+    "llm_retry": "warn",
+    "context_compress": "warn",
+    "tool_exec_skipped": "warn",
+    "turn_abort": "warn",
+    "channel.lifecycle.start_failed": "error",
+    "channel.message.outbound_failed": "error",
+    "channel.rate_limited": "warn",
+    "bus.publish.failed": "error",
+    "gateway.reload.failed": "error",
+    "mcp.server.failed": "error",
+}
+"""Of the kinds that are never only for information."""
+_ENDINGS = {"error": "error", "aborted": "warn"}
+_PLACE = (
+    "channel", "account", "chat_id", "topic_id", "space_id", "space_type", "chat_type", "sender_id", "message_id"
+)  # fmt: skip
+"""What of an inbound message says where it came from: the rest of an event's scope."""
+
+
+class Event:
+    """One event. Its lines on the wire are made when they are first needed, once for all who get them."""
+
+    __slots__ = ("_lines", "about", "kind", "meta", "payload")
+
+    def __init__(self, kind: str, payload: Mapping[str, Any], meta: Meta, about: Payload | None = None) -> None:
+        self.kind = kind
+        self.payload = payload
+        self.meta = meta
+        self.about = about
+        """What of the agent's run it is about: its context and its channel."""
+        self._lines: dict[str, bytes] = {}
+
+    def apart(self) -> Event:
+        """The same, with a payload that shares nothing with this one's. Of what it is about, only where the user is."""
+        about = self.about
+        if about is not None:
+            about = Payload(meta=about.meta, context=apart(about.context), channel=about.channel, chat_id=about.chat_id)
+        return Event(self.kind, apart(dict(self.payload)), self.meta, about)
+
+    def line(self, dialect: str) -> bytes:
+        """The whole line that a hook of this dialect reads. Raises `EncodeError`."""
+        line = self._lines.get(dialect)
+        if line is None:
+            line = self._lines[dialect] = self._runtime() if dialect == "runtime" else self._legacy()
+        return line
+
+    def _legacy(self) -> bytes:
+        params = {"Kind": self.kind, "Meta": self.meta.wire(), "Payload": self.payload}
+        return notification(words.EVENT, encode(params))
+
+    def _runtime(self) -> bytes:
+        meta = self.meta
+        correlation = {"parent_turn_id": meta.parent_turn_id, "trace_id": meta.trace_path}
+        if meta.traceparent:
+            correlation["traceparent"] = meta.traceparent
+        kind = words.EVENT_KINDS[self.kind]
+        component = kind.partition(".")[0]
+        attributes = {"agent_source": meta.source, "iteration": meta.iteration}
+        params = {
+            "id": uuid.uuid4().hex,
+            "kind": kind,
+            "time": datetime.now(UTC).isoformat(),
+            "source": {"component": component, "name": meta.agent_id if component == "agent" else ""},
+            "scope": {
+                "agent_id": meta.agent_id,
+                "session_key": meta.session_key,
+                "turn_id": meta.turn_id,
+                **self._place(),
+            },
+            "correlation": correlation,
+            "severity": self._severity(),
+            "payload": self.payload,
+            "attrs": {name: value for name, value in attributes.items() if value},
+        }
+        return notification(words.RUNTIME_EVENT, encode(params))
+
+    def _place(self) -> dict[str, Any]:
+        """Where the user is, as far as it is known."""
+        if self.about is None:
+            return {}
+        inbound = (self.about.context or {}).get("inbound")
+        known = {"channel": self.about.channel, "chat_id": self.about.chat_id}
+        if isinstance(inbound, dict):
+            known |= {name: inbound[name] for name in _PLACE if inbound.get(name)}
+        return {name: value for name, value in known.items() if value}
+
+    def _severity(self) -> str:
+        said = self.payload
+        if self.kind == "turn_end":
+            return _ENDINGS.get(str(said.get("Status")), "info")
+        if self.kind == "tool_exec_end":
+            return "warn" if said.get("IsError") is True else "info"
+        return _SEVERITIES.get(self.kind, "info")
+
+
+def known_kind(kind: str) -> str:
+    """The legacy name of a kind given by either of its names. Raises `ValueError` for one that there is not."""
+    if kind in words.EVENT_KINDS:
+        return kind
+    if kind in words.RUNTIME_KINDS:
+        return words.RUNTIME_KINDS[kind]
+    near = difflib.get_close_matches(kind, [*words.EVENT_KINDS, *words.RUNTIME_KINDS], 1)
+    raise ValueError(f"there is no event kind {kind!r}" + (f": did you mean {near[0]!r}?" if near else ""))

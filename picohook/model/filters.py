@@ -1,0 +1,98 @@
+"""Which payloads and events a hook wants to hear of: a filter in its settings, and what it is held against."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import translate
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .events import Event
+    from .payloads import Payload
+
+
+class Filter(BaseModel):
+    """All that is set must hold. What an event does not have does not match."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tool: str | None = Field(
+        default=None, description='A tool\'s name; several as "a|b"; with * ? [] a glob; between slashes a regex.'
+    )
+    model: str | None = Field(default=None, description="How the model's name begins.")
+    channel: str | None = Field(default=None, description="The channel's name.")
+    agent: str | None = Field(default=None, description="The agent's id.")
+    when: dict[str, JsonValue] = Field(default_factory=dict, description="Fields of the payload, or of its result.")
+
+    @field_validator("tool")
+    @classmethod
+    def _compiles(cls, pattern: str | None) -> str | None:
+        if pattern is not None:
+            try:
+                _compiled(pattern)
+            except re.error as error:
+                raise ValueError(f"{pattern} is not a regular expression: {error}") from None
+        return pattern
+
+    def matches(self, payload: Payload) -> bool:
+        """Whether a hook with this filter is asked about the payload."""
+        fields = payload.__dict__
+        result = fields.get("result")
+        inside = {} if result is None else result.__dict__
+        return self._holds(
+            fields.get("tool"),
+            fields.get("model"),
+            payload.channel,
+            payload.meta.agent_id,
+            lambda name: inside.get(name, fields.get(name)),
+        )
+
+    def matches_event(self, event: Event) -> bool:
+        """Whether a hook with this filter is told of the event."""
+        said: Mapping[str, Any] = event.payload
+        by_name = {_plain(name): value for name, value in said.items()}
+        return self._holds(
+            said.get("Tool"), said.get("Model"), None, event.meta.agent_id, lambda name: by_name.get(_plain(name))
+        )
+
+    def _holds(self, tool: Any, model: Any, channel: str | None, agent: str, field: Any) -> bool:
+        if self.tool is not None and not (isinstance(tool, str) and _compiled(self.tool).fullmatch(tool)):
+            return False
+        if self.model is not None and not (isinstance(model, str) and model.startswith(self.model)):
+            return False
+        if self.channel is not None and channel != self.channel:
+            return False
+        if self.agent is not None and agent != self.agent:
+            return False
+        return all(_same(field(name), wanted) for name, wanted in self.when.items())
+
+    def never_has(self, fields: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
+        """The parts of this filter that a payload with these fields can never match."""
+        missing = [part for part in ("tool", "model") if getattr(self, part) is not None and part not in fields]
+        return missing + [f"when.{name}" for name in self.when if name not in fields and name not in result]
+
+
+def exact(names: str) -> str:
+    """A pattern that matches these pipe-separated names and nothing else, whatever characters they hold."""
+    return f"/{'|'.join(re.escape(name) for name in names.split('|'))}/"
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    if len(pattern) > 1 and pattern.startswith("/") and pattern.endswith("/"):
+        return re.compile(pattern[1:-1])
+    return re.compile("|".join(translate(name.strip()) for name in pattern.split("|")))
+
+
+def _same(value: Any, wanted: Any) -> bool:
+    """Equal as JSON: true is not 1."""
+    return value == wanted and isinstance(value, bool) is isinstance(wanted, bool)
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()

@@ -1,0 +1,180 @@
+"""From what a hook answered to a `Decision`. Whatever is not a decision that the stage allows raises `AnswerError`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..wire import words
+from ..wire.spelling import action_meant, folded, kind_of, understood
+from ..wire.text import cut
+from .decisions import (
+    APPROVE,
+    CONTINUE,
+    AbortTurn,
+    Continue,
+    Decision,
+    Deny,
+    HardAbort,
+    Modify,
+    Notes,
+    Pause,
+    Respond,
+    Retry,
+    Skip,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .stages import Stage
+
+
+class AnswerError(ValueError):
+    """An answer that is no decision that its stage allows."""
+
+    def __init__(self, message: str, answer: Any) -> None:
+        super().__init__(message)
+        self.answer = answer
+        """As it came."""
+
+
+def read_decision(stage: Stage[Any], answer: Any) -> Decision:
+    """What the answer to a request decides. An absent or empty answer is a `continue`, and for an approval a failure.
+
+    Raises `AnswerError`, a `ValueError`, for any answer that does not decide what the stage allows.
+    """
+    if answer == words.GO_ON and not stage.approves:
+        return CONTINUE  # as nearly always
+    try:
+        if not isinstance(answer, dict | None):
+            raise ValueError(f"the result is {kind_of(answer)}, not an object")  # noqa: TRY301 - all are answered alike
+        return _read_approval(answer or {}) if stage.approves else _read_interception(stage, answer or {})
+    except ValueError as error:
+        raise AnswerError(str(error), answer) from None
+
+
+_OF_APPROVALS = frozenset({"action", "reason"})
+
+
+def _read_approval(answer: dict[str, Any]) -> Decision:
+    others = [name for name in answer if name != "approved" and str(name).lower() == "approved"]
+    if others and "approved" in answer:
+        raise ValueError(f"`approved` is there twice: as `approved` and as `{_shown_name(others[0])}`")
+    answer = folded(answer, _OF_APPROVALS)
+    action = answer.get("action")
+    if action not in (None, "", words.CONTINUE):  # it may be anything, also what no set can hold
+        raise ValueError(f"an approval has no action, and this one has {_shown(action)}")
+    if others:
+        if all(answer[name] is False for name in others):
+            return Deny(reason=_text(answer, "reason", words.MAX_REASON))
+        raise ValueError(f"the answer has no `approved`, and `{_shown_name(others[0])}` is no yes")
+    approved = answer.get("approved")
+    if approved is True:
+        return APPROVE
+    if approved is False:
+        return Deny(reason=_text(answer, "reason", words.MAX_REASON))
+    if "approved" not in answer:
+        raise ValueError("the answer has no `approved`")
+    raise ValueError(f"`approved` is {_shown(approved)}, and only true is a yes")
+
+
+def _read_interception(stage: Stage[Any], answer: dict[str, Any]) -> Decision:
+    answer = understood(stage.form, answer)
+    action = answer.get("action")
+    if action is None or action == "":
+        action = words.CONTINUE
+    if not isinstance(action, str) or action not in stage.actions:
+        meant = action_meant(stage.actions, action)
+        raise ValueError(
+            f"the action {_shown(action)} is not one of {stage.name}'s: "
+            + (f"did you mean `{meant}`?" if meant else ", ".join(sorted(stage.actions)))
+        )
+    reason = _text(answer, "reason", words.MAX_REASON)
+    notes = _notes(answer)
+    match action:
+        case words.CONTINUE | words.MODIFY:
+            return _read_edit(stage, answer, action, reason, notes)
+        case words.RESPOND:
+            result = _object(answer, "result")
+            if result is None:
+                raise ValueError("`respond` came without a `result`")
+            changes = _set(_changes(stage, answer))
+            return Respond(result, changes=changes if stage.form.known(changes) else {}, reason=reason, notes=notes)
+        case words.RETRY:
+            feedback = _text(answer, "feedback", words.MAX_NOTE)
+            changes = _changes(stage, answer) if stage.fields else {}
+            if not feedback and not changes:
+                raise ValueError("`retry` came without `feedback`")
+            return Retry(feedback, changes=changes, reason=reason, notes=notes)
+    return _REFUSES[action](reason, notes=notes)
+
+
+_REFUSES: dict[str, type[Deny | Skip | Pause | AbortTurn | HardAbort]] = {
+    kind.action: kind for kind in (Deny, Skip, Pause, AbortTurn, HardAbort)
+}
+
+
+def _read_edit(stage: Stage[Any], answer: Mapping[str, Any], action: str, reason: str, notes: Notes | None) -> Decision:
+    """`modify`, or a `continue`, which may carry a payload as well."""
+    changes, patch = _changes(stage, answer), _object(answer, "patch")
+    if patch is not None:
+        patch = stage.form.patch(answer)
+    if action != words.MODIFY:
+        changes = _set(changes)
+        if not stage.form.known(changes):
+            changes = {}
+        if patch is not None and not stage.form.known(patch):
+            patch = None
+    if changes or patch is not None:
+        return Modify(changes, patch=patch, reason=reason, notes=notes)
+    return Continue(reason=reason, notes=notes) if reason or notes else CONTINUE
+
+
+_NEVER_EMPTY = frozenset({"tool", "model", "prompt"})
+
+
+def _set(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what Go writes for a text that was never set: that is no edit to nothing."""
+    return {name: value for name, value in changes.items() if value is not None and (value or name not in _NEVER_EMPTY)}
+
+
+def _changes(stage: Stage[Any], answer: Mapping[str, Any]) -> dict[str, Any]:
+    """What the answer carries of an edited payload."""
+    if stage.carries:
+        _object(answer, stage.carries)
+    return stage.form.carried(answer) or {}
+
+
+def _notes(answer: Mapping[str, Any]) -> Notes | None:
+    injected = answer.get("inject_messages")
+    if injected is not None and not (isinstance(injected, list) and all(isinstance(one, dict) for one in injected)):
+        raise ValueError("`inject_messages` is not a list of objects")
+    system_message = _text(answer, "system_message", words.MAX_REASON)
+    additional_context = _text(answer, "additional_context", words.MAX_NOTE)
+    if not (injected or system_message or additional_context):
+        return None
+    return Notes(system_message, additional_context, tuple(injected or ()))
+
+
+def _text(answer: Mapping[str, Any], key: str, limit: int) -> str:
+    value = answer.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ValueError(f"`{key}` is {kind_of(value)}, not a string")
+    return cut(value, limit)
+
+
+def _object(answer: Mapping[str, Any], key: str) -> dict[str, Any] | None:
+    value = answer.get(key)
+    if value is None or isinstance(value, dict):
+        return value
+    raise ValueError(f"`{key}` is {kind_of(value)}, not an object")
+
+
+def _shown_name(name: object) -> str:
+    return cut(str(name), 80)
+
+
+def _shown(value: object) -> str:
+    return cut(repr(value), 80) if isinstance(value, str | int | float) else kind_of(value)

@@ -1,0 +1,331 @@
+"""A hook's settings: one schema for the native configuration, for hooks mounted in code, and for what is shown of them."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+
+from ..wire import words
+from .filters import Filter  # noqa: TC001 - pydantic reads it at run time
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+def _bytes(value: Any) -> Any:
+    """A size as a number of bytes, or as text with a unit: "512M"."""
+    if not isinstance(value, str):
+        return value
+    unit = _UNITS.get(value[-1:].upper(), 0)
+    if not unit or not value[:-1].isdecimal():
+        raise ValueError('must be a number of bytes, or such as "512M", with K, M, G or T')
+    return int(value[:-1]) * unit
+
+
+def _check_globs(globs: tuple[str, ...]) -> tuple[str, ...]:
+    for glob in globs:
+        steps = glob.split("/")
+        if {"", ".", ".."} & set(steps) or "\0" in glob:
+            raise ValueError('must be globs relative to the project, such as "hooks/*.py"')
+        if (
+            len(glob) > LONGEST_GLOB
+            or steps.count("**") > MOST_DEEP
+            or any("**" in step and step != "**" for step in steps)
+        ):
+            raise ValueError('must be simple globs, with "**" at most twice, and for whole directories')
+    return globs
+
+
+Globs = Annotated[tuple[str, ...], Field(max_length=64), AfterValidator(_check_globs)]
+"""Files of a project."""
+
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+Size = Annotated[
+    int,
+    Field(ge=1, le=1 << 62),
+    BeforeValidator(_bytes),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": "^[0-9]+[KMGTkmgt]$"}]}),
+]
+Contain = Literal["best", "required", "sweep", "group"]
+Stdio = Literal["pipe", "socket"]
+StageName = Literal[
+    "before_prompt",
+    "before_llm",
+    "after_llm",
+    "before_tool",
+    "approve_tool",
+    "after_tool",
+    "before_finish",
+    "before_compact",
+    "after_compact",
+]
+
+Layer = Literal["builtin", "user", "project", "session"]
+
+KINDS_OF_HOOK = ("command", "run", "python", "prompt")
+"""A hook that is configured has one of these."""
+LONGEST_GLOB, MOST_DEEP = 512, 2
+"""Characters of a glob, and how often `**` may be in it."""
+PROMPT_TIMEOUT = 30.0
+"""Of a hook that asks a model and sets none: models take longer than programs."""
+
+NO_MODEL = "asks a model, and there is none to ask"
+NO_MODEL_HINT = "name one in [model] of the configuration, or give the host one: Host(..., complete=...)"
+
+_MODES: dict[str, tuple[StageName, ...]] = {
+    "llm": ("before_llm", "after_llm"),
+    "tool": ("before_tool", "after_tool"),
+    "approve": ("approve_tool",),
+    "prompt": ("before_prompt",),
+    "turn": ("before_finish",),
+    "compact": ("before_compact", "after_compact"),
+}
+
+
+class OnFailure(StrEnum):
+    """What a failing interceptor counts as. A failing approver is always a denial."""
+
+    CONTINUE = "continue"
+    DENY = "deny"
+    ABORT = "abort"
+
+
+class RespondRule(StrEnum):
+    """Which tools a hook may answer for without approval."""
+
+    OWN = "own"
+    APPROVE = "approve"
+    FORBID = "forbid"
+
+
+class Settings(BaseModel):
+    """A frozen group of settings; an unknown name is a mistake."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RestartPolicy(Settings):
+    """How often a process may be started before it is given up."""
+
+    max_starts: int = Field(
+        default=5, ge=1, description="More starts than this within the window: FAILED, until reset."
+    )
+    window: Seconds = Field(default=60.0, description="Seconds over which starts are counted.")
+
+
+class Limits(Settings):
+    """What a hook's processes may use. What the machine cannot limit keeps the hook from starting."""
+
+    memory: Size | None = Field(default=None, description="Address space of each of its processes.")
+    cpu_seconds: Count | None = Field(default=None, description="Processor time of each of its processes.")
+    open_files: Count | None = Field(default=None, description="Descriptors of each of its processes.")
+    file_size: Size | None = Field(default=None, description="The largest file that it may write.")
+    processes: Count | None = Field(default=None, description="Its processes and threads, all together.")
+
+
+class Sandbox(Settings):
+    """What a hook may read, write and reach. Where nothing can keep it to that, it is not started."""
+
+    read_only: tuple[str, ...] = Field(default=("/",), description="What it may read and run. Relative to its dir.")
+    writable: tuple[str, ...] = Field(default=(), description="What it may write too.")
+    network: bool = Field(default=False, description="Whether it has one.")
+
+
+class Canary(Settings):
+    """A tool call that a gate has to deny: `picohook doctor` asks it about this one. No tool is called."""
+
+    tool: str = Field(min_length=1, description="The tool's name.")
+    arguments: dict[str, Any] = Field(default_factory=dict, description="What it is called with.")
+
+
+class Timeouts(Settings):
+    """Seconds. What one hook does not set, the defaults of its configuration do."""
+
+    observer: Seconds = Field(default=0.5, description="How long an awaited event may take to be written.")
+    interceptor: Seconds = Field(default=5.0, description="One question to one interceptor.")
+    approval: Seconds = Field(default=60.0, description="One question to one approver.")
+    hello: Seconds = Field(default=5.0, description="From the start of the process to its answer to hook.hello.")
+    chain: Seconds = Field(default=30.0, description="All interceptors of one stage together.")
+
+
+class HookSpec(Settings):
+    """One hook."""
+
+    name: str = Field(default="", description="Unique; set by the key in a configuration file.")
+    layer: Layer | None = Field(default=None, exclude=True, description="Set by where it comes from.")
+    source: str = Field(default="", exclude=True, description="The file it comes from.")
+    command: tuple[str, ...] = Field(default=(), description="The program and its arguments, kept running.")
+    run: str | None = Field(default=None, description="A shell command, run anew for each question.")
+    python: str | None = Field(default=None, description='A function of the host\'s own process: "module:function".')
+    prompt: str | None = Field(default=None, description="A model is asked: a text with {{tool_name}} and the like.")
+    model: str | None = Field(default=None, description="With prompt: which model; none: the embedder's choice.")
+    stages: tuple[StageName, ...] = Field(default=(), description="The stages it is asked at.")
+    observe: tuple[str, ...] = Field(default=(), description='The event kinds it is told of; "*" for all.')
+    events: Literal["legacy", "runtime"] = Field(default="legacy", description="hook.event or hook.runtime_event.")
+    priority: int = Field(default=100, description="Asked in ascending order.")
+    timeout: Seconds | None = Field(default=None, description="Intercept stages, in seconds.")
+    approval_timeout: Seconds | None = Field(default=None, description="approve_tool, in seconds.")
+    hello_timeout: Seconds | None = Field(default=None, description="The handshake, in seconds.")
+    timeouts: dict[StageName, Seconds] = Field(default_factory=dict, description="One stage each, in seconds.")
+    on_failure: OnFailure = Field(default=OnFailure.CONTINUE, description="What a failing interceptor counts as.")
+    provides: tuple[str, ...] = Field(default=(), description="Tools that it may answer without approval.")
+    respond: RespondRule = Field(default=RespondRule.OWN, description="Which tools it may answer.")
+    may_edit: tuple[Literal["tools", "system", "messages"], ...] = Field(
+        default=("tools", "system", "messages"), description="What of a before_llm request it may change."
+    )
+    env: dict[str, str] = Field(default_factory=dict, description="Added to its environment.")
+    inherit_env: bool | tuple[str, ...] = Field(default=False, description="true: the whole environment; or names.")
+    dir: str | None = Field(default=None, description="Its working directory.")
+    restart: RestartPolicy = Field(default_factory=RestartPolicy)
+    required: bool = Field(default=False, description="The host does not start without it.")
+    filter: Filter | None = Field(default=None, description="Which payloads and events it wants; none: all.")
+    after: tuple[str, ...] = Field(default=(), description="Hooks that are asked before it.")
+    guard: bool = Field(default=False, description="before_tool: asked again about the final call if that changed.")
+    max_in_flight: int | None = Field(default=None, ge=1, description="Requests it is given at once; the rest waits.")
+    retry: int = Field(default=0, ge=0, le=100, description="How often a failed interceptor is asked again.")
+    overlap: bool = Field(default=True, description="false: when it changes, the old one ends first.")
+    enabled: bool = Field(default=True, description="false: as if it were not there.")
+    max_line_bytes: int = Field(default=words.MAX_LINE, ge=1, description="The longest line it may write.")
+    grace: Seconds = Field(default=2.0, description="From the end of its stdin to TERM, and from TERM to KILL.")
+    contain: Contain = Field(
+        default="best", description="What has to hold its descendants; where that is not to be had, it does not start."
+    )
+    stdio: Stdio = Field(
+        default="pipe",
+        description="What its standard input and output are; a socket cannot be opened by another process.",
+    )
+    limits: Limits | None = Field(default=None, description="What its processes may use.")
+    sandbox: Sandbox | None = Field(default=None, description="What it may read, write and reach; none: all.")
+    trust: Globs | None = Field(
+        default=None,
+        description="The files of its project that it runs, as globs, where its command does not tell; [] for none.",
+    )
+    canary: Canary | None = Field(
+        default=None, exclude=True, description="A tool call that it must deny: picohook doctor tries it."
+    )
+
+    @field_validator("command", mode="before")
+    @classmethod
+    def _no_shell_strings(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            msg = f"give a list, one element an argument: {value.split()!r}".replace("'", '"')
+            raise ValueError(msg)
+        return tuple(value) if isinstance(value, list) else value  # strict validation takes no list from a validator
+
+    @field_validator("command")
+    @classmethod
+    def _no_nul(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if value and not value[0]:
+            raise ValueError("the program's name is empty")
+        if any("\0" in argument for argument in value):
+            raise ValueError("an argument holds a NUL character")
+        return value
+
+    @field_validator("run", "prompt")
+    @classmethod
+    def _says_something(cls, value: str | None) -> str | None:
+        if value is not None and not value.strip():
+            raise ValueError("is empty")
+        if value is not None and "\0" in value:
+            raise ValueError("holds a NUL character")
+        return value
+
+    @field_validator("python")
+    @classmethod
+    def _names_a_function(cls, value: str | None) -> str | None:
+        module, colon, function = (value or "a:b").partition(":")
+        if not colon or not all(part.isidentifier() for part in f"{module}.{function}".split(".")):
+            raise ValueError('must be "module:function"')
+        return value
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> HookSpec:
+        given = [kind for kind in KINDS_OF_HOOK if getattr(self, kind)]
+        if len(given) > 1:
+            raise ValueError(f"has {' and '.join(given)}: a hook is one of {', '.join(KINDS_OF_HOOK)}")
+        if self.model is not None and self.prompt is None:
+            raise ValueError("has a model, and no prompt to ask it")
+        return self
+
+    @model_validator(mode="after")
+    def _models_take_their_time(self) -> HookSpec:
+        if self.prompt is not None and "timeout" not in self.model_fields_set:
+            object.__setattr__(self, "timeout", PROMPT_TIMEOUT)
+        return self
+
+    @model_validator(mode="after")
+    def _guards_deny(self) -> HookSpec:
+        if self.guard and "on_failure" not in self.model_fields_set:
+            object.__setattr__(self, "on_failure", OnFailure.DENY)
+        return self
+
+    @model_validator(mode="after")
+    def _dialect_of_dotted_kinds(self) -> HookSpec:
+        if self.events == "legacy" and any(kind in words.RUNTIME_KINDS for kind in self.observe):
+            object.__setattr__(self, "events", "runtime")
+        return self
+
+    def timeout_at(self, stage: str, defaults: Timeouts, *, approves: bool) -> float:
+        """Its timeout at a stage: the stage's own, else that of its kind, else the default."""
+        own = self.timeouts.get(stage)  # type: ignore[call-overload]
+        kind = self.approval_timeout if approves else self.timeout
+        return own or kind or (defaults.approval if approves else defaults.interceptor)
+
+    @property
+    def runs(self) -> str:
+        """What it runs, for people."""
+        return shlex.join(self.command) or self.run or self.python or self.prompt or ""
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same settings, in another process too."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:32]
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """What `hook.hello` says it will be asked for."""
+        asked = tuple(mode for mode, stages in _MODES.items() if any(stage in self.stages for stage in stages))
+        return ((words.OBSERVE,) if self.observe else ()) + asked
+
+    @property
+    def asked_at(self) -> tuple[StageName, ...]:
+        """The stages it is asked at."""
+        return self.stages
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The event kinds it is told of, by their legacy names."""
+        if any(kind in words.EVERY_KIND for kind in self.observe):
+            return frozenset(words.EVENT_KINDS)
+        return frozenset(words.RUNTIME_KINDS.get(kind, kind) for kind in self.observe)
+
+
+def python_file(spec: HookSpec) -> Path | None:
+    """The file that `python` names, if it is one of the hook's own directory; else it is an installed module."""
+    if spec.python is None or spec.dir is None:
+        return None
+    module = Path(spec.dir, *spec.python.partition(":")[0].split("."))
+    return next((file for file in (module.with_suffix(".py"), module / "__init__.py") if file.is_file()), None)
+
+
+class ModeGrainedSpec(HookSpec):
+    """A hook with PicoClaw's grain: naming one stage of a mode delivers the whole mode."""
+
+    @property
+    def asked_at(self) -> tuple[StageName, ...]:
+        """The stages of every mode it names. One that it does not know it may answer with "method not found"."""
+        return tuple(stage for mode in self.modes for stage in _MODES.get(mode, ()))

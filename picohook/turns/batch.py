@@ -1,0 +1,249 @@
+"""The tool calls of one response: decided one after another, run at the same time, concluded one after another."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ..errors import AbortTurnError, HardAbortError, PausedError, PicohookError
+from ..model.payloads import ToolResult, ToolReturn, traced
+from ..wire.words import CONTINUE, MODIFY, PAUSE
+from .calls import Decided, Trails, approve, call_digest, ended, execute_tool, not_run, raise_if_ended
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ..host import Host
+    from ..model.decisions import Decision, Outcome
+    from ..model.payloads import Payload, ToolCall
+    from .paused import Step
+    from .turn import Turn
+
+    Said = tuple[str, Decision]
+
+SKIPPED = "Tool execution skipped: {}"
+INTERRUPTED = "Tool execution was interrupted"
+WITHHELD = "The tool ran, and its result is withheld: {}"
+
+
+class Batch:
+    """Some calls on their way. Whatever ends it, but a pause, each call has a result."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        steps: Iterable[Step],
+        execute: Callable[[ToolCall], Any],
+        *,
+        parallel: bool,
+        trusted: bool = False,
+    ) -> None:
+        self._turn = turn
+        self._host = turn.host
+        self._steps = list(steps)
+        self._execute = execute
+        self._parallel = parallel
+        self._trusted = trusted
+        self._trails = [Trails(turn.take) for _ in self._steps]
+        """What hooks did about each call."""
+        self._returned: dict[int, ToolReturn] = {}
+        """What came of the tools that were begun."""
+
+    async def run(self, at: int = 0, said: Said | None = None) -> list[ToolResult]:
+        """From the first hook to the results; after a pause, `said` answers for the hook that paused at that call."""
+        try:
+            for place, step in enumerate(self._steps):
+                if step.result is None:
+                    await self._decide(place, step, said if place == at else None)
+            await self._run_tools()
+            await self._conclude()
+        except PausedError:
+            raise
+        except AbortTurnError as error:
+            for place, returned in self._returned.items():
+                if self._steps[place].result is None:
+                    await self._end(self._steps[place], returned, returned.result, returned.duration)
+            self._settle(error.outcome.reason_for_llm or "the turn was aborted", error.reason)
+            error.results = tuple(await self._close())
+            raise
+        except BaseException:
+            self._settle("the turn ended")
+            self._record()
+            raise
+        return await self._close()
+
+    # Before.
+
+    async def _decide(self, place: int, step: Step, said: Said | None) -> None:
+        if self._skipped(step):
+            return
+        outcome = await self._ask(place, step, said)
+        if outcome.action == PAUSE:
+            raise PausedError(outcome, self._turn.keep("before_tool", outcome, batch=self._steps, at=place))
+        approvers = self._fingerprints(hook.name for hook in self._host.asked_at("approve_tool"))
+        if (
+            self._trusted
+            and outcome.action == CONTINUE
+            and step.digest == call_digest(step.call).hex()
+            and approvers.items() <= step.approvers.items()
+        ):
+            return
+
+        async def deliver(call: ToolCall, result: ToolResult, duration: int) -> ToolResult:
+            return await self._end(step, call, result, duration)
+
+        decided = await approve(self._host, outcome, self._trails[place].take, deliver)
+        step.result, step.digest, step.approvers = decided.result, decided.digest.hex(), approvers
+        step.seen = step.digest
+
+    async def _ask(self, place: int, step: Step, said: Said | None) -> Outcome[ToolCall]:
+        """Ask those at before_tool who have not decided yet, and guards that may have decided about another call."""
+        known = {name for name, seen in step.asked.items() if self._host.fingerprint(name) == seen}
+        guards = guards_of(self._host)
+        if known & guards and not (self._trusted and step.seen == call_digest(step.call).hex()):
+            known -= guards
+        outcome = await self._host.before_tool(step.call, said=said, without=known)
+        require_taken(said, outcome)
+        self._trails[place].take(outcome)
+        step.asked |= self._fingerprints(decided_in(outcome))
+        if outcome.action == PAUSE:
+            stale = not_asked_again(self._host, outcome, step.call)
+            step.asked = {name: seen for name, seen in step.asked.items() if name not in stale}
+            step.seen = call_digest(outcome.payload).hex()
+        step.call = outcome.payload
+        return outcome
+
+    def _fingerprints(self, names: Iterable[str]) -> dict[str, str]:
+        return {name: self._host.fingerprint(name) for name in names}
+
+    # The tools.
+
+    async def _run_tools(self) -> None:
+        ready = [(place, step) for place, step in enumerate(self._steps) if step.result is None]
+        for wave in [ready] if self._parallel else [[one] for one in ready]:
+            failures: list[BaseException] = []
+            async with anyio.create_task_group() as tasks:
+                for place, step in wave:
+                    tasks.start_soon(self._run_tool, place, step, tasks.cancel_scope, failures)
+            if failures:
+                raise failures[0]
+
+    async def _run_tool(self, place: int, step: Step, others: anyio.CancelScope, failures: list[BaseException]) -> None:
+        if self._skipped(step):
+            return
+        decided = Decided(step.call, digest=bytes.fromhex(step.digest))
+        try:
+            returned = await execute_tool(self._host, decided, self._execute)
+        except BaseException as error:
+            interrupted = ToolResult(for_llm=INTERRUPTED, is_error=True)
+            self._returned[place] = ToolReturn(**step.call.__dict__, result=interrupted, error=INTERRUPTED)
+            if not isinstance(error, anyio.get_cancelled_exc_class()):
+                failures.append(error)  # to be raised alone, and not in a group
+                others.cancel()
+            elif anyio.current_effective_deadline() == -math.inf:
+                raise
+            # Nobody cancelled the batch: what the tool waited for was cancelled, which is a failure of the tool.
+        else:
+            if isinstance(returned, ToolReturn):
+                self._returned[place] = returned
+            else:
+                step.result = returned
+
+    # After.
+
+    async def _conclude(self) -> None:
+        """Ask the hooks about every result. One that aborts does so when all have been seen, as all are kept."""
+        aborted: AbortTurnError | None = None
+        for place, step in enumerate(self._steps):
+            if step.result is not None:
+                continue
+            returned = self._returned[place]
+            after = await self._host.after_tool(returned)
+            self._trails[place].take(after)
+            going_on = after.action in {CONTINUE, MODIFY}
+            await self._end(step, returned, after.payload.result if going_on else _kept(after), returned.duration)
+            try:
+                raise_if_ended(after)
+            except AbortTurnError as error:
+                if aborted is None or isinstance(error, HardAbortError):
+                    aborted = error
+        if aborted is not None:
+            raise aborted
+
+    async def _end(self, step: Step, call: ToolCall, result: ToolResult, duration: int) -> ToolResult:
+        """The call is done: what is for the user goes there, and observers are told how that ended."""
+        step.result, step.delivered = result, True
+        try:
+            step.result = result = await self._turn.deliver(call, result)
+        finally:
+            ended(self._host, call, result, duration)
+            self._turn.note_run(call, result)
+        return result
+
+    def _skipped(self, step: Step) -> bool:
+        """Whether the call is not to run any more: then it has its result now."""
+        if self._turn.why_skip:
+            why = self._turn.why_skip
+            step.result = not_run(self._host, step.call, SKIPPED.format(why), why)
+        return step.result is not None
+
+    def _settle(self, why: str, reason: str = "") -> None:
+        """It ends here: what ran keeps its result, and what did not run gets one that says why; `reason` is for observers."""
+        for place, step in enumerate(self._steps):
+            if step.result is not None:
+                continue
+            returned = self._returned.get(place)
+            if returned is None:
+                step.result = not_run(self._host, step.call, SKIPPED.format(why), reason or why)
+            else:
+                step.result = returned.result
+                ended(self._host, returned, returned.result, returned.duration)
+                self._turn.note_run(returned, returned.result)
+
+    async def _close(self) -> list[ToolResult]:
+        try:
+            for step in self._steps:
+                if not step.delivered:
+                    step.result, step.delivered = await self._turn.deliver(step.call, _settled(step)), True
+        finally:
+            self._record()
+        return [traced(_settled(step), trails.all) for step, trails in zip(self._steps, self._trails, strict=True)]
+
+    def _record(self) -> None:
+        for step in self._steps:
+            self._turn.record(step.call, _settled(step))
+
+
+def _kept(outcome: Outcome[ToolReturn]) -> ToolResult:
+    """The result that a hook ended the turn over. Where it did so by failing, nobody has taken out what had to be."""
+    if outcome.trail[-1].error is None:
+        return outcome.payload.result
+    return ToolResult(for_llm=WITHHELD.format(outcome.reason_for_llm), is_error=True)
+
+
+def _settled(step: Step) -> ToolResult:
+    assert step.result is not None
+    return step.result
+
+
+def decided_in(outcome: Outcome[Any]) -> set[str]:
+    """The hooks that have decided; one that paused has not, it is answered for on resuming."""
+    return {entry.hook for entry in outcome.trail if not entry.skipped and entry.action != PAUSE}
+
+
+def guards_of(host: Host) -> set[str]:
+    """The hooks that are asked again about a call that was changed."""
+    return {hook.name for hook in host.hooks if hook.spec.guard}
+
+
+def not_asked_again(host: Host, outcome: Outcome[Any], given: Payload) -> set[str]:
+    """The guards that a pause kept from being asked again about a payload that was changed: what they decided is void."""
+    return set() if outcome.payload is given else guards_of(host)
+
+
+def require_taken(said: Said | None, outcome: Outcome[Any]) -> None:
+    """Raise when the answer for a hook that paused is none: that is the embedder's mistake, and no hook's failure."""
+    if said is not None and outcome.trail[0].error is not None:
+        raise PicohookError(f"the answer for hook {said[0]} cannot be taken: {outcome.trail[0].error}")
