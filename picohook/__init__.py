@@ -5,15 +5,18 @@ The public names are imported when they are first used, so that a program pays f
 
 from __future__ import annotations
 
+from .wire.version import VERSION
+
 TYPE_CHECKING = False  # type checkers know better; at run time it spares hooks the import of typing
 if TYPE_CHECKING:
     from typing import Any
 
-__version__ = "0.1.0"
+
+__version__ = VERSION
 
 _HOME = {
     "AbortTurn": "model.decisions",
-    "AbortTurnError": "errors",
+    "AbortTurnError": "turns.errors",
     "Account": "listeners.listener",
     "Approve": "model.decisions",
     "AuditLog": "listeners.audit",
@@ -31,7 +34,7 @@ _HOME = {
     "FunctionHook": "hooks.function",
     "HandshakeError": "errors",
     "HardAbort": "model.decisions",
-    "HardAbortError": "errors",
+    "HardAbortError": "turns.errors",
     "Hook": "hooks.base",
     "HookCrashedError": "errors",
     "HookError": "errors",
@@ -41,19 +44,19 @@ _HOME = {
     "HookStatus": "hooks.base",
     "HookTimeoutError": "errors",
     "Host": "host",
-    "HostStatus": "host",
+    "HostStatus": "engine.engine",
     "LLMRequest": "model.payloads",
     "LLMResponse": "model.payloads",
     "LocalProtocolError": "errors",
     "Meta": "model.payloads",
     "Modify": "model.decisions",
-    "Notes": "model.decisions",
+    "Notes": "model.trail",
     "OnFailure": "model.spec",
     "OpenTelemetry": "listeners.otel",
     "Outcome": "model.decisions",
-    "OutcomeAction": "model.decisions",
+    "OutcomeAction": "model.trail",
     "Pause": "model.decisions",
-    "PausedError": "errors",
+    "PausedError": "turns.errors",
     "PausedTurn": "turns.paused",
     "PicohookError": "errors",
     "Problem": "errors",
@@ -64,23 +67,23 @@ _HOME = {
     "PythonHook": "hooks.python",
     "Question": "hooks.base",
     "Recorder": "record.recorder",
-    "Reloaded": "config.reload",
+    "Reloaded": "engine.generations",
     "RemoteProtocolError": "errors",
     "Respond": "model.decisions",
     "RespondRule": "model.spec",
     "RestartPolicy": "model.spec",
     "Retry": "model.decisions",
-    "RetryLimitError": "errors",
+    "RetryLimitError": "turns.errors",
     "Session": "turns.session",
     "Skip": "model.decisions",
     "Stage": "model.stages",
-    "StageTrail": "model.decisions",
+    "StageTrail": "model.trail",
     "StateChange": "hooks.base",
     "Timeouts": "model.spec",
     "ToolCall": "model.payloads",
     "ToolResult": "model.payloads",
     "ToolReturn": "model.payloads",
-    "TrailEntry": "model.decisions",
+    "TrailEntry": "model.trail",
     "TrustError": "errors",
     "Turn": "turns.turn",
     "TurnResult": "turns.turn",
@@ -94,25 +97,22 @@ __all__ = sorted(_HOME)  # noqa: PLE0605 - one table says where each name lives;
 
 if TYPE_CHECKING:
     from .blocking import BlockingHost as BlockingHost
-    from .config.reload import Reloaded as Reloaded
+    from .engine.engine import HostStatus as HostStatus
+    from .engine.generations import Reloaded as Reloaded
     from .errors import (
-        AbortTurnError as AbortTurnError,
         ConfigError as ConfigError,
         EncodeError as EncodeError,
         HandshakeError as HandshakeError,
-        HardAbortError as HardAbortError,
         HookCrashedError as HookCrashedError,
         HookError as HookError,
         HookRefusedError as HookRefusedError,
         HookReplyError as HookReplyError,
         HookTimeoutError as HookTimeoutError,
         LocalProtocolError as LocalProtocolError,
-        PausedError as PausedError,
         PicohookError as PicohookError,
         Problem as Problem,
         ProtocolError as ProtocolError,
         RemoteProtocolError as RemoteProtocolError,
-        RetryLimitError as RetryLimitError,
         TrustError as TrustError,
     )
     from .hooks.base import (
@@ -129,7 +129,7 @@ if TYPE_CHECKING:
     from .hooks.process import ProcessHook as ProcessHook
     from .hooks.python import PythonHook as PythonHook
     from .hooks.worker import worker_hooks as worker_hooks
-    from .host import Host as Host, HostStatus as HostStatus
+    from .host import Host as Host
     from .listeners.audit import AuditLog as AuditLog
     from .listeners.listener import Account as Account, Witness as Witness
     from .listeners.otel import OpenTelemetry as OpenTelemetry
@@ -141,15 +141,11 @@ if TYPE_CHECKING:
         Deny as Deny,
         HardAbort as HardAbort,
         Modify as Modify,
-        Notes as Notes,
         Outcome as Outcome,
-        OutcomeAction as OutcomeAction,
         Pause as Pause,
         Respond as Respond,
         Retry as Retry,
         Skip as Skip,
-        StageTrail as StageTrail,
-        TrailEntry as TrailEntry,
     )
     from .model.events import Event as Event
     from .model.payloads import (
@@ -171,8 +167,20 @@ if TYPE_CHECKING:
         Timeouts as Timeouts,
     )
     from .model.stages import Stage as Stage
+    from .model.trail import (
+        Notes as Notes,
+        OutcomeAction as OutcomeAction,
+        StageTrail as StageTrail,
+        TrailEntry as TrailEntry,
+    )
     from .record.recorder import Recorder as Recorder
     from .turns.delivery import Delivery as Delivery
+    from .turns.errors import (
+        AbortTurnError as AbortTurnError,
+        HardAbortError as HardAbortError,
+        PausedError as PausedError,
+        RetryLimitError as RetryLimitError,
+    )
     from .turns.paused import PausedTurn as PausedTurn
     from .turns.session import Session as Session
     from .turns.turn import Turn as Turn, TurnResult as TurnResult

@@ -11,10 +11,10 @@ def main() -> None:
     """Run the command line."""
     if sys.argv[1:] == ["--version"]:
         # Asked often, and by scripts: what all other commands need is not imported for it.
-        from . import __version__  # noqa: PLC0415
+        from .wire.version import VERSION  # noqa: PLC0415
 
         try:
-            os.write(1, f"picohook {__version__}\n".encode())
+            os.write(1, f"picohook {VERSION}\n".encode())
         except OSError as error:
             if error.errno not in {errno.EPIPE, errno.EBADF}:  # nobody is there to read it
                 _complain(f"standard output cannot be written: {error.strerror}")

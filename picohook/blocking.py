@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from threading import Thread
@@ -12,15 +11,16 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from .errors import PicohookError
+from .turns.calls import run_llm, run_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Self
 
-    from .config.reload import Reloaded
+    from .engine.engine import Engine, HostStatus
+    from .engine.generations import Reloaded
     from .hooks.base import Hook
-    from .host import Host, HostStatus
     from .model.decisions import Outcome
     from .model.payloads import (
         Compaction,
@@ -40,18 +40,8 @@ if TYPE_CHECKING:
 class BlockingHost:
     """`Host`, without `await`. Any thread may call it; calls of several threads run at the same time."""
 
-    def __init__(
-        self,
-        kind: type[Host],
-        source: str | os.PathLike[str] | Iterable[Hook | HookSpec] | None,
-        settings: Mapping[str, Any],
-    ) -> None:
-        if source is None:
-            self._host = kind.discover(**settings)
-        elif isinstance(source, str | os.PathLike):
-            self._host = kind.from_config(source, **settings)
-        else:
-            self._host = kind(source, **settings)
+    def __init__(self, host: Engine) -> None:
+        self._host = host
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
         self._closed = False
@@ -125,11 +115,11 @@ class BlockingHost:
 
     def run_tool(self, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
         """See `Host.run_tool`. The tool runs in a worker thread, so that hooks are served while it blocks."""
-        return self._call(self._host.run_tool, call, _in_thread(execute))  # type: ignore[no-any-return]
+        return self._call(run_tool, self._host, call, _in_thread(execute))  # type: ignore[no-any-return]
 
     def run_llm(self, request: LLMRequest | Mapping[str, Any], complete: Callable[[LLMRequest], Any]) -> LLMResponse:
         """See `Host.run_llm`. The model is asked in a worker thread."""
-        return self._call(self._host.run_llm, request, _in_thread(complete))  # type: ignore[no-any-return]
+        return self._call(run_llm, self._host, request, _in_thread(complete))  # type: ignore[no-any-return]
 
     def emit(
         self,

@@ -28,14 +28,10 @@ the hooks' decision to stop.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from .model.decisions import Outcome
-    from .model.payloads import ToolResult
-    from .turns.paused import PausedTurn
 
 
 class PicohookError(Exception):
@@ -128,33 +124,3 @@ class HookReplyError(HookError):
 
 class HandshakeError(HookError):
     """The hook refused `hook.hello`, or never answered it."""
-
-
-class AbortTurnError(PicohookError):
-    """A hook ended this turn."""
-
-    def __init__(self, outcome: Outcome[Any]) -> None:
-        super().__init__(outcome.reason or "aborted by hook")
-        self.reason = outcome.reason
-        self.outcome = outcome
-        self.results: tuple[ToolResult, ...] = ()
-        """Of the batch of tool calls that it ended: every call has one."""
-
-
-class HardAbortError(AbortTurnError):
-    """A hook ended the agent loop."""
-
-
-class PausedError(PicohookError):
-    """A hook paused the turn: the embedder decides how it goes on."""
-
-    def __init__(self, outcome: Outcome[Any], paused: PausedTurn | None = None) -> None:
-        super().__init__(outcome.reason or "paused by hook")
-        self.reason = outcome.reason
-        self.outcome = outcome
-        self.paused = paused
-        """What to keep in order to go on; None outside of a turn."""
-
-
-class RetryLimitError(PicohookError):
-    """Hooks asked for another round more often than the retry limit allows."""

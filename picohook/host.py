@@ -2,94 +2,52 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import os
-import weakref
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import anyio
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from .config.reload.source import Source
 from .config.reload.takeover import Reloader
 from .config.reload.watch import keep_watching, require_watchfiles
-from .engine.chain import Seat, run_chain
-from .engine.mounted import Crew
+from .engine.engine import Engine
 from .errors import PicohookError
-from .hooks import make_hook
-from .hooks.answered import Said
-from .hooks.base import Encoded, Hook, HookStatus
-from .hooks.process import ProcessHook
-from .listeners.listener import Witness, Witnesses
-from .model.events import Event, known_kind
-from .model.payloads import (
-    NO_META,
-    Compaction,
-    Finish,
-    LLMRequest,
-    LLMResponse,
-    Meta,
-    Payload,
-    Prompt,
-    ToolCall,
-    ToolResult,
-    ToolReturn,
-    apart,
-)
-from .model.spec import HookSpec, RespondRule, Timeouts
-from .model.stages import (
-    AFTER_COMPACT,
-    AFTER_LLM,
-    AFTER_TOOL,
-    APPROVE_TOOL,
-    BEFORE_COMPACT,
-    BEFORE_FINISH,
-    BEFORE_LLM,
-    BEFORE_PROMPT,
-    BEFORE_TOOL,
-    STAGES,
-)
-from .observe.log import Log
-from .turns import calls as run
-from .wire import words
+from .turns import calls
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
-    from types import TracebackType
-    from typing import Self
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from typing import Self, Unpack
 
     from .blocking import BlockingHost
     from .config.hooks import PicoClaw
-    from .config.reload import Reloaded
-    from .engine.session_hooks import SessionHooks
-    from .hooks.base import Complete, StateChange
-    from .model.decisions import Decision, Outcome
-    from .model.stages import Stage
+    from .engine.engine import Settings as EngineSettings
+    from .engine.generations import Reloaded
+    from .engine.mounted import Crew
+    from .hooks.base import Complete, Hook
+    from .listeners.listener import Witness
+    from .model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult
+    from .model.spec import HookSpec
     from .observe.log import Logger
-    from .process.plan import Verify
     from .turns.session import Session
 
-P = TypeVar("P", bound=Payload)
+
+class Settings(TypedDict, total=False):
+    """What every way to make a host takes by name."""
+
+    logger: Logger | None
+    """Gets the host's log; without it, log lines go to stderr."""
+    retry_limit: int
+    """How many more rounds hooks may ask for in one turn: 3."""
+    complete: Complete | None
+    """Asks the model for hooks with a `prompt`. Without it, they ask the model that the configuration names."""
+    watch: bool
+    """Reload the configuration whenever it changes. Needs a host that has one."""
+    control: str | os.PathLike[str] | None
+    """The path of a Unix socket through which the running host can be looked at and acted on."""
+    witnesses: Iterable[Witness]
+    """They see what is asked and told."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostStatus:
-    """How a host and its hooks do."""
-
-    hooks: tuple[HookStatus, ...]
-    containment: str
-    """What holds the descendants of every hook that was started: "namespace", "sweep", "group", or "none" when none was."""
-    log_failures: int
-    containment_lacks: dict[str, str] = field(default_factory=dict)
-    """The kinds of containment that were tried and are not to be had here, and why."""
-
-    def wire(self) -> dict[str, Any]:
-        """The plain JSON form."""
-        return asdict(self)
-
-
-class Host:
+class Host(Engine):
     """Starts hooks, asks them, tells them, and ends them.
 
     ::
@@ -107,16 +65,10 @@ class Host:
         self,
         hooks: Iterable[Hook | HookSpec] = (),
         *,
-        timeouts: Timeouts | None = None,
-        logger: Logger | None = None,
-        retry_limit: int = 3,
-        verify: Verify | None = None,
-        complete: Complete | None = None,
-        model_of: Callable[[HookSpec], Complete | None] | None = None,
         source: Source | None = None,
         watch: bool = False,
         control: str | os.PathLike[str] | None = None,
-        witnesses: Iterable[Witness] = (),
+        **settings: Unpack[EngineSettings],
     ) -> None:
         if watch:
             require_watchfiles()
@@ -124,26 +76,7 @@ class Host:
                 raise PicohookError(
                     "only a host that is made by `Host.from_config` or `discover` can watch its configuration"
                 )
-        self.retry_limit = retry_limit
-        self.of_session = False
-        """Whether it is a session's host."""
-        self.ended_by: Outcome[Any] | None = None
-        """Of a session's host: the hard abort that ended the session."""
-        self.watchers: set[Callable[[StateChange | Outcome[Any] | Reloaded], None]] = set()
-        """Called with whatever becomes of a hook and a copy of whatever a chain concludes, at once: they must not block."""
-        self._crew: Crew | SessionHooks = Crew(
-            Log(logger),
-            timeouts or Timeouts(),
-            verify=verify,
-            complete=complete,
-            model_of=model_of,
-            notice=_weakly(self._tell),
-        )
-        self._witnesses = Witnesses(tuple(witnesses), self._crew.log)
-        if self._witnesses.all:
-            self._crew.told = self._witnesses.told
-            self._crew.tap = self._witnesses.tap
-        self._waiting = [_as_hook(hook) for hook in hooks]
+        super().__init__(hooks, **settings)
         self._source = source
         self._reloader: Reloader | None = None
         self._watch = watch
@@ -151,50 +84,25 @@ class Host:
 
     @classmethod
     def from_config(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        logger: Logger | None = None,
-        retry_limit: int = 3,
-        complete: Complete | None = None,
-        watch: bool = False,
-        control: str | os.PathLike[str] | None = None,
-        witnesses: Iterable[Witness] = (),
-        picoclaw: PicoClaw | None = None,
+        cls, path: str | os.PathLike[str], *, picoclaw: PicoClaw | None = None, **settings: Unpack[Settings]
     ) -> Self:
         """A host with the hooks of a configuration file. Raises `ConfigError`; nothing is started yet.
 
-        Naming the file is consent to run what it says. `complete` asks the model for hooks with a `prompt`; without it they
-        ask the model that the configuration names. `watch` reloads it whenever it changes. `control` is the path of a
-        Unix socket through which the running host can be looked at and acted on. `witnesses` see what is asked and told.
-        `picoclaw` is the version of PicoClaw as with which hooks run: "0.2.8" (the default), "0.2.9" or "0.2.9+edits".
+        Naming the file is consent to run what it says. `picoclaw` is the version of PicoClaw as with which hooks run:
+        "0.2.8" (the default), "0.2.9" or "0.2.9+edits". The other settings are those of `Settings`.
         """
         from .config import load  # noqa: PLC0415 - hosts built in code do without parsers
 
         read = functools.partial(load, path, picoclaw=picoclaw)
-        source = Source(read, path, asks_models=complete is None)
-        return cls._of(
-            source,
-            logger=logger,
-            retry_limit=retry_limit,
-            complete=complete,
-            watch=watch,
-            control=control,
-            witnesses=witnesses,
-        )
+        return cls._of(Source(read, path, asks_models=settings.get("complete") is None), settings)
 
     @classmethod
     def discover(
         cls,
         directory: str | os.PathLike[str] | None = None,
         *,
-        logger: Logger | None = None,
-        retry_limit: int = 3,
-        complete: Complete | None = None,
-        watch: bool = False,
-        control: str | os.PathLike[str] | None = None,
-        witnesses: Iterable[Witness] = (),
         picoclaw: PicoClaw | None = None,
+        **settings: Unpack[Settings],
     ) -> Self:
         """A host with the hooks of every configuration that is found: the user's own, and that of a project's directory.
 
@@ -206,33 +114,18 @@ class Host:
 
         here = os.path.abspath(directory or ".")
         read = functools.partial(layers.discover, here, picoclaw=picoclaw)
-        source = Source(read, *layers.places(here), asks_models=complete is None)
-        return cls._of(
-            source,
-            verify=source.verify,
-            logger=logger,
-            retry_limit=retry_limit,
-            complete=complete,
-            watch=watch,
-            control=control,
-            witnesses=witnesses,
-        )
+        source = Source(read, *layers.places(here), asks_models=settings.get("complete") is None)
+        return cls._of(source, settings, verify=source.verify)
 
     @classmethod
-    def _of(cls, source: Source, *, witnesses: Iterable[Witness], **settings: Any) -> Self:
+    def _of(cls, source: Source, settings: Settings, **more: Any) -> Self:
         config = source.read()
         if any(one.audit for one in config.configs):
             from .config.audit_logs import audit_logs  # noqa: PLC0415 - most keep none
 
-            witnesses = (*audit_logs(config.configs), *witnesses)  # first: a log that is required has a say
-        return cls(
-            config.hooks,
-            timeouts=config.timeouts,
-            model_of=source.model_of,
-            source=source,
-            witnesses=witnesses,
-            **settings,
-        )
+            # First: a log that is required has a say.
+            settings["witnesses"] = (*audit_logs(config.configs), *settings.get("witnesses", ()))
+        return cls(config.hooks, timeouts=config.timeouts, model_of=source.model_of, source=source, **settings, **more)
 
     @classmethod
     def blocking(
@@ -244,72 +137,22 @@ class Host:
         """
         from .blocking import BlockingHost  # noqa: PLC0415 - it needs a thread, most hosts do not
 
-        return BlockingHost(cls, source, settings)
+        if source is None:
+            return BlockingHost(cls.discover(**settings))
+        if isinstance(source, str | os.PathLike):
+            return BlockingHost(cls.from_config(source, **settings))
+        return BlockingHost(cls(source, **settings))
 
-    # Life.
+    async def _begin(self, crew: Crew, hooks: list[Hook]) -> None:
+        if self._source is not None:
+            self._reloader = Reloader(self._source, hooks, crew)
+        if self._control is not None:
+            from .serve.control import open_control  # noqa: PLC0415 - for hosts that have one
 
-    async def __aenter__(self) -> Self:
-        crew = self._crew
-        assert isinstance(crew, Crew)  # nobody enters what `for_session` returned
-        crew.require_new()
-        self._witnesses.open()
-        try:
-            await crew.enter()
-        except BaseException:
-            self._witnesses.close()
-            raise
-        try:
-            hooks, self._waiting = self._waiting, []
-            if self._source is not None:
-                self._reloader = Reloader(self._source, hooks, crew)
-            if self._control is not None:
-                from .serve.control import open_control  # noqa: PLC0415 - for hosts that have one
-
-                crew.begin((await open_control(self, self._control, crew.log)).run)
-            crew.mount(*hooks)
-            for hook in hooks:
-                await crew.started(hook)
-            if self._watch:
-                crew.begin(functools.partial(keep_watching, self, crew.log))
-        except BaseException:
-            await self.aclose()
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Stop all hooks. Leaving the host's block does the same; closing twice is fine.
-
-        Any task of the host's event loop may do it, whichever entered the host.
-        """
-        ended = True
-        try:
-            ended = await self._crew.leave()
-        finally:
-            if ended:
-                self._witnesses.close()
-
-    async def mount(self, hook: Hook | HookSpec) -> None:
-        """Add a hook, and wait until it can serve or its first start has failed.
-
-        It is of the `session` layer, asked after all others, unless its settings name another.
-        """
-        made = _as_hook(_of_session(hook))
-        self._crew.mount(made)
-        try:
-            await self._crew.started(made)
-        except BaseException:
-            if made in self.hooks:
-                await self.unmount(made.name)
-            raise
-
-    async def unmount(self, name: str) -> None:
-        """Take a hook out of every chain at once, then stop it. Calls it is busy with fail."""
-        await self._crew.unmount(name)
+            crew.begin((await open_control(self, self._control, crew.log)).run)
+        await super()._begin(crew, hooks)
+        if self._watch:
+            crew.begin(functools.partial(keep_watching, self, crew.log))
 
     async def reload(self) -> Reloaded:
         """Take over what the configuration says by now, without losing a call.
@@ -330,234 +173,19 @@ class Host:
             raise PicohookError("only a running host that was made by `Host.from_config` can be reloaded")
         return self._reloader
 
-    def reset(self, name: str) -> None:
-        """Start a hook again that was given up (FAILED)."""
-        self._process(name).reset()
-
-    def restart(self, name: str) -> None:
-        """End a hook's process and start a new one. Calls in flight fail, and are not replayed."""
-        self._process(name).restart()
-
-    def _process(self, name: str) -> ProcessHook:
-        self._crew.require_here()
-        hook = self._crew.find(name)
-        if not isinstance(hook, ProcessHook):
-            raise PicohookError(f"hook {name!r} is no process: there is nothing to start")
-        return hook
-
-    def status(self) -> HostStatus:
-        """How every hook does, in no particular order of stages."""
-        hooks = tuple(hook.status() for hook in self.hooks)
-        held = self._crew.containment
-        tier, lacks = ("none", {}) if held is None else (held.tier or "none", dict(held.unable))
-        return HostStatus(hooks, tier, self._crew.log.failures, lacks)
-
-    @property
-    def hooks(self) -> tuple[Hook, ...]:
-        """The hooks that are mounted."""
-        return self._crew.hooks
-
-    @property
-    def inherited(self) -> bool:
-        """Whether this process is a child that the host's own process forked while the host ran."""
-        return self._crew.inherited
-
-    @property
-    def timeouts(self) -> Timeouts:
-        """How long hooks may take that say nothing else."""
-        return self._crew.timeouts
-
-    def asked_at(self, stage: str) -> tuple[Hook, ...]:
-        """The hooks that are asked at a stage, in order."""
-        return tuple(seat.hook for seat in self._crew.chains[stage].seats)
-
-    # Asking.
-
-    async def before_llm(self, request: LLMRequest | Mapping[str, Any]) -> Outcome[LLMRequest]:
-        """What is to be sent to the model."""
-        given = _as_payload(BEFORE_LLM, request)
-        self._crew.owners.offered(given)
-        return await self._run(BEFORE_LLM, given, self._crew.owners.edited)
-
-    async def after_llm(self, response: LLMResponse | Mapping[str, Any]) -> Outcome[LLMResponse]:
-        """What the model answered."""
-        return await self._run(AFTER_LLM, _as_payload(AFTER_LLM, response))
-
-    def before_tool(
-        self,
-        call: ToolCall | Mapping[str, Any],
-        *,
-        said: tuple[str, Decision] | None = None,
-        without: Collection[str] = (),
-    ) -> Coroutine[Any, Any, Outcome[ToolCall]]:
-        """Whether, and with what, a tool is to be called.
-
-        A hook's answer for a tool that it does not own has been through `approve_tool` when it comes out of here.
-        After a pause, `said` answers for the hook that paused, and `without` names those that have decided already.
-        """
-        return self._run(BEFORE_TOOL, _as_payload(BEFORE_TOOL, call), None, said, without, self._responded)
-
-    async def _responded(self, outcome: Outcome[ToolCall]) -> Outcome[ToolCall]:
-        """What comes of a hook's answer for a tool: it is put to approval, unless the tool is the hook's own.
-
-        Where the hook gave the tool another name, that holds for both.
-        """
-        trail = outcome.trail
-        for call in _names_of(outcome):
-            if not self._may_respond(outcome.hook, call):
-                approval = await self.approve_tool(call)
-                trail += approval.trail
-                if not approval.approved:
-                    return replace(approval, stage=BEFORE_TOOL.name, trail=trail)
-        return replace(outcome, trail=trail)
-
-    async def approve_tool(self, call: ToolCall | Mapping[str, Any]) -> Outcome[ToolCall]:
-        """Whether everybody who is asked for approval says yes. Nobody to ask is a yes."""
-        return await self._run(APPROVE_TOOL, _as_payload(APPROVE_TOOL, call))
-
-    async def before_prompt(self, prompt: Prompt | Mapping[str, Any]) -> Outcome[Prompt]:
-        """What the user said, before anybody acts on it.
-
-        When a hook refuses it with feedback, the feedback becomes the prompt, and the other hooks are asked about that. When
-        another hook refuses the feedback too, the turn is aborted.
-        """
-        refused = await self._run(BEFORE_PROMPT, _as_payload(BEFORE_PROMPT, prompt))
-        if refused.action != words.RETRY:
-            return refused
-        instead = refused.payload.model_copy(update={"prompt": refused.feedback or refused.payload.prompt})
-        outcome = await self._run(BEFORE_PROMPT, instead, without=(refused.hook,))
-        trail = refused.trail + outcome.trail
-        if outcome.action == words.RETRY:
-            reason = f"hook {refused.hook} refused the prompt, and hook {outcome.hook} what it put in its place: "
-            return replace(outcome, action=words.ABORT_TURN, reason=reason + outcome.feedback, feedback="", trail=trail)
-        action = words.MODIFY if outcome.action == words.CONTINUE else outcome.action
-        whole = replace(outcome, action=action, trail=trail)
-        whole.asked = outcome.asked  # the payload is the very same
-        return whole
-
-    async def before_finish(
-        self,
-        finish: Finish | Mapping[str, Any],
-        *,
-        said: tuple[str, Decision] | None = None,
-        without: Collection[str] = (),
-    ) -> Outcome[Finish]:
-        """Whether the turn may end with this response; after a pause, `said` and `without` as at `before_tool`."""
-        return await self._run(BEFORE_FINISH, _as_payload(BEFORE_FINISH, finish), said=said, without=without)
-
-    async def before_compact(self, compaction: Compaction | Mapping[str, Any]) -> Outcome[Compaction]:
-        """Whether, and from what, the messages are made fewer."""
-        return await self._run(BEFORE_COMPACT, _as_payload(BEFORE_COMPACT, compaction))
-
-    async def after_compact(self, compaction: Compaction | Mapping[str, Any]) -> Outcome[Compaction]:
-        """What making the messages fewer left."""
-        return await self._run(AFTER_COMPACT, _as_payload(AFTER_COMPACT, compaction))
-
-    async def after_tool(self, returned: ToolReturn | Mapping[str, Any]) -> Outcome[ToolReturn]:
-        """What came of a tool call."""
-        return await self._run(AFTER_TOOL, _as_payload(AFTER_TOOL, returned))
-
-    async def ask(
-        self,
-        stage: str,
-        payload: Payload | Mapping[str, Any],
-        *,
-        said: tuple[str, Decision] | None = None,
-        without: Collection[str] = (),
-    ) -> Outcome[Any]:
-        """The chain of one stage, by its name, and nothing beside it: what a hook answers for a tool is not put to approval."""
-        row = STAGES[stage]
-        return await self._run(row, _as_payload(row, payload), said=said, without=without)
-
     async def run_tool(self, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
         """A whole tool call: before_tool, approve_tool, `execute(call)`, after_tool, with its events.
 
         What is denied comes back as a result that tells the model so. Raises `AbortTurnError`, `HardAbortError` or
         `PausedError` when hooks decide that.
         """
-        return await run.run_tool(self, _as_payload(BEFORE_TOOL, call), execute)
+        return await calls.run_tool(self, call, execute)
 
     async def run_llm(
         self, request: LLMRequest | Mapping[str, Any], complete: Callable[[LLMRequest], Awaitable[Any]]
     ) -> LLMResponse:
         """A whole model call: before_llm, `complete(request)`, after_llm, with its events and the rounds hooks ask for."""
-        return await run.run_llm(self, _as_payload(BEFORE_LLM, request), complete, took=self.take_note)
-
-    async def _run(  # noqa: PLR0917 - by position, because it is called for every question
-        self,
-        stage: Stage[P],
-        payload: P,
-        edited: Callable[[Hook, P, P], None] | None = None,
-        said: tuple[str, Decision] | None = None,
-        without: Collection[str] = (),
-        responded: Callable[[Outcome[P]], Awaitable[Outcome[P]]] | None = None,
-    ) -> Outcome[P]:
-        crew = self._crew
-        clock = crew.require_here().now
-        chains = crew.chains[stage.name]
-        seats = chains.seats
-        decided: tuple[Seat, ...] = ()
-        if said is not None or without:
-            seats, decided = self._seats_left(stage, said, without)
-        account = None
-        if self._witnesses.all:
-            account = self._witnesses.begin(stage, payload)
-            payload = account.payload
-            if said is not None or without:
-                account.resumed(said, without)
-        chains.under_way += 1
-        try:
-            outcome = await run_chain(stage, seats, Encoded(payload), clock, chains.budget, edited, account, decided)
-        except BaseException as error:
-            if account is not None:
-                account.abandoned(error)
-            raise
-        finally:
-            chains.leave()
-        if account is not None:
-            account.concluded(outcome)
-        if self.watchers:
-            self._tell(replace(outcome, payload=apart(outcome.payload), result=apart(outcome.result)))
-        if responded is not None and outcome.action == words.RESPOND:
-            return await responded(outcome)
-        return outcome
-
-    def _tell(self, what: StateChange | Outcome[Any] | Reloaded) -> None:
-        for watcher in tuple(self.watchers):
-            try:
-                watcher(what)
-            except Exception as error:  # noqa: BLE001 - it hurts nobody
-                self._crew.log.warning("a watcher failed", why=repr(error))
-
-    def _seats_left(
-        self, stage: Stage[Any], said: tuple[str, Decision] | None, without: Collection[str]
-    ) -> tuple[tuple[Seat, ...], tuple[Seat, ...]]:
-        """Who is still to be asked when some have decided already, and one is answered for; and the guards among these."""
-        seats = self._crew.chains[stage.name].seats
-        left = tuple(seat for seat in seats if seat.hook.name not in without)
-        answered = "" if said is None else said[0]
-        guards = tuple(seat for seat in seats if seat.guard and (seat.name in without or seat.name == answered))
-        if said is None:
-            return left, guards
-        name, decision = said
-        if decision.action not in stage.actions or decision.action == words.PAUSE:
-            raise PicohookError(f"{type(decision).__name__} is no answer for a hook that paused at {stage.name}")
-        mounted = self._crew.mounted.get(name)
-        spec = HookSpec(name=name) if mounted is None else mounted.hook.spec
-        others = tuple(seat for seat in left if seat.hook.name != name)
-        answer = Seat(Said(spec, decision), self.timeouts.interceptor)
-        answer.guard = False  # the hook itself is asked again, and not this answer
-        return (answer, *others), guards
-
-    def fingerprint(self, name: str) -> str:
-        """What a hook's settings are, to see whether they changed; empty when it is not mounted."""
-        mounted = self._crew.mounted.get(name)
-        return "" if mounted is None else mounted.hook.spec.fingerprint
-
-    def _may_respond(self, hook: str, call: ToolCall) -> bool:
-        mounted = self._crew.mounted.get(hook)
-        rule = RespondRule.APPROVE if mounted is None else mounted.hook.spec.respond
-        return rule is RespondRule.OWN and self._crew.owners.owns(hook, call)
+        return await calls.run_llm(self, request, complete, took=self.take_note)
 
     def session(self, session_id: str, **about: Any) -> Session:
         """A session with a user: `async with host.session("s1") as session, session.turn("hello") as turn: ...`.
@@ -568,141 +196,3 @@ class Host:
         from .turns.session import Session  # noqa: PLC0415 - who asks single stages does without
 
         return Session(self, session_id, **about)
-
-    def for_session(self) -> Self:
-        """The same host, for one session, which can have hooks of its own: see `with_hooks_of`."""
-        view = copy.copy(self)
-        view.of_session = True
-        view.ended_by = None
-        if not isinstance(self._crew, Crew):
-            # Begun from another session, whose hooks are not this one's.
-            view._crew = self._crew.crew  # noqa: SLF001 - its own class
-        return view
-
-    def with_hooks_of(self, session_id: str) -> SessionHooks:
-        """The hooks of this session, asked behind the others by this very object. For what `for_session` returned."""
-        from .engine.session_hooks import SessionHooks  # noqa: PLC0415 - most sessions have none
-
-        assert isinstance(self._crew, Crew)
-        self._crew = hooks = SessionHooks(self._crew, session_id)
-        return hooks
-
-    def take_note(self, outcome: Outcome[Any]) -> None:
-        """Keep what ends the session that this host was made for: a hard abort by a hook whose hard aborts do that."""
-        if outcome.action == words.HARD_ABORT and self.of_session:
-            mounted = self._crew.mounted.get(outcome.hook)
-            if mounted is not None and mounted.hook.ends_sessions:
-                self.ended_by = outcome
-
-    def forget(self, session_id: str) -> None:
-        """A session is over: what hooks own in it is forgotten."""
-        self._crew.owners.forget(session_id)
-
-    # Telling.
-
-    def emit(
-        self,
-        kind: str,
-        payload: Mapping[str, Any] | None = None,
-        *,
-        meta: Meta | None = None,
-        about: Payload | None = None,
-    ) -> None:
-        """Tell the observers of an event. Nobody waits: it is handed on in the event loop's next round.
-
-        `about` is what it is about, such as a `ToolCall`: its meta, unless another is given, and where the user is.
-        """
-        crew = self._crew
-        crew.require_here()
-        kind = known_kind(kind)
-        audience = crew.audiences[kind]
-        if not audience.hooks and not self._witnesses.all:
-            return
-        event = Event(kind, payload or {}, _meta(meta, about), about)
-        audience = audience.wanting(event)
-        if audience.looking or self._witnesses.all:
-            event = event.apart()  # now: it is handed on later
-        for dialect in audience.dialects:
-            event.line(dialect)  # a payload that is no JSON is the caller's mistake, raised here
-        if self._witnesses.all:
-            self._witnesses.happened(event)
-        if audience.hooks or self._witnesses.all:
-            crew.outbox.put(event, audience.hooks)
-
-    async def emit_and_wait(
-        self,
-        kind: str,
-        payload: Mapping[str, Any] | None = None,
-        *,
-        meta: Meta | None = None,
-        about: Payload | None = None,
-    ) -> None:
-        """Tell the observers, and wait until each has it.
-
-        A process has it when it is written, within the observer timeout. What runs anew for each event, or cleans up as a
-        callback of Blade or of the worker, has it when it is done, within its own timeout. An observer that takes longer is
-        logged.
-        """
-        crew = self._crew
-        self.emit(kind, payload, meta=meta, about=about)
-        crew.outbox.flush()
-        now = crew.require_open().now
-        begun = now()
-
-        async def wait_for(hook: Hook) -> None:
-            own, setting = hook.event_patience
-            patience = crew.timeouts.observer if own is None else own
-            if not await hook.flushed(begun + patience) and now() >= begun + patience:
-                crew.log.warning(
-                    "an observer is not waited for any longer",
-                    hook=hook.name,
-                    kind=kind,
-                    why=f"it was not done with the event after {patience:g} s, its {setting}",
-                )
-
-        async with anyio.create_task_group() as tasks:
-            for hook in crew.audiences[known_kind(kind)].hooks:
-                tasks.start_soon(wait_for, hook)
-
-
-def _meta(given: Meta | None, about: Payload | None) -> Meta:
-    return given or (NO_META if about is None else about.meta)
-
-
-def _weakly(method: Callable[[StateChange], None]) -> Callable[[StateChange], None]:
-    """The method as somebody may keep it whom its object has: so the object is freed as soon as nobody else has it."""
-    weak = weakref.WeakMethod(method)
-
-    def call(change: StateChange) -> None:
-        strong = weak()
-        if strong is not None:
-            strong(change)
-
-    return call
-
-
-def _as_hook(given: Hook | HookSpec) -> Hook:
-    return make_hook(given) if isinstance(given, HookSpec) else given
-
-
-def _of_session(given: Hook | HookSpec) -> Hook | HookSpec:
-    spec = given if isinstance(given, HookSpec) else given.spec
-    if spec.layer is not None:
-        return given
-    placed = spec.model_copy(update={"layer": "session"})
-    if isinstance(given, HookSpec):
-        return placed
-    given.spec = placed
-    return given
-
-
-def _names_of(outcome: Outcome[ToolCall]) -> tuple[ToolCall, ...]:
-    """The calls that an answer is for: first the one that the hook was asked about, where it gave the tool another name."""
-    asked, answered = outcome.asked_about, outcome.payload
-    if asked is None or asked.tool == answered.tool:
-        return (answered,)
-    return (asked.model_copy(update={"meta": answered.meta}), answered)  # the caller's own meta, as in the outcome
-
-
-def _as_payload(stage: Stage[P], given: P | Mapping[str, Any]) -> P:
-    return given if isinstance(given, stage.payload) else stage.payload.model_validate(given)

@@ -6,8 +6,8 @@ import sys
 
 import typer
 
-from .. import __version__
 from ..errors import ConfigError, PicohookError
+from ..wire.version import VERSION
 from . import output
 from .asking import call
 from .auditing import app as audit
@@ -39,7 +39,7 @@ app = App(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        output.verbatim(f"picohook {__version__}")
+        output.verbatim(f"picohook {VERSION}")
         raise typer.Exit
 
 

@@ -6,8 +6,9 @@ from itertools import zip_longest
 from typing import Any
 
 from ..config.problems import KeyPath, dotted
-from ..model.decisions import Outcome, TrailEntry
+from ..model.decisions import Outcome
 from ..model.payloads import Payload
+from ..model.trail import TrailEntry
 from ..wire import words
 from ..wire.text import cut
 from . import output

@@ -18,7 +18,8 @@ from .source import AsPicoClaw, Json, Named, Verbose, configured, with_hooks
 from .witnesses import Audit, Otel, Record, Wire
 
 if TYPE_CHECKING:
-    from ..host import Host, HostStatus
+    from ..engine.engine import HostStatus
+    from ..host import Host
 
 _READ = 1 << 16
 

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, get_args
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_args
 
 import anyio
 
 from ..errors import HookReplyError, HookTimeoutError
-from ..hooks.base import CHANGED, Encoded, Hook
 from ..model import policy
-from ..model.decisions import (
-    CONTINUE,
-    Approve,
-    Continue,
-    Decision,
-    Deny,
-    Modify,
-    Outcome,
-    Respond,
-    Retry,
-    TrailEntry,
-)
+from ..model.decisions import CONTINUE, Approve, Asked, Continue, Decision, Deny, Modify, Outcome, Respond, Retry
+from ..model.encoded import CHANGED, Encoded
 from ..model.payloads import Payload, apart
 from ..model.spec import RespondRule
 from ..model.stages import restrict
+from ..model.trail import TrailEntry
 from ..wire import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ..hooks.base import Hook
     from ..listeners.listener import Account
-    from ..model.decisions import OutcomeAction
     from ..model.filters import Filter
     from ..model.stages import Stage
+    from ..model.trail import OutcomeAction
     from ..observe.metrics import StageMetrics
 
 P = TypeVar("P", bound=Payload)
@@ -64,19 +55,6 @@ class Seat:
     def wants(self, payload: Payload) -> bool:
         """Whether the hook is asked about this payload."""
         return self.filter is None or self.filter.matches(payload)
-
-
-@dataclass(slots=True)
-class Asked(Generic[P]):
-    """What came of asking one hook."""
-
-    decision: Decision
-    encoded: Encoded[P]
-    """What to go on with: what was asked about, or what the hook made of it."""
-    entry: TrailEntry
-    result: Any = None
-    answer: Any = None
-    """What the hook answered, where that was no decision."""
 
 
 _Parts: TypeAlias = tuple[Decision, Encoded[P], TrailEntry, Any]

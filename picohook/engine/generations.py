@@ -10,7 +10,7 @@ import anyio
 from ..errors import PicohookError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from ..hooks.base import Hook
     from ..model.spec import Timeouts
@@ -123,3 +123,20 @@ def _longest(stage: Stage[Any], seats: Iterable[Seat], timeouts: Timeouts) -> fl
     """Seconds that a chain can take at most."""
     unbudgeted = [seat.patience * (1 + seat.hook.spec.retry) for seat in seats if stage.approves or seat.hook.patient]
     return max(unbudgeted, default=0.0) if stage.approves else timeouts.chain + sum(unbudgeted)
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """What a reload did: each hook of the new configuration is in one of `added`, `changed`, `kept` and `failed`."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Those that did not start, and why. Where there was an old one, it stays; else the new one is started again."""
+
+    def wire(self) -> dict[str, Any]:
+        """The plain JSON form."""
+        names = {kind: list(getattr(self, kind)) for kind in ("added", "removed", "changed", "kept")}
+        return {**names, "failed": dict(self.failed)}

@@ -16,7 +16,7 @@ from ..errors import ConfigError, HookCrashedError, PicohookError, Problem
 from ..hooks.base import Site
 from ..model.spec import NO_MODEL, NO_MODEL_HINT
 from ..model.stages import STAGES
-from ..transport.reactor import current_reactor
+from ..transport.current import current_reactor
 from .event_queue import Outbox
 from .generations import Chains, Mounted, Service
 from .order import OF_SESSION, audiences, in_order, seats

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ..errors import EncodeError, PicohookError
-from ..model.payloads import Meta, Payload
+from ..model.payloads import Payload
 from ..observe.failures import Failures
 from ..observe.metrics import HookMetrics
 from ..process.spawn import Direct
-from ..protocol.messages import encode, encode_around, part
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
 
     from ..errors import HookError
     from ..model.decisions import Decision
+    from ..model.encoded import Encoded
     from ..model.events import Event
     from ..model.spec import HookSpec, Timeouts
     from ..model.stages import Stage
@@ -31,52 +30,6 @@ if TYPE_CHECKING:
     """What a host asks a model with: a prompt and a model's name, or None for its own choice, and back comes a text."""
 
 P = TypeVar("P", bound=Payload)
-
-CHANGED = "it was changed in place while hooks were asked about it"
-"""Why a payload is not gone on with that is not what hooks saw."""
-
-
-class Encoded(Generic[P]):
-    """A payload and its bytes, made once and given to every hook that is asked about it."""
-
-    __slots__ = ("_params", "payload")
-
-    def __init__(self, payload: P, params: bytes | None = None) -> None:
-        self.payload = payload
-        self._params = params
-
-    def params(self) -> bytes:
-        """The payload as the params of a request. Raises `EncodeError`."""
-        if self._params is None:
-            payload = self.payload
-            own = type(payload).wire is Payload.wire and type(payload.meta) is Meta
-            made = encode_around(payload.around(_encoded(payload.meta))) if own else None
-            self._params = made or encode(payload.wire())
-        return self._params
-
-    @property
-    def intact(self) -> bool:
-        """Whether the payload is still what the params say: nothing in it was changed in place."""
-        try:
-            return self._params is None or Encoded(self.payload).params() == self._params
-        except EncodeError:
-            return False
-
-    def apart(self) -> Encoded[P]:
-        """The same with a copy of the payload, for code that may keep it or change it. Raises `PicohookError`."""
-        own = Encoded(self.payload.apart(), self.params())
-        if not own.intact:
-            raise PicohookError(CHANGED)
-        return own
-
-
-def _encoded(meta: Meta) -> Any:
-    try:
-        return meta.encoded  # type: ignore[attr-defined] # a slot of the model's, and no field
-    except AttributeError:
-        made = part(meta.wire())
-        object.__setattr__(meta, "encoded", made)
-        return made
 
 
 @dataclass(slots=True)

@@ -11,13 +11,13 @@ import anyio.to_thread
 
 from ..errors import HookError, HookReplyError, HookTimeoutError, PicohookError
 from ..model.decisions import APPROVE, CONTINUE, Approve, Continue, Decision, Deny, Modify, Respond, Retry
+from ..model.encoded import Encoded
 from ..model.replies import read_decision
 from ..model.spec import HookSpec
 from ..model.stages import FIXED
 from ..protocol.messages import decode_value, encode
 from ..wire import words
 from ..wire.text import explain
-from .base import Encoded
 from .mailbox import MailboxHook
 
 if TYPE_CHECKING:

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
     from ..errors import HookError
     from ..model.decisions import Decision
+    from ..model.encoded import Encoded
     from ..model.events import Event
     from ..model.stages import Stage
     from ..protocol.messages import Answer
-    from .base import Encoded, P, Question, Site
+    from .base import P, Question, Site
 
 
 class ProcessHook(Hook):

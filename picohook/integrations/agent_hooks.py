@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ..errors import AbortTurnError, HardAbortError, PausedError
 from ..model.conversation import text_of
 from ..model.payloads import Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult, ToolReturn
 from ..turns.calls import approve, conclude, raise_if_ended, with_notes
+from ..turns.errors import AbortTurnError, HardAbortError, PausedError
 from ..wire import words
 from . import extra
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 
 from ..engine.tool_ownership import tool_names
-from ..errors import AbortTurnError, HardAbortError, PausedError, PicohookError
+from ..errors import PicohookError
 from ..model.conversation import calls_of
 from ..model.payloads import ToolResult
 from ..turns.calls import Decided, approve, call_digest, conclude, execute_tool, not_run
+from ..turns.errors import AbortTurnError, HardAbortError, PausedError
 from ..turns.session import Session
 from ..wire.text import cut
 

@@ -13,8 +13,9 @@ from uuid import uuid4
 
 from pydantic_core import to_jsonable_python
 
-from ..errors import AbortTurnError, PicohookError
+from ..errors import PicohookError
 from ..model.payloads import LLMRequest, ToolResult
+from ..turns.errors import AbortTurnError
 from . import extra
 from .guard import Guard, Message, inside, restored, tool_call
 

@@ -12,25 +12,26 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import __version__
 from ..errors import EncodeError, PicohookError
 from ..model.payloads import Payload, ToolCall
 from ..protocol.messages import encode
 from ..wire import words
 from ..wire.text import cut, escape
+from ..wire.version import VERSION
 from .ledger import LOST, START, STOP, Ledger, keyed
 from .listener import Account, Witness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..engine.chain import Asked
-    from ..hooks.base import Encoded, Hook
-    from ..model.decisions import Outcome, TrailEntry
+    from ..hooks.base import Hook
+    from ..model.decisions import Asked, Outcome
+    from ..model.encoded import Encoded
     from ..model.events import Event
     from ..model.payloads import Meta
     from ..model.spec import HookSpec
     from ..model.stages import Stage
+    from ..model.trail import TrailEntry
 
 P = TypeVar("P", bound=Payload)
 
@@ -93,7 +94,7 @@ class AuditLog(Witness):
         self._ledger = Ledger(self.path, self._key, most=self.max_size)
         self._seen = {}
         try:
-            self.write(START, {"picohook": __version__, "pid": os.getpid(), "payloads": self.payloads})
+            self.write(START, {"picohook": VERSION, "pid": os.getpid(), "payloads": self.payloads})
         except PicohookError:
             self._ledger.close()
             raise

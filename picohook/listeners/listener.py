@@ -13,9 +13,9 @@ from ..model.payloads import Payload
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from ..engine.chain import Asked
-    from ..hooks.base import Encoded, Hook
-    from ..model.decisions import Decision, Outcome
+    from ..hooks.base import Hook
+    from ..model.decisions import Asked, Decision, Outcome
+    from ..model.encoded import Encoded
     from ..model.events import Event
     from ..model.stages import Stage
     from ..observe.log import Log

@@ -12,11 +12,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import __version__
 from ..errors import PicohookError
 from ..model.payloads import Payload, ToolCall
 from ..wire import words
 from ..wire.text import cut, escape
+from ..wire.version import VERSION
 from .listener import Account, Witness
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Span, TracerProvider
 
-    from ..engine.chain import Asked
-    from ..hooks.base import Encoded, Hook
-    from ..model.decisions import Outcome
+    from ..hooks.base import Hook
+    from ..model.decisions import Asked, Outcome
+    from ..model.encoded import Encoded
     from ..model.stages import Stage
 
 P = TypeVar("P", bound=Payload)
@@ -74,8 +74,8 @@ class OpenTelemetry(Witness):
         self.trace = trace
         # Not the global propagator, which may speak another format: the field is W3C's.
         self.propagator = tracecontext.TraceContextTextMapPropagator()
-        self.tracer = trace.get_tracer("picohook", __version__, tracer_provider)
-        meter = metrics.get_meter("picohook", __version__, meter_provider)
+        self.tracer = trace.get_tracer("picohook", VERSION, tracer_provider)
+        meter = metrics.get_meter("picohook", VERSION, meter_provider)
         self.chain_duration = meter.create_histogram(
             "picohook.chain.duration",
             "s",

@@ -6,43 +6,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, Union
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Union
 
 from ..wire import words
+from .trail import StageTrail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..hooks.base import Encoded
+    from .encoded import Encoded
     from .payloads import LLMResponse, Payload, ToolResult
+    from .trail import Notes, OutcomeAction, Trail, TrailEntry
 
 P_co = TypeVar("P_co", bound="Payload", covariant=True)
-
-OutcomeAction: TypeAlias = Literal[
-    "continue", "modify", "respond", "deny_tool", "skip", "retry", "pause", "abort_turn", "hard_abort"
-]
-"""What an outcome can say, and a hook in its trail."""
-
-
-@dataclass(frozen=True, slots=True)
-class Notes:
-    """What a hook adds beside its decision, whatever that is."""
-
-    system_message: str = ""
-    """Shown to the user."""
-    additional_context: str = ""
-    """Appended to the system prompt of the next request."""
-    inject_messages: tuple[dict[str, Any], ...] = ()
-    """Appended to the messages of the next request."""
-
-    def wire(self) -> dict[str, Any]:
-        """The plain JSON form, without what there is none of."""
-        given = {
-            "system_message": self.system_message,
-            "additional_context": self.additional_context,
-            "inject_messages": list(self.inject_messages),
-        }
-        return {key: value for key, value in given.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,47 +118,6 @@ CONTINUE = Continue()
 APPROVE = Approve()
 
 
-@dataclass(slots=True)
-class TrailEntry:
-    """What one hook did in one stage."""
-
-    hook: str
-    action: OutcomeAction | Literal[""]
-    """The action taken, the hook's own or what its `on_failure` made of a failure; empty when the hook was not waited for."""
-    duration: float = 0.0
-    """Seconds."""
-    error: str | None = None
-    """Why the hook failed, or what of its answer was not applied."""
-    notes: Notes | None = None
-    retries: int = 0
-    reason: str = ""
-    """What the hook gave as its reason, whatever it decided."""
-    failure: str | None = None
-    """The kind of its failure, if it failed: timeout, crashed, refused, reply, handshake or error."""
-    skipped: bool = False
-    """Whether it was not asked, because its filter did not match."""
-
-    def wire(self) -> dict[str, Any]:
-        """The plain JSON form."""
-        shown: dict[str, Any] = {
-            "hook": self.hook,
-            "action": self.action,
-            "duration_ms": round(self.duration * 1000, 3),
-            "error": self.error,
-        }
-        if self.reason:
-            shown["reason"] = self.reason
-        if self.skipped:
-            shown["skipped"] = True
-        if self.retries:
-            shown["retries"] = self.retries
-        if self.notes is not None:
-            shown["notes"] = self.notes.wire()
-        return shown
-
-
-Trail = tuple[TrailEntry, ...]
-
 _FAILED_HOW = {
     "timeout": ": it did not answer in time",
     "crashed": ": it crashed, or did not start",
@@ -191,29 +126,6 @@ _FAILED_HOW = {
     "handshake": ": it could not be started",
 }
 """What a model is told of each kind of failure. None of it is the hook's own text."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageTrail:
-    """What the hooks of one stage did, on the way to a result."""
-
-    stage: str
-    action: OutcomeAction
-    """What the stage's chain concluded."""
-    reason: str
-    hook: str
-    """The hook whose decision ended the chain, if one did."""
-    trail: Trail
-
-    @classmethod
-    def of(cls, outcome: Outcome[Any]) -> StageTrail:
-        """What an outcome says of its stage."""
-        return cls(outcome.stage, outcome.action, outcome.reason, outcome.hook, outcome.trail)
-
-    def wire(self) -> dict[str, Any]:
-        """The plain JSON form."""
-        trail = [entry.wire() for entry in self.trail]
-        return {"stage": self.stage, "action": self.action, "reason": self.reason, "hook": self.hook, "trail": trail}
 
 
 @dataclass(slots=True)
@@ -277,3 +189,21 @@ class Outcome(Generic[P_co]):
             shown["reason_for_llm"] = self.reason_for_llm
         shown["trail"] = [entry.wire() for entry in self.trail]
         return shown
+
+    @property
+    def stage_trail(self) -> StageTrail:
+        """What the stage's hooks did, without the payload."""
+        return StageTrail(self.stage, self.action, self.reason, self.hook, self.trail)
+
+
+@dataclass(slots=True)
+class Asked(Generic[P_co]):
+    """What came of asking one hook."""
+
+    decision: Decision
+    encoded: Encoded[P_co]
+    """What to go on with: what was asked about, or what the hook made of it."""
+    entry: TrailEntry
+    result: Any = None
+    answer: Any = None
+    """What the hook answered, where that was no decision."""

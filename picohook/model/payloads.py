@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self
 
-    from .decisions import StageTrail
+    from .trail import StageTrail
 
 _UNCHANGEABLE = frozenset({str, int, float, bool, type(None)})
 

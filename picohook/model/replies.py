@@ -16,12 +16,12 @@ from .decisions import (
     Deny,
     HardAbort,
     Modify,
-    Notes,
     Pause,
     Respond,
     Retry,
     Skip,
 )
+from .trail import Notes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

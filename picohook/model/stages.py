@@ -65,6 +65,10 @@ class Stage(Generic[P]):
         form = Form(self.name, carries=self.carries, part=self.part or "", editable=editable, actions=self.actions)
         object.__setattr__(self, "form", form)
 
+    def given(self, payload: P | Mapping[str, Any]) -> P:
+        """The payload, or the one that a mapping describes. Raises pydantic's `ValidationError`."""
+        return payload if isinstance(payload, self.payload) else self.payload.model_validate(payload)
+
     def edit(self, payload: P, changes: Mapping[str, Any], patch: Mapping[str, Any] | None = None) -> P:
         """The payload with the changes applied: the same object when they change nothing.
 

@@ -13,9 +13,10 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from ..model.decisions import Decision, Notes
+from ..model.decisions import Decision
 from ..model.payloads import Model
 from ..model.stages import FIXED
+from ..model.trail import Notes
 from ..wire import words
 
 VERSION = 1

@@ -8,7 +8,6 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import __version__
 from ..errors import EncodeError, PicohookError
 from ..hooks.answered import Said
 from ..listeners.listener import Account, Witness
@@ -19,15 +18,16 @@ from ..observe.log import Log
 from ..protocol.messages import encode
 from ..wire.regular_files import open_regular
 from ..wire.text import escape
+from ..wire.version import VERSION as PICOHOOK
 from .form import KEPT, VERSION, decision_to_json
 from .sink import Sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from ..engine.chain import Asked
-    from ..hooks.base import Encoded, Hook
-    from ..model.decisions import Decision, Outcome
+    from ..hooks.base import Hook
+    from ..model.decisions import Asked, Decision, Outcome
+    from ..model.encoded import Encoded
     from ..model.events import Event
     from ..model.stages import Stage
     from ..observe.log import Logger
@@ -51,7 +51,7 @@ class Scribe(Witness):
     def opened(self) -> None:
         self._began = time.monotonic()
         now = datetime.now(UTC).isoformat()
-        self._put(encode({"type": "record", "version": VERSION, "time": now, "picohook": __version__}) + b"\n")
+        self._put(encode({"type": "record", "version": VERSION, "time": now, "picohook": PICOHOOK}) + b"\n")
 
     def begin(self, stage: Stage[P], payload: P) -> Account[P]:
         self._chains += 1

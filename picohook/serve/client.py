@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import anyio
 import anyio.to_thread
 
-from ..errors import ConfigError, PicohookError, RetryLimitError
+from ..errors import ConfigError, PicohookError
 from ..protocol.lines import LineBuffer
-from ..transport.reactor import current_reactor
+from ..transport.current import current_reactor
+from ..turns.errors import RetryLimitError
 from ..wire.text import cut
 from .questions import is_answer
 from .rpc import (

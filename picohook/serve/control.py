@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import os
     import socket
 
-    from ..host import Host
+    from ..engine.engine import Engine
     from ..observe.log import Log
 
 MAX_LINE = 64 * 1024
@@ -32,7 +32,7 @@ _LIMITS = Limits(line=MAX_LINE, in_flight=8, behind=BEHIND, last_words=0.0)
 _TABLE = Table(OPERATING)
 
 
-async def open_control(host: Host, path: str | os.PathLike[str], log: Log) -> Door:
+async def open_control(host: Engine, path: str | os.PathLike[str], log: Log) -> Door:
     """Listen there. What a dead host left there is replaced; that another program listens there is a `PicohookError`."""
     state = functools.partial(Operator, host)
 

@@ -26,7 +26,7 @@ from .table import TRUE, Method, Params
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..host import Host
+    from ..engine.engine import Engine
     from ..model.decisions import Outcome
     from ..model.stages import Stage
     from .client import Tell
@@ -41,7 +41,9 @@ MOST_OPEN = 1024
 class Driver(Operator):
     """One runtime, and the sessions and turns that it has open. They end with its connection."""
 
-    def __init__(self, host: Host, tell: Tell, taken: set[str], end: Callable[[], None], questions: Questions) -> None:
+    def __init__(
+        self, host: Engine, tell: Tell, taken: set[str], end: Callable[[], None], questions: Questions
+    ) -> None:
         super().__init__(host, tell)
         self.questions = questions
         """What the client is asked: the hooks of its sessions that it answers itself."""
@@ -60,7 +62,7 @@ class Driver(Operator):
             raise RpcError(NOT_OPEN, f"this connection has no session {name!r} open")
         return self.sessions[name]
 
-    def host_of(self, meta: Meta) -> Host:
+    def host_of(self, meta: Meta) -> Engine:
         """The host as the session of this meta asks it, if that is open on this connection."""
         session = self.sessions.get(meta.session_key)
         return self.host if session is None else session.host

@@ -16,7 +16,7 @@ from .place import Place
 if TYPE_CHECKING:
     import socket
 
-    from ..host import Host
+    from ..engine.engine import Engine
     from ..observe.log import Log
 
 MAX_HEAD = 16 * 1024
@@ -38,7 +38,7 @@ _STATUS = {
 }
 
 
-async def open_exporter(host: Host, where: str, log: Log) -> Door:
+async def open_exporter(host: Engine, where: str, log: Log) -> Door:
     """Listen at [HOST:]PORT, on this machine alone unless a host is named, or at the path of a Unix socket."""
     address = _address(where)
     place = await Place.at(where, NOUN) if address is None else Place.on_port(*address, NOUN)
@@ -60,7 +60,7 @@ def _address(where: str) -> tuple[str, int] | None:
 class Scrape:
     """One connection, which is one request."""
 
-    def __init__(self, host: Host, connection: socket.socket, log: Log) -> None:
+    def __init__(self, host: Engine, connection: socket.socket, log: Log) -> None:
         connection.setblocking(False)
         self._host = host
         self._connection = connection

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .. import __version__
 from ..model.payloads import LLMResponse, ToolResult
 from ..model.stages import STAGES
+from ..wire.version import VERSION
 from .driving import DRIVING
 from .questions import ASK, CANCEL, EVENT
 from .rpc import ERRORS, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, SHUTTING_DOWN
@@ -40,7 +40,7 @@ def openrpc() -> dict[str, Any]:
         "openrpc": OPENRPC,
         "info": {
             "title": "picohook serve",
-            "version": __version__,
+            "version": VERSION,
             "description": "A host of agent hooks, for runtimes in any language: JSON-RPC 2.0, one message a line.",
             "license": {"name": "MIT"},
         },

@@ -15,15 +15,15 @@ from .table import Method, Params
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..config.reload import Reloaded
-    from ..host import Host
+    from ..engine.engine import Engine
+    from ..engine.generations import Reloaded
     from .client import Tell
 
 
 class Operator:
     """One client's view of a host."""
 
-    def __init__(self, host: Host, tell: Tell) -> None:
+    def __init__(self, host: Engine, tell: Tell) -> None:
         self.host = host
         self._tell = tell
 

@@ -22,7 +22,7 @@ from .table import Table
 if TYPE_CHECKING:
     import os
 
-    from ..host import Host
+    from ..engine.engine import Engine
     from ..observe.log import Logger
     from .client import Tell
 
@@ -45,7 +45,7 @@ class Sidecar:
     """
 
     def __init__(
-        self, host: Host, *, logger: Logger | None = None, limits: Limits = LIMITS, grace: float = GRACE
+        self, host: Engine, *, logger: Logger | None = None, limits: Limits = LIMITS, grace: float = GRACE
     ) -> None:
         self._host = host
         self._log = Log(logger)

@@ -6,7 +6,6 @@ own thread and must not raise.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -102,21 +101,3 @@ class Reactor(Protocol):
 
     def waiter(self) -> Waiter:
         """Something to wait for."""
-
-
-def current_reactor() -> Reactor:
-    """The reactor of the event loop that runs this code."""
-    if "asyncio" in sys.modules:  # it takes long to import, and where nobody did, it runs nothing
-        import asyncio  # noqa: PLC0415
-
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
-            from .on_asyncio import AsyncioReactor  # noqa: PLC0415 - likewise
-
-            return AsyncioReactor()
-    from .on_trio import TrioReactor  # noqa: PLC0415 - likewise
-
-    return TrioReactor()

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..errors import AbortTurnError, HardAbortError, PausedError, PicohookError
+from ..errors import PicohookError
 from ..model.payloads import ToolResult, ToolReturn, traced
 from ..wire.words import CONTINUE, MODIFY, PAUSE
 from .calls import Decided, Trails, approve, call_digest, ended, execute_tool, not_run, raise_if_ended
+from .errors import AbortTurnError, HardAbortError, PausedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ..host import Host
+    from ..engine.engine import Engine
     from ..model.decisions import Decision, Outcome
     from ..model.payloads import Payload, ToolCall
     from .paused import Step
@@ -233,12 +234,12 @@ def decided_in(outcome: Outcome[Any]) -> set[str]:
     return {entry.hook for entry in outcome.trail if not entry.skipped and entry.action != PAUSE}
 
 
-def guards_of(host: Host) -> set[str]:
+def guards_of(host: Engine) -> set[str]:
     """The hooks that are asked again about a call that was changed."""
     return {hook.name for hook in host.hooks if hook.spec.guard}
 
 
-def not_asked_again(host: Host, outcome: Outcome[Any], given: Payload) -> set[str]:
+def not_asked_again(host: Engine, outcome: Outcome[Any], given: Payload) -> set[str]:
     """The guards that a pause kept from being asked again about a payload that was changed: what they decided is void."""
     return set() if outcome.payload is given else guards_of(host)
 

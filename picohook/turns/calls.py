@@ -11,20 +11,21 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import AbortTurnError, HardAbortError, PausedError, RetryLimitError
-from ..hooks.base import CHANGED
 from ..model.conversation import content_of
-from ..model.decisions import StageTrail
+from ..model.encoded import CHANGED
 from ..model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult, ToolReturn, apart, traced
+from ..model.stages import BEFORE_LLM, BEFORE_TOOL
 from ..protocol.messages import encode
 from ..wire import words
+from .errors import AbortTurnError, HardAbortError, PausedError, RetryLimitError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
-    from ..host import Host
-    from ..model.decisions import Notes, Outcome
+    from ..engine.engine import Engine
+    from ..model.decisions import Outcome
     from ..model.payloads import Payload
+    from ..model.trail import Notes, StageTrail
 
     Took = Callable[[Outcome[Any]], None]
     Deliver = Callable[[ToolCall, ToolResult, int], Awaitable[ToolResult]]
@@ -46,14 +47,14 @@ class Trails:
 
     def take(self, outcome: Outcome[Any]) -> None:
         """One more stage was concluded."""
-        self.all.append(StageTrail.of(outcome))
+        self.all.append(outcome.stage_trail)
         self._took(outcome)
 
 
 class Rounds:
     """How often hooks may still ask to go round again."""
 
-    def __init__(self, host: Host, used: int = 0) -> None:
+    def __init__(self, host: Engine, used: int = 0) -> None:
         self.used = used
         self._host = host
 
@@ -81,10 +82,12 @@ class Decided:
     """Of what approvers saw."""
 
 
-async def run_tool(host: Host, call: ToolCall, execute: Callable[[ToolCall], Any]) -> ToolResult:
+async def run_tool(host: Engine, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
     """before_tool, approve_tool, the tool, after_tool. What guards and approvers saw is what runs, or it is denied."""
     trails = Trails(host.take_note)
-    before = await host.before_tool(apart(call))  # what the caller does to its own call from here on changes nothing
+    before = await host.before_tool(
+        apart(BEFORE_TOOL.given(call))
+    )  # what the caller does to its own call from here on changes nothing
     trails.take(before)
     decided = await approve(host, before, trails.take)
     result = decided.result
@@ -95,7 +98,7 @@ async def run_tool(host: Host, call: ToolCall, execute: Callable[[ToolCall], Any
 
 
 async def approve(
-    host: Host, before: Outcome[ToolCall], took: Took = ignore, deliver: Deliver | None = None
+    host: Engine, before: Outcome[ToolCall], took: Took = ignore, deliver: Deliver | None = None
 ) -> Decided:
     """Take what before_tool concluded, and ask for approval where the tool is to run.
 
@@ -122,7 +125,7 @@ async def approve(
     return Decided(call, digest=digest)
 
 
-async def execute_tool(host: Host, decided: Decided, execute: Callable[[ToolCall], Any]) -> ToolReturn | ToolResult:
+async def execute_tool(host: Engine, decided: Decided, execute: Callable[[ToolCall], Any]) -> ToolReturn | ToolResult:
     """Run the tool on exactly the call that was approved; a changed one is denied."""
     call = decided.call
     own = call.apart()  # so that the tool cannot change what hooks see
@@ -150,7 +153,7 @@ def _hard_abort_in(failure: BaseException) -> HardAbortError | None:
     return failure if isinstance(failure, HardAbortError) else None
 
 
-async def conclude(host: Host, returned: ToolReturn, took: Took = ignore) -> ToolResult:
+async def conclude(host: Engine, returned: ToolReturn, took: Took = ignore) -> ToolResult:
     """after_tool, and the event that it is done."""
     after = await host.after_tool(returned)
     took(after)
@@ -159,7 +162,7 @@ async def conclude(host: Host, returned: ToolReturn, took: Took = ignore) -> Too
     return after.payload.result
 
 
-def denied(host: Host, outcome: Outcome[ToolCall]) -> ToolResult:
+def denied(host: Engine, outcome: Outcome[ToolCall]) -> ToolResult:
     """The result of a call that hooks denied. The model is told the hook's own reason; observers, the whole cause."""
     text = DENIED_BY_APPROVAL if outcome.approved is False else DENIED_BY_HOOK
     for_llm, whole = (
@@ -169,7 +172,7 @@ def denied(host: Host, outcome: Outcome[ToolCall]) -> ToolResult:
     return not_run(host, outcome.payload, for_llm, whole, outcome.result)
 
 
-def not_run(host: Host, call: ToolCall, text: str, reason: str, told: ToolResult | None = None) -> ToolResult:
+def not_run(host: Engine, call: ToolCall, text: str, reason: str, told: ToolResult | None = None) -> ToolResult:
     """The result of a call whose tool is not run: `text` for the model, `reason` for observers. No call goes without one."""
     host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": reason}, about=call)
     return told or ToolResult(for_llm=text, is_error=True)
@@ -179,13 +182,14 @@ def not_run(host: Host, call: ToolCall, text: str, reason: str, told: ToolResult
 
 
 async def run_llm(
-    host: Host,
-    request: LLMRequest,
+    host: Engine,
+    request: LLMRequest | Mapping[str, Any],
     complete: Callable[[LLMRequest], Awaitable[Any]],
     rounds: Rounds | None = None,
     took: Took = ignore,
 ) -> LLMResponse:
     """before_llm, the model, after_llm; and round again with a hook's feedback, as often as the retry limit allows."""
+    request = BEFORE_LLM.given(request)
     rounds = rounds or Rounds(host)
     trails = Trails(took)
     while True:
@@ -208,7 +212,7 @@ async def run_llm(
 
 
 async def _complete(
-    host: Host, request: LLMRequest, complete: Callable[[LLMRequest], Awaitable[Any]]
+    host: Engine, request: LLMRequest, complete: Callable[[LLMRequest], Awaitable[Any]]
 ) -> Outcome[LLMResponse]:
     requested(host, request)
     said = await complete(request)
@@ -239,7 +243,7 @@ def _placed(said: LLMResponse, request: LLMRequest) -> LLMResponse:
     return said.model_copy(update=left_out) if left_out else said
 
 
-def requested(host: Host, request: LLMRequest) -> None:
+def requested(host: Engine, request: LLMRequest) -> None:
     """The event that a request goes to the model."""
     options = request.options
     told = {
@@ -252,7 +256,7 @@ def requested(host: Host, request: LLMRequest) -> None:
     host.emit("llm_request", told, about=request)
 
 
-def answered(host: Host, said: LLMResponse) -> None:
+def answered(host: Engine, said: LLMResponse) -> None:
     """The event that the model answered."""
     response = said.response
     told = {
@@ -316,12 +320,12 @@ def raise_if_ended(outcome: Outcome[Any]) -> None:
         raise HardAbortError(outcome)
 
 
-def started(host: Host, call: ToolCall) -> None:
+def started(host: Engine, call: ToolCall) -> None:
     """The event that a tool is about to run."""
     host.emit("tool_exec_start", {"Tool": call.tool, "Arguments": call.arguments}, about=call)
 
 
-def ended(host: Host, call: ToolCall, result: ToolResult, duration: int) -> None:
+def ended(host: Engine, call: ToolCall, result: ToolResult, duration: int) -> None:
     """The event that a call is done."""
     payload = {
         "Tool": call.tool,

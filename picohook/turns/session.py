@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..errors import HardAbortError, PicohookError
+from ..errors import PicohookError
 from ..hooks import make_hook
 from ..model.decisions import Approve, Pause
 from ..model.payloads import Meta, Payload
 from ..model.spec import HookSpec
 from ..model.stages import STAGES
+from .errors import HardAbortError
 from .turn import Turn
 
 if TYPE_CHECKING:
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from ..engine.engine import Engine
     from ..engine.session_hooks import SessionHooks
     from ..hooks.base import Hook
-    from ..host import Host
     from ..model.decisions import Decision
     from .delivery import Delivery
     from .paused import PausedTurn
@@ -40,7 +41,7 @@ class Session:
 
     def __init__(
         self,
-        host: Host,
+        host: Engine,
         session_id: str,
         *,
         agent_id: str = "",
@@ -69,7 +70,7 @@ class Session:
         """The conversation, as the last turn left it and the next one finds it."""
 
     @property
-    def host(self) -> Host:
+    def host(self) -> Engine:
         """The host, as this session asks and tells it: with the session's own hooks behind the others.
 
         Raises `PicohookError` for a session that was given hooks and is not entered: they would not be asked.

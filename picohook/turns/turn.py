@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..errors import AbortTurnError, PausedError, PicohookError
+from ..errors import PicohookError
 from ..model.conversation import assistant_message, calls_of, content_of, text_of, tool_message
-from ..model.decisions import StageTrail
 from ..model.payloads import Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult, apart
 from ..wire import words
 from ..wire.text import cut, escape
 from .batch import Batch, decided_in, require_taken
 from .calls import Rounds, raise_if_ended, run_llm, with_notes
 from .delivery import Delivery
+from .errors import AbortTurnError, PausedError
 from .paused import PausedTurn, Step
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from ..model.decisions import Decision, Outcome
+    from ..model.trail import StageTrail
     from .session import Session
 
 
@@ -524,7 +525,7 @@ class Turn:
         self._model, self._system_prompt = request.model, request.system_prompt
 
     def _keep_trail(self, outcome: Outcome[Any]) -> None:
-        self.trails.append(StageTrail.of(outcome))
+        self.trails.append(outcome.stage_trail)
 
     def _show(self, message: str) -> None:
         if message and self.session.show is not None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 import typer
-from picohook.wire.words.regular_files import open_regular, read_regular
 
 from picohook.cli import given
 from picohook.config import load
@@ -19,6 +18,7 @@ from picohook.errors import ConfigError, TrustError
 from picohook.listeners import ledger
 from picohook.record import reader
 from picohook.record.form import VERSION
+from picohook.wire.regular_files import open_regular, read_regular
 
 if TYPE_CHECKING:
     from pathlib import Path

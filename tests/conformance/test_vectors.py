@@ -18,7 +18,7 @@ from picohook.conformance.watches import WATCHES, Output
 from picohook.model import spec
 from picohook.model.payloads import Meta, ToolResult
 from picohook.model.stages import STAGES
-from picohook.wire.words import words
+from picohook.wire import words
 
 ROOT = Path(__file__).parents[2]
 VECTORS = files("picohook.conformance") / "vectors"

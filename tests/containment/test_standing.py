@@ -22,7 +22,7 @@ from picohook import HookCrashedError, HookSpec, Host, RestartPolicy, Timeouts, 
 from picohook.contain.tiers import Containment
 from picohook.observe.log import Log
 from picohook.process.plan import Plan
-from picohook.transport.reactor import current_reactor
+from picohook.transport.current import current_reactor
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from picohook.engine.chain import Seat, run_chain
-from picohook.hooks.base import Encoded, Hook, Question, Site
+from picohook.hooks.base import Hook, Question, Site
+from picohook.model.encoded import Encoded
 from picohook.model.payloads import (
     Compaction,
     Finish,
@@ -23,7 +24,7 @@ from picohook.model.payloads import (
 from picohook.model.spec import HookSpec, Timeouts
 from picohook.model.stages import STAGES
 from picohook.observe.log import Log
-from picohook.transport.reactor import current_reactor
+from picohook.transport.current import current_reactor
 
 META = Meta(agent_id="agent", turn_id="turn", session_key="session", iteration=3)
 CONTEXT = {"trusted": True}

@@ -21,7 +21,6 @@ from picohook.model.decisions import (
     Deny,
     HardAbort,
     Modify,
-    Notes,
     Pause,
     Respond,
     Retry,
@@ -30,6 +29,7 @@ from picohook.model.decisions import (
 from picohook.model.payloads import ToolCall, ToolResult
 from picohook.model.policy import describe
 from picohook.model.stages import STAGES
+from picohook.model.trail import Notes
 
 pytestmark = pytest.mark.anyio
 

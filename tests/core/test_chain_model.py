@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from picohook.engine.chain import Seat, run_chain
-from picohook.hooks.base import Encoded, Hook
+from picohook.hooks.base import Hook
 from picohook.model.decisions import APPROVE, CONTINUE, AbortTurn, Deny, HardAbort, Modify, Pause, Respond, Retry
+from picohook.model.encoded import Encoded
 from picohook.model.payloads import ToolCall
 from picohook.model.spec import HookSpec
 from picohook.model.stages import APPROVE_TOOL, BEFORE_TOOL

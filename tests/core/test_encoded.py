@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from picohook.errors import EncodeError
-from picohook.hooks.base import Encoded
+from picohook.model.encoded import Encoded
 from picohook.model.payloads import Meta, ToolCall, ToolResult, ToolReturn
 from picohook.protocol.messages import encode
 

@@ -10,7 +10,7 @@ import pytest
 from picohook.errors import EncodeError
 from picohook.model.events import Event, known_kind
 from picohook.model.payloads import Meta, ToolCall
-from picohook.wire.words import words
+from picohook.wire import words
 
 META = Meta(agent_id="agent", turn_id="turn", parent_turn_id="parent", session_key="session", trace_path="path")
 

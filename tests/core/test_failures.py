@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from picohook.wire.words.text import explain, last_words
 
 from picohook.observe.failures import TEXTS, WINDOW, Failures
 from picohook.observe.log import Log
+from picohook.wire.text import explain, last_words
 
 
 class Written:

@@ -8,9 +8,10 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from picohook.model.decisions import Notes, Outcome, TrailEntry
+from picohook.model.decisions import Outcome
 from picohook.model.payloads import LLMResponse, Meta, ToolCall, ToolResult, ToolReturn
 from picohook.model.stages import STAGES
+from picohook.model.trail import Notes, TrailEntry
 
 
 @pytest.mark.parametrize("stage", sorted(STAGES))

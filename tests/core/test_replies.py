@@ -13,7 +13,6 @@ from picohook.model.decisions import (
     Deny,
     HardAbort,
     Modify,
-    Notes,
     Pause,
     Respond,
     Retry,
@@ -32,6 +31,7 @@ from picohook.model.stages import (
     BEFORE_TOOL,
     STAGES,
 )
+from picohook.model.trail import Notes
 
 INTERCEPTS = sorted(set(STAGES) - {"approve_tool"})
 EVERYWHERE = ["continue", "modify", "abort_turn", "hard_abort"]

@@ -11,7 +11,7 @@ from picohook.engine.order import LAYERS, audiences, in_order, seats
 from picohook.errors import ConfigError
 from picohook.hooks.base import Hook
 from picohook.model.spec import HookSpec, Timeouts
-from picohook.wire.words import words
+from picohook.wire import words
 
 
 def hook(name: str, *, in_process: bool = False, **settings) -> Hook:

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from picohook.model.spec import HookSpec, ModeGrainedSpec, OnFailure, Timeouts
 from picohook.model.stages import STAGES
-from picohook.wire.words import words
+from picohook.wire import words
 
 DEFAULTS = Timeouts(interceptor=5, approval=60)
 

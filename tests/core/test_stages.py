@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
-from picohook.model.decisions import OutcomeAction
 from picohook.model.payloads import LLMRequest, ToolCall, ToolResult
 from picohook.model.stages import (
     AFTER_LLM,
@@ -25,6 +24,7 @@ from picohook.model.stages import (
     merge_patch,
     restrict,
 )
+from picohook.model.trail import OutcomeAction
 
 INTERCEPTS = sorted(set(STAGES) - {"approve_tool"})
 

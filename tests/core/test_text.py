@@ -6,7 +6,8 @@ import unicodedata
 
 import pytest
 from hypothesis import given, strategies as st
-from picohook.wire.words.text import cut, escape, show
+
+from picohook.wire.text import cut, escape, show
 
 
 @pytest.mark.parametrize(

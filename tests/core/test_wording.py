@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from picohook.wire.words.spelling import Form, respelled
 
-from picohook.model.decisions import APPROVE, CONTINUE, AbortTurn, Continue, Deny, Modify, Notes, Respond, Retry
+from picohook.model.decisions import APPROVE, CONTINUE, AbortTurn, Continue, Deny, Modify, Respond, Retry
 from picohook.model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult, ToolReturn
 from picohook.model.replies import AnswerError, read_decision
 from picohook.model.stages import AFTER_LLM, AFTER_TOOL, APPROVE_TOOL, BEFORE_LLM, BEFORE_PROMPT, BEFORE_TOOL, STAGES
+from picohook.model.trail import Notes
 from picohook.sdk.answers import STAGES as SDK_STAGES
+from picohook.wire.spelling import Form, respelled
 
 INTERCEPTS = sorted(set(STAGES) - {"approve_tool"})
 

@@ -35,7 +35,7 @@ import typer
 import picohook.config
 import picohook.testing
 from picohook import ConfigError, HookSpec, Timeouts
-from picohook.wire.words import words
+from picohook.wire import words
 from picohook.cli.app import app
 from picohook.config import load
 from picohook.config.dialects.native import Model

@@ -13,7 +13,7 @@ from scripted import HANG, HELLO, SERVE, children, descriptors, scripted, settle
 
 from picohook import FunctionHook, HookCrashedError, Host, Timeouts, ToolCall
 from picohook.process import supervisor
-from picohook.transport.reactor import current_reactor
+from picohook.transport.current import current_reactor
 from picohook.transport.slots import Slots
 
 pytestmark = pytest.mark.anyio

@@ -19,7 +19,7 @@ from picohook.serve.client import Client, Limits, both_ways
 from picohook.serve.operating import OPERATING, Operator
 from picohook.serve.table import Table
 from picohook.transport.channel import Channel, Counters
-from picohook.transport.reactor import current_reactor
+from picohook.transport.current import current_reactor
 
 pytestmark = pytest.mark.anyio
 

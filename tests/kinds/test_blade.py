@@ -11,9 +11,9 @@ import pytest
 from kinds_support import FAR
 
 from picohook import Deny, FunctionHook, HardAbortError, Host, Meta, Modify, ToolCall, ToolResult, blade_hooks
-from picohook.errors import AbortTurnError
 from picohook.hooks.blade import HookEvent
 from picohook.model.payloads import Prompt, ToolReturn
+from picohook.turns.errors import AbortTurnError
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,6 @@ from functools import partial
 import anyio
 import anyio.to_thread
 import pytest
-from picohook.wire.words.regular_files import identity
 
 from picohook import HookSpec, Host, LLMRequest, RestartPolicy, Timeouts, ToolCall
 from picohook.config.layers import discover
@@ -21,7 +20,8 @@ from picohook.observe.log import Log
 from picohook.process.aside import MOST_STUCK, Aside
 from picohook.process.plan import ChangedError, plan
 from picohook.process.run_once import run_once
-from picohook.transport.reactor import current_reactor
+from picohook.transport.current import current_reactor
+from picohook.wire.regular_files import identity
 
 from .conftest import trust_all
 

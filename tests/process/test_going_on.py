@@ -17,7 +17,7 @@ from picohook import FunctionHook, HookSpec, HookTimeoutError, Host, PicohookErr
 from picohook.model.stages import STAGES
 from picohook.observe.log import Log
 from picohook.transport.channel import Channel, Counters
-from picohook.transport.reactor import current_reactor
+from picohook.transport.current import current_reactor
 
 PAIRS = """
 import json, sys

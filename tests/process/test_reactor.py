@@ -13,7 +13,8 @@ import pytest
 from scripted import SERVE, scripted
 
 from picohook import Host, Timeouts, ToolCall
-from picohook.transport.reactor import Failure, current_reactor
+from picohook.transport.current import current_reactor
+from picohook.transport.reactor import Failure
 
 pytestmark = pytest.mark.anyio
 

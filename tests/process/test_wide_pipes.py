@@ -16,8 +16,8 @@ from picohook import HookCrashedError, HookSpec, Host, Timeouts, ToolCall
 from picohook.model.stages import STAGES
 from picohook.observe.log import Log
 from picohook.transport.channel import Channel, Counters
+from picohook.transport.current import current_reactor
 from picohook.transport.pipe import CHUNK, MOST_WIDE, WIDE, LinePipe
-from picohook.transport.reactor import current_reactor
 
 pytestmark = [
     pytest.mark.anyio,

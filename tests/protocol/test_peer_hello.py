@@ -7,7 +7,7 @@ import pytest
 from picohook.errors import LocalProtocolError
 from picohook.protocol.messages import encode
 from picohook.protocol.peer import Noise, State, notification
-from picohook.wire.words import words
+from picohook.wire import words
 
 
 def event(text: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from picohook.protocol.peer import ABANDONED, Answer, Noise, Told, number_meant
-from picohook.wire.words import words
+from picohook.wire import words
 
 
 class TestWhatAReplyEnds:

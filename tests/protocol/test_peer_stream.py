@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from picohook.errors import LocalProtocolError
 from picohook.protocol.messages import encode
 from picohook.protocol.peer import GATHER, SPLICE, Answer, Overflow, Peer, State, notification
-from picohook.wire.words import words
+from picohook.wire import words
 
 GO_ON = b'{"jsonrpc":"2.0","id":%d,"result":{"action":"continue"}}'
 OTHERWISE = b'{"id":%d,"jsonrpc":"2.0","result":{"action":"continue"}}'

@@ -9,7 +9,7 @@ from hypothesis import example, given, strategies as st
 
 from picohook.protocol.known_reply import LONGEST, Refrain
 from picohook.protocol.messages import Answer, decode
-from picohook.wire.words import words
+from picohook.wire import words
 
 GO_ON = '{"jsonrpc":"2.0","id":%s,"result":{"action":"continue"}}'
 

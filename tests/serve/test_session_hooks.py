@@ -6,11 +6,11 @@ import json
 
 import anyio
 import pytest
-from picohook.wire.words.words import MAX_LINE
 
 from picohook import Deny, FunctionHook, Host, Timeouts, blade_hooks
 from picohook.hooks.blade import HookEvent
 from picohook.serve.client import Limits
+from picohook.wire.words import MAX_LINE
 
 pytestmark = pytest.mark.anyio
 

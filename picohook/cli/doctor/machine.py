@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ... import __version__
 from ...contain.tiers import Containment
 from ...model.spec import Limits, Sandbox
 from ...observe.log import Log
 from ...process.plan import Plan
 from ...process.spawn import NotAvailableError
-from ...transport.reactor import current_reactor
+from ...transport.current import current_reactor
+from ...wire.version import VERSION
 from .findings import Finding, Level
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _SOME = 64
 async def examine(patience: float) -> AsyncIterator[Finding]:
     """What it has, and lacks."""
     system = f"{platform.system()} {platform.release()}"
-    yield Finding(Level.OK, MACHINE, "version", f"picohook {__version__}, Python {platform.python_version()}, {system}")
+    yield Finding(Level.OK, MACHINE, "version", f"picohook {VERSION}, Python {platform.python_version()}, {system}")
     machine = _Machine(patience)
     try:
         yield await machine.containment()

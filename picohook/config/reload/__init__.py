@@ -6,5 +6,5 @@ before that step may still ask the old one; once they are over it is *drained*, 
 """
 
 from .source import Source as Source
-from .takeover import Reloaded as Reloaded, Reloader as Reloader
+from .takeover import Reloader as Reloader
 from .watch import watch as watch

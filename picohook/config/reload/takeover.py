@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 import anyio.to_thread
 
-from ...engine.generations import Mounted
+from ...engine.generations import Mounted, Reloaded
 from ...engine.order import in_order
 from ...errors import ConfigError, HookCrashedError, Problem
 from ...hooks import make_hook
@@ -24,23 +23,6 @@ if TYPE_CHECKING:
     from .. import Config
     from ..layers import Layers
     from .source import Source
-
-
-@dataclass(frozen=True, slots=True)
-class Reloaded:
-    """What a reload did: each hook of the new configuration is in one of `added`, `changed`, `kept` and `failed`."""
-
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-    failed: Mapping[str, str] = field(default_factory=dict)
-    """Those that did not start, and why. Where there was an old one, it stays; else the new one is started again."""
-
-    def wire(self) -> dict[str, Any]:
-        """The plain JSON form."""
-        names = {kind: list(getattr(self, kind)) for kind in ("added", "removed", "changed", "kept")}
-        return {**names, "failed": dict(self.failed)}
 
 
 class _Ours(NamedTuple):

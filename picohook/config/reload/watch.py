@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 from anyio.to_thread import run_sync
@@ -11,9 +11,22 @@ from anyio.to_thread import run_sync
 from ...errors import PicohookError
 
 if TYPE_CHECKING:
-    from ...host import Host
+    from ...engine.generations import Reloaded
     from ...observe.log import Log
     from .source import Source
+    from .takeover import Reloader
+
+
+class Reloadable(Protocol):
+    """A host that has a configuration."""
+
+    @property
+    def reloader(self) -> Reloader:
+        """What reads the configuration again."""
+
+    async def reload(self) -> Reloaded:
+        """Take over what the configuration says by now."""
+
 
 SETTLED = 50
 """Milliseconds of quiet after which files count as written."""
@@ -28,7 +41,7 @@ def require_watchfiles() -> Any:
     return awatch
 
 
-async def watch(host: Host) -> None:
+async def watch(host: Reloadable) -> None:
     """Reload the host whenever a file of its configuration has changed, until cancelled.
 
     The files are the configuration, and the scripts beside it that its hooks run. What cannot be taken over is logged, by
@@ -59,7 +72,7 @@ async def watch(host: Host) -> None:
         raise PicohookError(f"the configuration is watched no longer: {failure}")
 
 
-async def keep_watching(host: Host, log: Log) -> None:
+async def keep_watching(host: Reloadable, log: Log) -> None:
     """The same, for a host that does it by itself."""
     try:
         await watch(host)
@@ -75,7 +88,7 @@ async def _set_at_the_end(ending: anyio.Event) -> None:
         ending.set()
 
 
-async def _catch_up(host: Host, source: Source) -> None:
+async def _catch_up(host: Reloadable, source: Source) -> None:
     read = -1
     while await run_sync(source.changed, abandon_on_cancel=True) and read != source.read_times:
         read = source.read_times

@@ -1,0 +1,57 @@
+"""A payload with its bytes: what hooks are asked about, encoded once for all of them."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from ..errors import EncodeError, PicohookError
+from ..protocol.messages import encode, encode_around, part
+from .payloads import Meta, Payload
+
+P = TypeVar("P", bound=Payload)
+
+CHANGED = "it was changed in place while hooks were asked about it"
+"""Why a payload is not gone on with that is not what hooks saw."""
+
+
+class Encoded(Generic[P]):
+    """A payload and its bytes, made once and given to every hook that is asked about it."""
+
+    __slots__ = ("_params", "payload")
+
+    def __init__(self, payload: P, params: bytes | None = None) -> None:
+        self.payload = payload
+        self._params = params
+
+    def params(self) -> bytes:
+        """The payload as the params of a request. Raises `EncodeError`."""
+        if self._params is None:
+            payload = self.payload
+            own = type(payload).wire is Payload.wire and type(payload.meta) is Meta
+            made = encode_around(payload.around(_encoded(payload.meta))) if own else None
+            self._params = made or encode(payload.wire())
+        return self._params
+
+    @property
+    def intact(self) -> bool:
+        """Whether the payload is still what the params say: nothing in it was changed in place."""
+        try:
+            return self._params is None or Encoded(self.payload).params() == self._params
+        except EncodeError:
+            return False
+
+    def apart(self) -> Encoded[P]:
+        """The same with a copy of the payload, for code that may keep it or change it. Raises `PicohookError`."""
+        own = Encoded(self.payload.apart(), self.params())
+        if not own.intact:
+            raise PicohookError(CHANGED)
+        return own
+
+
+def _encoded(meta: Meta) -> Any:
+    try:
+        return meta.encoded  # type: ignore[attr-defined] # a slot of the model's, and no field
+    except AttributeError:
+        made = part(meta.wire())
+        object.__setattr__(meta, "encoded", made)
+        return made

@@ -1,0 +1,92 @@
+"""The trail: what each hook that was asked at a stage did, how long it took, and why it failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+OutcomeAction: TypeAlias = Literal[
+    "continue", "modify", "respond", "deny_tool", "skip", "retry", "pause", "abort_turn", "hard_abort"
+]
+"""What an outcome can say, and a hook in its trail."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What a hook adds beside its decision, whatever that is."""
+
+    system_message: str = ""
+    """Shown to the user."""
+    additional_context: str = ""
+    """Appended to the system prompt of the next request."""
+    inject_messages: tuple[dict[str, Any], ...] = ()
+    """Appended to the messages of the next request."""
+
+    def wire(self) -> dict[str, Any]:
+        """The plain JSON form, without what there is none of."""
+        given = {
+            "system_message": self.system_message,
+            "additional_context": self.additional_context,
+            "inject_messages": list(self.inject_messages),
+        }
+        return {key: value for key, value in given.items() if value}
+
+
+@dataclass(slots=True)
+class TrailEntry:
+    """What one hook did in one stage."""
+
+    hook: str
+    action: OutcomeAction | Literal[""]
+    """The action taken, the hook's own or what its `on_failure` made of a failure; empty when the hook was not waited for."""
+    duration: float = 0.0
+    """Seconds."""
+    error: str | None = None
+    """Why the hook failed, or what of its answer was not applied."""
+    notes: Notes | None = None
+    retries: int = 0
+    reason: str = ""
+    """What the hook gave as its reason, whatever it decided."""
+    failure: str | None = None
+    """The kind of its failure, if it failed: timeout, crashed, refused, reply, handshake or error."""
+    skipped: bool = False
+    """Whether it was not asked, because its filter did not match."""
+
+    def wire(self) -> dict[str, Any]:
+        """The plain JSON form."""
+        shown: dict[str, Any] = {
+            "hook": self.hook,
+            "action": self.action,
+            "duration_ms": round(self.duration * 1000, 3),
+            "error": self.error,
+        }
+        if self.reason:
+            shown["reason"] = self.reason
+        if self.skipped:
+            shown["skipped"] = True
+        if self.retries:
+            shown["retries"] = self.retries
+        if self.notes is not None:
+            shown["notes"] = self.notes.wire()
+        return shown
+
+
+Trail = tuple[TrailEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StageTrail:
+    """What the hooks of one stage did, on the way to a result."""
+
+    stage: str
+    action: OutcomeAction
+    """What the stage's chain concluded."""
+    reason: str
+    hook: str
+    """The hook whose decision ended the chain, if one did."""
+    trail: Trail
+
+    def wire(self) -> dict[str, Any]:
+        """The plain JSON form."""
+        trail = [entry.wire() for entry in self.trail]
+        return {"stage": self.stage, "action": self.action, "reason": self.reason, "hook": self.hook, "trail": trail}
