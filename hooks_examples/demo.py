@@ -3,7 +3,7 @@
 Run it with: make demo, or: python hooks_examples/demo.py [CONFIG]
 
 The agent is the one in agents/plain_agent.py, with other tools and another script. All that is here beside these is there to
-show what the hooks do: a witness of the host notes what each of them saw, decided and changed.
+show what the hooks do: a listener of the host notes what each of them saw, decided and changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from picohook import Account, Host, Witness
+from picohook import Account, Host, Listener
 from picohook.config import load
 from picohook.model.conversation import calls_of
 
@@ -84,7 +84,7 @@ class Asked(NamedTuple):
     answers: list[Answer]
 
 
-class Observer(Witness):
+class Observer(Listener):
     """Notes every chain."""
 
     def __init__(self) -> None:
@@ -254,7 +254,7 @@ async def main(config: str) -> int:
     use_this_python()
     show, output, observer, settings = Screen(), Output(), Observer(), load(config)
     show.title(f"user: {QUESTION}")
-    async with Host(settings.hooks, timeouts=settings.timeouts, logger=output, witnesses=[observer]) as host:
+    async with Host(settings.hooks, timeouts=settings.timeouts, logger=output, listeners=[observer]) as host:
         show.table([], header=True)
         async with host.session("session-1", agent_id="demo") as session:
             await Agent(session, scripted(SCRIPT), [read_file, save_note, bash], name="scripted").answer(QUESTION)

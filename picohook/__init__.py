@@ -67,6 +67,7 @@ _HOME = {
     "PythonHook": "hooks.python",
     "Question": "hooks.base",
     "Recorder": "record.recorder",
+    "RegisteredHooks": "config.dialects.jcli",
     "Reloaded": "engine.generations",
     "RemoteProtocolError": "errors",
     "Respond": "model.decisions",
@@ -87,9 +88,11 @@ _HOME = {
     "TrustError": "errors",
     "Turn": "turns.turn",
     "TurnResult": "turns.turn",
-    "Witness": "listeners.listener",
+    "Listener": "listeners.listener",
     "blade_hooks": "hooks.blade",
+    "calls_of": "model.conversation",
     "openai_chat": "hooks.openai_chat",
+    "watch": "config.reload.watch",
     "worker_hooks": "hooks.worker",
 }
 
@@ -97,6 +100,8 @@ __all__ = sorted(_HOME)  # noqa: PLE0605 - one table says where each name lives;
 
 if TYPE_CHECKING:
     from .blocking import BlockingHost as BlockingHost
+    from .config.dialects.jcli import RegisteredHooks as RegisteredHooks
+    from .config.reload.watch import watch as watch
     from .engine.engine import HostStatus as HostStatus
     from .engine.generations import Reloaded as Reloaded
     from .errors import (
@@ -131,8 +136,9 @@ if TYPE_CHECKING:
     from .hooks.worker import worker_hooks as worker_hooks
     from .host import Host as Host
     from .listeners.audit import AuditLog as AuditLog
-    from .listeners.listener import Account as Account, Witness as Witness
+    from .listeners.listener import Account as Account, Listener as Listener
     from .listeners.otel import OpenTelemetry as OpenTelemetry
+    from .model.conversation import calls_of as calls_of
     from .model.decisions import (
         AbortTurn as AbortTurn,
         Approve as Approve,

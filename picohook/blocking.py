@@ -70,7 +70,7 @@ class BlockingHost:
             raise PicohookError("the host is not running: use it inside `with`")
         if self._closed:
             raise PicohookError("the host is closed")
-        self._host._crew.require_own()  # noqa: SLF001 - the same object in two forms
+        self._host._mounted.require_own()  # noqa: SLF001 - the same object in two forms
         return self._portal.call(function, *arguments)
 
     def before_llm(self, request: LLMRequest | Mapping[str, Any]) -> Outcome[LLMRequest]:

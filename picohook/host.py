@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from .config.hooks import PicoClaw
     from .engine.engine import Settings as EngineSettings
     from .engine.generations import Reloaded
-    from .engine.mounted import Crew
+    from .engine.mounted import MountedHooks
     from .hooks.base import Complete, Hook
-    from .listeners.listener import Witness
+    from .listeners.listener import Listener
     from .model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult
     from .model.spec import HookSpec
     from .observe.log import Logger
@@ -43,7 +43,7 @@ class Settings(TypedDict, total=False):
     """Reload the configuration whenever it changes. Needs a host that has one."""
     control: str | os.PathLike[str] | None
     """The path of a Unix socket through which the running host can be looked at and acted on."""
-    witnesses: Iterable[Witness]
+    listeners: Iterable[Listener]
     """They see what is asked and told."""
 
 
@@ -124,7 +124,7 @@ class Host(Engine):
             from .config.audit_logs import audit_logs  # noqa: PLC0415 - most keep none
 
             # First: a log that is required has a say.
-            settings["witnesses"] = (*audit_logs(config.configs), *settings.get("witnesses", ()))
+            settings["listeners"] = (*audit_logs(config.configs), *settings.get("listeners", ()))
         return cls(config.hooks, timeouts=config.timeouts, model_of=source.model_of, source=source, **settings, **more)
 
     @classmethod
@@ -143,16 +143,16 @@ class Host(Engine):
             return BlockingHost(cls.from_config(source, **settings))
         return BlockingHost(cls(source, **settings))
 
-    async def _begin(self, crew: Crew, hooks: list[Hook]) -> None:
+    async def _begin(self, mounted_hooks: MountedHooks, hooks: list[Hook]) -> None:
         if self._source is not None:
-            self._reloader = Reloader(self._source, hooks, crew)
+            self._reloader = Reloader(self._source, hooks, mounted_hooks)
         if self._control is not None:
             from .serve.control import open_control  # noqa: PLC0415 - for hosts that have one
 
-            crew.begin((await open_control(self, self._control, crew.log)).run)
-        await super()._begin(crew, hooks)
+            mounted_hooks.begin((await open_control(self, self._control, mounted_hooks.log)).run)
+        await super()._begin(mounted_hooks, hooks)
         if self._watch:
-            crew.begin(functools.partial(keep_watching, self, crew.log))
+            mounted_hooks.begin(functools.partial(keep_watching, self, mounted_hooks.log))
 
     async def reload(self) -> Reloaded:
         """Take over what the configuration says by now, without losing a call.
@@ -161,8 +161,8 @@ class Host(Engine):
         raises (`ConfigError`, or `HookCrashedError` for a new hook that is `required` and does not start), is logged as an
         error, and changes nothing. Cancelling it does not stop it half-way.
         """
-        self._crew.require_here()
-        done = await self._crew.begin(self.reloader.reload).result()
+        self._mounted.require_here()
+        done = await self._mounted.begin(self.reloader.reload).result()
         self._tell(done)
         return done
 

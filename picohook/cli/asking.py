@@ -8,9 +8,9 @@ import typer
 from ..errors import ConfigError
 from ..model.stages import STAGES
 from . import given, outcomes, output
+from .listeners import Audit, Otel, Record, Wire
 from .logged import held
 from .source import AsPicoClaw, Json, Named, Verbose, configured, with_hooks
-from .witnesses import Audit, Otel, Record, Wire
 
 if TYPE_CHECKING:
     from ..host import Host

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
+from .listeners import Record
 from .source import AsPicoClaw, Json, Named, Verbose
-from .witnesses import Record
 
 _MAY_BE_IGNORED = ("reason", "feedback", "result", "notes", "payload")
 

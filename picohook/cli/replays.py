@@ -79,7 +79,7 @@ def run(
                 tally.take(one)
 
     try:
-        with_hooks(layers, work, record=record, seen_by=[again.witness], timeouts=timeouts)
+        with_hooks(layers, work, record=record, seen_by=[again.listener], timeouts=timeouts)
     except HookCrashedError as error:
         if not command:
             raise

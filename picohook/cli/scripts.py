@@ -13,9 +13,9 @@ from ..errors import ConfigError, PicohookError
 from ..protocol.lines import LineBuffer
 from ..wire import words
 from . import given, outcomes, output, stats
+from .listeners import Audit, Otel, Record, Wire
 from .logged import held
 from .source import AsPicoClaw, Json, Named, Verbose, configured, with_hooks
-from .witnesses import Audit, Otel, Record, Wire
 
 if TYPE_CHECKING:
     from ..engine.engine import HostStatus

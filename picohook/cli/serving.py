@@ -13,11 +13,11 @@ import typer
 from ..config.hooks import PicoClaw
 from ..errors import PicohookError
 from . import output
+from .listeners import Audit, Otel, Record, hide_key, listeners
 from .source import AsPicoClaw, Named, Verbose, ended_by_signals, on_endings, read
-from .witnesses import Audit, Otel, Record, hide_key, witnesses
 
 if TYPE_CHECKING:
-    from ..listeners.listener import Witness
+    from ..listeners.listener import Listener
 
 
 def serve(
@@ -58,7 +58,7 @@ def serve(
     del verbose
     read(config, picoclaw)  # which says so where there is none; the host reads it again, whenever it is told to
     streams = None if socket else _own_streams()
-    with contextlib.redirect_stdout(sys.stderr), witnesses((), audit=audit, otel=otel, record=record) as seen_by:
+    with contextlib.redirect_stdout(sys.stderr), listeners((), audit=audit, otel=otel, record=record) as seen_by:
         # Standard output is stderr, because hooks in this process may print.
         faster = {"use_uvloop": find_spec("uvloop") is not None}
         anyio.run(_serve, config, picoclaw, socket, streams, metrics, seen_by, backend_options=faster)
@@ -82,7 +82,7 @@ async def _serve(  # noqa: PLR0917 - anyio.run calls it
     socket: Path | None,
     streams: tuple[int, int] | None,
     metrics: str | None,
-    seen_by: "list[Witness]",
+    seen_by: "list[Listener]",
 ) -> None:
     from ..host import Host  # noqa: PLC0415 - most commands start nothing
     from ..observe.log import Log  # noqa: PLC0415
@@ -91,9 +91,9 @@ async def _serve(  # noqa: PLR0917 - anyio.run calls it
     from ..serve.sidecar import Sidecar  # noqa: PLC0415
 
     if config is None:
-        host = Host.discover(witnesses=seen_by, picoclaw=picoclaw)
+        host = Host.discover(listeners=seen_by, picoclaw=picoclaw)
     else:
-        host = Host.from_config(config, witnesses=seen_by, picoclaw=picoclaw)
+        host = Host.from_config(config, listeners=seen_by, picoclaw=picoclaw)
     hide_key()
     sidecar = Sidecar(host)
     with ended_by_signals():

@@ -19,12 +19,12 @@ from ..config.model_endpoints import ways_to_models
 from ..config.warnings import doubts
 from ..model.spec import Timeouts
 from . import output
+from .listeners import hide_key, listeners
 from .logged import verbose
-from .witnesses import hide_key, witnesses
 
 if TYPE_CHECKING:
     from ..host import Host
-    from ..listeners.listener import Witness
+    from ..listeners.listener import Listener
 
 T = TypeVar("T")
 
@@ -104,23 +104,23 @@ def with_hooks(
     work: Callable[["Host"], Awaitable[T]],
     *,
     timeouts: Timeouts | None = None,
-    seen_by: "Sequence[Witness]" = (),
+    seen_by: "Sequence[Listener]" = (),
     **wanted: Any,
 ) -> T:
     """What `work` returns, with the hooks running. A signal that ends this program stops them first.
 
-    `wanted`: the options of `witnesses`.
+    `wanted`: the options of `listeners`.
     """
 
     async def serve() -> T:
         from ..host import Host  # noqa: PLC0415 - most commands start nothing
 
-        with witnesses(config.configs, **wanted) as chosen:
+        with listeners(config.configs, **wanted) as chosen:
             hide_key()
             seen = [*chosen, *seen_by]
             timing = timeouts or config.timeouts
             async with Host(
-                config.hooks, timeouts=timing, verify=config.verify, model_of=model_of, witnesses=seen
+                config.hooks, timeouts=timing, verify=config.verify, model_of=model_of, listeners=seen
             ) as host:
                 return await work(host)
 

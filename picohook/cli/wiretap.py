@@ -1,6 +1,6 @@
 """`--wire`: the raw lines of the hooks' processes."""
 
-from ..listeners.listener import Witness
+from ..listeners.listener import Listener
 from ..protocol.raw_line import RawLine
 from ..wire.text import cut
 from . import output
@@ -9,7 +9,7 @@ SHOWN = 4000
 """Bytes of a line that are shown."""
 
 
-class Wiretap(Witness):
+class Wiretap(Listener):
     """Shows each line when it goes or comes."""
 
     wants_lines = True

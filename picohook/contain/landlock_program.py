@@ -2,7 +2,7 @@
 
 ::
 
-    python -I -S landlock.py [--no-network] [--read PATH]... [--write PATH]... -- PROGRAM ARGUMENT...
+    python -I -S landlock_program.py [--no-network] [--read PATH]... [--write PATH]... -- PROGRAM ARGUMENT...
 
 Run by `sandbox.py` where bubblewrap is missing: the standard library only. What Landlock does not cover, and bubblewrap does:
 changing the mode, the times or the owner of one's own files that may only be read.

@@ -1,4 +1,4 @@
-"""The host's side of a launcher (`launcher.py`), and of the processes that it starts."""
+"""The host's side of a launcher (`launcher_program.py`), and of the processes that it starts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..transport.reactor import Reactor, Waiter
 
 PLACE = os.path.dirname(os.path.abspath(__file__))
-PROGRAM = "import sys; sys.path.append(sys.argv[3]); import launcher; launcher.main()"
+PROGRAM = "import sys; sys.path.append(sys.argv[3]); import launcher_program; launcher_program.main()"
 """An import takes the compiled file, where a script is compiled each time. What the standard library has comes first."""
 READY_WAIT = 10.0
 """Seconds that a launcher may take to be there; it is there in a few hundredths of one."""
@@ -395,7 +395,7 @@ def _order(plan: Plan, mark: int, rows: list[limits.Row], group: str) -> dict[st
 
 
 def _new_mark() -> int:
-    """A number that no other hook has; see `launcher.py`."""
+    """A number that no other hook has; see `launcher_program.py`."""
     _, hard = resource.getrlimit(RLIMIT_LOCKS)
     most = MARK_MOST if hard == resource.RLIM_INFINITY else hard  # if this host is itself a hook, that one's mark
     if most <= 2 * MARK_LEAST:

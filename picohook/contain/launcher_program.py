@@ -1,6 +1,6 @@
 """The launcher: one small process beside a host that starts its hooks, is their parent, and takes them along when it ends.
 
-`containment.py` runs this file as `python -I -S launcher.py HOST_PID TIER`, with one end of a SEQPACKET socket as
+`launcher.py` runs this file as `python -I -S launcher_program.py HOST_PID TIER`, with one end of a SEQPACKET socket as
 descriptor 3. The hooks' pipes run directly between them and the host: nothing of a call passes through here.
 
 From the host: `spawn ID`, with four descriptors: a file with the order (marshal), and the hook's stdin, stdout and stderr,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..process.spawn import Spawner
 
-LANDLOCK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "landlock.py")
+LANDLOCK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "landlock_program.py")
 PATIENCE = 5.0
 """Seconds that trying one may take."""
 SHOWN = 200

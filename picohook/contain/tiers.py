@@ -1,4 +1,4 @@
-"""What holds a hook's descendants: which tier there is, and the host's side of its launchers (`launcher.py`).
+"""What holds a hook's descendants: which tier there is, and the host's side of its launchers (`launcher_program.py`).
 
 Nothing here is on the way of a call. Starting a hook costs one message to a launcher and one back, its end one message.
 """

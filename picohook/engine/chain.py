@@ -38,7 +38,7 @@ NEVER = float("inf")
 class Seat:
     """A hook's place in a stage's chain."""
 
-    __slots__ = ("figures", "filter", "guard", "hook", "name", "patience", "patient", "timeout")
+    __slots__ = ("figures", "filter", "guard", "hook", "name", "patience", "timeout", "waits_for_person")
 
     def __init__(self, hook: Hook, timeout: float, filter: Filter | None = None) -> None:  # noqa: A002 - what it is
         self.hook = hook
@@ -50,7 +50,7 @@ class Seat:
         self.figures: StageMetrics | None = None
         """What is counted of its answers here."""
         self.guard = hook.spec.guard
-        self.patient = hook.patient
+        self.waits_for_person = hook.waits_for_person
 
     def wants(self, payload: Payload) -> bool:
         """Whether the hook is asked about this payload."""
@@ -91,10 +91,10 @@ async def run_chain(  # noqa: PLR0917 - by position, like all that is called for
     for seat in seats:
         if seat.filter is None or seat.wants(encoded.payload):
             decision, left, entry, result = await ask(
-                stage, seat, encoded, clock, NEVER if seat.patient else end, account
+                stage, seat, encoded, clock, NEVER if seat.waits_for_person else end, account
             )
             trail.append(entry)
-            if seat.patient:
+            if seat.waits_for_person:
                 end += entry.duration
             if left is not encoded and edited is not None:
                 edited(seat.hook, encoded.payload, left.payload)

@@ -13,7 +13,7 @@ from ..errors import PicohookError
 from ..hooks import make_hook
 from ..hooks.answered import Said
 from ..hooks.process import ProcessHook
-from ..listeners.listener import Witnesses
+from ..listeners.listener import Listeners
 from ..model.encoded import Encoded
 from ..model.events import Event, known_kind
 from ..model.payloads import (
@@ -45,7 +45,7 @@ from ..model.stages import (
 from ..observe.log import Log
 from ..wire import words
 from .chain import Seat, run_chain
-from .mounted import Crew
+from .mounted import MountedHooks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from ..hooks.base import Complete, Hook, HookStatus, StateChange
-    from ..listeners.listener import Witness
+    from ..listeners.listener import Listener
     from ..model.decisions import Decision, Outcome
     from ..model.stages import Stage
     from ..observe.log import Logger
@@ -89,7 +89,7 @@ class Settings(TypedDict, total=False):
     verify: Verify | None
     complete: Complete | None
     model_of: Callable[[HookSpec], Complete | None] | None
-    witnesses: Iterable[Witness]
+    listeners: Iterable[Listener]
 
 
 class Engine:
@@ -111,7 +111,7 @@ class Engine:
         verify: Verify | None = None,
         complete: Complete | None = None,
         model_of: Callable[[HookSpec], Complete | None] | None = None,
-        witnesses: Iterable[Witness] = (),
+        listeners: Iterable[Listener] = (),
     ) -> None:
         self.retry_limit = retry_limit
         self.of_session = False
@@ -120,7 +120,7 @@ class Engine:
         """Of a session's host: the hard abort that ended the session."""
         self.watchers: set[Callable[[StateChange | Outcome[Any] | Reloaded], None]] = set()
         """Called with whatever becomes of a hook and a copy of whatever a chain concludes, at once: they must not block."""
-        self._crew: Crew | SessionHooks = Crew(
+        self._mounted: MountedHooks | SessionHooks = MountedHooks(
             Log(logger),
             timeouts or Timeouts(),
             verify=verify,
@@ -128,37 +128,37 @@ class Engine:
             model_of=model_of,
             notice=_weakly(self._tell),
         )
-        self._witnesses = Witnesses(tuple(witnesses), self._crew.log)
-        if self._witnesses.all:
-            self._crew.told = self._witnesses.told
-            self._crew.tap = self._witnesses.tap
+        self._listeners = Listeners(tuple(listeners), self._mounted.log)
+        if self._listeners.all:
+            self._mounted.told = self._listeners.told
+            self._mounted.tap = self._listeners.tap
         self._waiting = [_as_hook(hook) for hook in hooks]
 
     # Life.
 
     async def __aenter__(self) -> Self:
-        crew = self._crew
-        assert isinstance(crew, Crew)  # nobody enters what `for_session` returned
-        crew.require_new()
-        self._witnesses.open()
+        mounted_hooks = self._mounted
+        assert isinstance(mounted_hooks, MountedHooks)  # nobody enters what `for_session` returned
+        mounted_hooks.require_new()
+        self._listeners.open()
         try:
-            await crew.enter()
+            await mounted_hooks.enter()
         except BaseException:
-            self._witnesses.close()
+            self._listeners.close()
             raise
         try:
             hooks, self._waiting = self._waiting, []
-            await self._begin(crew, hooks)
+            await self._begin(mounted_hooks, hooks)
         except BaseException:
             await self.aclose()
             raise
         return self
 
-    async def _begin(self, crew: Crew, hooks: list[Hook]) -> None:
+    async def _begin(self, mounted_hooks: MountedHooks, hooks: list[Hook]) -> None:
         """Mount the hooks that the engine was made with, and wait until each can serve or has failed to start."""
-        crew.mount(*hooks)
+        mounted_hooks.mount(*hooks)
         for hook in hooks:
-            await crew.started(hook)
+            await mounted_hooks.started(hook)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -172,10 +172,10 @@ class Engine:
         """
         ended = True
         try:
-            ended = await self._crew.leave()
+            ended = await self._mounted.leave()
         finally:
             if ended:
-                self._witnesses.close()
+                self._listeners.close()
 
     async def mount(self, hook: Hook | HookSpec) -> None:
         """Add a hook, and wait until it can serve or its first start has failed.
@@ -183,9 +183,9 @@ class Engine:
         It is of the `session` layer, asked after all others, unless its settings name another.
         """
         made = _as_hook(_of_session(hook))
-        self._crew.mount(made)
+        self._mounted.mount(made)
         try:
-            await self._crew.started(made)
+            await self._mounted.started(made)
         except BaseException:
             if made in self.hooks:
                 await self.unmount(made.name)
@@ -193,7 +193,7 @@ class Engine:
 
     async def unmount(self, name: str) -> None:
         """Take a hook out of every chain at once, then stop it. Calls it is busy with fail."""
-        await self._crew.unmount(name)
+        await self._mounted.unmount(name)
 
     async def reload(self) -> Reloaded:
         """Take over what the configuration says by now: for hosts that were made from one."""
@@ -208,8 +208,8 @@ class Engine:
         self._process(name).restart()
 
     def _process(self, name: str) -> ProcessHook:
-        self._crew.require_here()
-        hook = self._crew.find(name)
+        self._mounted.require_here()
+        hook = self._mounted.find(name)
         if not isinstance(hook, ProcessHook):
             raise PicohookError(f"hook {name!r} is no process: there is nothing to start")
         return hook
@@ -217,36 +217,36 @@ class Engine:
     def status(self) -> HostStatus:
         """How every hook does, in no particular order of stages."""
         hooks = tuple(hook.status() for hook in self.hooks)
-        held = self._crew.containment
+        held = self._mounted.containment
         tier, lacks = ("none", {}) if held is None else (held.tier or "none", dict(held.unable))
-        return HostStatus(hooks, tier, self._crew.log.failures, lacks)
+        return HostStatus(hooks, tier, self._mounted.log.failures, lacks)
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
         """The hooks that are mounted."""
-        return self._crew.hooks
+        return self._mounted.hooks
 
     @property
     def inherited(self) -> bool:
         """Whether this process is a child that the host's own process forked while the host ran."""
-        return self._crew.inherited
+        return self._mounted.inherited
 
     @property
     def timeouts(self) -> Timeouts:
         """How long hooks may take that say nothing else."""
-        return self._crew.timeouts
+        return self._mounted.timeouts
 
     def asked_at(self, stage: str) -> tuple[Hook, ...]:
         """The hooks that are asked at a stage, in order."""
-        return tuple(seat.hook for seat in self._crew.chains[stage].seats)
+        return tuple(seat.hook for seat in self._mounted.chains[stage].seats)
 
     # Asking.
 
     async def before_llm(self, request: LLMRequest | Mapping[str, Any]) -> Outcome[LLMRequest]:
         """What is to be sent to the model."""
         given = BEFORE_LLM.given(request)
-        self._crew.owners.offered(given)
-        return await self._run(BEFORE_LLM, given, self._crew.owners.edited)
+        self._mounted.owners.offered(given)
+        return await self._run(BEFORE_LLM, given, self._mounted.owners.edited)
 
     async def after_llm(self, response: LLMResponse | Mapping[str, Any]) -> Outcome[LLMResponse]:
         """What the model answered."""
@@ -347,16 +347,16 @@ class Engine:
         without: Collection[str] = (),
         responded: Callable[[Outcome[P]], Awaitable[Outcome[P]]] | None = None,
     ) -> Outcome[P]:
-        crew = self._crew
-        clock = crew.require_here().now
-        chains = crew.chains[stage.name]
+        mounted_hooks = self._mounted
+        clock = mounted_hooks.require_here().now
+        chains = mounted_hooks.chains[stage.name]
         seats = chains.seats
         decided: tuple[Seat, ...] = ()
         if said is not None or without:
             seats, decided = self._seats_left(stage, said, without)
         account = None
-        if self._witnesses.all:
-            account = self._witnesses.begin(stage, payload)
+        if self._listeners.all:
+            account = self._listeners.begin(stage, payload)
             payload = account.payload
             if said is not None or without:
                 account.resumed(said, without)
@@ -382,13 +382,13 @@ class Engine:
             try:
                 watcher(what)
             except Exception as error:  # noqa: BLE001 - it hurts nobody
-                self._crew.log.warning("a watcher failed", why=repr(error))
+                self._mounted.log.warning("a watcher failed", why=repr(error))
 
     def _seats_left(
         self, stage: Stage[Any], said: tuple[str, Decision] | None, without: Collection[str]
     ) -> tuple[tuple[Seat, ...], tuple[Seat, ...]]:
         """Who is still to be asked when some have decided already, and one is answered for; and the guards among these."""
-        seats = self._crew.chains[stage.name].seats
+        seats = self._mounted.chains[stage.name].seats
         left = tuple(seat for seat in seats if seat.hook.name not in without)
         answered = "" if said is None else said[0]
         guards = tuple(seat for seat in seats if seat.guard and (seat.name in without or seat.name == answered))
@@ -397,7 +397,7 @@ class Engine:
         name, decision = said
         if decision.action not in stage.actions or decision.action == words.PAUSE:
             raise PicohookError(f"{type(decision).__name__} is no answer for a hook that paused at {stage.name}")
-        mounted = self._crew.mounted.get(name)
+        mounted = self._mounted.by_name.get(name)
         spec = HookSpec(name=name) if mounted is None else mounted.hook.spec
         others = tuple(seat for seat in left if seat.hook.name != name)
         answer = Seat(Said(spec, decision), self.timeouts.interceptor)
@@ -406,42 +406,42 @@ class Engine:
 
     def fingerprint(self, name: str) -> str:
         """What a hook's settings are, to see whether they changed; empty when it is not mounted."""
-        mounted = self._crew.mounted.get(name)
+        mounted = self._mounted.by_name.get(name)
         return "" if mounted is None else mounted.hook.spec.fingerprint
 
     def _may_respond(self, hook: str, call: ToolCall) -> bool:
-        mounted = self._crew.mounted.get(hook)
+        mounted = self._mounted.by_name.get(hook)
         rule = RespondRule.APPROVE if mounted is None else mounted.hook.spec.respond
-        return rule is RespondRule.OWN and self._crew.owners.owns(hook, call)
+        return rule is RespondRule.OWN and self._mounted.owners.owns(hook, call)
 
     def for_session(self) -> Self:
         """The same host, for one session, which can have hooks of its own: see `with_hooks_of`."""
         view = copy.copy(self)
         view.of_session = True
         view.ended_by = None
-        if not isinstance(self._crew, Crew):
+        if not isinstance(self._mounted, MountedHooks):
             # Begun from another session, whose hooks are not this one's.
-            view._crew = self._crew.crew  # noqa: SLF001 - its own class
+            view._mounted = self._mounted.mounted_hooks  # noqa: SLF001 - its own class
         return view
 
     def with_hooks_of(self, session_id: str) -> SessionHooks:
         """The hooks of this session, asked behind the others by this very object. For what `for_session` returned."""
         from .session_hooks import SessionHooks  # noqa: PLC0415 - most sessions have none
 
-        assert isinstance(self._crew, Crew)
-        self._crew = hooks = SessionHooks(self._crew, session_id)
+        assert isinstance(self._mounted, MountedHooks)
+        self._mounted = hooks = SessionHooks(self._mounted, session_id)
         return hooks
 
     def take_note(self, outcome: Outcome[Any]) -> None:
         """Keep what ends the session that this host was made for: a hard abort by a hook whose hard aborts do that."""
         if outcome.action == words.HARD_ABORT and self.of_session:
-            mounted = self._crew.mounted.get(outcome.hook)
+            mounted = self._mounted.by_name.get(outcome.hook)
             if mounted is not None and mounted.hook.ends_sessions:
                 self.ended_by = outcome
 
     def forget(self, session_id: str) -> None:
         """A session is over: what hooks own in it is forgotten."""
-        self._crew.owners.forget(session_id)
+        self._mounted.owners.forget(session_id)
 
     # Telling.
 
@@ -457,22 +457,22 @@ class Engine:
 
         `about` is what it is about, such as a `ToolCall`: its meta, unless another is given, and where the user is.
         """
-        crew = self._crew
-        crew.require_here()
+        mounted_hooks = self._mounted
+        mounted_hooks.require_here()
         kind = known_kind(kind)
-        audience = crew.audiences[kind]
-        if not audience.hooks and not self._witnesses.all:
+        audience = mounted_hooks.audiences[kind]
+        if not audience.hooks and not self._listeners.all:
             return
         event = Event(kind, payload or {}, _meta(meta, about), about)
         audience = audience.wanting(event)
-        if audience.looking or self._witnesses.all:
+        if audience.looking or self._listeners.all:
             event = event.apart()  # now: it is handed on later
         for dialect in audience.dialects:
             event.line(dialect)  # a payload that is no JSON is the caller's mistake, raised here
-        if self._witnesses.all:
-            self._witnesses.happened(event)
-        if audience.hooks or self._witnesses.all:
-            crew.outbox.put(event, audience.hooks)
+        if self._listeners.all:
+            self._listeners.happened(event)
+        if audience.hooks or self._listeners.all:
+            mounted_hooks.outbox.put(event, audience.hooks)
 
     async def emit_and_wait(
         self,
@@ -488,17 +488,17 @@ class Engine:
         callback of Blade or of the worker, has it when it is done, within its own timeout. An observer that takes longer is
         logged.
         """
-        crew = self._crew
+        mounted_hooks = self._mounted
         self.emit(kind, payload, meta=meta, about=about)
-        crew.outbox.flush()
-        now = crew.require_open().now
+        mounted_hooks.outbox.flush()
+        now = mounted_hooks.require_open().now
         begun = now()
 
         async def wait_for(hook: Hook) -> None:
             own, setting = hook.event_patience
-            patience = crew.timeouts.observer if own is None else own
+            patience = mounted_hooks.timeouts.observer if own is None else own
             if not await hook.flushed(begun + patience) and now() >= begun + patience:
-                crew.log.warning(
+                mounted_hooks.log.warning(
                     "an observer is not waited for any longer",
                     hook=hook.name,
                     kind=kind,
@@ -506,7 +506,7 @@ class Engine:
                 )
 
         async with anyio.create_task_group() as tasks:
-            for hook in crew.audiences[known_kind(kind)].hooks:
+            for hook in mounted_hooks.audiences[known_kind(kind)].hooks:
                 tasks.start_soon(wait_for, hook)
 
 

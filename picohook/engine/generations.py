@@ -121,7 +121,9 @@ class Chains:
 
 def _longest(stage: Stage[Any], seats: Iterable[Seat], timeouts: Timeouts) -> float:
     """Seconds that a chain can take at most."""
-    unbudgeted = [seat.patience * (1 + seat.hook.spec.retry) for seat in seats if stage.approves or seat.hook.patient]
+    unbudgeted = [
+        seat.patience * (1 + seat.hook.spec.retry) for seat in seats if stage.approves or seat.hook.waits_for_person
+    ]
     return max(unbudgeted, default=0.0) if stage.approves else timeouts.chain + sum(unbudgeted)
 
 

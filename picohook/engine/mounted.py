@@ -39,10 +39,10 @@ T = TypeVar("T")
 
 LAST_RESORT = 5.0
 """How long after all its graces a hook may take to end before its task is cancelled."""
-_running: weakref.WeakSet[Crew] = weakref.WeakSet()
+_running: weakref.WeakSet[MountedHooks] = weakref.WeakSet()
 
 
-class Crew:
+class MountedHooks:
     """Every hook that runs, who of them is asked where, and the host's own tasks.
 
     A hook that is *mounted* is asked and told. One that was taken out may be *alive* still: it ends in its own time.
@@ -60,7 +60,7 @@ class Crew:
     ) -> None:
         self.log = log
         self.timeouts = timeouts
-        self.mounted: Mapping[str, Mounted] = {}
+        self.by_name: Mapping[str, Mounted] = {}
         self.chains = dict.fromkeys(STAGES, Chains())
         """For each stage, who is asked, and the chains that began so."""
         self.audiences: dict[str, Audience] = {}
@@ -119,7 +119,7 @@ class Crew:
             for service in self._services:
                 service.scope.cancel()
             self.outbox.flush()
-            self._stop(*self.mounted.values(), *self._alive)
+            self._stop(*self.by_name.values(), *self._alive)
             self._closing = Service(self._close, set())
             self._closing.start(self._reactor)
         me = anyio.get_current_task().id
@@ -199,13 +199,13 @@ class Crew:
     @property
     def hooks(self) -> tuple[Hook, ...]:
         """The hooks that are mounted."""
-        return tuple(mounted.hook for mounted in self.mounted.values())
+        return tuple(mounted.hook for mounted in self.by_name.values())
 
     def find(self, name: str) -> Hook:
         """The hook of this name."""
-        if name in self.mounted:
-            return self.mounted[name].hook
-        near = difflib.get_close_matches(name, self.mounted, 1)
+        if name in self.by_name:
+            return self.by_name[name].hook
+        near = difflib.get_close_matches(name, self.by_name, 1)
         raise PicohookError(f"no hook named {name!r} is mounted" + (f": did you mean {near[0]!r}?" if near else ""))
 
     def alive(self, name: str) -> list[Mounted]:
@@ -216,7 +216,7 @@ class Crew:
         """Start hooks, and have them asked; what can be said against it is said before any is started."""
         self.require_here()
         self.require_ended(hooks)
-        names = Counter([*self.mounted, *(hook.name for hook in hooks)])
+        names = Counter([*self.by_name, *(hook.name for hook in hooks)])
         for hook in hooks:
             if not hook.name:
                 raise PicohookError("a hook needs a name")
@@ -228,7 +228,7 @@ class Crew:
                 )
         in_order([*self.hooks, *hooks])
         self.require_models(hooks)
-        self.seat({**self.mounted, **{hook.name: self.open(hook) for hook in hooks}})
+        self.seat({**self.by_name, **{hook.name: self.open(hook) for hook in hooks}})
 
     def require_ended(self, hooks: Iterable[Hook]) -> None:
         """Raise for a hook that runs: it is mounted, in a session or not, or has not come to its end."""
@@ -254,9 +254,9 @@ class Crew:
     async def unmount(self, name: str) -> None:
         """Take a hook out of every chain at once, then stop it. Calls it is busy with fail."""
         self.require_here()
-        mounted = self.mounted[self.find(name).name]
+        mounted = self.by_name[self.find(name).name]
         in_order(hook for hook in self.hooks if hook.name != name)  # raises where another's `after` names it
-        self.seat({other: one for other, one in self.mounted.items() if other != name})
+        self.seat({other: one for other, one in self.by_name.items() if other != name})
         self._stop(mounted)
         with anyio.CancelScope(shield=True):
             await self._stopped(mounted)
@@ -292,7 +292,7 @@ class Crew:
         The tuples are replaced, not changed: a chain under way keeps the one it has.
         """
         self.outbox.flush()
-        self.mounted = mounted
+        self.by_name = mounted
         self.timeouts = timeouts or self.timeouts
         for site in self._alive.values():
             site.timeouts = self.timeouts
@@ -334,8 +334,8 @@ class Crew:
 
 
 def _forked() -> None:
-    for crew in tuple(_running):
-        crew.forked()
+    for mounted_hooks in tuple(_running):
+        mounted_hooks.forked()
 
 
 os.register_at_fork(after_in_child=_forked)

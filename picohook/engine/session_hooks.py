@@ -18,47 +18,47 @@ if TYPE_CHECKING:
     from ..model.spec import HookSpec
     from ..transport.reactor import Reactor
     from .generations import Mounted
-    from .mounted import Crew
+    from .mounted import MountedHooks
     from .order import Audience
 
 
 class SessionHooks:
     """What one session's chains and events go through: the host's hooks, and behind them the session's own.
 
-    It stands in for the host's `Crew`, which has all that is not about who is asked. Who is asked is sorted when a hook comes
-    or goes, as there.
+    It stands in for the host's `MountedHooks`, which does all that does not depend on who is asked. The order of the hooks is
+    worked out when a hook comes or goes, as there.
     """
 
-    def __init__(self, crew: Crew, session_id: str) -> None:
-        self.crew = crew
+    def __init__(self, mounted_hooks: MountedHooks, session_id: str) -> None:
+        self.mounted_hooks = mounted_hooks
         """The host's own."""
         self._own: dict[str, Mounted] = {}
         self._over = False
-        self.owners = crew.owners.branch(session_id)
+        self.owners = mounted_hooks.owners.branch(session_id)
         self.chains = dict.fromkeys(STAGES, Chains())
-        self.mounted: Mapping[str, Mounted] = {}
+        self.by_name: Mapping[str, Mounted] = {}
         self.audiences: dict[str, Audience] = {}
         self.arrange()
-        crew.sessions.add(self)
+        mounted_hooks.sessions.add(self)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.crew, name)
+        return getattr(self.mounted_hooks, name)
 
     def require_open(self) -> Reactor:
         """The event loop. Raises when the session is over: without its hooks, nothing is asked in it."""
         if self._over:
             raise PicohookError("the session is over, and its hooks are gone")
-        return self.crew.require_open()
+        return self.mounted_hooks.require_open()
 
     def require_here(self) -> Reactor:
         """As `require_open`. Raises in another event loop, too."""
         self.require_open()
-        return self.crew.require_here()
+        return self.mounted_hooks.require_here()
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
         """The host's, and the session's own."""
-        return tuple(mounted.hook for mounted in self.mounted.values())
+        return tuple(mounted.hook for mounted in self.by_name.values())
 
     @property
     def own(self) -> tuple[Hook, ...]:
@@ -67,19 +67,19 @@ class SessionHooks:
 
     def arrange(self) -> None:
         """Sort anew who is asked and told: a hook of the session or of the host has come or gone."""
-        crew = self.crew
-        self.mounted = {**crew.mounted, **self._own}
-        ordered = behind(crew.hooks, self.own)
-        asked = seats(ordered, crew.timeouts)
+        mounted_hooks = self.mounted_hooks
+        self.by_name = {**mounted_hooks.by_name, **self._own}
+        ordered = behind(mounted_hooks.hooks, self.own)
+        asked = seats(ordered, mounted_hooks.timeouts)
         for name, stage in STAGES.items():
-            self.chains[name] = self.chains[name].followed(stage, asked[name], crew.timeouts)
+            self.chains[name] = self.chains[name].followed(stage, asked[name], mounted_hooks.timeouts)
         self.audiences = audiences(ordered)
         self.owners.provide({hook.name: hook.spec.provides for hook in ordered})
 
     async def add(self, *hooks: Hook) -> None:
         """Start hooks, and have them asked. Raises, and mounts none, where one cannot be mounted or is required and fails."""
         self.require_here()
-        self.crew.require_ended(hooks)
+        self.mounted_hooks.require_ended(hooks)
         siblings = {hook.name for hook in (*self.own, *hooks)} | {hook.name + OF_SESSION for hook in hooks}
         for hook in hooks:
             hook.spec = _placed(hook.spec, siblings)
@@ -87,9 +87,9 @@ class SessionHooks:
         for hook in hooks:
             if names.count(hook.name) > 1:
                 raise PicohookError(f"the session has a hook named {hook.name.removesuffix(OF_SESSION)!r} already")
-        check_behind(self.crew.hooks, [*self.own, *hooks])
-        self.crew.require_models(hooks)
-        self._own |= {hook.name: self.crew.open(hook) for hook in hooks}
+        check_behind(self.mounted_hooks.hooks, [*self.own, *hooks])
+        self.mounted_hooks.require_models(hooks)
+        self._own |= {hook.name: self.mounted_hooks.open(hook) for hook in hooks}
         self.arrange()
         try:
             for hook in hooks:
@@ -104,26 +104,26 @@ class SessionHooks:
 
     async def remove(self, name: str) -> None:
         """Take one of the session's own hooks out of every chain at once, then stop it."""
-        self.crew.require_here()
+        self.mounted_hooks.require_here()
         full = name if name in self._own else name + OF_SESSION
         if full not in self._own:
             raise PicohookError(f"the session has no hook named {name!r}")
-        check_behind(self.crew.hooks, [hook for hook in self.own if hook.name != full])
+        check_behind(self.mounted_hooks.hooks, [hook for hook in self.own if hook.name != full])
         await self._take_out([full])
 
     async def close(self) -> None:
         """The session is over: its hooks are stopped. Raises in another event loop."""
-        self.crew.require_loop()
+        self.mounted_hooks.require_loop()
         self._over = True
-        self.crew.sessions.discard(self)
+        self.mounted_hooks.sessions.discard(self)
         await self._take_out([*self._own])
 
     async def _take_out(self, names: Iterable[str]) -> None:
         gone = [self._own.pop(name) for name in [*names] if name in self._own]
-        self.crew.outbox.flush()
+        self.mounted_hooks.outbox.flush()
         self.arrange()
         with anyio.CancelScope(shield=True):
-            await self.crew.stop(*gone)
+            await self.mounted_hooks.stop(*gone)
 
 
 def _placed(spec: HookSpec, siblings: set[str]) -> HookSpec:

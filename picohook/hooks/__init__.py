@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 _KINDS = {
     "command": "process.ProcessHook",
-    "run": "command.CommandHook",
+    "run": "one_shot.command.CommandHook",
     "python": "python.PythonHook",
-    "prompt": "prompt.PromptHook",
+    "prompt": "one_shot.prompt.PromptHook",
 }
 
 
 def make_hook(spec: HookSpec) -> Hook:
     """The hook that these settings describe. A program pays for the kinds that it uses."""
     kind = next((name for name in _KINDS if getattr(spec, name)), "command")
-    module, _, name = _KINDS[kind].partition(".")
+    module, _, name = _KINDS[kind].rpartition(".")
     hook: Hook = getattr(import_module(f".{module}", __name__), name)(spec)
     return hook

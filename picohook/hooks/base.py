@@ -117,7 +117,7 @@ class Hook:
     """In-process hooks are asked before those that are processes."""
     takes_bytes = False
     """Whether it is asked and told in bytes. Any other gets copies of payloads and events, and what it decides is copied."""
-    patient = False
+    waits_for_person = False
     """Whether it may have to wait for a person: then its own timeout bounds it, and not the chain's budget."""
 
     ends_sessions = False

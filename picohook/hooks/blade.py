@@ -196,7 +196,7 @@ def _changes(event: HookEvent, given: Mapping[str, Any]) -> dict[str, Any]:
 class _CanUseTool(FunctionHook):
     """`canUseTool`, asked last of all before a tool is approved. What it fails to allow is denied."""
 
-    patient = True
+    waits_for_person = True
 
     def __init__(
         self,

@@ -106,7 +106,7 @@ class Guard:
         # So the turn ends in a task of the host's, and everybody waits for that.
         if self._open:
             self._open = False
-            self._ending = self.host._crew.begin(partial(self._end, kind, error, trace))  # noqa: SLF001
+            self._ending = self.host._mounted.begin(partial(self._end, kind, error, trace))  # noqa: SLF001
         if self._ending is not None:
             await self._ending.result()
 

@@ -19,7 +19,7 @@ from ..wire import words
 from ..wire.text import cut, escape
 from ..wire.version import VERSION
 from .ledger import LOST, START, STOP, Ledger, keyed
-from .listener import Account, Witness
+from .listener import Account, Listener
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ _OF_EVENTS = {"Tool": "tool", "Status": "status", "IsError": "is_error", "Stage"
 """What of an event's payload is no content."""
 
 
-class AuditLog(Witness):
+class AuditLog(Listener):
     """Writes the log of one host at a time.
 
     `payloads`: records have what was asked about and every text, where otherwise they have a hash of it. `required`: what
@@ -86,7 +86,7 @@ class AuditLog(Witness):
         """The hash of the last record: kept elsewhere, it shows whether the end of the log is missing."""
         return self._ledger.head if self._ledger else ""
 
-    # What is witnessed.
+    # What is listened.
 
     def opened(self) -> None:
         if self._ledger is not None and not self._ledger.closed:

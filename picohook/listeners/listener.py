@@ -1,6 +1,6 @@
 """Seeing what a host asks and tells: what recordings, traces and audit logs are made from.
 
-A host calls its witnesses at once, inside the chain. They must not block, and cannot hurt: what one raises is logged, and
+A host calls its listeners at once, inside the chain. They must not block, and cannot hurt: what one raises is logged, and
 nobody else notices.
 """
 
@@ -25,12 +25,12 @@ P = TypeVar("P", bound=Payload)
 
 
 class Account(Generic[P]):
-    """One chain as a witness sees it: hook by hook, then the end. A subclass overrides what it cares about."""
+    """One chain as a listener sees it: hook by hook, then the end. A subclass overrides what it cares about."""
 
     def __init__(self, stage: Stage[P], payload: P) -> None:
         self.stage = stage
         self.payload = payload
-        """What the hooks are asked about. A witness may replace its `meta`, so that hooks can join a trace; the caller gets
+        """What the hooks are asked about. A listener may replace its `meta`, so that hooks can join a trace; the caller gets
         its own back."""
 
     def resumed(self, said: tuple[str, Decision] | None, without: Collection[str]) -> None:
@@ -49,7 +49,7 @@ class Account(Generic[P]):
         """The chain came to nothing: its caller gave up, or gave what is no JSON."""
 
 
-class Witness:
+class Listener:
     """Sees one host, for as long as it runs."""
 
     wants_lines = False
@@ -74,19 +74,19 @@ class Witness:
         """The host has ended, and every hook with it."""
 
 
-class Witnesses:
-    """All witnesses of a host, called so that none of them can hurt it."""
+class Listeners:
+    """All listeners of a host, called so that none of them can hurt it."""
 
-    def __init__(self, witnesses: Sequence[Witness], log: Log) -> None:
-        self.all = tuple(witnesses)
+    def __init__(self, listeners: Sequence[Listener], log: Log) -> None:
+        self.all = tuple(listeners)
         self._log = log
         self._open = False
 
     def open(self) -> None:
-        """The host begins. Raises what a witness raises, when those before it have been closed again."""
-        for index, witness in enumerate(self.all):
+        """The host begins. Raises what a listener raises, when those before it have been closed again."""
+        for index, listener in enumerate(self.all):
             try:
-                witness.opened()
+                listener.opened()
             except BaseException:
                 for earlier in self.all[:index]:
                     self._safely(earlier.closed)
@@ -97,8 +97,8 @@ class Witnesses:
         """A chain begins."""
         accounts: list[Account[P]] = []
         given = payload
-        for witness in self.all:
-            begun: tuple[Account[P], P] | None = self._safely(_begun, witness, stage, payload)
+        for listener in self.all:
+            begun: tuple[Account[P], P] | None = self._safely(_begun, listener, stage, payload)
             if begun is not None:
                 account, payload = begun
                 accounts.append(account)
@@ -108,31 +108,31 @@ class Witnesses:
 
     def happened(self, event: Event) -> None:
         """An event was emitted."""
-        for witness in self.all:
-            self._safely(witness.happened, event)
+        for listener in self.all:
+            self._safely(listener.happened, event)
 
     def told(self, event: Event, hooks: Sequence[Hook]) -> None:
         """An event was handed on."""
-        for witness in self.all:
-            self._safely(witness.told, event, hooks)
+        for listener in self.all:
+            self._safely(listener.told, event, hooks)
 
     @property
     def tap(self) -> Callable[[RawLine], None] | None:
-        """What is called with every raw line; None if no witness wants to see them."""
-        return self._line if any(witness.wants_lines for witness in self.all) else None
+        """What is called with every raw line; None if no listener wants to see them."""
+        return self._line if any(listener.wants_lines for listener in self.all) else None
 
     def _line(self, line: RawLine) -> None:
-        for witness in self.all:
-            if witness.wants_lines:
-                self._safely(witness.line, line)
+        for listener in self.all:
+            if listener.wants_lines:
+                self._safely(listener.line, line)
 
     def close(self) -> None:
         """The host has ended. Twice is fine."""
         if not self._open:
             return
         self._open = False
-        for witness in self.all:
-            self._safely(witness.closed)
+        for listener in self.all:
+            self._safely(listener.closed)
 
     def _safely(self, call: Callable[..., Any], *given: Any) -> Any:
         try:
@@ -140,17 +140,17 @@ class Witnesses:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # noqa: BLE001 - who looks on changes nothing; nothing waits here, so nothing is cancelled
-            self._log.warning("a witness failed", why=repr(error))
+            self._log.warning("a listener failed", why=repr(error))
             return None
 
 
-def _begun(witness: Witness, stage: Stage[P], payload: P) -> tuple[Account[P], P] | None:
-    account = witness.begin(stage, payload)
+def _begun(listener: Listener, stage: Stage[P], payload: P) -> tuple[Account[P], P] | None:
+    account = listener.begin(stage, payload)
     return None if account is None else (account, account.payload)
 
 
 class Accounts(Account[P]):
-    """One chain as all witnesses see it."""
+    """One chain as all listeners see it."""
 
     def __init__(
         self, stage: Stage[P], payload: P, given: P, accounts: Sequence[Account[P]], safely: Callable[..., Any]

@@ -17,7 +17,7 @@ from ..model.payloads import Payload, ToolCall
 from ..wire import words
 from ..wire.text import cut, escape
 from ..wire.version import VERSION
-from .listener import Account, Witness
+from .listener import Account, Listener
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -51,7 +51,7 @@ SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 """Where the buckets of the histograms end, unless the program's views say otherwise."""
 
 
-class OpenTelemetry(Witness):
+class OpenTelemetry(Listener):
     """Spans and metrics, to the providers that are set globally unless others are given.
 
     `texts` adds the reasons that hooks give and what their failures say to the spans. They may quote payloads.

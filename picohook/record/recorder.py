@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import EncodeError, PicohookError
 from ..hooks.answered import Said
-from ..listeners.listener import Account, Witness
+from ..listeners.listener import Account, Listener
 from ..model.decisions import Retry
 from ..model.payloads import Payload
 from ..model.spec import ModeGrainedSpec
@@ -39,7 +39,7 @@ BEGINNING = b'{"type":"record",'
 """Of every record."""
 
 
-class Scribe(Witness):
+class Scribe(Listener):
     """Makes the lines of a record, and hands them on."""
 
     def __init__(self, put: Callable[[bytes], None]) -> None:
@@ -96,7 +96,7 @@ class _Chain(Account[P]):
         super().__init__(stage, payload)
         self._scribe = scribe
         self._given = payload
-        """Without what later witnesses mark it with."""
+        """Without what later listeners mark it with."""
         self._of = {"chain": number}
         self._at = scribe.now()
         self._resumed: dict[str, Any] = {}
@@ -178,7 +178,7 @@ def _given(said: dict[str, Any]) -> dict[str, Any]:
 
 
 class Recorder(Scribe):
-    """Writes what a host asks, is answered and tells into a file: `Host(hooks, witnesses=[Recorder("session.jsonl")])`.
+    """Writes what a host asks, is answered and tells into a file: `Host(hooks, listeners=[Recorder("session.jsonl")])`.
 
     The file is for its owner alone, since all payloads are in it. One that is there is replaced, if it is a record; any other
     is left as it is, and the host does not start. It is written in a thread: the host never waits for it, except, for five

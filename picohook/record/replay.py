@@ -94,12 +94,12 @@ class Compared:
 
 
 class Replay:
-    """Asks a host what a record says was asked. Its `witness` is one of the host's."""
+    """Asks a host what a record says was asked. Its `listener` is one of the host's."""
 
     def __init__(self) -> None:
         self.unanswered = 0
         """Questions that the record has no answer to: whoever asked gave up, or the host was killed."""
-        self.witness = Scribe(self._take)
+        self.listener = Scribe(self._take)
         self._reader = Reader("the replay")
         self._end: End | None = None
 
@@ -150,7 +150,7 @@ class Replay:
         resumed = {} if alone else {"said": chain.said, "without": chain.without}
         await host.ask(chain.stage.name, payload or chain.payload(), **resumed)  # type: ignore[arg-type]
         end, self._end = self._end, None
-        assert end is not None, "a chain that ended was witnessed"
+        assert end is not None, "a chain that ended was listened"
         return end
 
 

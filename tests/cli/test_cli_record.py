@@ -52,7 +52,7 @@ def recorded(project, numbers=range(5), source=GUARD % 2):
     """A configuration with a guard, and a record of what it was asked."""
     project.hook("guard", source, observe=["*"])
     path = project.path / "session.jsonl"
-    with Host.blocking(project.config, witnesses=[Recorder(path)]) as host:
+    with Host.blocking(project.config, listeners=[Recorder(path)]) as host:
         host.emit_and_wait("turn_start", {"UserMessage": "hi"}, meta=Meta(turn_id="t1"))
         for n in numbers:
             host.before_tool({"tool": "count", "arguments": {"n": n}})

@@ -174,7 +174,7 @@ async def test_the_control_group_of_a_hook_is_gone_with_it(tier, board, monkeypa
         await host.mount(stray("gone", contain=Ground(tier).contain, limits=Limits(processes=5)))
         await host.unmount("gone")
         assert not os.path.exists(made[1])
-        (launcher,) = host._crew.containment._launchers
+        (launcher,) = host._mounted.containment._launchers
         os.kill(launcher.pid, signal.SIGKILL)
         await line.dead()
     assert len(made) == 2

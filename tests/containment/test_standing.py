@@ -56,7 +56,7 @@ async def test_after_30_restarts_descriptors_threads_and_zombies_are_what_they_w
     daemon = ["daemon", [board.call("daemon"), ["hang"]]]
     hook = stray("h", daemon, ["serve"], contain=CONTAIN[tier], restart=RestartPolicy(max_starts=100), grace=0.05)
     async with Host([hook], timeouts=FAR, logger=journal) as host:
-        (launcher,) = host._crew.containment._launchers
+        (launcher,) = host._mounted.containment._launchers
         await host.before_tool(CALL)
 
         def standing():
@@ -97,7 +97,7 @@ async def test_the_embedders_own_children_are_not_touched(tier, board):
     """Not signalled, not reaped: whatever becomes of the hooks and of the launcher."""
     with subprocess.Popen(["/bin/sh", "-c", "read line; exit 5"], stdin=subprocess.PIPE) as own:
         async with Host([stray("h", contain=CONTAIN[tier])], timeouts=FAR) as host:
-            (launcher,) = host._crew.containment._launchers
+            (launcher,) = host._mounted.containment._launchers
             os.kill(launcher.pid, signal.SIGKILL)
             host.restart("h")
             await host.before_tool(CALL)
@@ -368,7 +368,7 @@ async def test_P18_the_launcher_holds_no_descriptor_of_the_hosts_and_keeps_none_
     os.set_inheritable(leaky, True)
     try:
         async with Host([stray(name, contain=CONTAIN[tier]) for name in "abc"], timeouts=FAR) as host:
-            (launcher,) = host._crew.containment._launchers
+            (launcher,) = host._mounted.containment._launchers
             held = {os.readlink(f"/proc/{launcher.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{launcher.pid}/fd")}
             kinds = sorted(name.split("[")[0].split(":")[0] for name in held)
             # /dev/null, /proc, the host's pidfd, the pipe that SIGCHLD wakes it by, and the socket; of each namespace a pipe.

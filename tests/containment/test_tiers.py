@@ -287,7 +287,7 @@ async def test_a_launcher_that_is_killed_takes_its_hooks_along_and_another_one_s
     hooks = [stray("h", *strays.steps(), SERVE, contain=Ground(tier).contain)]
     async with Host(hooks, timeouts=FAR, logger=journal) as host:
         lines = await strays.lines()
-        (launcher,) = host._crew.containment._launchers
+        (launcher,) = host._mounted.containment._launchers
         async with anyio.create_task_group() as tasks:
             outcomes = []
 
@@ -302,7 +302,7 @@ async def test_a_launcher_that_is_killed_takes_its_hooks_along_and_another_one_s
         await journal.seen("the launcher ended: its hooks end too, and are started again by another one")
         again = await strays.lines()
         assert (await host.before_tool(asking())).trail[0].error is None
-        assert host._crew.containment._launchers[-1].pid != launcher.pid
+        assert host._mounted.containment._launchers[-1].pid != launcher.pid
     await all_dead(again)
 
 
@@ -342,7 +342,7 @@ async def test_a_launcher_that_is_held_up_is_killed_and_with_it_all_that_it_star
         [stray("h", *strays.steps(), HELLO, HANG, contain=Ground(tier).contain, grace=0.02)], timeouts=FAR
     ) as host:
         lines = await strays.lines()
-        (launcher,) = host._crew.containment._launchers
+        (launcher,) = host._mounted.containment._launchers
         os.kill(launcher.pid, signal.SIGSTOP)
     await all_dead(lines)
 

@@ -440,7 +440,7 @@ class TestTime:
             return CONTINUE
 
         class Person(says):
-            patient = True
+            waits_for_person = True
 
         person, before, behind = Person("person", thinks), says("before", CONTINUE), says("behind", CONTINUE)
         await chain("before_tool", before, person, behind, timeout=300, budget=10)

@@ -71,7 +71,7 @@ class Tried:
             return '{"user_input": "judged"}'
 
         return Host.from_config(
-            self.config, complete=complete, watch=True, control=self.control, witnesses=[self.audit, self.recorder]
+            self.config, complete=complete, watch=True, control=self.control, listeners=[self.audit, self.recorder]
         )
 
     async def all_of(self, host: Host) -> None:

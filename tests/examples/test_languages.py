@@ -322,7 +322,7 @@ def test_a_toolchain_that_is_missing_skips_with_what_to_do(tmp_path):
 async def test_it_decides_what_the_one_in_python_was_recorded_to_decide(command, tmp_path):
     path = tmp_path / "session.jsonl"
     python = HookSpec(name="hook", command=(sys.executable, str(EXAMPLES / "python/stdlib_hook.py")), stages=STAGES)
-    async with Host([python], timeouts=PATIENT, witnesses=[Recorder(path)]) as host:
+    async with Host([python], timeouts=PATIENT, listeners=[Recorder(path)]) as host:
         await host.before_llm({"model": "m", "messages": [{"role": "user", "content": ODD}], "tools": [SEARCH]})
         await host.before_tool({"tool": "get_weather", "arguments": {"city": "Tokyo"}})
         for text in ("ls", "rm -rf /", ODD):
@@ -335,7 +335,7 @@ async def test_it_decides_what_the_one_in_python_was_recorded_to_decide(command,
     with path.open("rb") as file:
         hook = survey(Record(file, path.name))["hook"].stand_in("hook", command)
         file.seek(0)
-        async with Host([hook], timeouts=PATIENT, witnesses=[again.witness]) as host:
+        async with Host([hook], timeouts=PATIENT, listeners=[again.listener]) as host:
             compared = [one async for one in again.of_hook("hook", Record(file, path.name), host)]
     assert len(compared) == 11
     assert {one.recorded["action"] for one in compared} == {"modify", "respond", "continue", "deny_tool", "denied"}

@@ -87,7 +87,7 @@ async def test_processes_and_functions_are_read_alike_and_a_record_keeps_what_th
     path = tmp_path / "record.jsonl"
     recorder = Recorder(path)
     async with Host(
-        [FakeHook("function", {"before_tool": answer}), process], timeouts=FAR, witnesses=[recorder]
+        [FakeHook("function", {"before_tool": answer}), process], timeouts=FAR, listeners=[recorder]
     ) as host:
         outcome = await host.before_tool(CALL)
     errors = {entry.hook: entry.error for entry in outcome.trail}
@@ -100,7 +100,7 @@ async def test_processes_and_functions_are_read_alike_and_a_record_keeps_what_th
 async def test_a_record_keeps_what_a_function_said_that_is_no_json(tmp_path):
     path = tmp_path / "record.jsonl"
     hook = FakeHook("function", {"before_tool": {"decision": {1}}})
-    async with Host([hook], timeouts=FAR, witnesses=[Recorder(path)]) as host:
+    async with Host([hook], timeouts=FAR, listeners=[Recorder(path)]) as host:
         await host.before_tool(CALL)
     answers = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["answer"] for line in answers if line["type"] == "answer"] == ["{'decision': {1}}"]
@@ -229,7 +229,7 @@ class TestResultsAsModels:
     async def test_a_record_keeps_a_decision_that_was_taken_elsewhere(self, tmp_path):
         path = tmp_path / "record.jsonl"
         said = ("gone", Respond(ToolResult(for_llm="x", async_=True)))
-        async with Host([], timeouts=FAR, witnesses=[Recorder(path)]) as host:
+        async with Host([], timeouts=FAR, listeners=[Recorder(path)]) as host:
             outcome = await host.ask("before_tool", CALL, said=said)
         assert outcome.result == ToolResult(for_llm="x", async_=True)
         begin = next(line for line in map(json.loads, path.read_text().splitlines()) if line["type"] == "begin")

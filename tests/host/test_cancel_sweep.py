@@ -121,7 +121,7 @@ async def test_C1_cancelled_at_any_point_it_leaves_nobody_waiting_and_the_host_a
                 await host.unmount("new")
             assert (await host.before_tool(asking(nonce=2))).payload.arguments == {"echo": 2}
             assert (await host.approve_tool(asking())).approved
-            for mounted in host._crew.mounted.values():
+            for mounted in host._mounted.by_name.values():
                 supervised = mounted.hook._supervisor
                 assert supervised._waiting == []
                 assert supervised.channel._peer.in_flight() == 0

@@ -43,7 +43,7 @@ async def cancel_after(turns, function, *arguments):
 
 
 def assert_nobody_waits(host: Host):
-    for mounted in host._crew.mounted.values():
+    for mounted in host._mounted.by_name.values():
         supervised = mounted.hook._supervisor
         assert supervised._waiting == []
         if supervised.channel is not None:

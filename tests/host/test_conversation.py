@@ -134,7 +134,7 @@ async def test_killing_a_hook_during_fifty_calls_fails_each_at_once_with_a_typed
         assert {outcome.action for outcome in outcomes} == {"continue"}
         assert [approval.approved for approval in approvals] == [False] * 50
         assert {approval.reason for approval in approvals} == {"hook h failed: it was ended by SIGKILL"}
-        error = host._crew.mounted["h"].hook.error
+        error = host._mounted.by_name["h"].hook.error
         assert isinstance(error, HookCrashedError)
         assert error.exit_code == -signal.SIGKILL
 
@@ -186,7 +186,7 @@ async def test_a_bad_hook_hurts_nobody_else_and_the_host_closes_down_its_ladder(
         assert error in status.last_error or "it left 3 requests in a row" in status.last_error
         if line is not None:
             await line.dead()
-        assert host._crew.mounted["bad"].hook._supervisor._child.exited.is_set()
+        assert host._mounted.by_name["bad"].hook._supervisor._child.exited.is_set()
         good = host.status().hooks[1]
         assert (good.starts, good.failures, good.dropped_lines) == (1, 0, 0)
 
@@ -199,10 +199,10 @@ async def test_a_host_with_a_bad_hook_that_is_closed_at_once_closes_down_its_lad
     async with host, anyio.create_task_group() as tasks:
         tasks.start_soon(host.mount, bad)
         line = await board.line("bad")
-        supervisor = host._crew.mounted["bad"].hook._supervisor
+        supervisor = host._mounted.by_name["bad"].hook._supervisor
         await host.aclose()
-        assert host._crew.mounted["bad"].ended.is_set()
-        assert host._crew.mounted["good"].ended.is_set()
+        assert host._mounted.by_name["bad"].ended.is_set()
+        assert host._mounted.by_name["good"].ended.is_set()
         child = supervisor._child  # None if it was taken down while it was still being started
         assert child is None or child.exited.is_set()
         assert not line.alive

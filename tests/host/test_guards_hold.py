@@ -19,6 +19,7 @@ from picohook import (
     Hook,
     HookSpec,
     Host,
+    Listener,
     LLMRequest,
     Modify,
     Notes,
@@ -28,7 +29,6 @@ from picohook import (
     Timeouts,
     ToolCall,
     ToolResult,
-    Witness,
 )
 
 pytestmark = pytest.mark.anyio
@@ -252,8 +252,8 @@ class Spoils(Account):
 
 
 @pytest.mark.parametrize("at", ["asking", "concluded", "replaced"])
-async def test_a_call_that_a_witness_changes_does_not_run(tool, at):
-    class Watch(Witness):
+async def test_a_call_that_a_listener_changes_does_not_run(tool, at):
+    class Watch(Listener):
         def begin(self, stage, payload):
             if stage.name != "before_tool":
                 return None
@@ -262,7 +262,7 @@ async def test_a_call_that_a_witness_changes_does_not_run(tool, at):
             return account
 
     hooks = [guard(), FunctionHook("last", {"before_tool": lambda _: None}, after=["guard"])]
-    result = await run(tool, *hooks, witnesses=[Watch()])
+    result = await run(tool, *hooks, listeners=[Watch()])
     assert tool.ran == []
     assert "changed" in result.for_llm
 
@@ -283,14 +283,14 @@ async def test_a_watcher_sees_a_copy_of_what_was_concluded(tool):
     assert denied.is_error
 
 
-async def test_a_witness_that_marks_the_meta_is_no_change(tool):
-    class Marks(Witness):
+async def test_a_listener_that_marks_the_meta_is_no_change(tool):
+    class Marks(Listener):
         def begin(self, stage, payload):
             meta = payload.meta.model_copy(update={"trace_path": stage.name})
             return Account(stage, payload.model_copy(update={"meta": meta}))
 
-    await run(tool, guard(), witnesses=[Marks()])
-    await run(tool, FunctionHook("e", {"before_tool": lambda _: Modify({"tool": "x"})}), guard(), witnesses=[Marks()])
+    await run(tool, guard(), listeners=[Marks()])
+    await run(tool, FunctionHook("e", {"before_tool": lambda _: Modify({"tool": "x"})}), guard(), listeners=[Marks()])
     assert len(tool.ran) == 2
 
 
@@ -317,7 +317,7 @@ async def test_an_event_is_told_as_it_was_when_it_was_emitted(tmp_path):
     said, seen = {"Reason": ["before"]}, []
     path = tmp_path / "record.jsonl"
     hook = FunctionHook("h", on_event=lambda event: seen.append(event.payload))
-    async with Host([hook], timeouts=FAR, witnesses=[Recorder(path)]) as host:
+    async with Host([hook], timeouts=FAR, listeners=[Recorder(path)]) as host:
         host.emit("turn_abort", said)
         said["Reason"][0] = "after"
     assert seen == [{"Reason": ["before"]}]

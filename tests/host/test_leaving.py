@@ -64,9 +64,9 @@ async def test_hooks_serve_on_when_the_task_that_entered_it_was_cancelled():
     assert not children()
 
 
-async def test_any_task_closes_it_and_its_witnesses_and_twice_is_fine(tmp_path):
+async def test_any_task_closes_it_and_its_listeners_and_twice_is_fine(tmp_path):
     log = AuditLog(tmp_path / "audit.jsonl")
-    async with Host([scripted("h")], timeouts=FAR, witnesses=[log]) as host:
+    async with Host([scripted("h")], timeouts=FAR, listeners=[log]) as host:
         await host.before_tool(asking())
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.aclose)
@@ -108,7 +108,7 @@ async def test_nothing_is_left_when_asyncio_cancels_again_and_again_whoever_leav
 async def test_a_host_can_be_left_when_somebody_has_cancelled_every_task_of_the_loop():
     before = asyncio.all_tasks()
     async with Host([scripted("h")], timeouts=FAR) as host:
-        host._crew.begin(anyio.sleep_forever)  # cancelled before its first step
+        host._mounted.begin(anyio.sleep_forever)  # cancelled before its first step
         for task in asyncio.all_tasks() - before:
             task.cancel()
     assert not children()

@@ -166,8 +166,8 @@ async def test_the_answer_of_a_hook_that_was_unmounted_meanwhile_goes_through_ap
             await line.said()
             line.go_on()
             line.said_now()
-            crew = host._crew  # as `unmount` does it, before the answer is read
-            crew.seat({name: one for name, one in crew.mounted.items() if name != "h"})
+            mounted_hooks = host._mounted  # as `unmount` does it, before the answer is read
+            mounted_hooks.seat({name: one for name, one in mounted_hooks.by_name.items() if name != "h"})
         assert outcomes[1].action == "deny_tool"
         assert outcomes[1].reason == "who?"
 

@@ -75,7 +75,7 @@ def fail(call):
 
 async def test_a_chain_is_one_record_with_who_said_what_and_what_came_of_it(path):
     hooks = [asking("a", fail), asking("b", lambda _: Deny(f"not {SECRET}")), asking("c", lambda _: None)]
-    async with Host(hooks, witnesses=[AuditLog(path)]) as host:
+    async with Host(hooks, listeners=[AuditLog(path)]) as host:
         await host.before_tool(CALL)
     (chain,) = chains(path)
     fields = (
@@ -97,7 +97,7 @@ async def test_an_approval_and_a_hook_that_is_not_asked_show(path):
         asking("yes", lambda _: True, "approve_tool"),
         asking("other", lambda _: True, "approve_tool", filter={"tool": "ls"}),
     ]
-    async with Host(hooks, witnesses=[AuditLog(path)]) as host:
+    async with Host(hooks, listeners=[AuditLog(path)]) as host:
         await host.approve_tool(CALL)
     (chain,) = chains(path)
     assert (chain["method"], chain["approved"]) == ("hook.approve_tool", True)
@@ -106,7 +106,7 @@ async def test_an_approval_and_a_hook_that_is_not_asked_show(path):
 
 async def test_it_has_the_life_of_the_host_its_events_and_what_its_hooks_are(path):
     hook = asking("a", lambda _: None)
-    async with Host([hook], witnesses=[AuditLog(path)]) as host:
+    async with Host([hook], listeners=[AuditLog(path)]) as host:
         await host.run_tool(CALL, lambda call: SECRET)
         host.emit("llm_delta", {"ContentDeltaLen": 1})
         host.emit("turn_end", {"Status": "completed", "FinalContent": SECRET}, meta=META)
@@ -132,7 +132,7 @@ async def test_it_has_the_life_of_the_host_its_events_and_what_its_hooks_are(pat
 
 
 async def test_a_hook_with_other_settings_is_noted_again(path):
-    async with Host([asking("a", lambda _: None)], witnesses=[AuditLog(path)]) as host:
+    async with Host([asking("a", lambda _: None)], listeners=[AuditLog(path)]) as host:
         await host.before_tool(CALL)
         await host.unmount("a")
         await host.mount(asking("a", lambda _: None, priority=1))
@@ -144,7 +144,7 @@ async def test_a_hook_with_other_settings_is_noted_again(path):
 
 async def test_a_hook_whose_settings_are_made_anew_and_are_the_same_is_noted_once(path):
     hook = asking("a", lambda _: None)
-    async with Host([hook], witnesses=[AuditLog(path)]) as host:
+    async with Host([hook], listeners=[AuditLog(path)]) as host:
         await host.before_tool(CALL)
         hook.spec = hook.spec.model_copy()
         await host.before_tool(CALL)
@@ -159,7 +159,7 @@ async def test_a_chain_that_was_given_up_is_a_record_too(path):
         await anyio.sleep_forever()
 
     hooks = [asking("a", lambda _: None), asking("slow", never)]
-    async with Host(hooks, witnesses=[AuditLog(path)]) as host, anyio.create_task_group() as tasks:
+    async with Host(hooks, listeners=[AuditLog(path)]) as host, anyio.create_task_group() as tasks:
         tasks.start_soon(host.before_tool, CALL)
         await asked.wait()
         tasks.cancel_scope.cancel()
@@ -171,7 +171,7 @@ async def test_a_chain_that_was_given_up_is_a_record_too(path):
 async def test_with_payloads_it_has_all_of_them_and_the_texts(path):
     hooks = [asking("a", fail), asking("b", lambda _: Modify({"arguments": {"n": 2**70}}, reason="better"))]
     hooks.append(asking("c", lambda _: Respond({"content": "hi"}, reason="known"), "before_llm"))
-    async with Host(hooks, witnesses=[AuditLog(path, payloads=True)]) as host:
+    async with Host(hooks, listeners=[AuditLog(path, payloads=True)]) as host:
         await host.before_tool(CALL)
         await host.before_llm(LLMRequest(model="m"))
         host.emit("turn_start", {"UserMessage": "hello"})
@@ -187,11 +187,11 @@ async def test_with_payloads_it_has_all_of_them_and_the_texts(path):
 
 
 async def test_digests_compare_within_a_run_and_cannot_be_guessed(path):
-    async with Host([], witnesses=[AuditLog(path)]) as host:
+    async with Host([], listeners=[AuditLog(path)]) as host:
         await host.before_tool(CALL)
         await host.approve_tool(CALL)
         await host.before_tool({"tool": "ls"})
-    async with Host([], witnesses=[AuditLog(path)]) as host:
+    async with Host([], listeners=[AuditLog(path)]) as host:
         await host.before_tool(CALL)
     one, same, other, later = [chain["payload_digest"] for chain in chains(path)]
     assert one == same
@@ -203,7 +203,7 @@ async def test_digests_compare_within_a_run_and_cannot_be_guessed(path):
 
 
 async def test_with_a_key_who_has_it_can_check_a_digest(path):
-    async with Host([], witnesses=[AuditLog(path, key="k")]) as host:
+    async with Host([], listeners=[AuditLog(path, key="k")]) as host:
         await host.before_tool(CALL)
     value = {key: value for key, value in CALL.wire().items() if key != "meta"}
     plain = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
@@ -211,7 +211,7 @@ async def test_with_a_key_who_has_it_can_check_a_digest(path):
 
 
 async def test_what_is_json_to_hooks_has_a_digest_and_what_is_none_has_a_record(path):
-    async with Host([], witnesses=[AuditLog(path)]) as host:
+    async with Host([], listeners=[AuditLog(path)]) as host:
         await host.before_tool({"tool": "a", "arguments": {"id": UUID(int=1)}})
         await host.before_tool({"tool": "a", "arguments": {"id": {1, 2}}})
     one, other = chains(path)
@@ -223,7 +223,7 @@ async def test_a_change_in_place_by_a_function_does_not_change_what_was_asked(pa
     def change(call):
         call.arguments["password"] = "other"
 
-    async with Host([asking("a", change)], witnesses=[AuditLog(path, payloads=True)]) as host:
+    async with Host([asking("a", change)], listeners=[AuditLog(path, payloads=True)]) as host:
         await host.before_tool(CALL.model_copy(deep=True))
     assert chains(path)[0]["payload"]["arguments"] == {"password": SECRET}
 
@@ -234,12 +234,12 @@ async def test_what_was_approved_is_in_the_file_before_it_runs(path):
         assert chains(path)[-1]["kind"] == "tool_exec_start"
         return "done"
 
-    async with Host([], witnesses=[AuditLog(path)]) as host:
+    async with Host([], listeners=[AuditLog(path)]) as host:
         assert (await host.run_tool(CALL, execute)).for_llm == "done"
 
 
 async def test_names_of_a_models_own_are_cut(path):
-    async with Host([], witnesses=[AuditLog(path)]) as host:
+    async with Host([], listeners=[AuditLog(path)]) as host:
         await host.before_tool({"tool": "x" * 10_000})
     assert len(chains(path)[0]["tool"]) == 256
 
@@ -250,11 +250,11 @@ def test_only_its_owner_can_read_it(path):
 
 
 @pytest.mark.parametrize("first", [True, False])
-async def test_it_names_the_trace_whoever_is_witness_first(path, first):
+async def test_it_names_the_trace_whoever_is_listener_first(path, first):
     traces = TracerProvider()
-    witnesses = [AuditLog(path), OpenTelemetry(tracer_provider=traces)]
+    listeners = [AuditLog(path), OpenTelemetry(tracer_provider=traces)]
     hooks = [asking("a", lambda call: Deny(call.meta.traceparent))]
-    async with Host(hooks, witnesses=witnesses if first else witnesses[::-1]) as host:
+    async with Host(hooks, listeners=listeners if first else listeners[::-1]) as host:
         outcome = await host.before_tool(CALL)
     (chain,) = chains(path)
     assert chain["traceparent"] == outcome.reason
@@ -407,22 +407,22 @@ def test_a_log_whose_last_record_was_changed_or_has_another_key_is_not_gone_on_w
 
 
 async def test_a_log_has_one_writer_and_who_comes_second_is_told_before_anything_runs(path):
-    async with Host([], witnesses=[AuditLog(path)]):
+    async with Host([], listeners=[AuditLog(path)]):
         with pytest.raises(PicohookError, match="is written by another host: give each one a file of its own"):
-            async with Host([], witnesses=[AuditLog(path)]):
+            async with Host([], listeners=[AuditLog(path)]):
                 raise AssertionError("it was entered")
-    async with Host([], witnesses=[AuditLog(path)]):
+    async with Host([], listeners=[AuditLog(path)]):
         pass
     assert checked(path).ok
 
 
 async def test_one_log_is_of_one_host_at_a_time(path):
     log = AuditLog(path)
-    async with Host([], witnesses=[log]):
+    async with Host([], listeners=[log]):
         with pytest.raises(PicohookError, match="one host at a time"):
-            async with Host([], witnesses=[log]):
+            async with Host([], listeners=[log]):
                 raise AssertionError("it was entered")
-    async with Host([], witnesses=[log]):
+    async with Host([], listeners=[log]):
         pass
     assert (checked(path).records, log.head) == (4, checked(path).head)
 
@@ -443,7 +443,7 @@ KILLED = """
 import anyio, sys
 from picohook import AuditLog, Host
 async def main():
-    async with Host([], witnesses=[AuditLog(sys.argv[1])]) as host:
+    async with Host([], listeners=[AuditLog(sys.argv[1])]) as host:
         for number in range(3):
             await host.before_tool({"tool": str(number)})
         print("there", flush=True)
@@ -482,7 +482,7 @@ def full(path):
 
 async def test_a_log_that_cannot_be_written_is_counted_and_said_and_changes_nothing(path, output):
     log = AuditLog(path)
-    async with Host([asking("a", lambda _: Continue())], witnesses=[log], logger=output) as host:
+    async with Host([asking("a", lambda _: Continue())], listeners=[log], logger=output) as host:
         await host.before_tool(CALL)
         with full(path):
             results = [await host.run_tool(CALL, lambda call: "done") for _ in range(2)]
@@ -498,7 +498,7 @@ async def test_a_log_that_cannot_be_written_is_counted_and_said_and_changes_noth
 async def test_where_it_is_required_nothing_is_approved_that_cannot_be_written(path, output):
     ran = []
     hooks = [asking("yes", lambda _: True, "approve_tool")]
-    async with Host(hooks, witnesses=[AuditLog(path, required=True)], logger=output) as host:
+    async with Host(hooks, listeners=[AuditLog(path, required=True)], logger=output) as host:
         with full(path):
             outcome = await host.approve_tool(CALL)
             result = await host.run_tool(CALL, ran.append)
@@ -524,7 +524,7 @@ async def test_where_it_is_required_nothing_is_approved_that_cannot_be_written(p
 async def test_where_it_is_required_a_stage_ends_as_with_a_hook_that_fails_and_denies(path, stage, payload, action):
     answers = {"before_tool": {"action": "respond", "result": {"for_llm": SECRET}}}
     hook = asking("a", lambda _: answers.get(stage), stage, provides=("bash",))
-    async with Host([hook], witnesses=[AuditLog(path, required=True)]) as host:
+    async with Host([hook], listeners=[AuditLog(path, required=True)]) as host:
         with full(path):
             outcome = await getattr(host, stage)(payload)
     assert (outcome.action, outcome.result, outcome.approved) == (action, None, None)
@@ -533,7 +533,7 @@ async def test_where_it_is_required_a_stage_ends_as_with_a_hook_that_fails_and_d
 @pytest.mark.parametrize("action", ["abort_turn", "hard_abort", "deny_tool"])
 async def test_what_hooks_have_stopped_stays_stopped_as_they_said(path, action):
     hook = asking("a", lambda _: {"action": action, "reason": "enough"})
-    async with Host([hook], witnesses=[AuditLog(path, required=True)]) as host:
+    async with Host([hook], listeners=[AuditLog(path, required=True)]) as host:
         with full(path):
             outcome = await host.before_tool(CALL)
     assert (outcome.action, outcome.reason) == (action, "enough")
@@ -543,10 +543,10 @@ async def test_a_host_whose_log_cannot_be_begun_does_not_start(path):
     Ledger(path).close()
     log = AuditLog(path)
     with full(path), pytest.raises(PicohookError, match="cannot be written: File too large"):
-        async with Host([], witnesses=[log]):
+        async with Host([], listeners=[log]):
             raise AssertionError("it was entered")
     assert path.read_bytes() == b""
-    async with Host([], witnesses=[log]):
+    async with Host([], listeners=[log]):
         pass
 
 
@@ -676,7 +676,7 @@ async def test_what_is_concluded_after_the_log_was_closed_is_written_nowhere(pat
         outcomes.append(await host.approve_tool(CALL))
 
     async with anyio.create_task_group() as tasks:
-        async with Host([FunctionHook("slow", {"approve_tool": slow}, approval_timeout=60)], witnesses=[log]) as host:
+        async with Host([FunctionHook("slow", {"approve_tool": slow}, approval_timeout=60)], listeners=[log]) as host:
             tasks.start_soon(approve, host)
             await began.wait()
         files = [(tmp_path / f"{number}.txt").open("w") for number in range(8)]

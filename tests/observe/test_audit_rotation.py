@@ -30,7 +30,7 @@ def verified(*paths, **settings):
 
 
 def host(log):
-    return Host([FunctionHook("f", {"before_tool": lambda _: None})], witnesses=[log])
+    return Host([FunctionHook("f", {"before_tool": lambda _: None})], listeners=[log])
 
 
 def moved(path, old):

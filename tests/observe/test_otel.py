@@ -48,7 +48,7 @@ class Backend:
         self.meters = MeterProvider([self.reader])
         self.tracer = self.traces.get_tracer("the agent")
 
-    def witness(self, **settings):
+    def listener(self, **settings):
         return OpenTelemetry(tracer_provider=self.traces, meter_provider=self.meters, **settings)
 
     def spans(self):
@@ -72,7 +72,7 @@ def asking(name, answer, **settings):
 async def test_a_chain_is_a_span_below_the_callers_and_each_hook_one_below_that(backend):
     hooks = [asking("a", lambda _: Modify({"arguments": {"n": 1}})), asking("b", lambda _: Deny("no"))]
     meta = Meta(agent_id="main", session_key="s1", turn_id="t1", parent_turn_id="t0")
-    async with Host(hooks, witnesses=[backend.witness()]) as host:
+    async with Host(hooks, listeners=[backend.listener()]) as host:
         with backend.tracer.start_as_current_span("turn"):
             await host.before_tool(ToolCall(tool="bash", tool_call_id="c1", meta=meta))
     spans = backend.spans()
@@ -83,8 +83,8 @@ async def test_a_chain_is_a_span_below_the_callers_and_each_hook_one_below_that(
         "picohook.stage": "before_tool",
         "picohook.action": "deny_tool",
         "picohook.hook.name": "b",
-        "picohook.turns.turn.id": "t1",
-        "picohook.turns.turn.parent_id": "t0",
+        "picohook.turn.id": "t1",
+        "picohook.turn.parent_id": "t0",
         "gen_ai.conversation.id": "s1",
         "gen_ai.agent.id": "main",
         "gen_ai.tool.name": "bash",
@@ -104,7 +104,7 @@ async def test_a_chain_is_a_span_below_the_callers_and_each_hook_one_below_that(
 
 @pytest.mark.parametrize(("answer", "approved"), [(lambda _: True, True), (lambda _: False, False)])
 async def test_an_approval_says_whether_it_was_one(backend, answer, approved):
-    async with Host([FunctionHook("a", {"approve_tool": answer})], witnesses=[backend.witness()]) as host:
+    async with Host([FunctionHook("a", {"approve_tool": answer})], listeners=[backend.listener()]) as host:
         await host.approve_tool(ToolCall(tool="bash"))
     assert backend.spans()["hooks approve_tool"].attributes["picohook.approved"] is approved
 
@@ -117,7 +117,7 @@ def fail(call):
 
 
 async def test_a_hook_that_fails_has_the_kind_of_its_failure_and_no_text(backend):
-    async with Host([asking("a", fail)], witnesses=[backend.witness()]) as host:
+    async with Host([asking("a", fail)], listeners=[backend.listener()]) as host:
         await host.before_tool(ToolCall(tool="bash", arguments={"password": SECRET}))
     hook, chain = backend.exported.get_finished_spans()
     assert (hook.status.status_code, hook.attributes["error.type"]) == (StatusCode.ERROR, "error")
@@ -130,7 +130,7 @@ async def test_a_hook_that_fails_has_the_kind_of_its_failure_and_no_text(backend
 
 async def test_texts_are_there_for_who_asks_for_them(backend):
     hooks = [asking("a", fail), asking("b", lambda _: Deny("it is \x1b late"))]
-    async with Host(hooks, witnesses=[backend.witness(texts=True)]) as host:
+    async with Host(hooks, listeners=[backend.listener(texts=True)]) as host:
         await host.before_tool(ToolCall(tool="bash"))
     spans = backend.spans()
     assert spans["hook a"].status.description.startswith(f"ValueError: {SECRET} (test_otel.py:")
@@ -141,7 +141,7 @@ async def test_texts_are_there_for_who_asks_for_them(backend):
 
 async def test_an_edit_that_was_refused_is_an_event(backend):
     hook = FunctionHook("a", {"before_llm": lambda _: Modify({"system_prompt": "x"})}, may_edit=("tools",))
-    async with Host([hook], witnesses=[backend.witness()]) as host:
+    async with Host([hook], listeners=[backend.listener()]) as host:
         await host.before_llm(LLMRequest(model="m"))
     span = backend.spans()["hook a"]
     assert [event.name for event in span.events] == ["picohook.edit_refused"]
@@ -155,7 +155,10 @@ async def test_a_chain_that_its_caller_gives_up_is_a_span_that_ended_in_that(bac
         asked.set()
         await anyio.sleep_forever()
 
-    async with Host([asking("slow", never)], witnesses=[backend.witness()]) as host, anyio.create_task_group() as tasks:
+    async with (
+        Host([asking("slow", never)], listeners=[backend.listener()]) as host,
+        anyio.create_task_group() as tasks,
+    ):
         tasks.start_soon(host.before_tool, ToolCall(tool="bash"))
         await asked.wait()
         tasks.cancel_scope.cancel()
@@ -167,7 +170,7 @@ async def test_a_chain_that_its_caller_gives_up_is_a_span_that_ended_in_that(bac
 
 async def test_how_long_it_took_and_what_failed_is_counted(backend):
     hooks = [asking("a", fail), asking("b", lambda _: Continue())]
-    async with Host(hooks, witnesses=[backend.witness()]) as host:
+    async with Host(hooks, listeners=[backend.listener()]) as host:
         for _ in range(3):
             await host.before_tool(ToolCall(tool="bash"))
     (failures,) = backend.points("picohook.hook.failures")
@@ -183,7 +186,7 @@ async def test_how_long_it_took_and_what_failed_is_counted(backend):
     assert durations["a"].attributes["error.type"] == "error"
     assert 0 < durations["b"].sum < 60
     assert durations["b"].explicit_bounds[0] < 0.001
-    (chains,) = backend.points("picohook.engine.chain.duration")
+    (chains,) = backend.points("picohook.chain.duration")
     assert (chains.count, dict(chains.attributes)) == (
         3,
         {"picohook.stage": "before_tool", "picohook.action": "continue"},
@@ -202,7 +205,7 @@ def as_traceparent(span):
 
 async def test_a_process_is_told_the_span_of_its_chain_and_the_caller_gets_its_own_meta_back(backend):
     call = ToolCall(tool="bash", meta=Meta(turn_id="t1"))
-    async with Host([hook_process(ECHO)], witnesses=[backend.witness()]) as host:
+    async with Host([hook_process(ECHO)], listeners=[backend.listener()]) as host:
         outcome = await host.before_tool(call)
     told = json.loads(outcome.reason)
     assert told["traceparent"] == as_traceparent(backend.spans()["hooks before_tool"])
@@ -215,7 +218,7 @@ async def test_the_callers_meta_is_its_own_also_where_a_hook_changed_or_answered
         FunctionHook("a", {"before_llm": lambda _: Modify({"model": "n"})}),
         FunctionHook("b", {"before_llm": lambda _: Respond({"content": "hi"})}),
     ]
-    async with Host(hooks, witnesses=[backend.witness()]) as host:
+    async with Host(hooks, listeners=[backend.listener()]) as host:
         outcome = await host.before_llm(LLMRequest(model="m", meta=Meta(turn_id="t1")))
     assert outcome.payload.model == "n"
     assert outcome.payload.meta == outcome.result.meta == Meta(turn_id="t1")
@@ -231,7 +234,7 @@ async def test_without_a_witness_the_wire_is_as_it_was():
 
 async def test_a_trace_that_the_payload_names_is_joined_unless_the_caller_has_a_span(backend):
     call = ToolCall(tool="bash", meta=Meta(traceparent=GIVEN))
-    async with Host([asking("a", lambda _: None)], witnesses=[backend.witness()]) as host:
+    async with Host([asking("a", lambda _: None)], listeners=[backend.listener()]) as host:
         await host.before_tool(call)
         with backend.tracer.start_as_current_span("turn") as turn:
             await host.before_tool(call)
@@ -249,7 +252,7 @@ async def test_a_hook_in_this_process_finds_the_chains_span_current_and_the_call
     def look_in_a_thread(call):
         seen.append(get_current_span().get_span_context().span_id)
 
-    async with Host([asking("a", look), asking("b", look_in_a_thread)], witnesses=[backend.witness()]) as host:
+    async with Host([asking("a", look), asking("b", look_in_a_thread)], listeners=[backend.listener()]) as host:
         with backend.tracer.start_as_current_span("turn") as turn:
             await host.before_tool(ToolCall(tool="bash"))
             assert get_current_span() is turn
@@ -266,7 +269,7 @@ async def test_chains_at_the_same_time_keep_apart(backend):
         seen[call.arguments["n"]] = call.meta.traceparent
 
     seen = {}
-    async with Host([asking("a", meet)], witnesses=[backend.witness()]) as host, anyio.create_task_group() as tasks:
+    async with Host([asking("a", meet)], listeners=[backend.listener()]) as host, anyio.create_task_group() as tasks:
         for n in range(2):
             tasks.start_soon(host.before_tool, ToolCall(tool=f"tool-{n}", arguments={"n": n}))
     chains = [span for span in backend.exported.get_finished_spans() if span.name == "hooks before_tool"]
@@ -275,7 +278,7 @@ async def test_chains_at_the_same_time_keep_apart(backend):
 
 async def test_what_is_not_sampled_says_so_to_the_hooks_and_is_measured_all_the_same():
     backend = Backend(sampler=ALWAYS_OFF)
-    async with Host([hook_process(ECHO)], witnesses=[backend.witness()]) as host:
+    async with Host([hook_process(ECHO)], listeners=[backend.listener()]) as host:
         outcome = await host.before_tool(ToolCall(tool="bash"))
     assert not int(json.loads(outcome.reason)["traceparent"][-2:], 16) & TraceFlags.SAMPLED
     assert backend.spans() == {}
@@ -283,7 +286,7 @@ async def test_what_is_not_sampled_says_so_to_the_hooks_and_is_measured_all_the_
 
 
 def test_the_blocking_host_is_below_the_span_of_its_caller(backend):
-    host = Host.blocking([asking("a", lambda _: None)], witnesses=[backend.witness()])
+    host = Host.blocking([asking("a", lambda _: None)], listeners=[backend.listener()])
     with host, backend.tracer.start_as_current_span("turn"):
         host.before_tool(ToolCall(tool="bash"))
     spans = backend.spans()
@@ -291,7 +294,7 @@ def test_the_blocking_host_is_below_the_span_of_its_caller(backend):
 
 
 async def test_without_an_sdk_nothing_is_told():
-    async with Host([hook_process(ECHO)], witnesses=[OpenTelemetry()]) as host:
+    async with Host([hook_process(ECHO)], listeners=[OpenTelemetry()]) as host:
         outcome = await host.before_tool(ToolCall(tool="bash"))
     assert "traceparent" not in json.loads(outcome.reason)
 
@@ -323,7 +326,7 @@ async def test_the_sdk_and_events_of_both_dialects_carry_it(backend, tmp_path, o
         observe=("turn_start",),
         events=dialect,
     )
-    async with Host([spec], witnesses=[backend.witness()], logger=output) as host:
+    async with Host([spec], listeners=[backend.listener()], logger=output) as host:
         outcome = await host.before_tool(ToolCall(tool="bash"))
         host.emit("turn_start", meta=Meta(traceparent=GIVEN))
     assert outcome.reason == as_traceparent(backend.spans()["hooks before_tool"])

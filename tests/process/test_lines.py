@@ -451,12 +451,12 @@ async def test_progress_moves_the_deadline_of_the_call_it_names(board):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
             await line.said()
-            first = host._crew.require_open().now() + 0.2
-            while host._crew.require_open().now() < first:
+            first = host._mounted.require_open().now() + 0.2
+            while host._mounted.require_open().now() < first:
                 line.go_on()
                 await line.said()
-                if host._crew.require_open().now() < first:
-                    await anyio.sleep_until(min(first, host._crew.require_open().now() + 0.05))
+                if host._mounted.require_open().now() < first:
+                    await anyio.sleep_until(min(first, host._mounted.require_open().now() + 0.05))
             for _ in range(6):
                 line.go_on()
         assert outcomes[0].trail[0].error is None

@@ -68,7 +68,7 @@ async def test_S10_failed_is_latched_when_the_window_has_passed(journal, board):
         await board.line("h")
         await crash(host)
         await journal.seen(GIVEN_UP)
-        supervised = host._crew.mounted["h"].hook._supervisor
+        supervised = host._mounted.by_name["h"].hook._supervisor
         supervised._recent.clear()  # the starts are long past
         supervised._wake.set()  # somebody wakes it for no reason
         await anyio.wait_all_tasks_blocked()
@@ -233,7 +233,7 @@ async def test_promise_9_after_thirty_restarts_nothing_has_grown(board, monkeypa
     monkeypatch.setattr(supervisor, "BACKOFF_FIRST", 0.001)
     spec = scripted("h", board.call("h"), SERVE, restart=OFTEN)
     async with Host([spec], timeouts=FAR) as host:
-        supervised = host._crew.mounted["h"].hook._supervisor
+        supervised = host._mounted.by_name["h"].hook._supervisor
         lines = []
 
         async def rounds(count):
@@ -285,7 +285,7 @@ async def test_an_error_that_many_share_does_not_keep_what_each_was_asked(board)
             await board.line("asked")
             host.restart("h")
         await host.before_tool(asking())
-        error = host._crew.mounted["h"].hook._supervisor.last_error
+        error = host._mounted.by_name["h"].hook._supervisor.last_error
         assert isinstance(error, HookCrashedError)
         depth, trace = 0, error.__traceback__
         while trace is not None:

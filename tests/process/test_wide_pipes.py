@@ -136,7 +136,7 @@ async def test_a_wide_pipe_whose_reader_has_taken_all_makes_room_for_another_one
 FORKS = """
 import asyncio, os
 from picohook.transport.pipe import CHUNK, MOST_WIDE, LinePipe
-from picohook.transport.reactor import current_reactor
+from picohook.transport.current import current_reactor
 
 def pair(reactor):
     (read, _), (_, write) = os.pipe(), os.pipe()

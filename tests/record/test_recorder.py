@@ -16,6 +16,7 @@ from picohook import (
     Deny,
     FunctionHook,
     Host,
+    Listener,
     Meta,
     Modify,
     Notes,
@@ -24,7 +25,6 @@ from picohook import (
     Respond,
     Retry,
     ToolCall,
-    Witness,
 )
 from picohook.testing import hook_process
 
@@ -63,7 +63,7 @@ async def test_a_chain_is_written_hook_by_hook_with_params_only_where_they_are_o
         FunctionHook("second", {"before_tool": rename}),
         FunctionHook("third", {"before_tool": deny}),
     ]
-    async with Host(hooks, witnesses=[Recorder(path)]) as host:
+    async with Host(hooks, listeners=[Recorder(path)]) as host:
         await host.before_tool(ToolCall(tool="bash", arguments={"n": 1}))
     header, *rest = lines(path)
     chain = [line for line in rest if line["type"] in {"begin", "ask", "answer", "end"}]
@@ -85,7 +85,7 @@ async def test_a_chain_is_written_hook_by_hook_with_params_only_where_they_are_o
 
 
 async def test_a_hook_is_described_once_and_again_when_it_is_another_one(path):
-    async with Host(witnesses=[Recorder(path)]) as host:
+    async with Host(listeners=[Recorder(path)]) as host:
         for settings in ({"respond": "forbid"}, {}):
             await host.mount(FunctionHook("guard", {"before_tool": deny}, **settings))
             for _ in range(2):
@@ -97,7 +97,7 @@ async def test_a_hook_is_described_once_and_again_when_it_is_another_one(path):
 
 async def test_nothing_of_a_hooks_environment_is_written(path):
     hook = hook_process("def before_tool(params):\n    return {}", env={"TOKEN": "s3cret"})
-    async with Host([hook], witnesses=[Recorder(path)]) as host:
+    async with Host([hook], listeners=[Recorder(path)]) as host:
         await host.before_tool(ToolCall(tool="bash"))
     assert b"s3cret" not in path.read_bytes()
     assert "end" in types(path)
@@ -105,7 +105,7 @@ async def test_nothing_of_a_hooks_environment_is_written(path):
 
 async def test_numbers_and_texts_are_exact(path):
     odd = {"n": 2**80 + 1, "small": -(2**63) - 1, "text": "line\nend\u2028 \x00 é 💥", "none": None, "float": 0.1}
-    async with Host([FunctionHook("a", {"before_tool": deny})], witnesses=[Recorder(path)]) as host:
+    async with Host([FunctionHook("a", {"before_tool": deny})], listeners=[Recorder(path)]) as host:
         await host.before_tool(ToolCall(tool="bash", arguments=odd))
         host.emit("turn_start", odd, meta=Meta(session_key="s1"))
     begin, event = of_type(path, "begin", "event")
@@ -120,7 +120,7 @@ async def test_every_kind_of_answer_is_written(path):
         "approve_tool": lambda call: True,
         "after_tool": lambda returned: 1 / 0,
     }
-    async with Host([FunctionHook("a", answers)], witnesses=[Recorder(path)]) as host:
+    async with Host([FunctionHook("a", answers)], listeners=[Recorder(path)]) as host:
         await host.ask("before_tool", {"tool": "t"})
         await host.before_llm({})
         await host.approve_tool({"tool": "t"})
@@ -142,7 +142,7 @@ async def test_a_question_that_was_given_up_is_written_without_an_answer(path):
         await anyio.sleep_forever()
 
     slow = FunctionHook("slow", {"before_tool": never})
-    async with Host([slow], witnesses=[Recorder(path)]) as host, anyio.create_task_group() as tasks:
+    async with Host([slow], listeners=[Recorder(path)]) as host, anyio.create_task_group() as tasks:
         tasks.start_soon(host.before_tool, ToolCall(tool="bash"))
         await asked.wait()
         tasks.cancel_scope.cancel()
@@ -161,7 +161,7 @@ async def test_an_approver_that_is_not_waited_for_is_written_as_asked(path):
         return False
 
     hooks = [FunctionHook("a", {"approve_tool": never}), FunctionHook("b", {"approve_tool": refuse})]
-    async with Host(hooks, witnesses=[Recorder(path)]) as host:
+    async with Host(hooks, listeners=[Recorder(path)]) as host:
         await host.approve_tool(ToolCall(tool="bash"))
     assert sorted(line["hook"] for line in of_type(path, "ask")) == ["a", "b"]
     assert [line["hook"] for line in of_type(path, "answer")] == ["b"]
@@ -169,21 +169,21 @@ async def test_an_approver_that_is_not_waited_for_is_written_as_asked(path):
 
 
 async def test_a_payload_that_is_no_json_leaves_no_trace_and_what_follows_is_recorded(path, journal):
-    async with Host([FunctionHook("a", {"before_tool": deny})], witnesses=[Recorder(path)], logger=journal) as host:
+    async with Host([FunctionHook("a", {"before_tool": deny})], listeners=[Recorder(path)], logger=journal) as host:
         with pytest.raises(PicohookError):
             await host.before_tool(ToolCall(tool="bash", arguments={"n": float("nan")}))
         await host.before_tool(ToolCall(tool="bash"))
     assert types(path) == ["record", "begin", "hook", "ask", "answer", "end", "close"]
-    assert journal.all("a witness failed") == []
+    assert journal.all("a listener failed") == []
 
 
 async def test_what_hooks_are_asked_is_written_also_where_another_witness_marks_it(path):
-    class Marks(Witness):
+    class Marks(Listener):
         def begin(self, stage, payload):
             meta = payload.meta.model_copy(update={"trace_path": "t1"})
             return Account(stage, payload.model_copy(update={"meta": meta}))
 
-    async with Host([FunctionHook("a", {"before_tool": deny})], witnesses=[Recorder(path), Marks()]) as host:
+    async with Host([FunctionHook("a", {"before_tool": deny})], listeners=[Recorder(path), Marks()]) as host:
         await host.before_tool(ToolCall(tool="bash"))
     begin, ask = of_type(path, "begin", "ask")
     assert (begin["params"]["meta"]["TracePath"], ask["params"]["meta"]["TracePath"]) == ("", "t1")
@@ -194,7 +194,7 @@ async def test_what_hooks_are_asked_is_written_also_where_another_witness_marks_
 
 async def test_the_file_is_for_its_owner_alone_and_replaces_an_older_record(path):
     for times in (2, 1):
-        async with Host([FunctionHook("a", {"before_tool": deny})], witnesses=[Recorder(path)]) as host:
+        async with Host([FunctionHook("a", {"before_tool": deny})], listeners=[Recorder(path)]) as host:
             for _ in range(times):
                 await host.before_tool(ToolCall(tool="bash"))
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -206,7 +206,7 @@ async def test_a_file_that_is_no_record_is_left_as_it_is_and_the_host_does_not_s
     path.write_text("precious")
     path.chmod(0o644)
     with pytest.raises(PicohookError, match="is no record"):
-        async with Host(witnesses=[Recorder(path)]):
+        async with Host(listeners=[Recorder(path)]):
             raise AssertionError("it was entered")
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("precious", 0o644)
 
@@ -214,23 +214,23 @@ async def test_a_file_that_is_no_record_is_left_as_it_is_and_the_host_does_not_s
 @pytest.mark.parametrize("name", ["no/such/directory", ".", "nul\0"])
 async def test_a_file_that_cannot_be_made_is_said_before_anything_runs(tmp_path, name):
     with pytest.raises(PicohookError, match="cannot be written"):
-        async with Host(witnesses=[Recorder(tmp_path / name)]):
+        async with Host(listeners=[Recorder(tmp_path / name)]):
             raise AssertionError("it was entered")
 
 
 async def test_a_pipe_that_nobody_reads_is_said_before_anything_runs(path):
     os.mkfifo(path)
     with pytest.raises(PicohookError, match="cannot be written"):
-        async with Host(witnesses=[Recorder(path)]):
+        async with Host(listeners=[Recorder(path)]):
             raise AssertionError("it was entered")
 
 
 async def test_a_recorder_is_for_one_host(path):
     recorder = Recorder(path)
-    async with Host(witnesses=[recorder]):
+    async with Host(listeners=[recorder]):
         pass
     with pytest.raises(PicohookError, match="for one host"):
-        async with Host(witnesses=[recorder]):
+        async with Host(listeners=[recorder]):
             raise AssertionError("it was entered")
     assert types(path) == ["record", "close"]
 
@@ -241,13 +241,13 @@ async def test_a_recorder_is_for_one_host(path):
 async def test_a_full_disk_is_logged_once_and_counted_and_changes_no_outcome(journal):
     recorder = Recorder("/dev/full", logger=journal)
     hooks = [FunctionHook("a", {"before_tool": deny})]
-    async with Host(hooks, witnesses=[recorder], logger=journal) as host:
+    async with Host(hooks, listeners=[recorder], logger=journal) as host:
         for _ in range(10):
             assert (await host.before_tool(ToolCall(tool="bash"))).action == "deny_tool"
     (said,) = journal.all("the record cannot be written, and ends here")
     assert (said["why"], said["path"]) == ("No space left on device", "/dev/full")
     assert recorder.lost == 1 + 1 + 10 * 4 + 1  # the header, the hook, the chains, the end
-    assert journal.all("a witness failed") == []
+    assert journal.all("a listener failed") == []
 
 
 async def test_a_reader_that_hangs_does_not_hold_up_the_host(path):
@@ -261,7 +261,7 @@ async def test_a_reader_that_hangs_does_not_hold_up_the_host(path):
             found.extend(json.loads(line)["type"] for line in file)
 
     reading = threading.Thread(target=read)
-    async with Host([FunctionHook("a", {"before_tool": deny})], witnesses=[Recorder(path)]) as host:
+    async with Host([FunctionHook("a", {"before_tool": deny})], listeners=[Recorder(path)]) as host:
         for _ in range(50):  # more than any pipe takes
             await host.before_tool(ToolCall(tool="bash", arguments={"text": "x" * 65536}))
         reading.start()
@@ -275,7 +275,7 @@ async def test_one_that_takes_too_little_is_given_up_before_memory_is(path, jour
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     recorder = Recorder(path, logger=journal)
-    async with Host([FunctionHook("a", {"before_tool": deny})], witnesses=[recorder]) as host:
+    async with Host([FunctionHook("a", {"before_tool": deny})], listeners=[recorder]) as host:
         for _ in range(50):
             await host.before_tool(ToolCall(tool="bash", arguments={"text": "x" * 65536}))
     os.close(reader)
@@ -285,6 +285,6 @@ async def test_one_that_takes_too_little_is_given_up_before_memory_is(path, jour
 
 
 def test_a_blocking_host_is_recorded_as_well(path):
-    with Host.blocking([FunctionHook("a", {"before_tool": deny})], witnesses=[Recorder(path)]) as host:
+    with Host.blocking([FunctionHook("a", {"before_tool": deny})], listeners=[Recorder(path)]) as host:
         assert host.ask("before_tool", {"tool": "bash"}).reason == "no bash"
     assert types(path) == ["record", "begin", "hook", "ask", "answer", "end", "close"]

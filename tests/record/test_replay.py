@@ -69,7 +69,7 @@ def record(path):
 async def replayed(path, hooks):
     """Every chain, asked of these hooks."""
     again = Replay()
-    async with Host(hooks, witnesses=[again.witness]) as host:
+    async with Host(hooks, listeners=[again.listener]) as host:
         return [one async for one in again.chains(record(path), host)], again
 
 
@@ -77,7 +77,7 @@ async def replayed_alone(path, name, command):
     """Every question of one hook, asked of a command."""
     spec = survey(record(path))[name].stand_in(name, command)
     again = Replay()
-    async with Host([spec], witnesses=[again.witness]) as host:
+    async with Host([spec], listeners=[again.listener]) as host:
         return [one async for one in again.of_hook(name, record(path), host)], again
 
 
@@ -98,7 +98,7 @@ async def test_a_session_of_a_thousand_calls_is_decided_the_same_again_chain_by_
             result = await host.run_tool(call, lambda call: "done")
             denied += result.is_error
 
-    async with Host(processes(**sources), witnesses=[Recorder(path)]) as host:
+    async with Host(processes(**sources), listeners=[Recorder(path)]) as host:
         for n in range(0, 1000, 4):
             async with anyio.create_task_group() as tasks:
                 for one in range(n, n + 4):
@@ -119,7 +119,7 @@ async def test_a_session_of_a_thousand_calls_is_decided_the_same_again_chain_by_
 
 
 async def test_a_hook_alone_sees_its_questions_and_events_in_the_order_of_the_record(path):
-    async with Host(processes(counts=COUNTS), witnesses=[Recorder(path)]) as host:
+    async with Host(processes(counts=COUNTS), listeners=[Recorder(path)]) as host:
         for n in range(20):
             await host.before_tool({"tool": "count"})
             if n % 2:
@@ -143,7 +143,7 @@ async def test_a_hook_alone_sees_its_questions_and_events_in_the_order_of_the_re
 
 
 async def test_exactly_the_decisions_of_a_changed_policy_are_found(path):
-    async with Host(processes(rewrites=REWRITES, approves=APPROVES), witnesses=[Recorder(path)]) as host:
+    async with Host(processes(rewrites=REWRITES, approves=APPROVES), listeners=[Recorder(path)]) as host:
         for n in range(30):
             await host.run_tool({"tool": "count", "arguments": {"n": n}}, lambda call: "done")
 
@@ -164,7 +164,7 @@ async def test_exactly_the_decisions_of_a_changed_policy_are_found(path):
 async def replay_one(path, before, after, *, stage="before_tool", payload=None, **settings):
     """What differs in the one decision, when a hook answers otherwise."""
     payload = payload or {"tool": "bash", "arguments": {"a": 1}}
-    async with Host([FunctionHook("h", {stage: before}, **settings)], witnesses=[Recorder(path)]) as host:
+    async with Host([FunctionHook("h", {stage: before}, **settings)], listeners=[Recorder(path)]) as host:
         await host.ask(stage, payload)
     (one,), _ = await replayed(path, [FunctionHook("h", {stage: after}, **settings)])
     return {fact: (one.recorded.get(fact), one.replayed.get(fact)) for fact in one.differences()}
@@ -243,7 +243,7 @@ async def test_only_what_was_asked_is_asked_again(path):
         answers = FunctionHook("answers", {"before_tool": lambda call: Respond({"for_llm": "42"})})
         return [answers, FunctionHook("approves", {"approve_tool": approve})]
 
-    async with Host(hooks(), witnesses=[Recorder(path)]) as host:
+    async with Host(hooks(), listeners=[Recorder(path)]) as host:
         await host.before_tool(ToolCall(tool="bash"))
     compared, _ = await replayed(path, hooks())
     assert [one.stage.name for one in compared] == ["before_tool", "approve_tool"]
@@ -259,7 +259,7 @@ async def test_a_chain_that_went_on_after_a_pause_goes_on_so_again(path):
 
     recorded, again = [], []
     said = "b", Modify({"tool": "sh"}, reason="asked somebody", notes=Notes(inject_messages=({"role": "user"},)))
-    async with Host(hooks(recorded), witnesses=[Recorder(path)]) as host:
+    async with Host(hooks(recorded), listeners=[Recorder(path)]) as host:
         outcome = await host.before_tool(ToolCall(tool="bash"), said=said, without={"a"})
     compared, _ = await replayed(path, hooks(again))
     assert (outcome.payload.tool, recorded) == ("sh", [("c", "sh")])
@@ -270,7 +270,7 @@ async def test_a_guard_that_is_asked_again_is_held_to_what_it_may_do_then(path):
     """The second time it may not change the call any more, whichever program answers for it."""
     guard = FunctionHook("guard", {"before_tool": lambda call: Continue()}, guard=True, priority=1)
     later = FunctionHook("later", {"before_tool": lambda call: Modify({"tool": "sh"})}, priority=2)
-    async with Host([guard, later], witnesses=[Recorder(path)]) as host:
+    async with Host([guard, later], listeners=[Recorder(path)]) as host:
         await host.before_tool(ToolCall(tool="bash"))
     (hook,) = processes(guard='def before_tool(params):\n    return {"action": "modify", "call": {"tool": "other"}}')
     answers, _ = await replayed_alone(path, "guard", hook.command)
@@ -280,7 +280,7 @@ async def test_a_guard_that_is_asked_again_is_held_to_what_it_may_do_then(path):
 
 async def test_a_guard_that_decided_before_a_pause_is_held_to_that_too(path):
     guard = FunctionHook("guard", {"before_tool": lambda call: Continue()}, guard=True, priority=1)
-    async with Host([guard], witnesses=[Recorder(path)]) as host:
+    async with Host([guard], listeners=[Recorder(path)]) as host:
         said = ("boss", Modify({"tool": "changed"}))
         await host.before_tool(ToolCall(tool="bash"), said=said, without={"guard"})
     (hook,) = processes(guard='def before_tool(params):\n    return {"action": "modify", "call": {"tool": "other"}}')
@@ -296,7 +296,7 @@ async def test_a_question_without_an_answer_is_asked_and_counted_and_not_compare
         await anyio.sleep_forever()
 
     slow = FunctionHook("h", {"before_tool": never})
-    async with Host([slow], witnesses=[Recorder(path)]) as host, anyio.create_task_group() as tasks:
+    async with Host([slow], listeners=[Recorder(path)]) as host, anyio.create_task_group() as tasks:
         tasks.start_soon(host.before_tool, ToolCall(tool="bash"))
         await asked.wait()
         tasks.cancel_scope.cancel()
@@ -317,7 +317,7 @@ async def test_each_try_of_a_question_is_one_that_the_hook_was_asked(path):
             raise RuntimeError("no")
 
     hook = FunctionHook("h", {"before_tool": fail_once}, retry=1)
-    async with Host([hook], witnesses=[Recorder(path)]) as host:
+    async with Host([hook], listeners=[Recorder(path)]) as host:
         await host.before_tool(ToolCall(tool="bash"))
     (counts,) = processes(h=COUNTS.replace("% 7", "% 2"))
     (one,), _ = await replayed_alone(path, "h", counts.command)
@@ -328,7 +328,7 @@ async def test_a_program_stands_in_with_the_settings_that_decide(path):
     """What it may edit, whether it may answer, and how it is told are the hook's; where it runs is its own."""
     settings = {"may_edit": ("messages",), "respond": "forbid", "timeout": 7.0, "observe": ("agent.turn.end",)}
     hook = FunctionHook("h", {"before_llm": lambda request: Continue()}, **settings)
-    async with Host([hook], witnesses=[Recorder(path)]) as host:
+    async with Host([hook], listeners=[Recorder(path)]) as host:
         await host.before_llm({"model": "m"})
         host.emit("turn_end")
     spec = survey(record(path))["h"].stand_in("h", [sys.executable, "x.py"])
@@ -356,7 +356,7 @@ async def test_a_hook_need_not_know_the_stages_that_picoclaws_configuration_gave
     config = tmp_path / "config.json"
     hook = {"enabled": True, "transport": "stdio", "command": command, "intercept": ["before_tool"]}
     config.write_text(json.dumps({"hooks": {"enabled": True, "processes": {"old": hook}}}))
-    async with Host.from_config(config, witnesses=[Recorder(path)]) as host:
+    async with Host.from_config(config, listeners=[Recorder(path)]) as host:
         await host.after_tool({"tool": "bash", "result": {}})
     (one,), _ = await replayed_alone(path, "old", command)
     assert (one.stage.name, one.recorded, one.replayed) == (

@@ -816,7 +816,7 @@ async def test_many_reloads_leave_nothing_behind(config, journal):
             config.hook("one", priority=number)
             config.write()
             await host.reload()
-            while len(host._crew.alive("one")) > 1 or host._crew._services:
+            while len(host._mounted.alive("one")) > 1 or host._mounted._services:
                 await anyio.lowlevel.checkpoint()
             counts.append(descriptors())
         assert len(set(counts[1:])) == 1

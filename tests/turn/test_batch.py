@@ -17,12 +17,12 @@ from picohook import (
     FunctionHook,
     HardAbort,
     HardAbortError,
+    Listener,
     Modify,
     PicohookError,
     Respond,
     ToolCall,
     ToolResult,
-    Witness,
 )
 from picohook.model.conversation import UNREADABLE, calls_of, text_of
 from picohook.testing import FakeHook
@@ -329,12 +329,12 @@ async def test_a_call_that_changed_behind_the_approvers_back_is_denied():
             if outcome.stage == "approve_tool" and outcome.payload.tool == "b":
                 self.kept[0].arguments["path"] = "/etc/passwd"
 
-    class Watch(Witness):
+    class Watch(Listener):
         def begin(self, stage, payload):
             return Meddles(stage, payload)
 
     tools = Tools()
-    async with host_with(FunctionHook("h", {"approve_tool": lambda _: True}), witnesses=[Watch()]) as host:
+    async with host_with(FunctionHook("h", {"approve_tool": lambda _: True}), listeners=[Watch()]) as host:
         results, _ = await run_batch(host, calls("a", "b"), tools.execute)
     assert results[0].for_llm == ("Tool execution denied by approval hook: the call was changed after it was approved")
     assert tools.ran == ["b"]

@@ -26,7 +26,7 @@ class Place(Hook):
     def __init__(self, hook: Hook) -> None:
         super().__init__(hook.spec)
         self.in_process = hook.in_process
-        self.patient = hook.patient
+        self.waits_for_person = hook.waits_for_person
         self.metrics = hook.metrics
         self._hook: Hook | None = None
         self._filled = anyio.Event()

@@ -17,7 +17,7 @@ from .held_place import Place
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ...engine.mounted import Crew
+    from ...engine.mounted import MountedHooks
     from ...hooks.base import Hook
     from ...model.spec import HookSpec, Timeouts
     from .. import Config
@@ -35,9 +35,9 @@ class _Ours(NamedTuple):
 class Reloader:
     """Makes a host's hooks those that its configuration names. Hooks that were mounted in code are left alone."""
 
-    def __init__(self, source: Source, hooks: Iterable[Hook], crew: Crew) -> None:
+    def __init__(self, source: Source, hooks: Iterable[Hook], mounted_hooks: MountedHooks) -> None:
         self.source = source
-        self._crew = crew
+        self._mounted = mounted_hooks
         self._lock = anyio.Lock()
         self._ours = {hook.name: _Ours(hook, source.prints[hook.name]) for hook in hooks}
         self._warn()
@@ -45,7 +45,7 @@ class Reloader:
     async def reload(self) -> Reloaded:
         """Read the configuration, and take it over. What raises has changed nothing."""
         async with self._lock:
-            log = self._crew.log
+            log = self._mounted.log
             try:
                 config = await anyio.to_thread.run_sync(self.source.read, abandon_on_cancel=True)
                 done = await self._take_over(config, self.source.prints)
@@ -61,7 +61,7 @@ class Reloader:
 
     def _warn(self) -> None:
         for doubt in self.source.doubts:
-            self._crew.log.warning("the configuration may not mean what it says", what=str(doubt))
+            self._mounted.log.warning("the configuration may not mean what it says", what=str(doubt))
 
     async def _take_over(self, config: Config | Layers, prints: Mapping[str, object]) -> Reloaded:
         wanted = {spec.name: make_hook(spec) for spec in config.hooks}
@@ -73,12 +73,12 @@ class Reloader:
         try:
             for name, hook in wanted.items():
                 if name not in kept | held:
-                    coming[name] = self._crew.open(hook)
+                    coming[name] = self._mounted.open(hook)
             failed = {name: why for name, one in coming.items() if (why := await _failure(one.hook))}
             for name in failed.keys() - before.keys():
                 _require_optional(wanted[name], failed[name])
             # What code unmounted in the meantime stays so, and what it mounted may be in the way. From here on nothing waits.
-            self._crew.require_open()
+            self._mounted.require_open()
             ours = self._running()
             stay = kept | (failed.keys() & before.keys())
             for name in stay - ours.keys():
@@ -93,7 +93,7 @@ class Reloader:
         for name in coming.keys() & wanted.keys() - stay:
             self._ours[name] = _Ours(wanted[name], prints[name])
         filling = {
-            name: self._crew.begin(
+            name: self._mounted.begin(
                 functools.partial(self._fill, place, _Ours(wanted[name], prints[name]), ours.get(name))
             )
             for name, place in places.items()
@@ -117,14 +117,14 @@ class Reloader:
     ) -> None:
         """The one step in which seats change hands."""
         ours = self._running()
-        seated = {name: one for name, one in self._crew.mounted.items() if name not in ours}
+        seated = {name: one for name, one in self._mounted.by_name.items() if name not in ours}
         seated |= {name: staying.get(name) or coming[name] for name in wanted}
         for name, one in staying.items():
             one.hook.spec = _in_place_of(wanted[name].spec, one.hook.spec)
-        self._crew.seat(seated, timeouts)
+        self._mounted.seat(seated, timeouts)
         for name, one in ours.items():
             if seated.get(name) is not one:
-                self._crew.retire(one)
+                self._mounted.retire(one)
         for name, one in coming.items():
             if seated.get(name) is not one:
                 one.hook.stop()
@@ -134,25 +134,25 @@ class Reloader:
 
         Why it failed.
         """
-        hook, crew = new.hook, self._crew
+        hook, mounted_hooks = new.hook, self._mounted
         name = hook.name
-        for one in crew.alive(name):
+        for one in mounted_hooks.alive(name):
             await one.ended.wait()
-        mounted = crew.open(hook)
+        mounted = mounted_hooks.open(hook)
         why = await _failure(hook)
         if why and old is not None:
             hook.stop()
             await mounted.ended.wait()
             hook = make_hook(_in_place_of(hook.spec, old.hook.spec))
             new = _Ours(hook, self._ours[name].made_of)
-            mounted = crew.open(hook)
+            mounted = mounted_hooks.open(hook)
         place = held.hook
         assert isinstance(place, Place)
         place.fill(hook)
-        crew.require_open()
-        seated = crew.mounted
+        mounted_hooks.require_open()
+        seated = mounted_hooks.by_name
         if seated.get(name) is held:
-            crew.seat({**seated, name: mounted}, None)
+            mounted_hooks.seat({**seated, name: mounted}, None)
             self._ours[name] = new
         else:  # unmounted in the meantime, in code
             hook.stop()
@@ -162,14 +162,14 @@ class Reloader:
         """Those of the configuration's hooks that are still mounted."""
         return {
             name: one
-            for name, one in self._crew.mounted.items()
+            for name, one in self._mounted.by_name.items()
             if name in self._ours and self._ours[name].hook is one.hook
         }
 
     def _check(self, wanted: Mapping[str, Hook]) -> None:
         """Whether these hooks can be mounted beside those that code mounted. Raises `ConfigError`."""
         ours = self._running()
-        others = [one.hook for name, one in self._crew.mounted.items() if name not in ours]
+        others = [one.hook for name, one in self._mounted.by_name.items() if name not in ours]
         taken = [wanted[hook.name] for hook in others if hook.name in wanted]
         if taken:
             why = "is the name of a hook that was mounted in code"
@@ -177,10 +177,10 @@ class Reloader:
                 Problem(hook.spec.source, f"hooks.{hook.name}", why, "give it another one") for hook in taken
             )
         in_order([*others, *wanted.values()])
-        self._crew.require_models(wanted.values())
+        self._mounted.require_models(wanted.values())
 
     def _has_to_wait(self, hook: Hook) -> bool:
-        alive = self._crew.alive(hook.name)
+        alive = self._mounted.alive(hook.name)
         return any(not (hook.spec.overlap and one.hook.spec.overlap) for one in alive)
 
 

@@ -1,4 +1,4 @@
-"""Witnesses see what a host asks and tells, and cannot hurt it."""
+"""Listeners see what a host asks and tells, and cannot hurt it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from picohook import (
     Deny,
     FunctionHook,
     Host,
+    Listener,
     Modify,
     PicohookError,
     Respond,
     ToolCall,
-    Witness,
 )
 
 pytestmark = pytest.mark.anyio
 
 
-class Diary(Witness):
+class Diary(Listener):
     """Writes down what it sees."""
 
     def __init__(self):
@@ -73,10 +73,10 @@ def go_on(call):
     return Continue()
 
 
-async def test_a_witness_sees_the_life_of_a_host_and_each_chain_hook_by_hook():
+async def test_a_listener_sees_the_life_of_a_host_and_each_chain_hook_by_hook():
     diary = Diary()
     hooks = [FunctionHook("a", {"before_tool": rename}), FunctionHook("b", {"before_tool": deny})]
-    async with Host(hooks, witnesses=[diary]) as host:
+    async with Host(hooks, listeners=[diary]) as host:
         await host.before_tool(ToolCall(tool="bash"))
         host.emit("turn_start")
     assert diary.seen == [
@@ -94,7 +94,7 @@ async def test_a_witness_sees_the_life_of_a_host_and_each_chain_hook_by_hook():
 async def test_approvers_are_seen_as_well():
     diary = Diary()
     hooks = [FunctionHook("a", {"approve_tool": deny}), FunctionHook("b", {"approve_tool": lambda call: True})]
-    async with Host(hooks, witnesses=[diary]) as host:
+    async with Host(hooks, listeners=[diary]) as host:
         await host.approve_tool(ToolCall(tool="bash"))
     assert ("asked", "a", "bash", "deny_tool") in diary.seen  # b may be asked first, or not be waited for
     assert ("concluded", "deny_tool") in diary.seen
@@ -110,7 +110,7 @@ async def test_each_try_is_seen_before_it_is_made_and_why_the_last_one_failed_af
         def asked(self, hook, encoded, asked):
             seen.append(("asked", hook.name, asked.entry.failure))
 
-    class Watch(Witness):
+    class Watch(Listener):
         def begin(self, stage, payload):
             return Tries(stage, payload)
 
@@ -119,7 +119,7 @@ async def test_each_try_is_seen_before_it_is_made_and_why_the_last_one_failed_af
         raise RuntimeError("no")
 
     hooks = [FunctionHook("a", {"before_tool": fail}, retry=1), FunctionHook("b", {"before_tool": go_on})]
-    async with Host(hooks, witnesses=[Watch()]) as host:
+    async with Host(hooks, listeners=[Watch()]) as host:
         await host.before_tool(ToolCall(tool="bash"))
     assert seen == [
         *[("asking", "a", "bash"), "failing"] * 2,
@@ -136,12 +136,12 @@ async def test_a_chain_that_goes_on_after_a_pause_says_who_is_answered_for_and_w
         def resumed(self, said, without):
             seen.append((said, set(without)))
 
-    class Watch(Witness):
+    class Watch(Listener):
         def begin(self, stage, payload):
             return Resumed(stage, payload)
 
     hooks = [FunctionHook(name, {"before_tool": deny}) for name in "abc"]
-    async with Host(hooks, witnesses=[Watch()]) as host:
+    async with Host(hooks, listeners=[Watch()]) as host:
         await host.before_tool(ToolCall(tool="bash"))
         outcome = await host.ask("before_tool", {"tool": "bash"}, said=("b", Continue()), without={"a"})
     assert seen == [(("b", Continue()), {"a"})]
@@ -155,7 +155,7 @@ async def test_a_stage_that_is_asked_by_its_name_is_asked_and_nothing_else():
         return Respond({"for_llm": "42"})
 
     hooks = [FunctionHook("a", {"before_tool": answer}), FunctionHook("b", {"approve_tool": deny})]
-    async with Host(hooks, witnesses=[diary]) as host:
+    async with Host(hooks, listeners=[diary]) as host:
         asked = await host.ask("before_tool", {"tool": "bash"})
         alone = len(diary.seen)
         before = await host.before_tool({"tool": "bash"})
@@ -175,7 +175,7 @@ async def test_a_chain_whose_caller_gives_up_is_abandoned():
         asked.set()
         await anyio.sleep_forever()
 
-    async with Host([FunctionHook("slow", {"before_tool": never})], witnesses=[diary]) as host:
+    async with Host([FunctionHook("slow", {"before_tool": never})], listeners=[diary]) as host:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.before_tool, ToolCall(tool="bash"))
             await asked.wait()
@@ -183,8 +183,8 @@ async def test_a_chain_whose_caller_gives_up_is_abandoned():
         assert diary.seen[-1] == ("abandoned", True)
 
 
-async def test_a_witness_can_replace_the_meta_that_hooks_see():
-    class Marks(Witness):
+async def test_a_listener_can_replace_the_meta_that_hooks_see():
+    class Marks(Listener):
         def begin(self, stage, payload):
             meta = payload.meta.model_copy(update={"trace_path": "t1"})
             return Account(stage, payload.model_copy(update={"meta": meta}))
@@ -195,13 +195,13 @@ async def test_a_witness_can_replace_the_meta_that_hooks_see():
         seen.append(call.meta.trace_path)
         return Continue()
 
-    async with Host([FunctionHook("look", {"before_tool": look})], witnesses=[Marks()]) as host:
+    async with Host([FunctionHook("look", {"before_tool": look})], listeners=[Marks()]) as host:
         await host.before_tool(ToolCall(tool="bash"))
     assert seen == ["t1"]
 
 
 @pytest.mark.parametrize("at", ["begin", "asked", "concluded", "happened", "told", "closed"])
-async def test_a_witness_that_fails_changes_nothing(at):
+async def test_a_listener_that_fails_changes_nothing(at):
     def fail(*_):
         raise RuntimeError(at)
 
@@ -215,7 +215,7 @@ async def test_a_witness_that_fails_changes_nothing(at):
         broken.begin = lambda stage, payload: Torn(stage, payload, [])
     else:
         setattr(broken, at, fail)
-    async with Host([FunctionHook("a", {"before_tool": deny})], witnesses=[broken, diary]) as host:
+    async with Host([FunctionHook("a", {"before_tool": deny})], listeners=[broken, diary]) as host:
         outcome = await host.before_tool(ToolCall(tool="bash"))
         host.emit("turn_start")
     assert outcome.action == "deny_tool"
@@ -230,31 +230,31 @@ async def test_a_witness_that_fails_changes_nothing(at):
     ]
 
 
-async def test_a_witness_that_cannot_begin_is_said_before_anything_runs():
-    class Full(Witness):
+async def test_a_listener_that_cannot_begin_is_said_before_anything_runs():
+    class Full(Listener):
         def opened(self):
             raise PicohookError("the disk is full")
 
     diary = Diary()
-    host = Host([FunctionHook("a", {"before_tool": go_on})], witnesses=[diary, Full()])
+    host = Host([FunctionHook("a", {"before_tool": go_on})], listeners=[diary, Full()])
     with pytest.raises(PicohookError, match="the disk is full"):
         async with host:
             raise AssertionError("it was entered")
     assert diary.seen == ["opened", "closed"]
 
 
-async def test_a_witness_is_closed_when_the_host_cannot_start():
+async def test_a_listener_is_closed_when_the_host_cannot_start():
     diary = Diary()
     hooks = [FunctionHook("a", {"before_tool": go_on}), FunctionHook("a", {"before_tool": go_on})]
     with pytest.raises(PicohookError, match="mounted already"):
-        async with Host(hooks, witnesses=[diary]):
+        async with Host(hooks, listeners=[diary]):
             raise AssertionError("it was entered")
     assert diary.seen == ["opened", "closed"]
 
 
-async def test_a_host_that_is_entered_again_goes_on_with_its_witnesses():
+async def test_a_host_that_is_entered_again_goes_on_with_its_listeners():
     diary = Diary()
-    async with Host([FunctionHook("a", {"before_tool": deny})], witnesses=[diary]) as host:
+    async with Host([FunctionHook("a", {"before_tool": deny})], listeners=[diary]) as host:
         with pytest.raises(PicohookError, match="entered once"):
             await host.__aenter__()
         assert diary.seen == ["opened"]
@@ -267,24 +267,24 @@ async def test_an_account_that_is_none_is_left_out():
         def __init__(self):
             """Without what every account has."""
 
-    class Careless(Witness):
+    class Careless(Listener):
         def begin(self, stage, payload):
             return Halfway()
 
     diary = Diary()
-    async with Host([FunctionHook("a", {"before_tool": deny})], witnesses=[Careless(), diary]) as host:
+    async with Host([FunctionHook("a", {"before_tool": deny})], listeners=[Careless(), diary]) as host:
         assert (await host.before_tool(ToolCall(tool="bash"))).action == "deny_tool"
     assert ("concluded", "deny_tool") in diary.seen
 
 
-async def test_a_witness_cannot_make_the_caller_believe_that_it_was_cancelled():
+async def test_a_listener_cannot_make_the_caller_believe_that_it_was_cancelled():
     class Cancels(Account):
         def concluded(self, outcome):
             raise asyncio.CancelledError  # as the result of a future that was cancelled does
 
-    class Careless(Witness):
+    class Careless(Listener):
         def begin(self, stage, payload):
             return Cancels(stage, payload)
 
-    async with Host([FunctionHook("a", {"before_tool": deny})], witnesses=[Careless()]) as host:
+    async with Host([FunctionHook("a", {"before_tool": deny})], listeners=[Careless()]) as host:
         assert (await host.before_tool(ToolCall(tool="bash"))).action == "deny_tool"

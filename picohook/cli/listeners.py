@@ -14,7 +14,7 @@ from . import output
 if TYPE_CHECKING:
     from ..config import Config
     from ..listeners.audit import AuditLog
-    from ..listeners.listener import Witness
+    from ..listeners.listener import Listener
 
 Audit = Annotated[
     Path | None,
@@ -50,19 +50,19 @@ Wire = Annotated[
 
 
 @contextlib.contextmanager
-def witnesses(
+def listeners(
     files: "Sequence[Config]",
     *,
     audit: Path | None = None,
     otel: bool = False,
     record: Path | None = None,
     wire: bool = False,
-) -> Iterator["list[Witness]"]:
+) -> Iterator["list[Listener]"]:
     """Those that these files and the options ask for; how a log went is said at the end."""
     from ..config.audit_logs import audit_logs  # noqa: PLC0415 - most commands start nothing
 
     logs = audit_logs(files, audit)
-    seen_by: list[Witness] = [*logs]
+    seen_by: list[Listener] = [*logs]
     if otel:
         seen_by.append(_telemetry())
     if record is not None:
@@ -87,7 +87,7 @@ def hide_key() -> None:
     os.environ.pop(KEY, None)
 
 
-def _telemetry() -> "Witness":
+def _telemetry() -> "Listener":
     from ..listeners.otel import OpenTelemetry  # noqa: PLC0415 - an extra
 
     made = OpenTelemetry()
