@@ -6,6 +6,8 @@
 # make soak    kill, stop, flood and replace hooks under load, for so many MINUTES (1)
 # make bench   what it costs, against what it could cost at least; with a C compiler
 # make many    a sidecar under 50 clients and 100,000 calls
+# make site    the documentation as a site, in site/
+# make release-check   wheel and source distribution, each tried in an empty environment
 # make clean   remove what these made
 #
 # Another Python than python3: make demo PYTHON=python3.12
@@ -20,7 +22,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-inp
 CORE := picohook/protocol/*,picohook/engine/chain.py,picohook/model/policy.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check faults fuzz soak bench many clean
+.PHONY: help demo test check faults fuzz soak bench many site release-check clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -57,8 +59,14 @@ bench: $(VENV)/.installed-dev
 many: $(VENV)/.installed-dev
 	PICOHOOK_CALLS=2000 $(BIN)/python -m pytest -n 0 -q -s --timeout 600 tests/serve/test_many.py
 
+site: $(VENV)/.installed-dev
+	$(BIN)/mkdocs build --quiet
+
+release-check: $(VENV)/.installed-dev
+	$(BIN)/python tests/release.py
+
 clean:
-	rm -rf $(VENV) .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # The environment is made anew whenever pyproject.toml is newer; one that was left half made is never taken for whole.
 $(VENV)/.installed: pyproject.toml
