@@ -11,15 +11,16 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from .errors import PicohookError
-from .turns.calls import run_llm, run_tool
+from .turns.model_call import run_llm
+from .turns.tool_call import run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Self
 
-    from .engine.engine import Engine, HostStatus
-    from .engine.generations import Reloaded
+    from .engine.engine import Engine
+    from .engine.status import HostStatus, Reloaded
     from .hooks.base import Hook
     from .model.decisions import Outcome
     from .model.payloads import (

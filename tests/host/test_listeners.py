@@ -143,7 +143,7 @@ async def test_a_chain_that_goes_on_after_a_pause_says_who_is_answered_for_and_w
     hooks = [FunctionHook(name, {"before_tool": deny}) for name in "abc"]
     async with Host(hooks, listeners=[Watch()]) as host:
         await host.before_tool(ToolCall(tool="bash"))
-        outcome = await host.ask("before_tool", {"tool": "bash"}, said=("b", Continue()), without={"a"})
+        outcome = await host.ask("before_tool", {"tool": "bash"}, answered=("b", Continue()), skip={"a"})
     assert seen == [(("b", Continue()), {"a"})]
     assert [entry.hook for entry in outcome.trail] == ["b", "c"]
 
