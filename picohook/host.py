@@ -6,9 +6,6 @@ import functools
 import os
 from typing import TYPE_CHECKING, Any
 
-from .config.reload.source import Source
-from .config.reload.takeover import Reloader
-from .config.reload.watch import keep_watching, require_watchfiles
 from .engine.engine import Engine
 from .engine.settings import Settings
 from .errors import PicohookError
@@ -20,6 +17,10 @@ if TYPE_CHECKING:
 
     from .blocking import BlockingHost
     from .config.hooks import PicoClaw
+    from .config.layers import Layers
+    from .config.load import Config
+    from .config.reload.source import Source
+    from .config.reload.takeover import Reloader
     from .engine.mounted import MountedHooks
     from .engine.settings import EngineSettings
     from .engine.status import Reloaded
@@ -56,19 +57,21 @@ class Host(Engine):
         self,
         hooks: Iterable[Hook | HookSpec] = (),
         *,
-        source: Source | None = None,
+        _source: Source | None = None,
         watch: bool = False,
         control: str | os.PathLike[str] | None = None,
         **settings: Unpack[EngineSettings],
     ) -> None:
         if watch:
+            from .config.reload.watch import require_watchfiles  # noqa: PLC0415 - an extra
+
             require_watchfiles()
-            if source is None:
+            if _source is None:
                 raise PicohookError(
                     "only a host that is made by `Host.from_config` or `discover` can watch its configuration"
                 )
         super().__init__(hooks, **settings)
-        self._source = source
+        self._source = _source
         self._reloader: Reloader | None = None
         self._watch = watch
         self._control = control
@@ -79,13 +82,13 @@ class Host(Engine):
     ) -> Self:
         """A host with the hooks of a configuration file. Raises `ConfigError`; nothing is started yet.
 
-        Naming the file is consent to run what it says. `picoclaw` is the version of PicoClaw as with which hooks run:
+        Naming the file is consent to run what it says. `picoclaw` is the version of PicoClaw that hooks are run for:
         "0.2.8" (the default), "0.2.9" or "0.2.9+edits". The other settings are those of `HostSettings`.
         """
         from .config import load  # noqa: PLC0415 - hosts built in code do without parsers
 
         read = functools.partial(load, path, picoclaw=picoclaw)
-        return cls._of(Source(read, path, asks_models=settings.get("complete") is None), settings)
+        return cls._of(read, [path], settings)
 
     @classmethod
     def discover(
@@ -105,17 +108,33 @@ class Host(Engine):
 
         here = os.path.abspath(directory or ".")
         read = functools.partial(layers.discover, here, picoclaw=picoclaw)
-        source = Source(read, *layers.places(here), asks_models=settings.get("complete") is None)
-        return cls._of(source, settings, verify=source.verify)
+        return cls._of(read, layers.places(here), settings, trusted=False)
 
     @classmethod
-    def _of(cls, source: Source, settings: HostSettings, **more: Any) -> Self:
+    def _of(
+        cls,
+        read: Callable[[], Config | Layers],
+        places: Iterable[str | os.PathLike[str]],
+        settings: HostSettings,
+        *,
+        trusted: bool = True,
+    ) -> Self:
+        from .config.reload.source import Source  # noqa: PLC0415 - hosts built in code do without
+
+        source = Source(read, *places, asks_models=settings.get("complete") is None)
         config = source.read()
         if any(one.audit for one in config.configs):
             from .config.audit_logs import audit_logs  # noqa: PLC0415 - most keep none
 
             settings["listeners"] = (*audit_logs(config.configs), *settings.get("listeners", ()))
-        return cls(config.hooks, timeouts=config.timeouts, model_of=source.model_of, source=source, **settings, **more)
+        return cls(
+            config.hooks,
+            timeouts=config.timeouts,
+            model_of=source.model_of,
+            verify=None if trusted else source.verify,
+            _source=source,
+            **settings,
+        )
 
     @classmethod
     def blocking(
@@ -135,6 +154,8 @@ class Host(Engine):
 
     async def _begin(self, mounted_hooks: MountedHooks, hooks: list[Hook]) -> None:
         if self._source is not None:
+            from .config.reload.takeover import Reloader  # noqa: PLC0415 - hosts built in code do without
+
             self._reloader = Reloader(self._source, hooks, mounted_hooks)
         if self._control is not None:
             from .serve.control import open_control  # noqa: PLC0415 - for hosts that have one
@@ -142,14 +163,16 @@ class Host(Engine):
             self.begin_task((await open_control(self, self._control, mounted_hooks.log)).run)
         await super()._begin(mounted_hooks, hooks)
         if self._watch:
+            from .config.reload.watch import keep_watching  # noqa: PLC0415 - an extra
+
             self.begin_task(functools.partial(keep_watching, self, mounted_hooks.log))
 
     async def reload(self) -> Reloaded:
-        """Take over what the configuration says by now, without losing a call.
+        """Read the configuration again and take it over, without losing a call.
 
-        Returns when it is in force; what it replaced may still answer chains that began before. What it cannot take over
-        raises (`ConfigError`, or `HookCrashedError` for a new hook that is `required` and does not start), is logged as an
-        error, and changes nothing. Cancelling it does not stop it half-way.
+        Returns when it is in force; replaced hooks may still answer chains that began before. A configuration that cannot be
+        taken over is logged as an error, changes nothing, and raises `ConfigError`, or `HookCrashedError` for a new hook that
+        is `required` and does not start. Cancelling it does not stop it half-way.
         """
         self._mounted.require_here()
         done = await self.begin_task(self.reloader.reload).result()
@@ -158,7 +181,7 @@ class Host(Engine):
 
     @property
     def reloader(self) -> Reloader:
-        """What reads the configuration again, for a host that has one."""
+        """Reads the configuration again. Raises `PicohookError` for a host that has none."""
         if self._reloader is None:
             raise PicohookError("only a running host that was made by `Host.from_config` can be reloaded")
         return self._reloader
@@ -166,7 +189,7 @@ class Host(Engine):
     async def run_tool(self, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
         """A whole tool call: before_tool, approve_tool, `execute(call)`, after_tool, with its events.
 
-        What is denied comes back as a result that tells the model so. Raises `AbortTurnError`, `HardAbortError` or
+        A denied call returns a result that tells the model so. Raises `AbortTurnError`, `HardAbortError` or
         `PausedError` when hooks decide that.
         """
         return await tool_call.run_tool(self, call, execute)
@@ -174,7 +197,7 @@ class Host(Engine):
     async def run_llm(
         self, request: LLMRequest | Mapping[str, Any], complete: Callable[[LLMRequest], Awaitable[Any]]
     ) -> LLMResponse:
-        """A whole model call: before_llm, `complete(request)`, after_llm, with its events and the rounds hooks ask for."""
+        """A whole model call: before_llm, `complete(request)`, after_llm, with its events and the rounds that hooks ask for."""
         return await model_call.run_llm(self, request, complete, took=self.note_hard_abort)
 
     def session(self, session_id: str, **about: Any) -> Session:

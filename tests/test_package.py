@@ -241,8 +241,9 @@ def loaded_by(statement: str) -> set[str]:
 
 
 class TestWhatAProgramPaysFor:
-    def test_importing_the_package_loads_nothing_of_it(self):
-        assert {name for name in loaded_by("import picohook") if name.startswith("picohook")} == {"picohook"}
+    def test_importing_the_package_loads_its_version_and_nothing_else(self):
+        loaded = {name for name in loaded_by("import picohook") if name.startswith("picohook")}
+        assert loaded == {"picohook", "picohook.wire", "picohook.wire.version"}
 
     def test_a_host_needs_no_log_library_no_command_line_no_yaml_and_no_trio(self):
         heavy = {
@@ -260,7 +261,12 @@ class TestWhatAProgramPaysFor:
 
     def test_the_words_of_the_protocol_need_nothing_but_themselves(self):
         loaded = loaded_by("import picohook.wire.words")
-        assert {name for name in loaded if name.startswith("picohook")} == {"picohook", "picohook.wire.words"}
+        assert {name for name in loaded if name.startswith("picohook")} == {
+            "picohook",
+            "picohook.wire",
+            "picohook.wire.version",
+            "picohook.wire.words",
+        }
         assert loaded & {"pydantic", "anyio", "asyncio"} == set()
 
 

@@ -420,7 +420,7 @@ async def test_a_log_has_one_writer_and_who_comes_second_is_told_before_anything
 async def test_one_log_is_of_one_host_at_a_time(path):
     log = AuditLog(path)
     async with Host([], listeners=[log]):
-        with pytest.raises(PicohookError, match="one host at a time"):
+        with pytest.raises(PicohookError, match="in use by another host"):
             async with Host([], listeners=[log]):
                 raise AssertionError("it was entered")
     async with Host([], listeners=[log]):
