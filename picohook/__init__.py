@@ -16,7 +16,7 @@ __version__ = VERSION
 
 _HOME = {
     "AbortTurn": "model.decisions",
-    "AbortTurnError": "turns.errors",
+    "AbortTurnError": "turns.abort",
     "Account": "listeners.listener",
     "Approve": "model.decisions",
     "Asked": "model.decisions",
@@ -39,7 +39,7 @@ _HOME = {
     "FunctionHook": "hooks.function",
     "HandshakeError": "errors",
     "HardAbort": "model.decisions",
-    "HardAbortError": "turns.errors",
+    "HardAbortError": "turns.abort",
     "Hook": "hooks.base",
     "HookCrashedError": "errors",
     "HookError": "errors",
@@ -64,7 +64,7 @@ _HOME = {
     "Outcome": "model.decisions",
     "OutcomeAction": "model.trail",
     "Pause": "model.decisions",
-    "PausedError": "turns.errors",
+    "PausedError": "turns.paused",
     "PausedTurn": "turns.paused",
     "PicohookError": "errors",
     "Problem": "errors",
@@ -84,7 +84,7 @@ _HOME = {
     "RespondRule": "model.spec",
     "RestartPolicy": "model.spec",
     "Retry": "model.decisions",
-    "RetryLimitError": "turns.errors",
+    "RetryLimitError": "turns.rounds",
     "Session": "turns.session",
     "Skip": "model.decisions",
     "Stage": "model.stages",
@@ -188,14 +188,10 @@ if TYPE_CHECKING:
     )
     from .observe.log import Logger as Logger
     from .record.recorder import Recorder as Recorder
+    from .turns.abort import AbortTurnError as AbortTurnError, HardAbortError as HardAbortError
     from .turns.delivery import Delivery as Delivery
-    from .turns.errors import (
-        AbortTurnError as AbortTurnError,
-        HardAbortError as HardAbortError,
-        PausedError as PausedError,
-        RetryLimitError as RetryLimitError,
-    )
-    from .turns.paused import PausedTurn as PausedTurn
+    from .turns.paused import PausedError as PausedError, PausedTurn as PausedTurn
+    from .turns.rounds import RetryLimitError as RetryLimitError
     from .turns.session import Session as Session
     from .turns.turn import Turn as Turn, TurnResult as TurnResult
 

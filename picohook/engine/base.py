@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..errors import PicohookError
 from ..hooks import make_hook
 from ..hooks.process import ProcessHook
+from ..listeners.listener import Listeners
 from ..model.spec import HookSpec, Timeouts
 from ..observe.log import Log
-from .listeners import Listeners
 from .mounted import MountedHooks
 from .status import HostStatus
 

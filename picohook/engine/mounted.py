@@ -16,9 +16,8 @@ from ..errors import ConfigError, HookCrashedError, PicohookError, Problem
 from ..hooks.base import Site
 from ..model.spec import NO_MODEL, NO_MODEL_HINT
 from ..transport.current import current_reactor
-from .arrangement import Arrangement
 from .event_queue import EventQueue
-from .order import OF_SESSION, in_order
+from .order import OF_SESSION, Arrangement, in_order
 from .tasks import Mounted, Service
 from .tool_ownership import Ownership
 

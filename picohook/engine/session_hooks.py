@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..errors import HookCrashedError, PicohookError
-from .arrangement import Arrangement
-from .order import OF_SESSION, behind, check_behind
+from .order import OF_SESSION, Arrangement, behind, check_behind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

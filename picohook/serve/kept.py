@@ -13,7 +13,7 @@ from ..model.payloads import LLMRequest
 from ..model.replies import read_decision
 from ..model.stages import STAGES
 from ..turns.model_call import answered, requested, with_notes
-from ..turns.resume import decided_in, not_asked_again, require_taken
+from ..turns.paused import decided_in, not_asked_again, require_taken
 from ..turns.session import Session
 from ..turns.tool_call import denied, ended, started
 from ..turns.turn import Turn

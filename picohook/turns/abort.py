@@ -1,14 +1,31 @@
-"""Aborts: outcomes that end a turn, or with a hard abort the agent's loop, as the errors that say so."""
+"""Aborts: a hook ends a turn, or with a hard abort the agent's loop."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..errors import PicohookError
 from ..wire import words
-from .errors import AbortTurnError, HardAbortError, PausedError
+from .paused import PausedError
 
 if TYPE_CHECKING:
     from ..model.decisions import Outcome
+    from ..model.payloads import ToolResult
+
+
+class AbortTurnError(PicohookError):
+    """A hook ended this turn."""
+
+    def __init__(self, outcome: Outcome[Any]) -> None:
+        super().__init__(outcome.reason or "aborted by hook")
+        self.reason = outcome.reason
+        self.outcome = outcome
+        self.results: tuple[ToolResult, ...] = ()
+        """Of the batch of tool calls that it ended: every call has one."""
+
+
+class HardAbortError(AbortTurnError):
+    """A hook ended the agent loop."""
 
 
 def raise_if_ended(outcome: Outcome[Any]) -> None:

@@ -11,7 +11,7 @@ from ..errors import PicohookError
 from ..hooks import make_hook
 from ..model.payloads import Meta, Payload
 from ..model.spec import HookSpec
-from .errors import HardAbortError
+from .abort import HardAbortError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -11,10 +11,10 @@ from ..errors import PicohookError
 from ..model.conversation import content_of, text_of, tool_message
 from ..wire import words
 from ..wire.text import cut, escape
+from .abort import AbortTurnError
 from .delivery import deliver_result
-from .errors import AbortTurnError, PausedError
 from .model_call import with_notes
-from .paused import PausedTurn
+from .paused import PausedError, PausedTurn
 from .rounds import Rounds
 
 if TYPE_CHECKING:

@@ -9,12 +9,10 @@ import anyio
 
 from ..model.payloads import ToolResult, ToolReturn, traced
 from ..wire.words import CONTINUE, MODIFY, PAUSE
-from .abort import raise_if_ended
+from .abort import AbortTurnError, HardAbortError, raise_if_ended
 from .digest import call_digest
-from .errors import AbortTurnError, HardAbortError, PausedError
-from .resume import decided_in, guards_of, not_asked_again, require_taken
-from .tool_call import Decided, approve, ended, execute_tool, not_run
-from .trails import Trails
+from .paused import PausedError, decided_in, guards_of, not_asked_again, require_taken
+from .tool_call import Decided, Trails, approve, ended, execute_tool, not_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -9,7 +9,7 @@ from ..model.stages import BEFORE_LLM
 from ..wire import words
 from .abort import raise_if_ended
 from .rounds import Rounds
-from .trails import Trails, ignore
+from .tool_call import Trails, ignore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..engine.engine import Engine
     from ..model.decisions import Outcome
     from ..model.trail import Notes
-    from .trails import Took
+    from .tool_call import Took
 
 
 async def run_llm(

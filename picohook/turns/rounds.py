@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .errors import RetryLimitError
+from ..errors import PicohookError
 
 if TYPE_CHECKING:
     from ..engine.engine import Engine
     from ..model.payloads import Payload
+
+
+class RetryLimitError(PicohookError):
+    """Hooks asked for another round more often than the retry limit allows."""
 
 
 class Rounds:

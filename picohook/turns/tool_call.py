@@ -12,22 +12,38 @@ from ..model.encoded import CHANGED
 from ..model.payloads import ToolCall, ToolResult, ToolReturn, apart, traced
 from ..model.stages import BEFORE_TOOL
 from ..wire import words
-from .abort import hard_abort_in, raise_if_ended
+from .abort import AbortTurnError, hard_abort_in, raise_if_ended
 from .digest import approved_digest, call_digest
-from .errors import AbortTurnError
-from .trails import Trails, ignore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from ..engine.engine import Engine
     from ..model.decisions import Outcome
-    from .trails import Took
+    from ..model.trail import StageTrail
 
+    Took = Callable[[Outcome[Any]], None]
     Deliver = Callable[[ToolCall, ToolResult, int], Awaitable[ToolResult]]
 
 DENIED_BY_HOOK = "Tool execution denied by hook: {}"
 DENIED_BY_APPROVAL = "Tool execution denied by approval hook: {}"
+
+
+def ignore(outcome: Outcome[Any]) -> None:
+    """Take an outcome, and do nothing."""
+
+
+class Trails:
+    """Collects the trails of outcomes, and passes each outcome on."""
+
+    def __init__(self, took: Took = ignore) -> None:
+        self.all: list[StageTrail] = []
+        self._took = took
+
+    def take(self, outcome: Outcome[Any]) -> None:
+        """Add the trail of an outcome."""
+        self.all.append(outcome.stage_trail)
+        self._took(outcome)
 
 
 @dataclass(slots=True)

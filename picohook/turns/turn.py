@@ -15,10 +15,8 @@ from ..wire import words
 from .abort import raise_if_ended
 from .base_turn import BaseTurn, from_user
 from .batch import Batch
-from .errors import PausedError
 from .model_call import run_llm
-from .paused import Step
-from .resume import decided_in, require_taken
+from .paused import PausedError, Step, decided_in, require_taken
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
