@@ -66,6 +66,7 @@ _HOME = {
     "Pause": "model.decisions",
     "PausedError": "turns.paused",
     "PausedTurn": "turns.paused",
+    "Payload": "model.payloads",
     "PicohookError": "errors",
     "Problem": "errors",
     "ProcessHook": "hooks.process",
@@ -74,6 +75,7 @@ _HOME = {
     "ProtocolError": "errors",
     "PythonHook": "hooks.python",
     "Question": "hooks.base",
+    "RawLine": "protocol.raw_line",
     "Recorder": "record.recorder",
     "RegisteredHooks": "config.dialects.jcli",
     "Reloaded": "engine.status",
@@ -167,6 +169,7 @@ if TYPE_CHECKING:
         LLMRequest as LLMRequest,
         LLMResponse as LLMResponse,
         Meta as Meta,
+        Payload as Payload,
         Prompt as Prompt,
         ToolCall as ToolCall,
         ToolResult as ToolResult,
@@ -187,6 +190,7 @@ if TYPE_CHECKING:
         TrailEntry as TrailEntry,
     )
     from .observe.log import Logger as Logger
+    from .protocol.raw_line import RawLine as RawLine
     from .record.recorder import Recorder as Recorder
     from .turns.abort import AbortTurnError as AbortTurnError, HardAbortError as HardAbortError
     from .turns.delivery import Delivery as Delivery
