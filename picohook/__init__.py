@@ -1,6 +1,6 @@
-"""picohook: a host for agent hooks, and a supervisor for the processes they are.
+"""picohook: a host for the hooks of AI agents, and a supervisor for hook processes.
 
-The public names are imported when they are first used, so that a program pays for what it takes.
+Each public name is imported when it is first used, so that a program loads only what it needs.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ __version__ = VERSION
 
 _HOME = {
     "AbortTurn": "model.decisions",
-    "AbortTurnError": "turns.errors",
+    "AbortTurnError": "turns.abort",
     "Account": "listeners.listener",
     "Approve": "model.decisions",
+    "Asked": "model.decisions",
     "AuditLog": "listeners.audit",
     "BlockingHost": "blocking",
     "CommandHook": "hooks.one_shot.command",
@@ -29,12 +30,16 @@ _HOME = {
     "Delivery": "turns.delivery",
     "Deny": "model.decisions",
     "EncodeError": "errors",
+    "Encoded": "model.encoded",
+    "Engine": "engine.engine",
+    "EngineSettings": "engine.settings",
     "Event": "model.events",
+    "EventOf": "engine.settings",
     "Finish": "model.payloads",
     "FunctionHook": "hooks.function",
     "HandshakeError": "errors",
     "HardAbort": "model.decisions",
-    "HardAbortError": "turns.errors",
+    "HardAbortError": "turns.abort",
     "Hook": "hooks.base",
     "HookCrashedError": "errors",
     "HookError": "errors",
@@ -44,10 +49,13 @@ _HOME = {
     "HookStatus": "hooks.base",
     "HookTimeoutError": "errors",
     "Host": "host",
-    "HostStatus": "engine.engine",
+    "HostSettings": "host",
+    "HostStatus": "engine.status",
     "LLMRequest": "model.payloads",
     "LLMResponse": "model.payloads",
+    "Listener": "listeners.listener",
     "LocalProtocolError": "errors",
+    "Logger": "observe.log",
     "Meta": "model.payloads",
     "Modify": "model.decisions",
     "Notes": "model.trail",
@@ -56,8 +64,9 @@ _HOME = {
     "Outcome": "model.decisions",
     "OutcomeAction": "model.trail",
     "Pause": "model.decisions",
-    "PausedError": "turns.errors",
+    "PausedError": "turns.paused",
     "PausedTurn": "turns.paused",
+    "Payload": "model.payloads",
     "PicohookError": "errors",
     "Problem": "errors",
     "ProcessHook": "hooks.process",
@@ -66,15 +75,18 @@ _HOME = {
     "ProtocolError": "errors",
     "PythonHook": "hooks.python",
     "Question": "hooks.base",
+    "RawLine": "protocol.raw_line",
     "Recorder": "record.recorder",
     "RegisteredHooks": "config.dialects.jcli",
-    "Reloaded": "engine.generations",
+    "Reloaded": "engine.status",
     "RemoteProtocolError": "errors",
+    "RequiredAuditLog": "listeners.audit",
+    "RequiredListener": "listeners.listener",
     "Respond": "model.decisions",
     "RespondRule": "model.spec",
     "RestartPolicy": "model.spec",
     "Retry": "model.decisions",
-    "RetryLimitError": "turns.errors",
+    "RetryLimitError": "turns.rounds",
     "Session": "turns.session",
     "Skip": "model.decisions",
     "Stage": "model.stages",
@@ -88,7 +100,6 @@ _HOME = {
     "TrustError": "errors",
     "Turn": "turns.turn",
     "TurnResult": "turns.turn",
-    "Listener": "listeners.listener",
     "blade_hooks": "hooks.blade",
     "calls_of": "model.conversation",
     "openai_chat": "hooks.openai_chat",
@@ -102,8 +113,9 @@ if TYPE_CHECKING:
     from .blocking import BlockingHost as BlockingHost
     from .config.dialects.jcli import RegisteredHooks as RegisteredHooks
     from .config.reload.watch import watch as watch
-    from .engine.engine import HostStatus as HostStatus
-    from .engine.generations import Reloaded as Reloaded
+    from .engine.engine import Engine as Engine
+    from .engine.settings import EngineSettings as EngineSettings, EventOf as EventOf
+    from .engine.status import HostStatus as HostStatus, Reloaded as Reloaded
     from .errors import (
         ConfigError as ConfigError,
         EncodeError as EncodeError,
@@ -120,12 +132,7 @@ if TYPE_CHECKING:
         RemoteProtocolError as RemoteProtocolError,
         TrustError as TrustError,
     )
-    from .hooks.base import (
-        Hook as Hook,
-        HookStatus as HookStatus,
-        Question as Question,
-        StateChange as StateChange,
-    )
+    from .hooks.base import Hook as Hook, HookStatus as HookStatus, Question as Question, StateChange as StateChange
     from .hooks.blade import blade_hooks as blade_hooks
     from .hooks.function import FunctionHook as FunctionHook
     from .hooks.one_shot.command import CommandHook as CommandHook
@@ -134,14 +141,15 @@ if TYPE_CHECKING:
     from .hooks.process import ProcessHook as ProcessHook
     from .hooks.python import PythonHook as PythonHook
     from .hooks.worker import worker_hooks as worker_hooks
-    from .host import Host as Host
-    from .listeners.audit import AuditLog as AuditLog
-    from .listeners.listener import Account as Account, Listener as Listener
+    from .host import Host as Host, HostSettings as HostSettings
+    from .listeners.audit import AuditLog as AuditLog, RequiredAuditLog as RequiredAuditLog
+    from .listeners.listener import Account as Account, Listener as Listener, RequiredListener as RequiredListener
     from .listeners.otel import OpenTelemetry as OpenTelemetry
     from .model.conversation import calls_of as calls_of
     from .model.decisions import (
         AbortTurn as AbortTurn,
         Approve as Approve,
+        Asked as Asked,
         Continue as Continue,
         Decision as Decision,
         Deny as Deny,
@@ -153,6 +161,7 @@ if TYPE_CHECKING:
         Retry as Retry,
         Skip as Skip,
     )
+    from .model.encoded import Encoded as Encoded
     from .model.events import Event as Event
     from .model.payloads import (
         Compaction as Compaction,
@@ -160,6 +169,7 @@ if TYPE_CHECKING:
         LLMRequest as LLMRequest,
         LLMResponse as LLMResponse,
         Meta as Meta,
+        Payload as Payload,
         Prompt as Prompt,
         ToolCall as ToolCall,
         ToolResult as ToolResult,
@@ -179,15 +189,13 @@ if TYPE_CHECKING:
         StageTrail as StageTrail,
         TrailEntry as TrailEntry,
     )
+    from .observe.log import Logger as Logger
+    from .protocol.raw_line import RawLine as RawLine
     from .record.recorder import Recorder as Recorder
+    from .turns.abort import AbortTurnError as AbortTurnError, HardAbortError as HardAbortError
     from .turns.delivery import Delivery as Delivery
-    from .turns.errors import (
-        AbortTurnError as AbortTurnError,
-        HardAbortError as HardAbortError,
-        PausedError as PausedError,
-        RetryLimitError as RetryLimitError,
-    )
-    from .turns.paused import PausedTurn as PausedTurn
+    from .turns.paused import PausedError as PausedError, PausedTurn as PausedTurn
+    from .turns.rounds import RetryLimitError as RetryLimitError
     from .turns.session import Session as Session
     from .turns.turn import Turn as Turn, TurnResult as TurnResult
 

@@ -1,4 +1,4 @@
-"""`picohook`, and `python -m picohook`."""
+"""The entry point of `picohook` and of `python -m picohook`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import sys
 def main() -> None:
     """Run the command line."""
     if sys.argv[1:] == ["--version"]:
-        # Asked often, and by scripts: what all other commands need is not imported for it.
+        # Scripts ask it often: the imports of the other commands are left out.
         from .wire.version import VERSION  # noqa: PLC0415
 
         try:
             os.write(1, f"picohook {VERSION}\n".encode())
         except OSError as error:
-            if error.errno not in {errno.EPIPE, errno.EBADF}:  # nobody is there to read it
+            if error.errno not in {errno.EPIPE, errno.EBADF}:  # the reader has gone
                 _complain(f"standard output cannot be written: {error.strerror}")
             sys.exit(1)
         return
@@ -31,7 +31,7 @@ def main() -> None:
         if package in {"", "picohook"}:
             raise
         _complain(
-            f"there is no Python package {package} here, which the command line needs: install picohook without --no-deps"
+            f"the Python package {package} is missing, which the command line needs: install picohook without --no-deps"
         )
         sys.exit(1)
 

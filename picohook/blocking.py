@@ -1,4 +1,4 @@
-"""The host for synchronous programs: the same object, on an event loop of its own in a thread of its own."""
+"""`BlockingHost`: a host for programs without an event loop. It runs on a loop of its own, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from .errors import PicohookError
-from .turns.calls import run_llm, run_tool
+from .turns.model_call import run_llm
+from .turns.tool_call import run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
-    from typing import Self
+    from typing import Self, Unpack
 
-    from .engine.engine import Engine, HostStatus
-    from .engine.generations import Reloaded
+    from .engine.engine import Engine
+    from .engine.settings import EventOf
+    from .engine.status import HostStatus, Reloaded
     from .hooks.base import Hook
     from .model.decisions import Outcome
     from .model.payloads import (
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
         Finish,
         LLMRequest,
         LLMResponse,
-        Meta,
         Payload,
         Prompt,
         ToolCall,
@@ -58,7 +59,7 @@ class BlockingHost:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._host.inherited:  # the event loop's thread is in the parent, and all that is to be closed too
+        if self._host.inherited:  # the event loop's thread and the hooks are the parent's
             return
         try:
             self._stack.__exit__(kind, error, trace)
@@ -121,27 +122,13 @@ class BlockingHost:
         """See `Host.run_llm`. The model is asked in a worker thread."""
         return self._call(run_llm, self._host, request, _in_thread(complete))  # type: ignore[no-any-return]
 
-    def emit(
-        self,
-        kind: str,
-        payload: Mapping[str, Any] | None = None,
-        *,
-        meta: Meta | None = None,
-        about: Payload | None = None,
-    ) -> None:
+    def emit(self, kind: str, payload: Mapping[str, Any] | None = None, **of: Unpack[EventOf]) -> None:
         """See `Host.emit`."""
-        self._call(lambda: self._host.emit(kind, payload, meta=meta, about=about))
+        self._call(lambda: self._host.emit(kind, payload, **of))
 
-    def emit_and_wait(
-        self,
-        kind: str,
-        payload: Mapping[str, Any] | None = None,
-        *,
-        meta: Meta | None = None,
-        about: Payload | None = None,
-    ) -> None:
+    def emit_and_wait(self, kind: str, payload: Mapping[str, Any] | None = None, **of: Unpack[EventOf]) -> None:
         """See `Host.emit_and_wait`."""
-        self._call(lambda: self._host.emit_and_wait(kind, payload, meta=meta, about=about))
+        self._call(lambda: self._host.emit_and_wait(kind, payload, **of))
 
     def mount(self, hook: Hook | HookSpec) -> None:
         """See `Host.mount`."""
@@ -171,7 +158,7 @@ class BlockingHost:
 class _LoopInThread:
     """An event loop in a thread of its own, and the portal to it.
 
-    anyio's `start_blocking_portal` is a generator: in a forked child, where the thread is not, its finalization waits for ever.
+    anyio's `start_blocking_portal` is a generator: in a forked child, which lacks the thread, its finalization never ends.
     """
 
     def __enter__(self) -> BlockingPortal:

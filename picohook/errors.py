@@ -9,13 +9,13 @@
     │   ├── LocalProtocolError   this side was asked to do what the protocol forbids
     │   │   └── EncodeError      a payload that cannot be JSON (NaN, a lone surrogate, a set, a cycle)
     │   └── RemoteProtocolError  the other side did
-    ├── HookError                one hook failed; .hook names it, .stage is the stage or None
+    ├── HookError                one hook failed; .hook names it
     │   ├── HookTimeoutError     no answer before the deadline
     │   ├── HookCrashedError     the process ended or was killed; .exit_code, .stderr_tail
     │   ├── HookRefusedError     the hook answered with a JSON-RPC error; .code
     │   ├── HookReplyError       the answer is not a decision that the stage allows
     │   └── HandshakeError       hook.hello was refused, or never answered
-    ├── AbortTurnError           a hook ended this turn; .reason, .outcome
+    ├── AbortTurnError           a hook ended this turn; .reason, .outcome (this one and the next three: picohook.turns)
     │   └── HardAbortError       a hook ended the agent loop
     ├── PausedError              a hook handed control back to the embedder; .outcome
     └── RetryLimitError          hooks asked for one more round too many times
@@ -83,10 +83,9 @@ class RemoteProtocolError(ProtocolError):
 class HookError(PicohookError):
     """A hook failed. The message is safe to show: text that came from the hook is cut and escaped."""
 
-    def __init__(self, message: str, *, hook: str = "", stage: str | None = None) -> None:
+    def __init__(self, message: str, *, hook: str = "") -> None:
         super().__init__(message)
         self.hook = hook
-        self.stage = stage
 
 
 class HookTimeoutError(HookError):
@@ -101,11 +100,10 @@ class HookCrashedError(HookError):
         message: str,
         *,
         hook: str = "",
-        stage: str | None = None,
         exit_code: int | None = None,
         stderr_tail: str = "",
     ) -> None:
-        super().__init__(message, hook=hook, stage=stage)
+        super().__init__(message, hook=hook)
         self.exit_code = exit_code
         self.stderr_tail = stderr_tail
 
@@ -113,8 +111,8 @@ class HookCrashedError(HookError):
 class HookRefusedError(HookError):
     """The hook answered with a JSON-RPC error."""
 
-    def __init__(self, message: str, *, code: int, hook: str = "", stage: str | None = None) -> None:
-        super().__init__(message, hook=hook, stage=stage)
+    def __init__(self, message: str, *, code: int, hook: str = "") -> None:
+        super().__init__(message, hook=hook)
         self.code = code
 
 

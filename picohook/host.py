@@ -1,17 +1,15 @@
-"""The facade: one object that an agent runtime asks what its hooks say."""
+"""`Host`, the object that an agent has: the engine with configuration files, sessions, and whole tool and model calls."""
 
 from __future__ import annotations
 
 import functools
 import os
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
-from .config.reload.source import Source
-from .config.reload.takeover import Reloader
-from .config.reload.watch import keep_watching, require_watchfiles
 from .engine.engine import Engine
+from .engine.settings import Settings
 from .errors import PicohookError
-from .turns import calls
+from .turns import model_call, tool_call
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -19,32 +17,26 @@ if TYPE_CHECKING:
 
     from .blocking import BlockingHost
     from .config.hooks import PicoClaw
-    from .engine.engine import Settings as EngineSettings
-    from .engine.generations import Reloaded
+    from .config.layers import Layers
+    from .config.load import Config
+    from .config.reload.source import Source
+    from .config.reload.takeover import Reloader
     from .engine.mounted import MountedHooks
-    from .hooks.base import Complete, Hook
-    from .listeners.listener import Listener
+    from .engine.settings import EngineSettings
+    from .engine.status import Reloaded
+    from .hooks.base import Hook
     from .model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult
     from .model.spec import HookSpec
-    from .observe.log import Logger
     from .turns.session import Session
 
 
-class Settings(TypedDict, total=False):
-    """What every way to make a host takes by name."""
+class HostSettings(Settings, total=False):
+    """The settings of a host that has a configuration."""
 
-    logger: Logger | None
-    """Gets the host's log; without it, log lines go to stderr."""
-    retry_limit: int
-    """How many more rounds hooks may ask for in one turn: 3."""
-    complete: Complete | None
-    """Asks the model for hooks with a `prompt`. Without it, they ask the model that the configuration names."""
     watch: bool
-    """Reload the configuration whenever it changes. Needs a host that has one."""
+    """Reload the configuration whenever it changes."""
     control: str | os.PathLike[str] | None
-    """The path of a Unix socket through which the running host can be looked at and acted on."""
-    listeners: Iterable[Listener]
-    """They see what is asked and told."""
+    """The path of a Unix socket through which the running host can be inspected and controlled."""
 
 
 class Host(Engine):
@@ -65,36 +57,38 @@ class Host(Engine):
         self,
         hooks: Iterable[Hook | HookSpec] = (),
         *,
-        source: Source | None = None,
+        _source: Source | None = None,
         watch: bool = False,
         control: str | os.PathLike[str] | None = None,
         **settings: Unpack[EngineSettings],
     ) -> None:
         if watch:
+            from .config.reload.watch import require_watchfiles  # noqa: PLC0415 - an extra
+
             require_watchfiles()
-            if source is None:
+            if _source is None:
                 raise PicohookError(
                     "only a host that is made by `Host.from_config` or `discover` can watch its configuration"
                 )
         super().__init__(hooks, **settings)
-        self._source = source
+        self._source = _source
         self._reloader: Reloader | None = None
         self._watch = watch
         self._control = control
 
     @classmethod
     def from_config(
-        cls, path: str | os.PathLike[str], *, picoclaw: PicoClaw | None = None, **settings: Unpack[Settings]
+        cls, path: str | os.PathLike[str], *, picoclaw: PicoClaw | None = None, **settings: Unpack[HostSettings]
     ) -> Self:
         """A host with the hooks of a configuration file. Raises `ConfigError`; nothing is started yet.
 
-        Naming the file is consent to run what it says. `picoclaw` is the version of PicoClaw as with which hooks run:
-        "0.2.8" (the default), "0.2.9" or "0.2.9+edits". The other settings are those of `Settings`.
+        Naming the file is consent to run what it says. `picoclaw` is the version of PicoClaw that hooks are run for:
+        "0.2.8" (the default), "0.2.9" or "0.2.9+edits". The other settings are those of `HostSettings`.
         """
         from .config import load  # noqa: PLC0415 - hosts built in code do without parsers
 
         read = functools.partial(load, path, picoclaw=picoclaw)
-        return cls._of(Source(read, path, asks_models=settings.get("complete") is None), settings)
+        return cls._of(read, [path], settings)
 
     @classmethod
     def discover(
@@ -102,7 +96,7 @@ class Host(Engine):
         directory: str | os.PathLike[str] | None = None,
         *,
         picoclaw: PicoClaw | None = None,
-        **settings: Unpack[Settings],
+        **settings: Unpack[HostSettings],
     ) -> Self:
         """A host with the hooks of every configuration that is found: the user's own, and that of a project's directory.
 
@@ -114,18 +108,33 @@ class Host(Engine):
 
         here = os.path.abspath(directory or ".")
         read = functools.partial(layers.discover, here, picoclaw=picoclaw)
-        source = Source(read, *layers.places(here), asks_models=settings.get("complete") is None)
-        return cls._of(source, settings, verify=source.verify)
+        return cls._of(read, layers.places(here), settings, trusted=False)
 
     @classmethod
-    def _of(cls, source: Source, settings: Settings, **more: Any) -> Self:
+    def _of(
+        cls,
+        read: Callable[[], Config | Layers],
+        places: Iterable[str | os.PathLike[str]],
+        settings: HostSettings,
+        *,
+        trusted: bool = True,
+    ) -> Self:
+        from .config.reload.source import Source  # noqa: PLC0415 - hosts built in code do without
+
+        source = Source(read, *places, asks_models=settings.get("complete") is None)
         config = source.read()
         if any(one.audit for one in config.configs):
             from .config.audit_logs import audit_logs  # noqa: PLC0415 - most keep none
 
-            # First: a log that is required has a say.
             settings["listeners"] = (*audit_logs(config.configs), *settings.get("listeners", ()))
-        return cls(config.hooks, timeouts=config.timeouts, model_of=source.model_of, source=source, **settings, **more)
+        return cls(
+            config.hooks,
+            timeouts=config.timeouts,
+            model_of=source.model_of,
+            verify=None if trusted else source.verify,
+            _source=source,
+            **settings,
+        )
 
     @classmethod
     def blocking(
@@ -145,30 +154,34 @@ class Host(Engine):
 
     async def _begin(self, mounted_hooks: MountedHooks, hooks: list[Hook]) -> None:
         if self._source is not None:
+            from .config.reload.takeover import Reloader  # noqa: PLC0415 - hosts built in code do without
+
             self._reloader = Reloader(self._source, hooks, mounted_hooks)
         if self._control is not None:
             from .serve.control import open_control  # noqa: PLC0415 - for hosts that have one
 
-            mounted_hooks.begin((await open_control(self, self._control, mounted_hooks.log)).run)
+            self.begin_task((await open_control(self, self._control, mounted_hooks.log)).run)
         await super()._begin(mounted_hooks, hooks)
         if self._watch:
-            mounted_hooks.begin(functools.partial(keep_watching, self, mounted_hooks.log))
+            from .config.reload.watch import keep_watching  # noqa: PLC0415 - an extra
+
+            self.begin_task(functools.partial(keep_watching, self, mounted_hooks.log))
 
     async def reload(self) -> Reloaded:
-        """Take over what the configuration says by now, without losing a call.
+        """Read the configuration again and take it over, without losing a call.
 
-        Returns when it is in force; what it replaced may still answer chains that began before. What it cannot take over
-        raises (`ConfigError`, or `HookCrashedError` for a new hook that is `required` and does not start), is logged as an
-        error, and changes nothing. Cancelling it does not stop it half-way.
+        Returns when it is in force; replaced hooks may still answer chains that began before. A configuration that cannot be
+        taken over is logged as an error, changes nothing, and raises `ConfigError`, or `HookCrashedError` for a new hook that
+        is `required` and does not start. Cancelling it does not stop it half-way.
         """
         self._mounted.require_here()
-        done = await self._mounted.begin(self.reloader.reload).result()
-        self._tell(done)
+        done = await self.begin_task(self.reloader.reload).result()
+        self._changed(done)
         return done
 
     @property
     def reloader(self) -> Reloader:
-        """What reads the configuration again, for a host that has one."""
+        """Reads the configuration again. Raises `PicohookError` for a host that has none."""
         if self._reloader is None:
             raise PicohookError("only a running host that was made by `Host.from_config` can be reloaded")
         return self._reloader
@@ -176,16 +189,16 @@ class Host(Engine):
     async def run_tool(self, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
         """A whole tool call: before_tool, approve_tool, `execute(call)`, after_tool, with its events.
 
-        What is denied comes back as a result that tells the model so. Raises `AbortTurnError`, `HardAbortError` or
+        A denied call returns a result that tells the model so. Raises `AbortTurnError`, `HardAbortError` or
         `PausedError` when hooks decide that.
         """
-        return await calls.run_tool(self, call, execute)
+        return await tool_call.run_tool(self, call, execute)
 
     async def run_llm(
         self, request: LLMRequest | Mapping[str, Any], complete: Callable[[LLMRequest], Awaitable[Any]]
     ) -> LLMResponse:
-        """A whole model call: before_llm, `complete(request)`, after_llm, with its events and the rounds hooks ask for."""
-        return await calls.run_llm(self, request, complete, took=self.take_note)
+        """A whole model call: before_llm, `complete(request)`, after_llm, with its events and the rounds that hooks ask for."""
+        return await model_call.run_llm(self, request, complete, took=self.note_hard_abort)
 
     def session(self, session_id: str, **about: Any) -> Session:
         """A session with a user: `async with host.session("s1") as session, session.turn("hello") as turn: ...`.

@@ -1,4 +1,4 @@
-"""For the tests of programs that embed a host: hooks that say what a test wants, and a host that remembers.
+"""For tests of programs that have a host: hooks that follow a script, and a host that records what happens.
 
 ::
 
@@ -10,8 +10,8 @@
     assert [call.tool for call in guard.asked_at("before_tool")] == ["bash"]
     assert [event.kind for event in host.events] == ["tool_exec_skipped"]
 
-Nothing here stands in for the host: its chains, deadlines and failure policy are the real ones. `hook_process` makes a real
-process of a few lines of Python, for the tests that are about processes.
+The host is the real one, with its chains, deadlines and failure policy. `hook_process` makes a real hook process of a few lines
+of Python.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import functools
 import itertools
 import sys
 import textwrap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from .errors import HookError
 from .hooks.function import FunctionHook
 from .host import Host
-from .model.events import Event, known_kind
-from .model.payloads import NO_META
+from .listeners.listener import Account, Listener
+from .model.payloads import Payload
 from .model.spec import HookSpec
 from .model.stages import STAGES
 
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
     from .hooks.base import Hook
     from .model.decisions import Decision, Outcome
-    from .model.payloads import Meta, Payload
+    from .model.events import Event
+    from .model.stages import Stage
 
     Answer: TypeAlias = (
         Decision
@@ -48,18 +49,20 @@ if TYPE_CHECKING:
         | None
     )
 
+P = TypeVar("P", bound=Payload)
+
 __all__ = ["Asked", "FakeHook", "RecordingHost", "hook_process"]
 
 
 class Asked(NamedTuple):
-    """A question that a fake hook got."""
+    """A question that a fake hook was asked."""
 
     stage: str
     payload: Any
 
 
 class FakeHook(FunctionHook):
-    """A hook in the test's own process that follows a script, and records what it is asked and told.
+    """A hook in the test's own process. It follows a script, and records what it is asked and told.
 
     `script` has an answer, or a list of answers, for each stage that the hook is to be asked at. One answer is given every
     time. Of a list, each is given once and in order; asked once more than that, the hook fails, which the trail shows. An
@@ -102,35 +105,41 @@ class FakeHook(FunctionHook):
 
 
 class RecordingHost(Host):
-    """A host that remembers what its chains concluded and which events it emitted, `run_tool` and `run_llm` included."""
+    """A host that records the outcomes of its chains and the events that it emits, also those of `run_tool` and `run_llm`."""
 
-    def __init__(self, hooks: Iterable[Hook | HookSpec] = (), **settings: Any) -> None:
-        super().__init__(hooks, **settings)
+    def __init__(
+        self, hooks: Iterable[Hook | HookSpec] = (), *, listeners: Iterable[Listener] = (), **settings: Any
+    ) -> None:
         self.outcomes: list[Outcome[Any]] = []
-        """What every chain concluded, in order."""
+        """The outcome of each chain, in order."""
         self.events: list[Event] = []
-        """Every event, in order, whether anybody observes it or not."""
+        """Every event, in order, also those without an observer."""
+        super().__init__(hooks, listeners=[*listeners, _Recorder(self.outcomes, self.events)], **settings)
 
     def outcomes_at(self, stage: str) -> list[Outcome[Any]]:
-        """What the chains of this stage concluded."""
+        """The outcomes of the chains of this stage."""
         return [outcome for outcome in self.outcomes if outcome.stage == stage]
 
-    def emit(
-        self,
-        kind: str,
-        payload: Mapping[str, Any] | None = None,
-        *,
-        meta: Meta | None = None,
-        about: Payload | None = None,
-    ) -> None:
-        super().emit(kind, payload, meta=meta, about=about)
-        meta = meta or (NO_META if about is None else about.meta)
-        self.events.append(Event(known_kind(kind), payload or {}, meta, about))
 
-    async def _run(self, *arguments: Any, **settings: Any) -> Outcome[Any]:
-        outcome = await super()._run(*arguments, **settings)
-        self.outcomes.append(outcome)
-        return outcome
+class _Recorder(Listener):
+    def __init__(self, outcomes: list[Outcome[Any]], events: list[Event]) -> None:
+        self._outcomes = outcomes
+        self._events = events
+
+    def begin(self, stage: Stage[P], payload: P) -> Account[P]:
+        return _Recorded(stage, payload, self._outcomes)
+
+    def happened(self, event: Event) -> None:
+        self._events.append(event)
+
+
+class _Recorded(Account[P]):
+    def __init__(self, stage: Stage[P], payload: P, outcomes: list[Outcome[Any]]) -> None:
+        super().__init__(stage, payload)
+        self._outcomes = outcomes
+
+    def concluded(self, outcome: Outcome[P]) -> None:
+        self._outcomes.append(outcome)
 
 
 _LOOP = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -37,6 +38,8 @@ LAYERS = [
 ]
 """A room may import what stands before it here, and itself. The picture in docs/explanation/architecture.md is this list."""
 
+ORDER = {name: place for place, name in enumerate(name for names in LAYERS for name in names)}
+
 APART = {"sdk": {"wire"}}
 """Rooms that stand on their own, and what they may import."""
 
@@ -56,17 +59,24 @@ AT_HOME = {
     "langchain": {"integrations"},
     "pydantic_ai": {"integrations"},
     "opentelemetry": {"listeners"},
+    "jsonrpcserver": {"serve"},
 }
 """Libraries that only these rooms may import, at run time at least."""
 
+STILL_WITH_CIRCLES = {"config", "sdk"}
+"""Rooms in which modules import each other in circles, until they are mended."""
+
 
 class Import(NamedTuple):
-    """One import, as far as it happens at run time."""
+    """One import."""
 
     by: str
     of: str
+    name: str
     lazy: bool
     """Whether it happens when a function is called."""
+    typed: bool
+    """Whether only type checkers see it."""
 
     @property
     def room(self) -> str:
@@ -85,20 +95,20 @@ def module_of(path: Path) -> str:
 SOURCES = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-def runs(node: ast.AST, *, lazy: bool = False):
-    """The nodes below that are more than hints for type checkers, and whether they are inside a function."""
+def nodes_of(node: ast.AST, *, lazy: bool = False, typed: bool = False):
+    """The nodes below, whether they are inside a function, and whether only type checkers see them."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
-            continue
-        yield child, lazy
-        yield from runs(child, lazy=lazy or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
+        yield child, lazy, typed
+        inside = lazy or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+        hints = typed or (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING")
+        yield from nodes_of(child, lazy=inside, typed=hints)
 
 
 def imports_of(module: str):
     path = SOURCES[module]
-    for node, lazy in runs(ast.parse(path.read_text())):
+    for node, lazy, typed in nodes_of(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (Import(module, alias.name, lazy) for alias in node.names)
+            yield from (Import(module, alias.name, alias.name, lazy, typed) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
@@ -107,32 +117,42 @@ def imports_of(module: str):
                 base = ".".join([*package, *([base] if base else [])])
             for alias in node.names:
                 inner = f"{base}.{alias.name}"
-                yield Import(module, inner if inner in SOURCES else base, lazy)
+                yield Import(module, inner if inner in SOURCES else base, alias.name, lazy, typed)
 
 
 @cache
-def imports() -> list[Import]:
+def all_imports() -> list[Import]:
     return [one for module in SOURCES for one in imports_of(module)]
 
 
+def imports() -> list[Import]:
+    """The imports that happen when the program runs."""
+    return [one for one in all_imports() if not one.typed]
+
+
 def own() -> list[Import]:
-    return [one for one in imports() if one.of.startswith("picohook.")]
+    """The imports of picohook's own modules, annotations included."""
+    return [one for one in all_imports() if one.of.startswith("picohook.") and one.by != "picohook"]
+
+
+class TestRooms:
+    def test_at_most_six_modules_stand_loose(self):
+        assert len([*PACKAGE.glob("*.py")]) <= 6
+
+    def test_there_are_at_most_eighteen_rooms(self):
+        assert len([path for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()]) <= 18
 
 
 class TestImportsRunOneWay:
-    RANK = {name: rank for rank, name in enumerate(name for names in LAYERS for name in names)}  # noqa: RUF012 - a constant
-
-    def test_every_room_has_its_place(self):
+    def test_every_room_is_in_the_list_of_layers(self):
         rooms = {room(module) for module in SOURCES} - {"picohook"}
-        assert rooms - {"__init__"} <= self.RANK.keys() | APART.keys()
+        assert rooms == ORDER.keys() | APART.keys()
 
     def test_a_room_imports_only_what_is_below_it(self):
         wrong = [
             f"{one.by} imports {one.of}"
             for one in own()
-            if one.room in self.RANK
-            and room(one.of) != one.room
-            and self.RANK.get(room(one.of), 99) >= self.RANK[one.room]
+            if one.room in ORDER and room(one.of) != one.room and ORDER.get(room(one.of), 99) >= ORDER[one.room]
         ]
         assert wrong == []
 
@@ -144,8 +164,11 @@ class TestImportsRunOneWay:
         ]
         assert wrong == []
 
-    def test_no_module_imports_itself_in_a_circle(self):
-        graph = {module: {one.of for one in own() if one.by == module and not one.lazy} for module in SOURCES}
+    def test_no_modules_import_each_other_in_a_circle(self):
+        graph = {
+            module: {one.of for one in own() if one.by == module and room(module) not in STILL_WITH_CIRCLES}
+            for module in SOURCES
+        }
         try:
             TopologicalSorter(graph).prepare()
         except CycleError as error:
@@ -226,6 +249,43 @@ class TestPublicNames:
         assert all(issubclass(getattr(picohook, name), picohook.PicohookError) for name in errors)
 
 
+INTERNAL = {"Reloader", "Service", "SessionHooks"}
+"""Classes that only picohook's own rooms get from the methods of `Host`."""
+
+
+def public_methods(name: str):
+    """The public methods of a class and of the classes of picohook that it inherits from, each with its module."""
+    for kind in getattr(picohook, name).__mro__:
+        if kind.__module__.startswith("picohook."):
+            tree = ast.parse(SOURCES[kind.__module__].read_text())
+            (body,) = [node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind.__name__]
+            for node in body:
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+                    yield kind.__module__, node
+
+
+def classes_named_by(module: str, method: ast.FunctionDef | ast.AsyncFunctionDef):
+    """The classes of picohook in the annotations of a method."""
+    homes = {one.name: one.of for one in all_imports() if one.by == module and one.of.startswith("picohook.")}
+    given = [one for one in ast.walk(method.args) if isinstance(one, ast.arg) and not one.arg.startswith("_")]
+    annotations = [one for one in (*(one.annotation for one in given), method.returns) if one is not None]
+    for node in (node for annotation in annotations for node in ast.walk(annotation)):
+        if isinstance(node, ast.Name) and isinstance(
+            getattr(import_module(homes.get(node.id, "ast")), node.id, None), type
+        ):
+            yield node.id
+
+
+class TestPublicSignatures:
+    @pytest.mark.parametrize(
+        "name", ["Host", "Engine", "BlockingHost", "Session", "Turn", "Listener", "Account", "Hook"]
+    )
+    def test_every_class_in_them_is_public(self, name):
+        named = {one for module, method in public_methods(name) for one in classes_named_by(module, method)}
+        assert named
+        assert named - INTERNAL <= set(picohook.__all__)
+
+
 def loaded_by(statement: str) -> set[str]:
     """The modules that a fresh interpreter has loaded after this."""
     code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
@@ -241,8 +301,9 @@ def loaded_by(statement: str) -> set[str]:
 
 
 class TestWhatAProgramPaysFor:
-    def test_importing_the_package_loads_nothing_of_it(self):
-        assert {name for name in loaded_by("import picohook") if name.startswith("picohook")} == {"picohook"}
+    def test_importing_the_package_loads_its_version_and_nothing_else(self):
+        loaded = {name for name in loaded_by("import picohook") if name.startswith("picohook")}
+        assert loaded == {"picohook", "picohook.wire", "picohook.wire.version"}
 
     def test_a_host_needs_no_log_library_no_command_line_no_yaml_and_no_trio(self):
         heavy = {
@@ -260,7 +321,12 @@ class TestWhatAProgramPaysFor:
 
     def test_the_words_of_the_protocol_need_nothing_but_themselves(self):
         loaded = loaded_by("import picohook.wire.words")
-        assert {name for name in loaded if name.startswith("picohook")} == {"picohook", "picohook.wire.words"}
+        assert {name for name in loaded if name.startswith("picohook")} == {
+            "picohook",
+            "picohook.wire",
+            "picohook.wire.version",
+            "picohook.wire.words",
+        }
         assert loaded & {"pydantic", "anyio", "asyncio"} == set()
 
 
@@ -278,3 +344,39 @@ class TestWhatIsShipped:
 
     def test_the_licence_is(self):
         assert (PACKAGE.parent / self.PROJECT["project"]["license-files"][0]).is_file()
+
+
+def definitions():
+    """The functions, classes and methods of the package, inherited methods included, as pages name them."""
+    for path in SOURCES.values():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                yield node.name
+            if isinstance(node, ast.ClassDef):
+                for one in node.body:
+                    if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+                        yield f"{node.name}.{one.name}"
+
+
+DEFINED = {*definitions(), *(f"Host.{name}" for name in dir(picohook.Host))}
+
+
+class TestTheArchitecturePage:
+    PAGE = (PACKAGE.parent / "docs/explanation/architecture.md").read_text()
+
+    def test_its_picture_is_the_list_of_layers(self):
+        picture = self.PAGE.split("```text\n")[1].split("```")[0]
+        shown = [re.split(r" {2,}", line)[0].split(", ") for line in picture.splitlines()]
+        assert shown == LAYERS
+        assert all(f"`{name}`" in self.PAGE for name in APART)
+
+    def test_every_name_on_the_way_of_a_call_exists(self):
+        section = self.PAGE.split("## One call's way\n")[1].split("\n## ")[0]
+        named = re.findall(r"`([\w.]+)`", section)
+        assert len(named) > 20
+        assert [name for name in named if name not in DEFINED] == []
+
+    def test_every_module_that_it_names_exists(self):
+        named = re.findall(r"`(\w+/\w+\.py)`", self.PAGE)
+        assert named
+        assert [name for name in named if not (PACKAGE / name).is_file()] == []

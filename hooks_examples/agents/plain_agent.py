@@ -271,7 +271,7 @@ async def main(options: argparse.Namespace) -> int:
     show = functools.partial(print, end="", flush=True)
     failed = 0
     async with Host.from_config(options.config) as host:
-        host.watchers.add(watch)
+        host.on_change.add(watch)
         if sys.stdin.isatty():
             await host.mount(person())
         async with host.session("plain", agent_id="notes", show=print) as session:

@@ -4,8 +4,8 @@ import os
 from typing import Any
 
 from ..config.layers import Layers
-from ..engine.chain import Seat
 from ..engine.order import audiences, in_order, layer, seats
+from ..engine.seat import Seat
 from ..hooks import make_hook
 from ..hooks.base import Hook
 from ..model.spec import KINDS_OF_HOOK, HookSpec

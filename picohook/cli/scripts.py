@@ -18,7 +18,7 @@ from .logged import held
 from .source import AsPicoClaw, Json, Named, Verbose, configured, with_hooks
 
 if TYPE_CHECKING:
-    from ..engine.engine import HostStatus
+    from ..engine.status import HostStatus
     from ..host import Host
 
 _READ = 1 << 16

@@ -14,7 +14,7 @@ from ..wire.text import escape
 from . import output
 
 if TYPE_CHECKING:
-    from ..engine.engine import HostStatus
+    from ..engine.status import HostStatus
 
 _COUNTS = {"asked": "executions", "ok": "successes", "skipped": "skipped", "retries": "retries"}
 _TIMES = {"total": "total_ms", **{f"p{share * 100:.0f}": f"p{share * 100:.0f}_ms" for share in QUANTILES}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ..listeners.audit import AuditLog
+from ..listeners.audit import AuditLog, RequiredAuditLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,9 +22,8 @@ def audit_logs(configs: Iterable[Config], named: str | os.PathLike[str] | None =
     key = os.environ.get(KEY, "")
     for audit in (config.audit for config in configs):
         if audit is not None:
-            log = AuditLog(
-                audit.path, payloads=audit.payloads, required=audit.required, key=key, max_size=audit.max_size
-            )
+            kind = RequiredAuditLog if audit.required else AuditLog
+            log = kind(audit.path, payloads=audit.payloads, key=key, max_size=audit.max_size)
             logs.setdefault(os.path.realpath(audit.path), log)
     if named is not None:
         logs.setdefault(os.path.realpath(named), AuditLog(named, key=key))

@@ -1,4 +1,4 @@
-"""Events on their way from `emit` to the observers."""
+"""Events on their way from `emit` to the observers. What a slow hook misses is dropped in its own queue and counted there."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from ..model.events import Event
     from ..transport.reactor import Reactor
 
-AT_ONCE = 1024
-"""Events that may wait for the event loop's next round: as many as wait for one hook before the oldest give way."""
+MOST_WAITING = 1024
+"""Events that may wait for the event loop's next round: as many as wait for one hook before its oldest are dropped."""
 
 
-class Outbox:
+class EventQueue:
     """Hands events on in the event loop's next round, so that `emit` costs its caller next to nothing."""
 
     def __init__(self, reactor: Reactor, told: Callable[[Event, Sequence[Hook]], None] | None = None) -> None:
@@ -30,11 +30,11 @@ class Outbox:
         if not self._waiting:
             self._reactor.soon(self.flush)
         self._waiting.append((event, hooks))
-        if len(self._waiting) >= AT_ONCE:
+        if len(self._waiting) >= MOST_WAITING:
             self.flush()
 
     def flush(self) -> None:
-        """Hand on what waits, now."""
+        """Hand on all events that wait, now. Where a hook's `notify` raises, the event is dropped and counted as a failure."""
         waiting, self._waiting = self._waiting, []
         for event, hooks in waiting:
             if self._told is not None:
@@ -42,6 +42,6 @@ class Outbox:
             for hook in hooks:
                 try:
                     hook.notify(event if hook.takes_bytes else event.apart())
-                except Exception as error:  # noqa: BLE001 - an observer hurts nobody, least of all the event loop
+                except Exception as error:  # noqa: BLE001 - a failing observer must not reach the event loop
                     now = self._reactor.now()
                     hook.failures.add("observe", cause(error), describe(error), "an event that was not taken", now)

@@ -1,4 +1,4 @@
-"""The hooks of a host while it runs: started, asked, exchanged and ended."""
+"""The mounted hooks of a host: they are started, replaced and stopped here."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from ..contain.tiers import Containment
 from ..errors import ConfigError, HookCrashedError, PicohookError, Problem
 from ..hooks.base import Site
 from ..model.spec import NO_MODEL, NO_MODEL_HINT
-from ..model.stages import STAGES
 from ..transport.current import current_reactor
-from .event_queue import Outbox
-from .generations import Chains, Mounted, Service
-from .order import OF_SESSION, audiences, in_order, seats
+from .event_queue import EventQueue
+from .order import OF_SESSION, Arrangement, in_order
+from .tasks import Mounted, Service
 from .tool_ownership import Ownership
 
 if TYPE_CHECKING:
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from ..process.plan import Verify
     from ..protocol.raw_line import RawLine
     from ..transport.reactor import Reactor
-    from .order import Audience
-    from .session_hooks import SessionHooks
 
 T = TypeVar("T")
 
@@ -42,10 +39,10 @@ LAST_RESORT = 5.0
 _running: weakref.WeakSet[MountedHooks] = weakref.WeakSet()
 
 
-class MountedHooks:
-    """Every hook that runs, who of them is asked where, and the host's own tasks.
+class MountedHooks(Arrangement):
+    """All hooks of a host, and the host's own tasks.
 
-    A hook that is *mounted* is asked and told. One that was taken out may be *alive* still: it ends in its own time.
+    A hook that is *mounted* is asked and told. One that was taken out can still be *alive*, until it has ended.
     """
 
     def __init__(
@@ -58,26 +55,21 @@ class MountedHooks:
         model_of: Callable[[HookSpec], Complete | None] | None = None,
         notice: Callable[[StateChange], None],
     ) -> None:
+        super().__init__(Ownership())
         self.log = log
         self.timeouts = timeouts
-        self.by_name: Mapping[str, Mounted] = {}
-        self.chains = dict.fromkeys(STAGES, Chains())
-        """For each stage, who is asked, and the chains that began so."""
-        self.audiences: dict[str, Audience] = {}
-        """For each kind of event, who is told."""
-        self.owners = Ownership()
-        self.sessions: set[SessionHooks] = set()
-        """The sessions that have hooks of their own."""
+        self.sessions: set[Arrangement] = set()
+        """The arrangements of sessions that have hooks of their own."""
         self.containment: Containment | None = None
-        self.outbox: Outbox
+        self.events: EventQueue
         self.told: Callable[[Event, Sequence[Hook]], None] | None = None
-        """Called with every event that is handed on, and to whom."""
+        """Called with every event that is handed on, and the hooks that get it."""
         self.tap: Callable[[RawLine], None] | None = None
-        """Told of every line that goes to a hook's process or comes from it."""
+        """Called with every line that goes to a hook's process or comes from it."""
         self._verify = verify
         # No method of this object: a hook that had one would keep it.
         self.model_of = (lambda _: complete) if complete is not None or model_of is None else model_of
-        """What asks the model of a hook: the embedder's, or that of the hook's configuration."""
+        """The function that asks the model of a hook: the embedder's, or the one of the hook's configuration."""
         self._notice = notice
         self._alive: dict[Mounted, Site] = {}
         self._services: set[Service[Any]] = set()
@@ -85,7 +77,7 @@ class MountedHooks:
         self._closed = False
         self._closing: Service[None] | None = None
         self.inherited = False
-        """This process is a child that the host's own process forked while the host ran: the hooks are not its own."""
+        """Whether this process was forked from the host's while the host ran: the hooks belong to the parent."""
 
     # Life.
 
@@ -95,10 +87,10 @@ class MountedHooks:
             raise PicohookError("a host is entered once: make another one")
 
     async def enter(self) -> None:
-        """From here on hooks can be mounted. Has to be followed by `leave`, in any task of this event loop."""
+        """From here on hooks can be mounted. Call `leave` afterwards, in any task of this event loop."""
         self._reactor = current_reactor()
         _running.add(self)
-        self.outbox = Outbox(self._reactor, self.told)
+        self.events = EventQueue(self._reactor, self.told)
         self.containment = Containment(self._reactor, self.log)
 
     async def leave(self) -> bool:
@@ -118,7 +110,7 @@ class MountedHooks:
         if self._closing is None:
             for service in self._services:
                 service.scope.cancel()
-            self.outbox.flush()
+            self.events.flush()
             self._stop(*self.by_name.values(), *self._alive)
             self._closing = Service(self._close, set())
             self._closing.start(self._reactor)
@@ -153,7 +145,7 @@ class MountedHooks:
             one.scope.cancel()
 
     def _left(self) -> list[Mounted | Service[Any]]:
-        """What still has a task."""
+        """The hooks and services whose tasks have not ended."""
         return [*self._alive, *self._services]
 
     def require_open(self) -> Reactor:
@@ -184,7 +176,7 @@ class MountedHooks:
             raise PicohookError("the host runs in another event loop: use it there")
 
     def forked(self) -> None:
-        """This is a child of the host's process: the host is closed here, and nothing of it is touched."""
+        """Called in a child of the host's process: the host is closed here, and its hooks are left alone."""
         self._closed = self.inherited = True
 
     def begin(self, work: Callable[[], Awaitable[T]]) -> Service[T]:
@@ -194,12 +186,7 @@ class MountedHooks:
         service.start(self._reactor)
         return service
 
-    # Coming and going.
-
-    @property
-    def hooks(self) -> tuple[Hook, ...]:
-        """The hooks that are mounted."""
-        return tuple(mounted.hook for mounted in self.by_name.values())
+    # Mounting and unmounting.
 
     def find(self, name: str) -> Hook:
         """The hook of this name."""
@@ -213,7 +200,7 @@ class MountedHooks:
         return [one for one in self._alive if one.hook.name == name]
 
     def mount(self, *hooks: Hook) -> None:
-        """Start hooks, and have them asked; what can be said against it is said before any is started."""
+        """Start hooks, and ask and tell them from now on. Raises before any is started, if one of them cannot be mounted."""
         self.require_here()
         self.require_ended(hooks)
         names = Counter([*self.by_name, *(hook.name for hook in hooks)])
@@ -231,14 +218,14 @@ class MountedHooks:
         self.seat({**self.by_name, **{hook.name: self.open(hook) for hook in hooks}})
 
     def require_ended(self, hooks: Iterable[Hook]) -> None:
-        """Raise for a hook that runs: it is mounted, in a session or not, or has not come to its end."""
+        """Raise `PicohookError` for a hook that is mounted, here or in a session, or that has not ended yet."""
         alive = {id(one.hook) for one in self._alive}
         for hook in hooks:
             if id(hook) in alive:
                 raise PicohookError(f"hook {hook.name!r} is mounted already, and is mounted once: make another one")
 
     def require_models(self, hooks: Iterable[Hook]) -> None:
-        """Raise `ConfigError` for hooks that ask a model, and have none to ask."""
+        """Raise `ConfigError` for hooks with a `prompt` where there is no model to ask."""
         lacking = [hook.spec for hook in hooks if hook.spec.prompt is not None and self.model_of(hook.spec) is None]
         if lacking:
             raise ConfigError(
@@ -246,7 +233,7 @@ class MountedHooks:
             )
 
     async def started(self, hook: Hook) -> None:
-        """Until it can serve or its first start has failed, which raises if it is `required`."""
+        """Wait until it can serve. Raises `HookCrashedError` if its first start fails and it is `required`."""
         await hook.started()
         if hook.spec.required and hook.error is not None and hook in self.hooks:
             raise HookCrashedError(f"hook {hook.name} is required, and did not start: {hook.error}", hook=hook.name)
@@ -262,7 +249,7 @@ class MountedHooks:
             await self._stopped(mounted)
 
     def open(self, hook: Hook) -> Mounted:
-        """Start a hook that nobody asks yet."""
+        """Start a hook that is not asked yet."""
         log = self.log.bind(hook=hook.name)
         reactor = self.require_open()
         site = Site(reactor, log, self.timeouts, self._verify, self.model_of, self._notice, self.containment, self.tap)
@@ -287,32 +274,27 @@ class MountedHooks:
         mounted.ended.set()
 
     def seat(self, mounted: Mapping[str, Mounted], timeouts: Timeouts | None = None) -> None:
-        """Have these asked and told, and no others, from now on; with other timeouts, if they change.
-
-        The tuples are replaced, not changed: a chain under way keeps the one it has.
-        """
-        self.outbox.flush()
+        """Ask and tell these hooks and no others from now on, with other timeouts if some are given."""
+        self.events.flush()
         self.by_name = mounted
         self.timeouts = timeouts or self.timeouts
         for site in self._alive.values():
             site.timeouts = self.timeouts
-        ordered = in_order(self.hooks)
-        asked = seats(ordered, self.timeouts)
-        for name, stage in STAGES.items():
-            self.chains[name] = self.chains[name].followed(stage, asked[name], self.timeouts)
-        self.audiences = audiences(ordered)
-        self.owners.provide({hook.name: hook.spec.provides for hook in ordered})
+        self.arrange(in_order(self.hooks), self.timeouts)
         for session in self.sessions:
-            session.arrange()
+            session.host_changed()
 
     def retire(self, mounted: Mounted) -> Service[None]:
-        """Stop a hook that is asked no longer, once the chains that may still ask it are over."""
-        arrangements = [self.chains, *(session.chains for session in self.sessions)]
-        chains = [chains[stage] for chains in arrangements for stage in mounted.hook.spec.asked_at]
+        """Stop a hook that is no longer asked, once the chains that may still ask it are over."""
+        generations = [
+            arrangement.generations[stage]
+            for arrangement in (self, *self.sessions)
+            for stage in mounted.hook.spec.asked_at
+        ]
 
         async def drain_and_stop() -> None:
-            for one in chains:
-                await one.drained()
+            for generation in generations:
+                await generation.drained()
             await self.stop(mounted)
 
         return self.begin(drain_and_stop)
@@ -327,7 +309,7 @@ class MountedHooks:
             one.hook.stop()
 
     async def _stopped(self, *mounted: Mounted) -> None:
-        """Until they have ended, or have had the time for it."""
+        """Wait until they have ended, or have had the time for it."""
         for one in mounted:
             with anyio.move_on_after(3 * one.hook.spec.grace + LAST_RESORT):
                 await one.ended.wait()

@@ -1,4 +1,4 @@
-"""Who is asked where, and in which order: pure, from the hooks that are mounted."""
+"""The order in which hooks are asked: by layer, `after`, priority and name. And which hooks are asked at each stage."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import ConfigError, Problem
 from ..model.stages import STAGES
 from ..wire import words
-from .chain import Seat
+from .generation import Generation
+from .seat import Seat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ..hooks.base import Hook
     from ..model.events import Event
     from ..model.spec import HookSpec, Timeouts
+    from .tasks import Mounted
+    from .tool_ownership import Ownership
 
 LAYERS = ("builtin", "user", "project", "session")
 """Asked in this order."""
-
-
 OF_SESSION = "@session"
-"""What the name of a session's own hook ends in, and the name of no other hook."""
+"""The end of the name of each hook of a session's own. No other hook's name ends so."""
 
 
 def layer(hook: Hook) -> str:
@@ -34,7 +35,7 @@ def layer(hook: Hook) -> str:
 def in_order(hooks: Iterable[Hook]) -> list[Hook]:
     """The hooks as they are asked: by layer, and inside a layer by `after`, then priority, then name.
 
-    Raises `ConfigError` where `after` asks for what cannot be.
+    Raises `ConfigError` for an `after` that cannot be satisfied.
     """
     by_name = {hook.name: hook for hook in hooks}
     problems = [problem for hook in by_name.values() for problem in _check_after(hook, by_name)]
@@ -44,12 +45,12 @@ def in_order(hooks: Iterable[Hook]) -> list[Hook]:
 
 
 def behind(hooks: Iterable[Hook], own: Sequence[Hook]) -> list[Hook]:
-    """The hooks of a host as they are asked, and behind them those of a session."""
+    """The hooks of a host as they are asked, and the own hooks of a session after them."""
     return [*in_order(hooks), *_sorted(own)]
 
 
 def check_behind(hooks: Iterable[Hook], own: Sequence[Hook]) -> None:
-    """Raise `ConfigError` where the `after` of a session's hooks asks for what cannot be."""
+    """Raise `ConfigError` for an `after` of a session's own hooks that cannot be satisfied."""
     by_name = {hook.name: hook for hook in (*hooks, *own)}
     problems = [problem for hook in own for problem in _check_after(hook, by_name)]
     if problems:
@@ -58,7 +59,7 @@ def check_behind(hooks: Iterable[Hook], own: Sequence[Hook]) -> None:
 
 
 def _sorted(hooks: Sequence[Hook]) -> list[Hook]:
-    """Of those whose `after` is satisfied, always the first by priority and name."""
+    """Each next one is the first, by priority and name, of the hooks whose `after` is satisfied."""
     here = {hook.name: hook for hook in hooks}
     waits = {name: {other for other in hook.spec.after if other in here} for name, hook in here.items()}
     free = [(here[name].spec.priority, name) for name, others in waits.items() if not others]
@@ -105,7 +106,7 @@ def _problem(spec: HookSpec, message: str, hint: str) -> Problem:
 
 
 def seats(ordered: Sequence[Hook], timeouts: Timeouts) -> dict[str, tuple[Seat, ...]]:
-    """For each stage, who is asked."""
+    """For each stage, the hooks that are asked."""
     return {
         name: tuple(
             Seat(hook, hook.spec.timeout_at(name, timeouts, approves=stage.approves), hook.spec.filter)
@@ -117,31 +118,59 @@ def seats(ordered: Sequence[Hook], timeouts: Timeouts) -> dict[str, tuple[Seat, 
 
 
 class Audience(NamedTuple):
-    """Who is told of one kind of event."""
+    """The hooks that are told of one kind of event."""
 
     hooks: tuple[Hook, ...]
     dialects: frozenset[str]
-    """Those of its processes."""
-    choosy: bool
+    """The forms in which its processes are told."""
+    filtered: bool
     """Whether any of them has a filter."""
-    looking: bool
-    """Whether any of them looks into the event itself, and not at its line."""
+    in_process: bool
+    """Whether any of them is told the event itself, and not its line."""
 
     @classmethod
     def of(cls, hooks: Iterable[Hook]) -> Audience:
-        """These hooks."""
+        """An audience of these hooks."""
         hooks = tuple(hooks)
         dialects = frozenset(hook.spec.events for hook in hooks if not hook.in_process)
-        choosy = any(hook.spec.filter is not None for hook in hooks)
-        return cls(hooks, dialects, choosy, not all(hook.takes_bytes for hook in hooks))
+        filtered = any(hook.spec.filter is not None for hook in hooks)
+        return cls(hooks, dialects, filtered, not all(hook.takes_bytes for hook in hooks))
 
     def wanting(self, event: Event) -> Audience:
-        """Those of them who want this event."""
-        if not self.choosy:
+        """The hooks among them whose filters match this event."""
+        if not self.filtered:
             return self
         return self.of(hook for hook in self.hooks if hook.spec.filter is None or hook.spec.filter.matches_event(event))
 
 
 def audiences(ordered: Sequence[Hook]) -> dict[str, Audience]:
-    """For each kind of event, who is told."""
+    """For each kind of event, the hooks that are told."""
     return {kind: Audience.of(hook for hook in ordered if kind in hook.spec.kinds) for kind in words.EVENT_KINDS}
+
+
+class Arrangement:
+    """The hooks of a host or of a session, by name, by stage and by kind of event."""
+
+    def __init__(self, owners: Ownership) -> None:
+        self.owners = owners
+        self.by_name: Mapping[str, Mounted] = {}
+        self.generations = dict.fromkeys(STAGES, Generation())
+        """For each stage, the chains that begin now."""
+        self.audiences: dict[str, Audience] = {}
+        """For each kind of event, the hooks that are told."""
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """The hooks that are asked and told."""
+        return tuple(mounted.hook for mounted in self.by_name.values())
+
+    def arrange(self, ordered: Sequence[Hook], timeouts: Timeouts) -> None:
+        """Ask and tell these hooks from now on. A chain that began before keeps the seats that it has."""
+        seated = seats(ordered, timeouts)
+        for name, stage in STAGES.items():
+            self.generations[name] = self.generations[name].next(stage, seated[name], timeouts)
+        self.audiences = audiences(ordered)
+        self.owners.provide({hook.name: hook.spec.provides for hook in ordered})
+
+    def host_changed(self) -> None:
+        """The host's hooks or timeouts have changed."""

@@ -1,4 +1,4 @@
-"""The hooks of one session, beside those of its host."""
+"""The hooks of one session, asked after those of its host."""
 
 from __future__ import annotations
 
@@ -7,45 +7,38 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..errors import HookCrashedError, PicohookError
-from ..model.stages import STAGES
-from .generations import Chains
-from .order import OF_SESSION, audiences, behind, check_behind, seats
+from .order import OF_SESSION, Arrangement, behind, check_behind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from ..hooks.base import Hook
     from ..model.spec import HookSpec
     from ..transport.reactor import Reactor
-    from .generations import Mounted
     from .mounted import MountedHooks
-    from .order import Audience
+    from .tasks import Mounted
 
 
-class SessionHooks:
-    """What one session's chains and events go through: the host's hooks, and behind them the session's own.
+class SessionHooks(Arrangement):
+    """The arrangement of one session: the host's hooks, and the session's own after them.
 
-    It stands in for the host's `MountedHooks`, which does all that does not depend on who is asked. The order of the hooks is
-    worked out when a hook comes or goes, as there.
+    It stands in for the host's `MountedHooks`, and passes everything else on to that.
     """
 
     def __init__(self, mounted_hooks: MountedHooks, session_id: str) -> None:
+        super().__init__(mounted_hooks.owners.branch(session_id))
         self.mounted_hooks = mounted_hooks
-        """The host's own."""
+        """The host's."""
         self._own: dict[str, Mounted] = {}
         self._over = False
-        self.owners = mounted_hooks.owners.branch(session_id)
-        self.chains = dict.fromkeys(STAGES, Chains())
-        self.by_name: Mapping[str, Mounted] = {}
-        self.audiences: dict[str, Audience] = {}
-        self.arrange()
+        self.host_changed()
         mounted_hooks.sessions.add(self)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.mounted_hooks, name)
 
     def require_open(self) -> Reactor:
-        """The event loop. Raises when the session is over: without its hooks, nothing is asked in it."""
+        """The event loop. Raises `PicohookError` when the session is over: nothing is asked in it without its hooks."""
         if self._over:
             raise PicohookError("the session is over, and its hooks are gone")
         return self.mounted_hooks.require_open()
@@ -56,28 +49,17 @@ class SessionHooks:
         return self.mounted_hooks.require_here()
 
     @property
-    def hooks(self) -> tuple[Hook, ...]:
-        """The host's, and the session's own."""
-        return tuple(mounted.hook for mounted in self.by_name.values())
-
-    @property
     def own(self) -> tuple[Hook, ...]:
-        """The session's own."""
+        """The session's own hooks."""
         return tuple(mounted.hook for mounted in self._own.values())
 
-    def arrange(self) -> None:
-        """Sort anew who is asked and told: a hook of the session or of the host has come or gone."""
+    def host_changed(self) -> None:
         mounted_hooks = self.mounted_hooks
         self.by_name = {**mounted_hooks.by_name, **self._own}
-        ordered = behind(mounted_hooks.hooks, self.own)
-        asked = seats(ordered, mounted_hooks.timeouts)
-        for name, stage in STAGES.items():
-            self.chains[name] = self.chains[name].followed(stage, asked[name], mounted_hooks.timeouts)
-        self.audiences = audiences(ordered)
-        self.owners.provide({hook.name: hook.spec.provides for hook in ordered})
+        self.arrange(behind(mounted_hooks.hooks, self.own), mounted_hooks.timeouts)
 
     async def add(self, *hooks: Hook) -> None:
-        """Start hooks, and have them asked. Raises, and mounts none, where one cannot be mounted or is required and fails."""
+        """Start hooks, and ask and tell them. Raises, and mounts none, if one cannot be mounted or is required and fails."""
         self.require_here()
         self.mounted_hooks.require_ended(hooks)
         siblings = {hook.name for hook in (*self.own, *hooks)} | {hook.name + OF_SESSION for hook in hooks}
@@ -90,7 +72,7 @@ class SessionHooks:
         check_behind(self.mounted_hooks.hooks, [*self.own, *hooks])
         self.mounted_hooks.require_models(hooks)
         self._own |= {hook.name: self.mounted_hooks.open(hook) for hook in hooks}
-        self.arrange()
+        self.host_changed()
         try:
             for hook in hooks:
                 await hook.started()
@@ -120,8 +102,8 @@ class SessionHooks:
 
     async def _take_out(self, names: Iterable[str]) -> None:
         gone = [self._own.pop(name) for name in [*names] if name in self._own]
-        self.mounted_hooks.outbox.flush()
-        self.arrange()
+        self.mounted_hooks.events.flush()
+        self.host_changed()
         with anyio.CancelScope(shield=True):
             await self.mounted_hooks.stop(*gone)
 

@@ -37,18 +37,26 @@ class Question(Generic[P]):
     """One stage, one payload, one hook, one deadline."""
 
     stage: Stage[P]
-    encoded: Encoded[P]
-    """The payload with its bytes. The payload is a copy that this hook alone has."""
+    shared: Encoded[P]
+    """The host's payload and its bytes, for hooks that need the bytes alone."""
     deadline: float
     """On the reactor's clock. `Hook.handle` keeps it."""
     limit: float
     """How far a hook that shows progress can move its deadline."""
     begun: float
-    """When it was put."""
+    """When the hook was asked."""
+    _own: Encoded[P] | None = None
+
+    @property
+    def encoded(self) -> Encoded[P]:
+        """A copy of the payload that this hook alone has, with its bytes. Raises `PicohookError` if the payload was changed."""
+        if self._own is None:
+            self._own = self.shared.apart()
+        return self._own
 
     @property
     def payload(self) -> P:
-        """What is asked about."""
+        """The payload that the hook is asked about: a copy that this hook alone has."""
         return self.encoded.payload
 
 
@@ -132,12 +140,6 @@ class Hook:
     def name(self) -> str:
         """Unique on a host."""
         return self.spec.name
-
-    def put_parts(
-        self, stage: Stage[P], encoded: Encoded[P], deadline: float, limit: float, begun: float
-    ) -> Awaitable[Decision]:
-        """Put a question to it, of which these are the parts: the chain's way to `handle`, which gets a copy of the payload."""
-        return self.handle(Question(stage, encoded.apart(), deadline, limit, begun))
 
     def handle(self, question: Question[Any]) -> Awaitable[Decision]:
         """Decide. What comes back is awaited at once, and once: a subclass may say `async def handle`."""

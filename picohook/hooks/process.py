@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 
     from ..errors import HookError
     from ..model.decisions import Decision
-    from ..model.encoded import Encoded
     from ..model.events import Event
     from ..model.stages import Stage
     from ..protocol.messages import Answer
-    from .base import P, Question, Site
+    from .base import Question, Site
 
 
 class ProcessHook(Hook):
@@ -74,28 +73,16 @@ class ProcessHook(Hook):
     def error(self) -> HookError | None:
         return None if self._supervisor.state is HookState.READY else self._supervisor.last_error
 
-    def __init_subclass__(cls, **more: Any) -> None:
-        super().__init_subclass__(**more)
-        if cls.handle is not ProcessHook.handle:
-            cls.put_parts = Hook.put_parts  # type: ignore[method-assign] # past its `handle` there is no way
-
-    def put_parts(
-        self, stage: Stage[P], encoded: Encoded[P], deadline: float, limit: float, begun: float
-    ) -> Awaitable[Decision]:
-        # By its parts: an object more for each question would cost a fortieth of the call.
+    def handle(self, question: Question[Any]) -> Awaitable[Decision]:
         channel = self._supervisor.channel
         if channel is None:
-            return self._put_when_ready(stage, encoded, deadline, limit)
-        return channel.call(stage, encoded.params(), deadline, limit, begun)
+            return self._handle_when_ready(question)
+        return channel.call(question.stage, question.shared.params(), question.deadline, question.limit, question.begun)
 
-    async def _put_when_ready(self, stage: Stage[P], encoded: Encoded[P], deadline: float, limit: float) -> Decision:
-        channel = await self._supervisor.ready(deadline)
-        return await channel.call(stage, encoded.params(), deadline, limit, self._site.reactor.now())
-
-    def handle(self, question: Question[Any]) -> Awaitable[Decision]:
-        return ProcessHook.put_parts(
-            self, question.stage, question.encoded, question.deadline, question.limit, question.begun
-        )
+    async def _handle_when_ready(self, question: Question[Any]) -> Decision:
+        channel = await self._supervisor.ready(question.deadline)
+        now = self._site.reactor.now()
+        return await channel.call(question.stage, question.shared.params(), question.deadline, question.limit, now)
 
     def _read(self, stage: Stage[Any], answer: Answer) -> Decision:
         """What an answer decides. Raises `HookError` or `ValueError` for one that decides nothing."""

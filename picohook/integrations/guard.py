@@ -14,9 +14,11 @@ from ..engine.tool_ownership import tool_names
 from ..errors import PicohookError
 from ..model.conversation import calls_of
 from ..model.payloads import ToolResult
-from ..turns.calls import Decided, approve, call_digest, conclude, execute_tool, not_run
-from ..turns.errors import AbortTurnError, HardAbortError, PausedError
+from ..turns.abort import AbortTurnError, HardAbortError
+from ..turns.digest import call_digest
+from ..turns.paused import PausedError
 from ..turns.session import Session
+from ..turns.tool_call import Decided, approve, conclude, execute_tool, not_run
 from ..wire.text import cut
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from ..engine.generations import Service
+    from ..engine.tasks import Service
     from ..host import Host
     from ..model.payloads import LLMRequest, LLMResponse, ToolCall
 
@@ -58,7 +60,7 @@ class _Run(Session):
 
     def __init__(self, host: Host, session_id: str, *, agent_id: str) -> None:
         super().__init__(host, session_id, agent_id=agent_id)
-        if host.of_session:
+        if host.is_session_view:
             self._host = host
 
 
@@ -106,7 +108,7 @@ class Guard:
         # So the turn ends in a task of the host's, and everybody waits for that.
         if self._open:
             self._open = False
-            self._ending = self.host._mounted.begin(partial(self._end, kind, error, trace))  # noqa: SLF001
+            self._ending = self.host.begin_task(partial(self._end, kind, error, trace))
         if self._ending is not None:
             await self._ending.result()
 

@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from ..errors import PicohookError
 from ..model.payloads import LLMRequest, ToolResult
-from ..turns.errors import AbortTurnError
+from ..turns.abort import AbortTurnError
 from . import extra
 from .guard import Guard, Message, inside, restored, tool_call
 

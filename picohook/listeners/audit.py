@@ -1,7 +1,7 @@
-"""An audit log: what hooks were asked, what they said and what came of it, in a file that shows what was done to it.
+"""An audit log: what hooks were asked, what they answered and how each chain ended, in a file that shows later changes.
 
-A record is written when a chain is concluded, before the caller gets the outcome: what was approved is in the file before it
-runs. Payloads, and texts that may quote them, are left out unless they are wanted.
+A record is written when a chain ends, before the caller gets the outcome: an approval is in the file before the tool runs.
+Payloads, and texts that may quote them, are left out unless they are wanted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..wire import words
 from ..wire.text import cut, escape
 from ..wire.version import VERSION
 from .ledger import LOST, START, STOP, Ledger, keyed
-from .listener import Account, Listener
+from .listener import Account, Listener, RequiredListener
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,22 +36,19 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound=Payload)
 
 MOST = 256
-"""Bytes of an id or a name that a record has: some of them are a model's own words."""
-UNWRITTEN = "the audit log cannot be written"
-"""What the model is told of a call that is denied for it."""
+"""Bytes of an id or a name in a record: some of them are a model's own words."""
 _TOO_MANY = frozenset({"llm_delta"})
-"""Events that are no news."""
+"""Events that are not recorded."""
 _OF_EVENTS = {"Tool": "tool", "Status": "status", "IsError": "is_error", "Stage": "stage"}
-"""What of an event's payload is no content."""
+"""The fields of an event's payload that are no content."""
 
 
 class AuditLog(Listener):
     """Writes the log of one host at a time.
 
-    `payloads`: records have what was asked about and every text, where otherwise they have a hash of it. `required`: what
-    cannot be written is not allowed, as if a hook had failed whose `on_failure` is deny; otherwise it is counted, and the log
-    says later how much is missing. `key`: nobody who lacks it can make a chain that holds. `max_size`: bytes after which it
-    goes on in a new file; it does so, too, when its file is moved away.
+    `payloads`: records have the payloads and all texts; otherwise they have hashes of the payloads. `key`: without it, no valid
+    log can be made. `max_size`: bytes after which the log continues in a new file, as it does when its file is moved away.
+    Records that cannot be written are counted, and the log says later how many are missing.
     """
 
     def __init__(
@@ -59,17 +56,15 @@ class AuditLog(Listener):
         path: str | os.PathLike[str],
         *,
         payloads: bool = False,
-        required: bool = False,
         key: bytes | str = b"",
         max_size: int | None = None,
     ) -> None:
         self.path = os.path.abspath(path)
         self.payloads = payloads
-        self.required = required
         self.failures = 0
         """Records that could not be written."""
         self._key = key.encode() if isinstance(key, str) else key
-        # A plain hash of something short is guessed by trying. Without a key they can be compared within a run, and no more.
+        # The plain hash of a short text can be guessed. Without a key, hashes can be compared within one run only.
         self._secret = self._key or secrets.token_bytes(32)
         self.max_size = max_size
         self._ledger: Ledger | None = None
@@ -78,7 +73,7 @@ class AuditLog(Listener):
 
     @property
     def records(self) -> int:
-        """How many records the log has, as far as this knows."""
+        """How many records the log has."""
         return self._ledger.count if self._ledger else 0
 
     @property
@@ -86,11 +81,11 @@ class AuditLog(Listener):
         """The hash of the last record: kept elsewhere, it shows whether the end of the log is missing."""
         return self._ledger.head if self._ledger else ""
 
-    # What is listened.
+    # What the host calls.
 
     def opened(self) -> None:
         if self._ledger is not None and not self._ledger.closed:
-            raise PicohookError("an audit log is of one host at a time: make another one")
+            raise PicohookError("this audit log is in use by another host: make another one")
         self._ledger = Ledger(self.path, self._key, most=self.max_size)
         self._seen = {}
         try:
@@ -120,7 +115,7 @@ class AuditLog(Listener):
     # For its entries.
 
     def write(self, method: str, about: Mapping[str, Any]) -> None:
-        """Add a record, and before it how many were lost. Raises `PicohookError` when this one is."""
+        """Add a record, after one that says how many were lost. Raises `PicohookError` if it cannot be written."""
         assert self._ledger is not None
         try:
             if self._lost:
@@ -133,7 +128,7 @@ class AuditLog(Listener):
             raise PicohookError(f"the audit log {escape(self.path)} cannot be written: {error.strerror}") from None
 
     def meet(self, hook: Hook) -> None:
-        """Note what a hook is, the first time and whenever its settings are others."""
+        """Write a record of the hook, the first time and whenever its settings have changed."""
         spec, (known, mark) = hook.spec, self._seen.get(hook.name, (None, ""))
         if spec is known:
             return
@@ -143,14 +138,14 @@ class AuditLog(Listener):
         self._seen[hook.name] = spec, spec.fingerprint
 
     def stamp(self, name: str, payload: Any) -> dict[str, Any]:
-        """A payload as a record has it: itself, or a hash of it; nothing, where it is no JSON."""
+        """A payload as a record has it: itself, or a hash of it; empty if it has no JSON form."""
         value = payload.wire()
         value.pop("meta", None)
         if not self.payloads:
             try:
                 return {f"{name}_digest": keyed(self._secret, value)}
             except (TypeError, ValueError, RecursionError):
-                pass  # it may be JSON to the host all the same, which knows more types
+                pass  # the host's encoder knows more types
         try:
             plain = json.loads(encode(value))
         except (EncodeError, ValueError, RecursionError):
@@ -158,14 +153,20 @@ class AuditLog(Listener):
         return {name: plain} if self.payloads else {f"{name}_digest": keyed(self._secret, plain)}
 
 
+class RequiredAuditLog(AuditLog, RequiredListener):
+    """An audit log that has to be written: a call whose record cannot be written is denied."""
+
+    refusal = "the audit log cannot be written"
+
+
 class Entry(Account[P]):
-    """One chain, until it is a record."""
+    """One chain, until its record is written."""
 
     def __init__(self, log: AuditLog, stage: Stage[P], payload: P) -> None:
         super().__init__(stage, payload)
         self._log = log
         self._began = time.perf_counter()
-        # Taken now: the program could change what is inside.
+        # Now: the program could change what is inside.
         self._about = {**_tool(payload), **log.stamp("payload", payload)}
         self._hooks: list[Hook] = []
         self._entries: list[TrailEntry] = []
@@ -176,12 +177,7 @@ class Entry(Account[P]):
         self._entries.append(asked.entry)
 
     def concluded(self, outcome: Outcome[P]) -> None:
-        try:
-            self._write(self._concluded(outcome))
-        except Exception:
-            if self._log.required:
-                _refuse(self.stage, outcome)
-            raise
+        self._write(self._concluded(outcome))
 
     def abandoned(self, error: BaseException) -> None:
         self._write({"abandoned": type(error).__qualname__, **self._asked(self._entries)})
@@ -202,7 +198,7 @@ class Entry(Account[P]):
         return about | self._asked(outcome.trail)
 
     def _asked(self, trail: Sequence[TrailEntry]) -> dict[str, Any]:
-        return {"hooks": [_said(entry, texts=self._log.payloads) for entry in trail], "duration_ms": _ms(self._began)}
+        return {"hooks": [_answer(entry, texts=self._log.payloads) for entry in trail], "duration_ms": _ms(self._began)}
 
     def _write(self, about: Mapping[str, Any]) -> None:
         for hook in self._hooks:
@@ -210,17 +206,7 @@ class Entry(Account[P]):
         self._log.write(self.stage.method, {**_place(self.payload.meta), **self._about, **about})
 
 
-def _refuse(stage: Stage[Any], outcome: Outcome[Any]) -> None:
-    """What nobody can be shown to have decided is decided against, unless hooks have done so already."""
-    if outcome.action in {words.DENY, words.ABORT_TURN, words.HARD_ABORT}:
-        return
-    denies = stage.approves or words.DENY in stage.actions
-    outcome.action = words.DENY if denies else words.ABORT_TURN
-    outcome.approved = False if stage.approves else None
-    outcome.reason, outcome.result, outcome.feedback, outcome.hook = UNWRITTEN, None, "", ""
-
-
-def _said(entry: TrailEntry, *, texts: bool) -> dict[str, Any]:
+def _answer(entry: TrailEntry, *, texts: bool) -> dict[str, Any]:
     shown: dict[str, Any] = {"hook": entry.hook}
     if entry.skipped:
         return {**shown, "skipped": True}
@@ -256,7 +242,7 @@ def _short(shown: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """What of an event is JSON; observers would not have got the rest either."""
+    """An event's payload, or None if it has no JSON form: observers do not get that either."""
     try:
         return json.loads(encode(value))
     except EncodeError:

@@ -103,10 +103,10 @@ class _Chain(Account[P]):
         self._written: P | None = None
         """The payload whose params were written last."""
 
-    def resumed(self, said: tuple[str, Decision] | None, without: Collection[str]) -> None:
-        if said is not None:
-            self._resumed["said"] = {"hook": said[0], **decision_to_json(said[1])}
-        self._resumed["without"] = sorted(without)
+    def resumed(self, answered: tuple[str, Decision] | None, skip: Collection[str]) -> None:
+        if answered is not None:
+            self._resumed["said"] = {"hook": answered[0], **decision_to_json(answered[1])}
+        self._resumed["without"] = sorted(skip)
 
     def asking(self, hook: Hook, encoded: Encoded[P]) -> None:
         self._begin(encoded.params() if encoded.payload is self._given else None)

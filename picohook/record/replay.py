@@ -147,7 +147,7 @@ class Replay:
         self.unanswered += len(asked)
 
     async def _ask(self, host: Host, chain: Chain, payload: Payload | None = None, *, alone: bool = False) -> End:
-        resumed = {} if alone else {"said": chain.said, "without": chain.without}
+        resumed = {} if alone else {"answered": chain.said, "skip": chain.without}
         await host.ask(chain.stage.name, payload or chain.payload(), **resumed)  # type: ignore[arg-type]
         end, self._end = self._end, None
         assert end is not None, "a chain that ended was listened"

@@ -19,7 +19,7 @@ import anyio.to_thread
 from ..errors import ConfigError, PicohookError
 from ..protocol.lines import LineBuffer
 from ..transport.current import current_reactor
-from ..turns.errors import RetryLimitError
+from ..turns.rounds import RetryLimitError
 from ..wire.text import cut
 from .questions import is_answer
 from .rpc import (

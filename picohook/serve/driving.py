@@ -123,7 +123,7 @@ def _stage(stage: Stage[Any]) -> Method:
         on.require_hooks_of(payload.meta)
         host = on.host_of(payload.meta)
         outcome: Outcome[Any] = await getattr(host, stage.name)(payload)
-        host.take_note(outcome)
+        host.note_hard_abort(outcome)
         return _shown(outcome)
 
     about = f"Ask the hooks at {stage.name}; the params are its payload."

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ..model.payloads import LLMRequest
 from ..model.replies import read_decision
 from ..model.stages import STAGES
-from ..turns.batch import decided_in, not_asked_again, require_taken
-from ..turns.calls import answered, denied, ended, requested, started, with_notes
+from ..turns.model_call import answered, requested, with_notes
+from ..turns.paused import decided_in, not_asked_again, require_taken
 from ..turns.session import Session
+from ..turns.tool_call import denied, ended, started
 from ..turns.turn import Turn
 from ..wire import words
 from .rpc import INVALID_PARAMS, NOT_OPEN, RpcError
@@ -79,7 +80,7 @@ class KeptTurn(Turn):
             said = (paused.hook, read_decision(stage, answer))
         except ValueError as error:
             raise RpcError(INVALID_PARAMS, f"Invalid params: decision: {error}") from None
-        outcome = await getattr(self.host, stage.name)(paused.payload, said=said, without=decided)
+        outcome = await getattr(self.host, stage.name)(paused.payload, answered=said, skip=decided)
         require_taken(said, outcome)
         self._paused_at.pop(call_id, None)
         return self._took(outcome, paused.payload, decided)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..engine.engine import Engine
-    from ..engine.generations import Reloaded
+    from ..engine.status import Reloaded
     from .client import Tell
 
 
@@ -29,11 +29,11 @@ class Operator:
 
     def watch(self) -> None:
         """Tell the client of every change from now on."""
-        self.host.watchers.add(self._notice)
+        self.host.on_change.add(self._notice)
 
     async def aclose(self) -> None:
         """The client is gone."""
-        self.host.watchers.discard(self._notice)
+        self.host.on_change.discard(self._notice)
 
     def _notice(self, what: StateChange | Outcome[Any] | Reloaded) -> None:
         self._tell(*_as_notification(what))

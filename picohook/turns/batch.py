@@ -1,4 +1,4 @@
-"""The tool calls of one response: decided one after another, run at the same time, concluded one after another."""
+"""A batch: the tool calls of one response. Hooks are asked about one after another; the tools run in parallel."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..errors import PicohookError
 from ..model.payloads import ToolResult, ToolReturn, traced
 from ..wire.words import CONTINUE, MODIFY, PAUSE
-from .calls import Decided, Trails, approve, call_digest, ended, execute_tool, not_run, raise_if_ended
-from .errors import AbortTurnError, HardAbortError, PausedError
+from .abort import AbortTurnError, HardAbortError, raise_if_ended
+from .digest import call_digest
+from .paused import PausedError, decided_in, guards_of, not_asked_again, require_taken
+from .tool_call import Decided, Trails, approve, ended, execute_tool, not_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ..engine.engine import Engine
-    from ..model.decisions import Decision, Outcome
-    from ..model.payloads import Payload, ToolCall
+    from ..engine.engine import Answered
+    from ..model.decisions import Outcome
+    from ..model.payloads import ToolCall
+    from .base_turn import BaseTurn
     from .paused import Step
-    from .turn import Turn
-
-    Said = tuple[str, Decision]
 
 SKIPPED = "Tool execution skipped: {}"
 INTERRUPTED = "Tool execution was interrupted"
@@ -30,11 +29,11 @@ WITHHELD = "The tool ran, and its result is withheld: {}"
 
 
 class Batch:
-    """Some calls on their way. Whatever ends it, but a pause, each call has a result."""
+    """The calls of a batch. At its end each has a result, also when a hook aborts it; a pause alone leaves some without."""
 
     def __init__(
         self,
-        turn: Turn,
+        turn: BaseTurn,
         steps: Iterable[Step],
         execute: Callable[[ToolCall], Any],
         *,
@@ -48,16 +47,16 @@ class Batch:
         self._parallel = parallel
         self._trusted = trusted
         self._trails = [Trails(turn.take) for _ in self._steps]
-        """What hooks did about each call."""
+        """The trails of each call."""
         self._returned: dict[int, ToolReturn] = {}
-        """What came of the tools that were begun."""
+        """The returns of the tools that have begun, by the place of their calls."""
 
-    async def run(self, at: int = 0, said: Said | None = None) -> list[ToolResult]:
-        """From the first hook to the results; after a pause, `said` answers for the hook that paused at that call."""
+    async def run(self, at: int = 0, answered: Answered | None = None) -> list[ToolResult]:
+        """From the first hook to the results. After a pause at call `at`, `answered` is the answer in place of the hook."""
         try:
             for place, step in enumerate(self._steps):
                 if step.result is None:
-                    await self._decide(place, step, said if place == at else None)
+                    await self._decide(place, step, answered if place == at else None)
             await self._run_tools()
             await self._conclude()
         except PausedError:
@@ -77,10 +76,10 @@ class Batch:
 
     # Before.
 
-    async def _decide(self, place: int, step: Step, said: Said | None) -> None:
+    async def _decide(self, place: int, step: Step, answered: Answered | None) -> None:
         if self._skipped(step):
             return
-        outcome = await self._ask(place, step, said)
+        outcome = await self._ask(place, step, answered)
         if outcome.action == PAUSE:
             raise PausedError(outcome, self._turn.keep("before_tool", outcome, batch=self._steps, at=place))
         approvers = self._fingerprints(hook.name for hook in self._host.asked_at("approve_tool"))
@@ -99,14 +98,14 @@ class Batch:
         step.result, step.digest, step.approvers = decided.result, decided.digest.hex(), approvers
         step.seen = step.digest
 
-    async def _ask(self, place: int, step: Step, said: Said | None) -> Outcome[ToolCall]:
-        """Ask those at before_tool who have not decided yet, and guards that may have decided about another call."""
+    async def _ask(self, place: int, step: Step, answered: Answered | None) -> Outcome[ToolCall]:
+        """Ask the hooks at before_tool that have not decided yet, and guards that may have decided about another call."""
         known = {name for name, seen in step.asked.items() if self._host.fingerprint(name) == seen}
         guards = guards_of(self._host)
         if known & guards and not (self._trusted and step.seen == call_digest(step.call).hex()):
             known -= guards
-        outcome = await self._host.before_tool(step.call, said=said, without=known)
-        require_taken(said, outcome)
+        outcome = await self._host.before_tool(step.call, answered=answered, skip=known)
+        require_taken(answered, outcome)
         self._trails[place].take(outcome)
         step.asked |= self._fingerprints(decided_in(outcome))
         if outcome.action == PAUSE:
@@ -155,7 +154,7 @@ class Batch:
     # After.
 
     async def _conclude(self) -> None:
-        """Ask the hooks about every result. One that aborts does so when all have been seen, as all are kept."""
+        """Ask the hooks about every result. An abort is raised at the end, since all results are kept."""
         aborted: AbortTurnError | None = None
         for place, step in enumerate(self._steps):
             if step.result is not None:
@@ -174,7 +173,7 @@ class Batch:
             raise aborted
 
     async def _end(self, step: Step, call: ToolCall, result: ToolResult, duration: int) -> ToolResult:
-        """The call is done: what is for the user goes there, and observers are told how that ended."""
+        """The call is done: deliver its result, and emit the event."""
         step.result, step.delivered = result, True
         try:
             step.result = result = await self._turn.deliver(call, result)
@@ -184,14 +183,14 @@ class Batch:
         return result
 
     def _skipped(self, step: Step) -> bool:
-        """Whether the call is not to run any more: then it has its result now."""
+        """Whether the call is skipped: then it gets its result here."""
         if self._turn.why_skip:
             why = self._turn.why_skip
             step.result = not_run(self._host, step.call, SKIPPED.format(why), why)
         return step.result is not None
 
     def _settle(self, why: str, reason: str = "") -> None:
-        """It ends here: what ran keeps its result, and what did not run gets one that says why; `reason` is for observers."""
+        """End all calls: those that ran keep their results, and the others get one that says why. `reason` is for observers."""
         for place, step in enumerate(self._steps):
             if step.result is not None:
                 continue
@@ -218,7 +217,7 @@ class Batch:
 
 
 def _kept(outcome: Outcome[ToolReturn]) -> ToolResult:
-    """The result that a hook ended the turn over. Where it did so by failing, nobody has taken out what had to be."""
+    """The result over which a hook ended the turn; withheld if the hook failed, since it may have had to remove something."""
     if outcome.trail[-1].error is None:
         return outcome.payload.result
     return ToolResult(for_llm=WITHHELD.format(outcome.reason_for_llm), is_error=True)
@@ -227,24 +226,3 @@ def _kept(outcome: Outcome[ToolReturn]) -> ToolResult:
 def _settled(step: Step) -> ToolResult:
     assert step.result is not None
     return step.result
-
-
-def decided_in(outcome: Outcome[Any]) -> set[str]:
-    """The hooks that have decided; one that paused has not, it is answered for on resuming."""
-    return {entry.hook for entry in outcome.trail if not entry.skipped and entry.action != PAUSE}
-
-
-def guards_of(host: Engine) -> set[str]:
-    """The hooks that are asked again about a call that was changed."""
-    return {hook.name for hook in host.hooks if hook.spec.guard}
-
-
-def not_asked_again(host: Engine, outcome: Outcome[Any], given: Payload) -> set[str]:
-    """The guards that a pause kept from being asked again about a payload that was changed: what they decided is void."""
-    return set() if outcome.payload is given else guards_of(host)
-
-
-def require_taken(said: Said | None, outcome: Outcome[Any]) -> None:
-    """Raise when the answer for a hook that paused is none: that is the embedder's mistake, and no hook's failure."""
-    if said is not None and outcome.trail[0].error is not None:
-        raise PicohookError(f"the answer for hook {said[0]} cannot be taken: {outcome.trail[0].error}")

@@ -1,7 +1,7 @@
-"""A turn that a hook paused, as something to keep: it goes to JSON, and on in another process.
+"""Pause and resume: a paused turn can be kept as JSON, and resumed in another process.
 
-Whoever can write the JSON can claim what was decided. So what was approved counts on resuming only if the text carries the
-embedder's own MAC; without it, guards and approvers are asked again about the final calls.
+A program that can write the JSON can claim any decision. So an approval counts on resuming only if the text has a MAC with the
+embedder's key. Without it, guards and approvers are asked again about the final calls.
 """
 
 from __future__ import annotations
@@ -15,11 +15,27 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from ..errors import PicohookError
 from ..model.payloads import Meta, ToolCall, ToolResult  # noqa: TC001 - pydantic reads them at run time
+from ..wire.words import PAUSE
 
 if TYPE_CHECKING:
     from typing import Self
 
+    from ..engine.engine import Answered, Engine
+    from ..model.decisions import Outcome
+    from ..model.payloads import Payload
+
 VERSION: Final = 1
+
+
+class PausedError(PicohookError):
+    """A hook paused the turn: the embedder decides how it goes on."""
+
+    def __init__(self, outcome: Outcome[Any], paused: PausedTurn | None = None) -> None:
+        super().__init__(outcome.reason or "paused by hook")
+        self.reason = outcome.reason
+        self.outcome = outcome
+        self.paused = paused
+        """What to keep in order to go on; None outside of a turn."""
 
 
 class Step(BaseModel):
@@ -31,19 +47,19 @@ class Step(BaseModel):
     asked: dict[str, str] = Field(default_factory=dict)
     """The hooks that have decided about it, with their fingerprints."""
     seen: str = ""
-    """A digest of the call as these hooks left it: when it is another call by now, its guards are asked again."""
+    """The digest of the call as these hooks left it. If the call is another one by now, its guards are asked again."""
     result: ToolResult | None = None
-    """Set when the call is settled."""
+    """Set when the call has its result."""
     digest: str = ""
-    """Of the call that was approved; empty while it was not."""
+    """The digest of the approved call; empty before that."""
     approvers: dict[str, str] = Field(default_factory=dict)
-    """Who approved it, with their fingerprints."""
+    """The approvers, with their fingerprints."""
     delivered: bool = False
-    """Whether what its result has for the user was brought there."""
+    """Whether its result was delivered to the user."""
 
 
 class PausedTurn(BaseModel):
-    """Everything that is needed to go on."""
+    """Everything that is needed to resume the turn."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -58,9 +74,9 @@ class PausedTurn(BaseModel):
     context: list[str] = Field(default_factory=list)
     injected: list[dict[str, Any]] = Field(default_factory=list)
     steering: list[str] = Field(default_factory=list)
-    """What the user said meanwhile, and the model was not told yet."""
+    """What the user said meanwhile, and the model has not been told yet."""
     inbox: list[tuple[str, str]] = Field(default_factory=list)
-    """Sub-turns and what they came to, which the model was not told yet."""
+    """Sub-turns and their results, which the model has not been told yet."""
     interrupted: bool = False
     rounds: int = Field(default=0, ge=0)
     response: dict[str, Any] = Field(default_factory=dict)
@@ -69,7 +85,7 @@ class PausedTurn(BaseModel):
     asked: dict[str, str] = Field(default_factory=dict)
     """At before_finish: the hooks that have decided, with their fingerprints."""
     executed: list[dict[str, Any]] = Field(default_factory=list)
-    """What came of the calls that are done, for turn_end."""
+    """The calls that are done, for turn_end."""
     batch: list[Step] = Field(default_factory=list)
     at: int = Field(default=0, ge=0)
     """Which call of the batch paused."""
@@ -84,18 +100,18 @@ class PausedTurn(BaseModel):
 
     @property
     def authentic(self) -> bool:
-        """Whether nobody but the embedder can have written this: what a turn handed out, or a text with its MAC."""
+        """Whether only the embedder can have written this: a turn handed it out, or the text had its MAC."""
         return self._authentic
 
     @classmethod
     def of(cls, **state: Any) -> Self:
-        """What a turn hands out."""
+        """A paused turn as a turn hands it out: authentic."""
         paused = cls(**state)
         paused._authentic = True
         return paused
 
     def to_json(self, key: bytes | None = None) -> str:
-        """As a text; with a key, one that keeps what was approved. Raises `PicohookError` for what has no JSON form."""
+        """The turn as JSON. With a key, approvals count on resuming. Raises `PicohookError` if the turn has no JSON form."""
         _require_key(key)
         try:
             turn = self.model_dump(mode="json")
@@ -105,7 +121,7 @@ class PausedTurn(BaseModel):
 
     @classmethod
     def from_json(cls, text: str | bytes, key: bytes | None = None) -> Self:
-        """From a text. Raises `PicohookError` when it is none of ours, or a key is given and the MAC does not fit."""
+        """Read the JSON of `to_json`. Raises `PicohookError` for another text, and with a key if the MAC does not fit."""
         _require_key(key)
         try:
             given = json.loads(text)
@@ -134,7 +150,7 @@ class PausedTurn(BaseModel):
 
 def _require_key(key: bytes | None) -> None:
     if key is not None and not key:
-        raise PicohookError("an empty key seals nothing: anybody can have it")
+        raise PicohookError("an empty key seals nothing: give one that only your program has")
 
 
 def _fits(given: object, mac: str) -> bool:
@@ -144,3 +160,27 @@ def _fits(given: object, mac: str) -> bool:
 def _mac(turn: Any, key: bytes) -> str:
     canonical = json.dumps(turn, sort_keys=True, separators=(",", ":")).encode()
     return hmac.new(key, canonical, hashlib.sha256).hexdigest()
+
+
+# Resuming.
+
+
+def decided_in(outcome: Outcome[Any]) -> set[str]:
+    """The hooks that have decided: all that were asked, but not the one that paused."""
+    return {entry.hook for entry in outcome.trail if not entry.skipped and entry.action != PAUSE}
+
+
+def guards_of(host: Engine) -> set[str]:
+    """The hooks that are asked again about a call that was changed."""
+    return {hook.name for hook in host.hooks if hook.spec.guard}
+
+
+def not_asked_again(host: Engine, outcome: Outcome[Any], given: Payload) -> set[str]:
+    """The guards whose decision no longer counts: the payload was changed, and the pause came before they were asked again."""
+    return set() if outcome.payload is given else guards_of(host)
+
+
+def require_taken(answered: Answered | None, outcome: Outcome[Any]) -> None:
+    """Raise `PicohookError` if the answer in place of the hook that paused is wrong: that is the embedder's mistake."""
+    if answered is not None and outcome.trail[0].error is not None:
+        raise PicohookError(f"the answer for hook {answered[0]} cannot be taken: {outcome.trail[0].error}")

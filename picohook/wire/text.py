@@ -86,4 +86,4 @@ def _is_library(file: str) -> bool:
 
 
 _INSTALLED = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]")
-_LIBRARIES = (os.path.dirname(__file__) + os.sep, os.path.dirname(os.__file__) + os.sep)
+_LIBRARIES = (os.path.dirname(os.path.dirname(__file__)) + os.sep, os.path.dirname(os.__file__) + os.sep)

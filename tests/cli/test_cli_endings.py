@@ -125,7 +125,7 @@ def test_without_its_dependencies_it_names_what_is_missing(project):
             check=False,
         )
         assert (done.returncode, done.stdout) == (1, "")
-        assert re.fullmatch("Error: there is no Python package typer here, .* without --no-deps\n", done.stderr)
+        assert re.fullmatch("Error: the Python package typer is missing, .* without --no-deps\n", done.stderr)
 
 
 def test_the_version_is_printed_without_importing_what_commands_need(project):

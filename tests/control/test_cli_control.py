@@ -135,7 +135,7 @@ async def test_watch_shows_what_happens_until_it_is_interrupted(path):
         await anyio.open_process(line("watch", "--control", path), stderr=subprocess.STDOUT) as process,
     ):
         with anyio.fail_after(PATIENCE):
-            while not host.watchers:
+            while not host.on_change:
                 await anyio.lowlevel.checkpoint()
             await host.before_tool(CALL)
             await host.approve_tool(CALL)
@@ -160,7 +160,7 @@ async def test_watch_says_that_the_host_is_gone_and_prints_json(path):
         assert await early.wait() == 1
     async with Host(control=path) as host:
         process = await anyio.open_process(line("watch", "--json", "--control", path))
-        while not host.watchers:
+        while not host.on_change:
             await anyio.lowlevel.checkpoint()
         await host.before_tool(CALL)
         with anyio.fail_after(PATIENCE):

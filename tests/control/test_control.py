@@ -218,9 +218,9 @@ async def test_a_client_that_hangs_up_is_told_no_more(path, connect):
     async with Host(control=path) as host:
         client = await connect()
         await client.result("watch")
-        assert len(host.watchers) == 1
+        assert len(host.on_change) == 1
         await client.stream.aclose()
-        while host.watchers:
+        while host.on_change:
             await anyio.lowlevel.checkpoint()
         await host.before_tool(CALL)
 
@@ -238,7 +238,7 @@ async def test_a_client_that_does_not_read_is_dropped_and_others_are_not(path, c
             await quick.told("outcome")
             count += 1
         assert BEHIND < count < 2 * BEHIND
-        while len(host.watchers) != 1:
+        while len(host.on_change) != 1:
             await anyio.lowlevel.checkpoint()
         told = 0
         while await slow.line() is not None:
@@ -255,7 +255,7 @@ async def test_a_watcher_in_code_is_told_too_and_hurts_nobody(journal):
         raise ZeroDivisionError
 
     async with Host([scripted("one")], logger=journal) as host:
-        host.watchers |= {broken, told.append}
+        host.on_change |= {broken, told.append}
         outcome = await host.before_tool(CALL)
         assert told == [outcome]
         assert journal.all("a watcher failed")
@@ -394,7 +394,7 @@ async def test_clients_leave_nothing_behind(path, connect):
             client = await connect()
             await client.result("watch")
             await client.stream.aclose()
-        while host.watchers or descriptors() > before:
+        while host.on_change or descriptors() > before:
             await anyio.lowlevel.checkpoint()
 
 

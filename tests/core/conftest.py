@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from picohook.engine.chain import Seat, run_chain
+from picohook.engine.chain import run_chain
+from picohook.engine.seat import Seat
 from picohook.hooks.base import Hook, Question, Site
 from picohook.model.encoded import Encoded
 from picohook.model.payloads import (

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from picohook.engine.chain import Seat, run_chain
+from picohook.engine.chain import run_chain
+from picohook.engine.seat import Seat
 from picohook.hooks.base import Hook
 from picohook.model.decisions import APPROVE, CONTINUE, AbortTurn, Deny, HardAbort, Modify, Pause, Respond, Retry
 from picohook.model.encoded import Encoded

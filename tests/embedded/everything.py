@@ -167,7 +167,7 @@ class Tried:
             if getattr(what, "added", ()) == ("two",):
                 reloaded.set()
 
-        host.watchers.add(note)
+        host.on_change.add(note)
         self.write("two")
         await reloaded.wait()
 

@@ -276,7 +276,7 @@ async def test_a_watcher_sees_a_copy_of_what_was_concluded(tool):
         outcome.approved = True
 
     async with Host([guard()], timeouts=FAR) as host:
-        host.watchers.add(spoil)
+        host.on_change.add(spoil)
         await host.run_tool(copying(), tool)
         denied = await host.run_tool(copying("evil"), tool)
     assert tool.ran == [{"files": [["a"]]}]

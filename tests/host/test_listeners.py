@@ -16,6 +16,7 @@ from picohook import (
     Listener,
     Modify,
     PicohookError,
+    RequiredListener,
     Respond,
     ToolCall,
 )
@@ -33,7 +34,7 @@ class Diary(Listener):
         self.seen.append("opened")
 
     def begin(self, stage, payload):
-        self.seen.append(("begin", stage.name, payload.tool))
+        self.seen.append(("begin", stage.name, getattr(payload, "tool", None)))
         return Page(stage, payload, self.seen)
 
     def happened(self, event):
@@ -133,8 +134,8 @@ async def test_a_chain_that_goes_on_after_a_pause_says_who_is_answered_for_and_w
     seen = []
 
     class Resumed(Account):
-        def resumed(self, said, without):
-            seen.append((said, set(without)))
+        def resumed(self, answered, skip):
+            seen.append((answered, set(skip)))
 
     class Watch(Listener):
         def begin(self, stage, payload):
@@ -143,7 +144,7 @@ async def test_a_chain_that_goes_on_after_a_pause_says_who_is_answered_for_and_w
     hooks = [FunctionHook(name, {"before_tool": deny}) for name in "abc"]
     async with Host(hooks, listeners=[Watch()]) as host:
         await host.before_tool(ToolCall(tool="bash"))
-        outcome = await host.ask("before_tool", {"tool": "bash"}, said=("b", Continue()), without={"a"})
+        outcome = await host.ask("before_tool", {"tool": "bash"}, answered=("b", Continue()), skip={"a"})
     assert seen == [(("b", Continue()), {"a"})]
     assert [entry.hook for entry in outcome.trail] == ["b", "c"]
 
@@ -288,3 +289,70 @@ async def test_a_listener_cannot_make_the_caller_believe_that_it_was_cancelled()
 
     async with Host([FunctionHook("a", {"before_tool": deny})], listeners=[Careless()]) as host:
         assert (await host.before_tool(ToolCall(tool="bash"))).action == "deny_tool"
+
+
+async def test_a_listener_that_only_looks_cannot_change_an_outcome():
+    class Meddler(Account):
+        def asked(self, hook, encoded, asked):
+            asked.decision = Continue()
+            asked.entry.action = "continue"
+
+        def concluded(self, outcome):
+            outcome.action, outcome.approved, outcome.reason = "continue", True, ""
+            outcome.trail[0].hook = "another"
+
+    class Meddles(Listener):
+        def begin(self, stage, payload):
+            return Meddler(stage, payload)
+
+    diary = Diary()
+    hooks = [FunctionHook("a", {"before_tool": deny, "approve_tool": deny})]
+    async with Host(hooks, listeners=[Meddles(), diary]) as host:
+        before = await host.before_tool(ToolCall(tool="bash"))
+        approval = await host.approve_tool(ToolCall(tool="bash"))
+    assert (before.action, before.reason, before.trail[0].hook) == ("deny_tool", "no", "a")
+    assert (approval.action, approval.approved) == ("deny_tool", False)
+    assert [entry.action for entry in (*before.trail, *approval.trail)] == ["deny_tool"] * 2
+    assert diary.seen.count(("concluded", "deny_tool")) == 2
+
+
+class Book(RequiredListener):
+    """Fails at one of its methods."""
+
+    refusal = "it could not be written down"
+
+    def __init__(self, at):
+        self.at = at
+
+    def begin(self, stage, payload):
+        if self.at == "begin":
+            raise OSError("the disk is full")
+        return None if self.at is None else TornPage(stage, payload)
+
+
+class TornPage(Account):
+    def concluded(self, outcome):
+        raise OSError("the disk is full")
+
+
+@pytest.mark.parametrize("at", ["begin", "concluded"])
+async def test_where_a_required_listener_fails_the_call_is_denied_and_the_other_listeners_see_that(at):
+    diary = Diary()
+    hooks = [FunctionHook("a", {"before_tool": lambda _: Respond({"for_llm": "42"}), "approve_tool": lambda _: True})]
+    async with Host(hooks, listeners=[diary, Book(at)]) as host:
+        before = await host.before_tool(ToolCall(tool="bash"))
+        approval = await host.approve_tool(ToolCall(tool="bash"))
+        finish = await host.before_finish({})
+    assert (before.action, before.reason, before.result) == ("deny_tool", "it could not be written down", None)
+    assert (approval.action, approval.approved) == ("deny_tool", False)
+    assert finish.action == "abort_turn"
+    assert [seen for seen in diary.seen if seen[0] == "concluded"] == [
+        ("concluded", "deny_tool"),
+        ("concluded", "deny_tool"),
+        ("concluded", "abort_turn"),
+    ]
+
+
+async def test_a_required_listener_without_interest_in_a_chain_lets_it_be():
+    async with Host([FunctionHook("a", {"before_tool": go_on})], listeners=[Book(None)]) as host:
+        assert (await host.before_tool(ToolCall(tool="bash"))).action == "continue"

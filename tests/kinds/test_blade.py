@@ -13,7 +13,7 @@ from kinds_support import FAR
 from picohook import Deny, FunctionHook, HardAbortError, Host, Meta, Modify, ToolCall, ToolResult, blade_hooks
 from picohook.hooks.blade import HookEvent
 from picohook.model.payloads import Prompt, ToolReturn
-from picohook.turns.errors import AbortTurnError
+from picohook.turns.abort import AbortTurnError
 
 pytestmark = pytest.mark.anyio
 

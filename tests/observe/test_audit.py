@@ -31,6 +31,7 @@ from picohook import (
     Modify,
     OpenTelemetry,
     PicohookError,
+    RequiredAuditLog,
     Respond,
     ToolCall,
 )
@@ -419,7 +420,7 @@ async def test_a_log_has_one_writer_and_who_comes_second_is_told_before_anything
 async def test_one_log_is_of_one_host_at_a_time(path):
     log = AuditLog(path)
     async with Host([], listeners=[log]):
-        with pytest.raises(PicohookError, match="one host at a time"):
+        with pytest.raises(PicohookError, match="in use by another host"):
             async with Host([], listeners=[log]):
                 raise AssertionError("it was entered")
     async with Host([], listeners=[log]):
@@ -498,7 +499,7 @@ async def test_a_log_that_cannot_be_written_is_counted_and_said_and_changes_noth
 async def test_where_it_is_required_nothing_is_approved_that_cannot_be_written(path, output):
     ran = []
     hooks = [asking("yes", lambda _: True, "approve_tool")]
-    async with Host(hooks, listeners=[AuditLog(path, required=True)], logger=output) as host:
+    async with Host(hooks, listeners=[RequiredAuditLog(path)], logger=output) as host:
         with full(path):
             outcome = await host.approve_tool(CALL)
             result = await host.run_tool(CALL, ran.append)
@@ -524,7 +525,7 @@ async def test_where_it_is_required_nothing_is_approved_that_cannot_be_written(p
 async def test_where_it_is_required_a_stage_ends_as_with_a_hook_that_fails_and_denies(path, stage, payload, action):
     answers = {"before_tool": {"action": "respond", "result": {"for_llm": SECRET}}}
     hook = asking("a", lambda _: answers.get(stage), stage, provides=("bash",))
-    async with Host([hook], listeners=[AuditLog(path, required=True)]) as host:
+    async with Host([hook], listeners=[RequiredAuditLog(path)]) as host:
         with full(path):
             outcome = await getattr(host, stage)(payload)
     assert (outcome.action, outcome.result, outcome.approved) == (action, None, None)
@@ -533,7 +534,7 @@ async def test_where_it_is_required_a_stage_ends_as_with_a_hook_that_fails_and_d
 @pytest.mark.parametrize("action", ["abort_turn", "hard_abort", "deny_tool"])
 async def test_what_hooks_have_stopped_stays_stopped_as_they_said(path, action):
     hook = asking("a", lambda _: {"action": action, "reason": "enough"})
-    async with Host([hook], listeners=[AuditLog(path, required=True)]) as host:
+    async with Host([hook], listeners=[RequiredAuditLog(path)]) as host:
         with full(path):
             outcome = await host.before_tool(CALL)
     assert (outcome.action, outcome.reason) == (action, "enough")
@@ -662,7 +663,7 @@ def test_a_mistake_in_its_settings_is_named(project, audit, said):
 
 
 async def test_what_is_concluded_after_the_log_was_closed_is_written_nowhere(path, tmp_path):
-    log = AuditLog(path, required=True)
+    log = RequiredAuditLog(path)
     began, goes_on = anyio.Event(), anyio.Event()
 
     async def slow(call):

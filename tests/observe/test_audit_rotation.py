@@ -10,7 +10,7 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
-from picohook import AuditLog, FunctionHook, Host, ToolCall
+from picohook import AuditLog, FunctionHook, Host, RequiredAuditLog, ToolCall
 from picohook.cli.auditing import app
 from picohook.config import load
 from picohook.config.audit_logs import audit_logs
@@ -81,7 +81,7 @@ async def test_it_goes_on_in_a_new_file_when_it_is_as_large_as_it_may_be(tmp_pat
 
 async def test_a_record_is_lost_and_counted_where_something_else_is_in_its_place(tmp_path):
     path = tmp_path / "audit.jsonl"
-    log = AuditLog(path, required=True)
+    log = RequiredAuditLog(path)
     async with host(log) as running:
         path.rename(tmp_path / "old")
         path.write_text("mine\n")

@@ -801,7 +801,7 @@ async def test_closing_does_not_wait_for_what_drains(config, board):
         await host.reload()
         assert old.alive
         states = []
-        host.watchers.add(states.append)
+        host.on_change.add(states.append)
         await host.aclose()
         ends = sorted(one.state for one in states if isinstance(one, StateChange))
         assert ends == ["stopped", "stopped", "stopping", "stopping"]

@@ -459,7 +459,7 @@ async def test_a_client_that_watches_and_does_not_read_is_dropped_and_others_are
         await slow.result("watch")
         while not journal.all("a client of the sidecar was dropped: it reads too slowly"):
             assert "result" in await quick.ask("before_tool", CALL)
-        while sidecar._host.watchers:
+        while sidecar._host.on_change:
             await anyio.lowlevel.checkpoint()
         assert "result" in await quick.ask("before_tool", CALL)
 

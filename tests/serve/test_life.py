@@ -99,7 +99,7 @@ async def test_clients_leave_nothing_behind(serving, connect):
             await client.result("watch")
             await client.stream.aclose()
         with anyio.fail_after(PATIENCE):
-            while descriptors() > before or sidecar._host.watchers:
+            while descriptors() > before or sidecar._host.on_change:
                 await anyio.lowlevel.checkpoint()
         await settled(tasks)
         assert sidecar._taken == set()

@@ -164,7 +164,7 @@ async def test_when_its_client_goes_an_approval_is_denied_and_nothing_waits(serv
     outcomes = []
     host = Host(timeouts=FAR)
     async with serving(host):
-        host.watchers.add(outcomes.append)
+        host.on_change.add(outcomes.append)
         client = await connect()
         agent = Agent(client)
         turn = await agent.start("s1", asker={"stages": ["approve_tool"]}, guard={"stages": ["before_tool"]})

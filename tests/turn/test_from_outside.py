@@ -208,7 +208,6 @@ async def test_what_a_result_has_for_the_user_is_delivered(result, text, media):
     left, _ = await run_one(channel.deliver, result)
     (got,) = channel.got
     assert (got.text, got.media, got.tool, got.channel, got.chat_id) == (text, media, "draw", "telegram", "42")
-    assert got.is_tool_call
     assert left == result
 
 

@@ -595,7 +595,7 @@ async def test_a_resumed_turn_goes_on_where_it_paused_and_nowhere_else():
                 lambda: turn.llm(LLMRequest(), Model().complete),
                 turn.finish,
             ):
-                with pytest.raises(PicohookError, match="this turn was paused at before_tool: it goes on there"):
+                with pytest.raises(PicohookError, match="this turn was paused at before_tool: it is resumed there"):
                     await step()
             with pytest.raises(PicohookError, match="a resumed turn has its tool calls already"):
                 await turn.tools(calls("other"), tools.execute)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import anyio
 import anyio.to_thread
 
-from ...engine.generations import Mounted, Reloaded
 from ...engine.order import in_order
+from ...engine.status import Reloaded
+from ...engine.tasks import Mounted
 from ...errors import ConfigError, HookCrashedError, Problem
 from ...hooks import make_hook
 from .held_place import Place

@@ -11,7 +11,7 @@ from anyio.to_thread import run_sync
 from ...errors import PicohookError
 
 if TYPE_CHECKING:
-    from ...engine.generations import Reloaded
+    from ...engine.status import Reloaded
     from ...observe.log import Log
     from .source import Source
     from .takeover import Reloader

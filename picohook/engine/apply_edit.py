@@ -1,0 +1,60 @@
+"""Applies a hook's decision: checks that the stage allows it, and edits the payload."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+from ..errors import HookReplyError
+from ..model.decisions import Approve, Decision, Deny, Modify, Respond, Retry
+from ..model.encoded import Encoded
+from ..model.payloads import Payload, apart
+from ..model.spec import RespondRule
+from ..model.stages import restrict
+
+if TYPE_CHECKING:
+    from ..hooks.base import Hook
+    from ..model.stages import Stage
+
+P = TypeVar("P", bound=Payload)
+
+_OF_INTERCEPTORS = tuple(kind for kind in get_args(Decision) if kind is not Approve)
+
+
+def apply(
+    stage: Stage[P], hook: Hook, encoded: Encoded[P], decision: Decision, *, final: bool
+) -> tuple[Decision, Encoded[P], Any, str | None]:
+    """Returns the decision, the payload after it, the result that it gives, and which edits were refused.
+
+    `final`: the payload may no longer be changed. Raises `HookReplyError` or `ValueError` for a wrong decision.
+    """
+    if not hook.takes_bytes:
+        decision = apart(decision)  # the hook may keep what it returned, and change it
+    _require_allowed(stage, hook, decision)
+    payload = encoded.payload
+    if isinstance(decision, Deny) and decision.result is not None and stage.result is not None:
+        return decision, encoded, stage.result(payload, decision.result), None
+    if not isinstance(decision, Modify | Respond | Retry):
+        return decision, encoded, None, None
+    patch = decision.patch if isinstance(decision, Modify) else None
+    edited, refused = restrict(payload, stage.edit(payload, decision.changes, patch), hook.spec.may_edit)
+    if edited is not payload:
+        if final:
+            raise HookReplyError("a guard that is asked again may no longer change the call")
+        encoded = Encoded(edited)
+        if hook.in_process:
+            encoded.params()  # a function can return what has no JSON form: that is its failure
+    if isinstance(decision, Retry) and not decision.feedback and edited is payload:
+        raise HookReplyError("it asked for another round without feedback and without a change")
+    result = None
+    if isinstance(decision, Respond):
+        assert stage.result is not None
+        result = stage.result(edited, decision.result)
+    return decision, encoded, result, f"it may not edit {', '.join(refused)}: left as it was" if refused else None
+
+
+def _require_allowed(stage: Stage[Any], hook: Hook, decision: Decision) -> None:
+    allowed = isinstance(decision, Approve | Deny) if stage.approves else isinstance(decision, _OF_INTERCEPTORS)
+    if not allowed or not (stage.approves or decision.action in stage.actions):
+        raise HookReplyError(f"{type(decision).__name__} is no answer at {stage.name}")
+    if isinstance(decision, Respond) and hook.spec.respond is RespondRule.FORBID:
+        raise HookReplyError("it answered by itself, and its `respond` is forbid")

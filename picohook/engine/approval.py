@@ -1,0 +1,83 @@
+"""Approval: all approvers are asked at once, and all must say yes. A failed one is a denial: see `model.policy.on_failure`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+
+from ..model.decisions import Approve, Outcome
+from ..model.payloads import Payload
+from ..wire import words
+from .ask import ask
+from .trail import not_asked, not_waited_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..listeners.listener import Account
+    from ..model.decisions import Asked
+    from ..model.encoded import Encoded
+    from ..model.stages import Stage
+    from .seat import Seat
+
+P = TypeVar("P", bound=Payload)
+
+NEVER = float("inf")
+
+
+async def run_approval(
+    stage: Stage[P], seats: Sequence[Seat], encoded: Encoded[P], clock: Callable[[], float], account: Account[P] | None
+) -> Outcome[P]:
+    """Ask all approvers that want the call. The first denial ends the waiting for the others."""
+    approvers = [seat for seat in seats if seat.wants(encoded.payload)]
+    answers = await _ask_all(stage, approvers, encoded, clock, account) if approvers else {}
+    trail = tuple(
+        not_asked(stage, seat)
+        if seat not in approvers
+        else answers[seat.name].entry
+        if seat.name in answers
+        else not_waited_for(seat)
+        for seat in seats
+    )
+    for seat in approvers:
+        asked = answers.get(seat.name)
+        if asked is not None and not isinstance(asked.decision, Approve):
+            return Outcome(
+                stage.name,
+                words.DENY,
+                encoded.payload,
+                asked.decision.reason,
+                trail,
+                approved=False,
+                result=asked.result,
+                hook=seat.name,
+            )
+    approved = len(answers) == len(approvers)
+    outcome = Outcome(stage.name, words.CONTINUE, encoded.payload, "", trail, approved=approved)
+    outcome.asked = encoded
+    return outcome
+
+
+async def _ask_all(
+    stage: Stage[P],
+    approvers: Sequence[Seat],
+    encoded: Encoded[P],
+    clock: Callable[[], float],
+    account: Account[P] | None,
+) -> dict[str, Asked[P]]:
+    """Their answers by name, without those that came after a denial."""
+    encoded.params()  # a payload that has no JSON form is the caller's mistake, raised before any approver is asked
+    if len(approvers) == 1:
+        return {approvers[0].name: await ask(stage, approvers[0], encoded, clock, NEVER, account)}
+    answers: dict[str, Asked[P]] = {}
+    async with anyio.create_task_group() as tasks:
+
+        async def ask_one(seat: Seat) -> None:
+            asked = answers[seat.name] = await ask(stage, seat, encoded, clock, NEVER, account)
+            if not isinstance(asked.decision, Approve):
+                tasks.cancel_scope.cancel()
+
+        for seat in approvers:
+            tasks.start_soon(ask_one, seat)
+    return answers

@@ -1,0 +1,89 @@
+"""Asks one hook. `ask` is the only place where a hook's failure is caught."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from ..errors import HookTimeoutError
+from ..hooks.base import Question
+from ..model import policy
+from ..model.decisions import CONTINUE, Asked
+from ..model.payloads import Payload
+from .apply_edit import apply
+from .trail import entry_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..listeners.listener import Account
+    from ..model.encoded import Encoded
+    from ..model.stages import Stage
+    from ..observe.metrics import StageMetrics
+    from .seat import Seat
+
+P = TypeVar("P", bound=Payload)
+
+
+async def ask(  # noqa: PLR0917 - by position: it is called for every question
+    stage: Stage[P],
+    seat: Seat,
+    encoded: Encoded[P],
+    clock: Callable[[], float],
+    end: float,
+    account: Account[P] | None,
+    final: bool = False,  # noqa: FBT001, FBT002 - likewise
+) -> Asked[P]:
+    """Ask one hook, and return its decision, or the one that stands in for it if it fails.
+
+    Each try has one absolute deadline: now and the hook's timeout, and never past `end`. `final`: the hook may no longer change
+    the payload. Raises `EncodeError` for a payload that has no JSON form, before the hook is asked.
+    """
+    hook, timeout = seat.hook, seat.timeout
+    encoded.params()  # made here at the latest, so that what a hook raises is the hook's failure
+    started = begun = clock()
+    left = encoded
+    retries = 0
+    while True:
+        deadline = begun + timeout
+        limit = begun + seat.longest
+        if limit > end:
+            limit = end
+            if deadline > end:  # noqa: PLR1730 - min() would be a fifth of what this function costs
+                deadline = end
+        error = result = failure = answer = None
+        try:
+            if begun >= end:
+                raise HookTimeoutError("the time for the whole chain was used up before it was asked")  # noqa: TRY301
+            if account is not None:
+                account.asking(hook, encoded)
+            decision = await hook.handle(Question(stage, encoded, deadline, limit, begun))
+            if decision is not CONTINUE or stage.approves:
+                decision, left, result, error = apply(stage, hook, encoded, decision, final=final)
+        except Exception as raised:  # noqa: BLE001 - a hook can fail in any way; none of them may reach the agent
+            if retries < hook.spec.retry and not stage.approves and clock() < end:
+                retries += 1
+                begun = clock()
+                continue
+            failure, error = policy.cause(raised), policy.describe(raised)
+            answer = getattr(raised, "answer", None)
+            decision = policy.on_failure(stage, hook.name, hook.spec.on_failure, error)
+        break
+    duration = clock() - started
+    if (figures := seat.figures) is None:
+        figures = _counters(stage, seat, error, started + duration)
+    figures.record(duration, failure, retries)
+    if error is not None:
+        seat.figures = None  # so that its next answer is noticed
+        hook.failures.add(stage.name, failure or "edit", error, decision.action, started + duration)
+    asked = Asked(decision, left, entry_of(seat, decision, duration, error, failure, retries), result, answer)
+    if account is not None:
+        account.asked(hook, encoded, asked)
+    return asked
+
+
+def _counters(stage: Stage[P], seat: Seat, error: str | None, now: float) -> StageMetrics:
+    """The counters of the hook's answers: looked up at its first question, and after each failure, which may be over now."""
+    seat.figures = seat.hook.metrics.stages[stage.name]
+    if error is None:
+        seat.hook.failures.answered(stage.name, now)
+    return seat.figures

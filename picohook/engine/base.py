@@ -1,0 +1,219 @@
+"""The life of a host: it is entered and left, and hooks are mounted, restarted and unmounted while it runs."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..errors import PicohookError
+from ..hooks import make_hook
+from ..hooks.process import ProcessHook
+from ..listeners.listener import Listeners
+from ..model.spec import HookSpec, Timeouts
+from ..observe.log import Log
+from .mounted import MountedHooks
+from .status import HostStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+    from types import TracebackType
+    from typing import Self
+
+    from ..hooks.base import Complete, Hook, StateChange
+    from ..listeners.listener import Listener
+    from ..model.decisions import Outcome
+    from ..observe.log import Logger
+    from ..process.plan import Verify
+    from .session_hooks import SessionHooks
+    from .status import Reloaded
+    from .tasks import Service
+
+T = TypeVar("T")
+
+
+class BaseEngine:
+    """Mounts hooks, and stops them at its end.
+
+    Entering starts all hooks at once, and waits until each can serve or its first start has failed. A hook that failed is
+    started again in the background; if it is `required`, entering raises instead. Leaving stops them all: calls in flight fail,
+    waiting events are written, then each process sees the end of its stdin, TERM, and KILL, with its own `grace` between them.
+    """
+
+    def __init__(
+        self,
+        hooks: Iterable[Hook | HookSpec] = (),
+        *,
+        timeouts: Timeouts | None = None,
+        logger: Logger | None = None,
+        retry_limit: int = 3,
+        verify: Verify | None = None,
+        complete: Complete | None = None,
+        model_of: Callable[[HookSpec], Complete | None] | None = None,
+        listeners: Iterable[Listener] = (),
+    ) -> None:
+        self.retry_limit = retry_limit
+        self.is_session_view = False
+        """Whether `session_view` made it."""
+        self.ended_by: Outcome[Any] | None = None
+        """In a session's view: the hard abort that ended the session."""
+        self.on_change: set[Callable[[StateChange | Outcome[Any] | Reloaded], None]] = set()
+        """Functions that are called at once with each state change of a hook, each reload and a copy of each outcome. They
+        must not block."""
+        self._mounted: MountedHooks | SessionHooks = MountedHooks(
+            Log(logger),
+            timeouts or Timeouts(),
+            verify=verify,
+            complete=complete,
+            model_of=model_of,
+            notice=_weakly(self._changed),
+        )
+        self._listeners = Listeners(listeners, self._mounted.log)
+        if self._listeners.all:
+            self._mounted.told = self._listeners.told
+            self._mounted.tap = self._listeners.tap
+        self._waiting = [_as_hook(hook) for hook in hooks]
+
+    # Life.
+
+    async def __aenter__(self) -> Self:
+        mounted_hooks = self._mounted
+        assert isinstance(mounted_hooks, MountedHooks)  # a session's view is not entered
+        mounted_hooks.require_new()
+        self._listeners.open()
+        try:
+            await mounted_hooks.enter()
+        except BaseException:
+            self._listeners.close()
+            raise
+        try:
+            hooks, self._waiting = self._waiting, []
+            await self._begin(mounted_hooks, hooks)
+        except BaseException:
+            await self.aclose()
+            raise
+        return self
+
+    async def _begin(self, mounted_hooks: MountedHooks, hooks: list[Hook]) -> None:
+        """Mount the hooks that the engine was made with, and wait until each can serve or has failed to start."""
+        mounted_hooks.mount(*hooks)
+        for hook in hooks:
+            await mounted_hooks.started(hook)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Stop all hooks. Leaving the host's block does the same; closing twice is fine.
+
+        Any task of the host's event loop may do it, whichever entered the host.
+        """
+        ended = True
+        try:
+            ended = await self._mounted.leave()
+        finally:
+            if ended:
+                self._listeners.close()
+
+    async def mount(self, hook: Hook | HookSpec) -> None:
+        """Add a hook, and wait until it can serve or its first start has failed.
+
+        It is of the `session` layer, asked after all others, unless its settings name another.
+        """
+        made = _as_hook(_in_session_layer(hook))
+        self._mounted.mount(made)
+        try:
+            await self._mounted.started(made)
+        except BaseException:
+            if made in self.hooks:
+                await self.unmount(made.name)
+            raise
+
+    async def unmount(self, name: str) -> None:
+        """Take a hook out of every chain at once, then stop it. Calls it is busy with fail."""
+        await self._mounted.unmount(name)
+
+    async def reload(self) -> Reloaded:
+        """Take over what the configuration says by now: for hosts that were made from one."""
+        raise PicohookError("only a running host that was made by `Host.from_config` can be reloaded")
+
+    def reset(self, name: str) -> None:
+        """Start a hook again that was given up (FAILED)."""
+        self._process(name).reset()
+
+    def restart(self, name: str) -> None:
+        """End a hook's process and start a new one. Calls in flight fail, and are not replayed."""
+        self._process(name).restart()
+
+    def _process(self, name: str) -> ProcessHook:
+        self._mounted.require_here()
+        hook = self._mounted.find(name)
+        if not isinstance(hook, ProcessHook):
+            raise PicohookError(f"hook {name!r} is no process: there is nothing to start")
+        return hook
+
+    def status(self) -> HostStatus:
+        """How every hook does, in no particular order of stages."""
+        hooks = tuple(hook.status() for hook in self.hooks)
+        held = self._mounted.containment
+        tier, lacks = ("none", {}) if held is None else (held.tier or "none", dict(held.unable))
+        return HostStatus(hooks, tier, self._mounted.log.failures, lacks)
+
+    def begin_task(self, work: Callable[[], Awaitable[T]]) -> Service[T]:
+        """Do something in a task of the host's own, which goes on if its caller is cancelled and ends with the host."""
+        return self._mounted.begin(work)
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """The hooks that are mounted."""
+        return self._mounted.hooks
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this process is a child that the host's own process forked while the host ran."""
+        return self._mounted.inherited
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """How long hooks may take that set no timeout of their own."""
+        return self._mounted.timeouts
+
+    def asked_at(self, stage: str) -> tuple[Hook, ...]:
+        """The hooks that are asked at a stage, in order."""
+        return tuple(seat.hook for seat in self._mounted.generations[stage].seats)
+
+    def _changed(self, change: StateChange | Outcome[Any] | Reloaded) -> None:
+        for call in tuple(self.on_change):
+            try:
+                call(change)
+            except Exception as error:  # noqa: BLE001 - it must not hurt the host
+                self._mounted.log.warning("a function of on_change failed", why=repr(error))
+
+
+def _weakly(method: Callable[[StateChange], None]) -> Callable[[StateChange], None]:
+    """The method for an object that its own object has: without a cycle, the latter is freed at once."""
+    weak = weakref.WeakMethod(method)
+
+    def call(change: StateChange) -> None:
+        strong = weak()
+        if strong is not None:
+            strong(change)
+
+    return call
+
+
+def _as_hook(given: Hook | HookSpec) -> Hook:
+    return make_hook(given) if isinstance(given, HookSpec) else given
+
+
+def _in_session_layer(given: Hook | HookSpec) -> Hook | HookSpec:
+    """The hook or spec, in the layer `session` unless it names another."""
+    spec = given if isinstance(given, HookSpec) else given.spec
+    if spec.layer is not None:
+        return given
+    placed = spec.model_copy(update={"layer": "session"})
+    if isinstance(given, HookSpec):
+        return placed
+    given.spec = placed
+    return given

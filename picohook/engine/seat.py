@@ -1,0 +1,73 @@
+"""A seat: one hook in the chain of one stage, with its timeout and its filter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..errors import PicohookError
+from ..hooks.answered import Said
+from ..model.spec import HookSpec
+from ..wire import words
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from ..hooks.base import Hook
+    from ..model.decisions import Decision
+    from ..model.filters import Filter
+    from ..model.payloads import Payload
+    from ..model.stages import Stage
+    from ..observe.metrics import StageMetrics
+    from .tasks import Mounted
+
+PROGRESS_FACTOR = 10
+PROGRESS_MOST = 600.0
+"""A hook that shows progress may take ten times its timeout, and at most this many seconds."""
+
+
+class Seat:
+    """A hook's place in a stage's chain."""
+
+    __slots__ = ("figures", "filter", "guard", "hook", "longest", "name", "timeout", "waits_for_person")
+
+    def __init__(self, hook: Hook, timeout: float, filter: Filter | None = None) -> None:  # noqa: A002 - what it is
+        self.hook = hook
+        self.name = hook.name
+        self.timeout = timeout
+        self.longest = max(timeout, min(timeout * PROGRESS_FACTOR, PROGRESS_MOST))
+        """Seconds that the hook may take if it shows progress."""
+        self.filter = filter
+        self.figures: StageMetrics | None = None
+        """The counters of its answers at this stage."""
+        self.guard = hook.spec.guard
+        self.waits_for_person = hook.waits_for_person
+
+    def wants(self, payload: Payload) -> bool:
+        """Whether the hook is asked about this payload."""
+        return self.filter is None or self.filter.matches(payload)
+
+
+def seats_after_pause(
+    stage: Stage[Any],
+    seats: Sequence[Seat],
+    mounted: Mapping[str, Mounted],
+    answered: tuple[str, Decision] | None,
+    skip: Collection[str],
+) -> tuple[tuple[Seat, ...], tuple[Seat, ...]]:
+    """The seats that are still asked after a pause, and the guards that have decided already.
+
+    `answered` is the hook that paused, and the answer in its place. Raises `PicohookError` for an answer that the stage does
+    not allow.
+    """
+    left = tuple(seat for seat in seats if seat.name not in skip)
+    paused = "" if answered is None else answered[0]
+    guards = tuple(seat for seat in seats if seat.guard and (seat.name in skip or seat.name == paused))
+    if answered is None:
+        return left, guards
+    decision = answered[1]
+    if decision.action not in stage.actions or decision.action == words.PAUSE:
+        raise PicohookError(f"{type(decision).__name__} is no answer for a hook that paused at {stage.name}")
+    spec = mounted[paused].hook.spec if paused in mounted else HookSpec(name=paused)
+    answer = Seat(Said(spec, decision), 0.0)
+    answer.guard = False  # the guard itself is asked again about a changed payload, and not this answer
+    return (answer, *(seat for seat in left if seat.name != paused)), guards

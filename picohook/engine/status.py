@@ -1,0 +1,44 @@
+"""What a host says about itself: its status, and what a reload changed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..hooks.base import HookStatus
+
+
+@dataclass(frozen=True, slots=True)
+class HostStatus:
+    """The state of a host and its hooks."""
+
+    hooks: tuple[HookStatus, ...]
+    containment: str
+    """What holds the descendants of every hook that was started: "namespace", "sweep", "group", or "none" when none was."""
+    log_failures: int
+    containment_lacks: dict[str, str] = field(default_factory=dict)
+    """The kinds of containment that were tried and that this machine cannot provide, and why."""
+
+    def wire(self) -> dict[str, Any]:
+        """The plain JSON form."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """What a reload did: each hook of the new configuration is in one of `added`, `changed`, `kept` and `failed`."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """The hooks that did not start, and why. Where there was an old one, it stays; else the new one is started again."""
+
+    def wire(self) -> dict[str, Any]:
+        """The plain JSON form."""
+        names = {kind: list(getattr(self, kind)) for kind in ("added", "removed", "changed", "kept")}
+        return {**names, "failed": dict(self.failed)}

@@ -1,0 +1,73 @@
+"""The tasks of a host: one for each hook that runs, and others for work of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import anyio
+
+from ..errors import PicohookError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ..hooks.base import Hook
+    from ..transport.reactor import Reactor
+
+T = TypeVar("T")
+
+
+@dataclass(eq=False, slots=True)
+class Mounted:
+    """A hook, and its task."""
+
+    hook: Hook
+    ended: anyio.Event
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    """Cancels its task."""
+    task: int = 0
+    """The id of its task, once it runs."""
+
+
+class Service(Generic[T]):
+    """Work that a host does in a task of its own, until it is done or the host ends. Cancelling a caller does not stop it."""
+
+    def __init__(self, work: Callable[[], Awaitable[T]], services: set[Service[Any]]) -> None:
+        self._work = work
+        self._services = services
+        services.add(self)
+        self.scope = anyio.CancelScope()
+        """Cancels the task: the host ends."""
+        self.task = 0
+        """The id of its task, once it runs."""
+        self.ended = anyio.Event()
+        self._results: list[T] = []
+        self.error: Exception | SystemExit | None = None
+        """What the work raised."""
+
+    def start(self, reactor: Reactor) -> None:
+        """Begin."""
+        reactor.spawn(self._run, self._over)
+
+    async def _run(self) -> None:
+        try:
+            self.task = anyio.get_current_task().id
+            with self.scope:
+                self._results.append(await self._work())
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - `result` raises it
+            self.error = error
+
+    def _over(self) -> None:
+        del self._work  # the work often belongs to an object that has this service: that would be a cycle
+        self._services.discard(self)
+        self.ended.set()
+
+    async def result(self) -> T:
+        """Wait for the end, and return the work's result. Raises its error, or `PicohookError` if the host was closed."""
+        await self.ended.wait()
+        if self.error is not None:
+            raise self.error
+        if not self._results:
+            raise PicohookError("the host was closed")
+        return self._results[0]

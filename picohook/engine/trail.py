@@ -1,0 +1,36 @@
+"""Builds the trail: an entry for each hook of a chain, asked or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..model.decisions import CONTINUE
+from ..model.trail import TrailEntry
+from ..wire import words
+
+if TYPE_CHECKING:
+    from ..model.decisions import Decision
+    from ..model.stages import Stage
+    from .seat import Seat
+
+
+def entry_of(  # noqa: PLR0917 - by position: it is called for every question
+    seat: Seat, decision: Decision, duration: float, error: str | None, failure: str | None, retries: int
+) -> TrailEntry:
+    """The entry of a hook that was asked. `failure` is the kind of its failure; then `decision` stands in for its answer."""
+    # By position: an object made by keywords costs twice as much.
+    if decision is CONTINUE and error is None and not retries:
+        return TrailEntry(seat.name, words.CONTINUE, duration)  # as nearly always
+    reason = "" if failure else decision.reason
+    return TrailEntry(seat.name, decision.action, duration, error, decision.notes, retries, reason, failure)
+
+
+def not_asked(stage: Stage[Any], seat: Seat) -> TrailEntry:
+    """The entry of a hook whose filter does not match; it is counted as skipped."""
+    seat.hook.metrics.stages[stage.name].skipped += 1
+    return TrailEntry(seat.name, "", skipped=True)
+
+
+def not_waited_for(seat: Seat) -> TrailEntry:
+    """The entry of an approver that was still thinking when another one denied."""
+    return TrailEntry(seat.name, "", error="not waited for: another approver said no")

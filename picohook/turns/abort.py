@@ -1,0 +1,45 @@
+"""Aborts: a hook ends a turn, or with a hard abort the agent's loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..errors import PicohookError
+from ..wire import words
+from .paused import PausedError
+
+if TYPE_CHECKING:
+    from ..model.decisions import Outcome
+    from ..model.payloads import ToolResult
+
+
+class AbortTurnError(PicohookError):
+    """A hook ended this turn."""
+
+    def __init__(self, outcome: Outcome[Any]) -> None:
+        super().__init__(outcome.reason or "aborted by hook")
+        self.reason = outcome.reason
+        self.outcome = outcome
+        self.results: tuple[ToolResult, ...] = ()
+        """Of the batch of tool calls that it ended: every call has one."""
+
+
+class HardAbortError(AbortTurnError):
+    """A hook ended the agent loop."""
+
+
+def raise_if_ended(outcome: Outcome[Any]) -> None:
+    """Raise `PausedError`, `AbortTurnError` or `HardAbortError` for an outcome that says so."""
+    if outcome.action == words.PAUSE:
+        raise PausedError(outcome)
+    if outcome.action == words.ABORT_TURN:
+        raise AbortTurnError(outcome)
+    if outcome.action == words.HARD_ABORT:
+        raise HardAbortError(outcome)
+
+
+def hard_abort_in(failure: BaseException) -> HardAbortError | None:
+    """The hard abort in an error or in a group of errors, if there is one."""
+    if isinstance(failure, BaseExceptionGroup):
+        return next(filter(None, map(hard_abort_in, failure.exceptions)), None)
+    return failure if isinstance(failure, HardAbortError) else None

@@ -1,0 +1,331 @@
+"""A turn's state: its beginning and end, what comes from outside, pauses, and what its steps and batches keep."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ..errors import PicohookError
+from ..model.conversation import content_of, text_of, tool_message
+from ..wire import words
+from ..wire.text import cut, escape
+from .abort import AbortTurnError
+from .delivery import deliver_result
+from .model_call import with_notes
+from .paused import PausedError, PausedTurn
+from .rounds import Rounds
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from ..model.decisions import Decision, Outcome
+    from ..model.payloads import LLMRequest, Meta, ToolCall, ToolResult
+    from ..model.trail import StageTrail
+    from .base_session import BaseSession
+    from .delivery import Delivery
+
+_SUMMARY = 200
+"""Bytes of a failed call's result in turn_end."""
+
+
+class BaseTurn:
+    """A turn without its steps: see `Turn`."""
+
+    def __init__(
+        self,
+        session: BaseSession,
+        meta: Meta,
+        user_message: str = "",
+        *,
+        parent: BaseTurn | None = None,
+        label: str = "",
+        media_count: int = 0,
+        resumed: tuple[PausedTurn, Decision] | None = None,
+    ) -> None:
+        self.session = session
+        self.host = session.host
+        self.meta = meta
+        self.user_message = user_message
+        self.messages: list[dict[str, Any]] = [] if parent else list(session.messages)
+        """The conversation, as the model sees it. Each step adds what was said in it."""
+        self.interrupted = False
+        """Whether a graceful interrupt came: no more tools, and one last answer."""
+        self.ending: dict[str, Any] = {}
+        """More fields of turn_end: Workspace, ActiveSkills, and others that the agent has."""
+        self.undelivered: list[Delivery] = []
+        """What is for the user, where the session has no `deliver`."""
+        self.paused: PausedTurn | None = None
+        """The paused turn to keep, when a hook has paused it."""
+        self.trails: list[StageTrail] = []
+        """What the hooks of each stage did, in order; of a resumed turn, since it was resumed."""
+        self._parent = parent
+        self._label = label
+        self._media_count = media_count
+        self._resumed = self._pending = resumed
+        self._context: list[str] = []
+        self._injected: list[dict[str, Any]] = []
+        self._steering: list[str] = []
+        self._inbox: list[tuple[str, str]] = []
+        self._open = False
+        self._last_answer = False
+        self._response: dict[str, Any] = {}
+        self._model = ""
+        self._system_prompt: str | None = None
+        """The model and the system prompt of the last request, as hooks left them."""
+        self._rounds = Rounds(self.host)
+        self._executed: list[dict[str, Any]] = []
+        if resumed is not None:
+            self._restore(resumed[0])
+
+    def _restore(self, paused: PausedTurn) -> None:
+        self.messages = paused.messages
+        self.interrupted = paused.interrupted
+        self._context, self._injected = paused.context, paused.injected
+        self._steering, self._inbox = paused.steering, paused.inbox
+        self._response = paused.response
+        self._model, self._system_prompt = paused.model, paused.system_prompt
+        self._rounds = Rounds(self.host, paused.rounds)
+        self._executed = paused.executed
+
+    # Its life.
+
+    async def __aenter__(self) -> Self:
+        self.session.require_open()
+        self._open = True
+        self._began = time.monotonic_ns()
+        if self._resumed is None:
+            if self._parent is not None:
+                spawned = {
+                    "AgentID": self.meta.agent_id,
+                    "Label": self._label,
+                    "ParentTurnID": self.meta.parent_turn_id,
+                }
+                self.emit("subturn_spawn", spawned)
+            self.emit("turn_start", {"UserMessage": self.user_message, "MediaCount": self._media_count})
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open = False
+        if self.paused is not None and _is_pause(error):
+            return
+        if not self.meta.parent_turn_id:
+            self.session.messages = self.messages
+        if error is None:
+            await self.end("completed")
+        else:
+            failed = isinstance(error, Exception) and not isinstance(error, AbortTurnError)
+            await self.end("error" if failed else "aborted", str(error) or type(error).__name__)
+
+    async def end(self, status: str, reason: str = "") -> None:
+        """Emit the events of its end: completed, with an error, or aborted. Leaving the block does it."""
+        self._open = False
+        reason = escape(cut(reason, words.MAX_REASON))
+        if status == "error":
+            self.emit("error", {"Stage": "turn", "Message": reason})
+        if status != "completed":
+            with anyio.CancelScope(shield=True):
+                about = self.session.about(self.meta)
+                await self.host.emit_and_wait("turn_abort", {"Reason": reason}, about=about)
+        for child, _ in self._inbox:
+            self._orphaned(self.meta.turn_id, child)
+        self.emit("turn_end", {
+            "Status": status,
+            "Iterations": self.meta.iteration,
+            "Duration": time.monotonic_ns() - self._began,
+            "FinalContentLen": len(self.content),
+            "UserMessage": self.user_message,
+            "FinalContent": self.content,
+            "Workspace": "",
+            "ActiveSkills": [],
+            "AttemptedSkills": [],
+            "FinalSuccessfulPath": [],
+            "SkillContextSnapshots": [],
+            "ToolKinds": list(dict.fromkeys(one["name"] for one in self._executed)),
+            "ToolExecutions": self._executed,
+            **self.ending,
+        })  # fmt: skip
+        if status == "completed":
+            self.emit("task_completed", {"Status": status, "FinalContent": self.content})
+        if self.meta.parent_turn_id:
+            self.emit("subturn_end", {"AgentID": self.meta.agent_id, "Status": status})
+            if status == "completed" and not (self._parent is not None and self._parent.adopt(self)):
+                self._orphaned(self.meta.parent_turn_id, self.meta.turn_id)
+
+    def _orphaned(self, parent: str, child: str) -> None:
+        self.emit("subturn_orphan", {"ParentTurnID": parent, "ChildTurnID": child, "Reason": "the parent ended"})
+
+    @property
+    def content(self) -> str:
+        """The text of what the model said last."""
+        return text_of(self._response)
+
+    def emit(self, kind: str, payload: dict[str, Any]) -> None:
+        """Emit an event of this turn."""
+        self.host.emit(kind, payload, about=self.session.about(self.meta))
+
+    # From outside.
+
+    def steer(self, message: str) -> bool:
+        """The user says something meanwhile: tools that have not begun are skipped, and the model is told.
+
+        Returns whether the turn takes it: not when it has ended, paused, or gives its last answer.
+        """
+        if taken := self._arrived("steering", message):
+            self._steering.append(message)
+        return taken
+
+    def interrupt(self, message: str = "") -> bool:
+        """End gracefully: tools that have not begun are skipped, and the model answers one last time.
+
+        Returns whether the turn takes it, as `steer` does.
+        """
+        if taken := self._arrived("graceful", message):
+            self.interrupted = True
+            self._steering += [message] if message else []
+        return taken
+
+    def _arrived(self, kind: str, message: str) -> bool:
+        if not self._open or self._last_answer:
+            return False
+        told = {
+            "Kind": kind,
+            "Role": "user",
+            "ContentLen": len(message),
+            "QueueDepth": len(self._steering),
+            "HintLen": len(message) if kind == "graceful" else 0,
+        }
+        self.emit("interrupt_received", told)
+        return True
+
+    def adopt(self, child: BaseTurn) -> bool:
+        """Take the result of a sub-turn that ended. Returns whether this turn is still open."""
+        if self._open and child.content:
+            self._inbox.append((child.meta.turn_id, child.content))
+        return self._open
+
+    def collect(self) -> list[dict[str, Any]]:
+        """Put what the user and sub-turns said meanwhile into the conversation. Returns these messages."""
+        said, self._steering = self._steering, []
+        results, self._inbox = self._inbox, []
+        if said:
+            self.emit("steering_injected", {"Count": len(said), "TotalContentLen": sum(map(len, said))})
+        for _, content in results:
+            place = {"TargetChannel": self.session.channel, "TargetChatID": self.session.chat_id}
+            self.emit("subturn_result_delivered", {**place, "ContentLen": len(content)})
+        arrived = [from_user(text) for text in (*said, *(content for _, content in results))]
+        self.messages += arrived
+        return arrived
+
+    @property
+    def why_skip(self) -> str:
+        """Why tools that have not begun are skipped; empty if they are not."""
+        if self.interrupted:
+            return "the turn was interrupted"
+        return "the user said something meanwhile" if self._steering else ""
+
+    # Pausing and resuming.
+
+    def _resumed_at(self, stage: str) -> tuple[PausedTurn, Decision] | None:
+        """The paused turn, in the first step of a resumed one. Raises `PicohookError` if that is another step."""
+        pending = self._pending
+        if pending is not None and pending[0].stage != stage:
+            raise PicohookError(f"this turn was paused at {pending[0].stage}: it is resumed there, and nowhere else")
+        self._pending = None
+        return pending
+
+    def keep(self, stage: str, outcome: Outcome[Any], **more: Any) -> PausedTurn:
+        """Pause the turn. Returns what has to be kept to resume it."""
+        self._open = False
+        self.paused = PausedTurn.of(
+            stage=stage,
+            hook=outcome.hook,
+            reason=outcome.reason,
+            meta=self.meta,
+            user_message=self.user_message,
+            messages=self.messages,
+            context=self._context,
+            injected=self._injected,
+            steering=self._steering,
+            inbox=self._inbox,
+            interrupted=self.interrupted,
+            rounds=self._rounds.used,
+            response=self._response,
+            model=self._model,
+            system_prompt=self._system_prompt,
+            executed=self._executed,
+            **more,
+        )
+        return self.paused
+
+    # For its steps and batches.
+
+    def record(self, call: ToolCall, result: ToolResult) -> None:
+        """Add the result of a call to the conversation."""
+        self.messages.append(tool_message(call, result))
+
+    def note_run(self, call: ToolCall, result: ToolResult) -> None:
+        """Note for turn_end that a call is done, by its tool or by a hook."""
+        done: dict[str, Any] = {"name": call.tool, "success": not result.is_error}
+        if result.is_error:
+            done["error_summary"] = cut(content_of(result).strip(), _SUMMARY)
+        self._executed.append(done)
+
+    async def deliver(self, call: ToolCall, result: ToolResult) -> ToolResult:
+        """Bring to the user what is for the user: see `deliver_result`."""
+        return await deliver_result(call, result, self.session.deliver, self.undelivered)
+
+    def take(self, outcome: Outcome[Any]) -> None:
+        """Keep the trail of an outcome and what its hooks add to the next request; show what is for the user."""
+        self._keep_trail(outcome)
+        self.host.note_hard_abort(outcome)
+        for notes in outcome.notes:
+            if notes.additional_context:
+                self._context.append(notes.additional_context)
+            self._injected.extend(notes.inject_messages)
+            self._show(notes.system_message)
+
+    def _take_of_llm(self, outcome: Outcome[Any]) -> None:
+        """Like `take`, for `run_llm`, which adds the notes of a request that has not been answered itself."""
+        if outcome.stage == "before_llm" and outcome.action != words.RETRY:
+            self.asked_with(outcome)
+        if outcome.action == words.RETRY or (outcome.stage == "before_llm" and outcome.action != words.RESPOND):
+            self._keep_trail(outcome)
+            for notes in outcome.notes:
+                self._show(notes.system_message)
+        else:
+            self.take(outcome)
+
+    def asked_with(self, outcome: Outcome[LLMRequest]) -> None:
+        """Keep the model and the system prompt, as before_llm left them, for later stages."""
+        request = with_notes(outcome.payload, outcome.notes)
+        self._model, self._system_prompt = request.model, request.system_prompt
+
+    def _keep_trail(self, outcome: Outcome[Any]) -> None:
+        self.trails.append(outcome.stage_trail)
+
+    def _show(self, message: str) -> None:
+        if message and self.session.show is not None:
+            self.session.show(message)
+
+    def _place(self, source: str) -> dict[str, Any]:
+        meta = self.meta.model_copy(update={"source": source})
+        session = self.session
+        known = {} if session.context is None else {"context": session.context}
+        return {"meta": meta, "channel": session.channel, "chat_id": session.chat_id, **known}
+
+
+def from_user(text: str) -> dict[str, Any]:
+    """A message of the user."""
+    return {"role": "user", "content": text}
+
+
+def _is_pause(error: BaseException | None) -> bool:
+    """Whether a block ended with nothing but a pause; the embedder's own task groups wrap it."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(PausedError)[1] is None
+    return error is None or isinstance(error, PausedError)

@@ -1,0 +1,25 @@
+"""The digest of a call: what runs is compared with what hooks let pass and approvers approved."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from ..protocol.messages import encode
+
+if TYPE_CHECKING:
+    from ..model.decisions import Outcome
+    from ..model.payloads import ToolCall
+
+
+def call_digest(call: ToolCall) -> bytes:
+    """The digest of a call's bytes. Raises `EncodeError`."""
+    return hashlib.sha256(encode(call.wire())).digest()
+
+
+def approved_digest(before: Outcome[ToolCall]) -> bytes | None:
+    """The digest of the call that hooks were asked about last; None if the outcome has another one by now."""
+    asked = before.asked
+    if asked is not None and asked.payload is before.payload:
+        return hashlib.sha256(asked.params()).digest()  # a later change in place is seen before the tool runs
+    return call_digest(before.payload) if before.intact else None

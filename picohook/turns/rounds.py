@@ -1,0 +1,33 @@
+"""The rounds of a turn: hooks may ask for another one with feedback, as often as the retry limit allows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import PicohookError
+
+if TYPE_CHECKING:
+    from ..engine.engine import Engine
+    from ..model.payloads import Payload
+
+
+class RetryLimitError(PicohookError):
+    """Hooks asked for another round more often than the retry limit allows."""
+
+
+class Rounds:
+    """Counts the rounds that hooks have asked for."""
+
+    def __init__(self, host: Engine, used: int = 0) -> None:
+        self.used = used
+        self._host = host
+
+    def spend(self, feedback: str, about: Payload) -> None:
+        """Count one more round. Raises `RetryLimitError` when there were as many as the limit."""
+        limit = self._host.retry_limit
+        if self.used >= limit:
+            last = f"; the last one: {feedback}" if feedback.strip() else ""
+            raise RetryLimitError(f"hooks asked for another round more than {limit} times{last}")
+        self.used += 1
+        event = {"Attempt": self.used, "MaxRetries": limit, "Reason": feedback, "Error": "", "Backoff": 0}
+        self._host.emit("llm_retry", event, about=about)
