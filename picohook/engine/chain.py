@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_args
 import anyio
 
 from ..errors import HookReplyError, HookTimeoutError
-from ..model import policy
+from ..model import failure_policy
 from ..model.decisions import CONTINUE, Approve, Asked, Continue, Decision, Deny, Modify, Outcome, Respond, Retry
 from ..model.encoded import CHANGED, Encoded
-from ..model.payloads import Payload, apart
+from ..model.payloads import Payload, deep_copy
 from ..model.spec import RespondRule
 from ..model.stages import restrict
 from ..model.trail import TrailEntry
@@ -257,9 +257,9 @@ async def ask(  # noqa: C901, PLR0912, PLR0917 - likewise
                 retries += 1
                 begun = clock()
                 continue
-            cause, error = policy.cause(failure), policy.describe(failure)
+            cause, error = failure_policy.cause(failure), failure_policy.describe(failure)
             answer = getattr(failure, "answer", None)
-            decision = policy.on_failure(stage, hook.name, hook.spec.on_failure, error)
+            decision = failure_policy.on_failure(stage, hook.name, hook.spec.on_failure, error)
         break
     duration = clock() - started
     if (figures := seat.figures) is None:
@@ -292,7 +292,7 @@ def _take(
 ) -> tuple[Decision, Encoded[P], Any, str | None]:
     """The decision as the host has it, and what `_apply` makes of it."""
     if not hook.takes_bytes:
-        decision = apart(decision)  # the hook may keep what it returned, and change it
+        decision = deep_copy(decision)  # the hook may keep what it returned, and change it
     return decision, *_apply(stage, hook, encoded, decision, final=final)
 
 

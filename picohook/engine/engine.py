@@ -11,7 +11,7 @@ import anyio
 
 from ..errors import PicohookError
 from ..hooks import make_hook
-from ..hooks.answered import Said
+from ..hooks.decided import DecidedHook
 from ..hooks.process import ProcessHook
 from ..listeners.listener import Listeners
 from ..model.encoded import Encoded
@@ -27,7 +27,7 @@ from ..model.payloads import (
     Prompt,
     ToolCall,
     ToolReturn,
-    apart,
+    deep_copy,
 )
 from ..model.spec import HookSpec, RespondRule, Timeouts
 from ..model.stages import (
@@ -372,7 +372,7 @@ class Engine:
         if account is not None:
             account.concluded(outcome)
         if self.watchers:
-            self._tell(replace(outcome, payload=apart(outcome.payload), result=apart(outcome.result)))
+            self._tell(replace(outcome, payload=deep_copy(outcome.payload), result=deep_copy(outcome.result)))
         if responded is not None and outcome.action == words.RESPOND:
             return await responded(outcome)
         return outcome
@@ -400,7 +400,7 @@ class Engine:
         mounted = self._mounted.by_name.get(name)
         spec = HookSpec(name=name) if mounted is None else mounted.hook.spec
         others = tuple(seat for seat in left if seat.hook.name != name)
-        answer = Seat(Said(spec, decision), self.timeouts.interceptor)
+        answer = Seat(DecidedHook(spec, decision), self.timeouts.interceptor)
         answer.guard = False  # the hook itself is asked again, and not this answer
         return (answer, *others), guards
 
@@ -466,7 +466,7 @@ class Engine:
         event = Event(kind, payload or {}, _meta(meta, about), about)
         audience = audience.wanting(event)
         if audience.looking or self._listeners.all:
-            event = event.apart()  # now: it is handed on later
+            event = event.deep_copy()  # now: it is handed on later
         for dialect in audience.dialects:
             event.line(dialect)  # a payload that is no JSON is the caller's mistake, raised here
         if self._listeners.all:
@@ -495,7 +495,7 @@ class Engine:
         begun = now()
 
         async def wait_for(hook: Hook) -> None:
-            own, setting = hook.event_patience
+            own, setting = hook.event_timeout
             patience = mounted_hooks.timeouts.observer if own is None else own
             if not await hook.flushed(begun + patience) and now() >= begun + patience:
                 mounted_hooks.log.warning(

@@ -62,7 +62,7 @@ class StateChange:
 
 
 @dataclass(slots=True)
-class Site:
+class HostServices:
     """What a hook gets of the host it is mounted on."""
 
     reactor: Reactor
@@ -137,7 +137,7 @@ class Hook:
         self, stage: Stage[P], encoded: Encoded[P], deadline: float, limit: float, begun: float
     ) -> Awaitable[Decision]:
         """Put a question to it, of which these are the parts: the chain's way to `handle`, which gets a copy of the payload."""
-        return self.handle(Question(stage, encoded.apart(), deadline, limit, begun))
+        return self.handle(Question(stage, encoded.deep_copy(), deadline, limit, begun))
 
     def handle(self, question: Question[Any]) -> Awaitable[Decision]:
         """Decide. What comes back is awaited at once, and once: a subclass may say `async def handle`."""
@@ -146,7 +146,7 @@ class Hook:
     def notify(self, event: Event) -> None:
         """Take note of an event. Never waits."""
 
-    def open(self, site: Site) -> None:
+    def open(self, host: HostServices) -> None:
         """The hook is mounted: called once, before anything else."""
 
     async def run(self) -> None:
@@ -164,7 +164,7 @@ class Hook:
         """End `run`."""
 
     @property
-    def event_patience(self) -> tuple[float | None, str]:
+    def event_timeout(self) -> tuple[float | None, str]:
         """Seconds that an event may take it that is waited for, and the setting that says so; None: the host's own."""
         return None, "observer_timeout"
 

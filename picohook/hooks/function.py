@@ -18,21 +18,21 @@ from ..model.stages import FIXED
 from ..protocol.messages import decode_value, encode
 from ..wire import words
 from ..wire.text import explain
-from .mailbox import MailboxHook
+from .queued_events import QueuedEventsHook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..model.events import Event
     from ..model.stages import Stage
-    from .base import Question, Site
+    from .base import HostServices, Question
 
 _DECISIONS = get_args(Decision)
 THREADS = 16
 """Plain functions of one hook that run at once. Its own: one that hangs takes no thread from anybody else."""
 
 
-class FunctionHook(MailboxHook):
+class FunctionHook(QueuedEventsHook):
     """Callables, by stage; and one for events.
 
     A callable gets the stage's payload and returns a decision, or None to go on, or what a hook process would answer (a
@@ -58,15 +58,15 @@ class FunctionHook(MailboxHook):
             settings.setdefault("observe", ("*",))
         super().__init__(HookSpec.model_validate({"name": name, "stages": tuple(self._handlers), **settings}))
 
-    def open(self, site: Site) -> None:
-        super().open(site)
+    def open(self, host: HostServices) -> None:
+        super().open(host)
         self._threads = anyio.CapacityLimiter(THREADS)
 
     async def handle(self, question: Question[Any]) -> Decision:
         stage = question.stage
         with anyio.CancelScope(deadline=question.deadline) as scope:
             said = await self._call(self._handlers[stage.name], question.payload)
-        if scope.cancelled_caught or (stage.approves and self._site.reactor.now() > question.deadline):
+        if scope.cancelled_caught or (stage.approves and self._host.reactor.now() > question.deadline):
             raise HookTimeoutError("no answer in time", hook=self.name)
         decision = _read(stage, said)
         return decision if question.encoded.intact else _changed_in_place(question, decision)
@@ -82,11 +82,11 @@ class FunctionHook(MailboxHook):
             action = said.action
         if action not in (None, "", words.CONTINUE):
             why = f"it returned {action!r}, and an event is only told"
-            self._site.log.warning("what it decided has no effect", kind=event.kind, why=why)
+            self._host.log.warning("what it decided has no effect", kind=event.kind, why=why)
 
     async def _call_in_time(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """As `_call`, for an event, within the hook's own timeout."""
-        with anyio.CancelScope(deadline=self._site.reactor.now() + self.own_timeout) as scope:
+        with anyio.CancelScope(deadline=self._host.reactor.now() + self.own_timeout) as scope:
             return await self._call(function, *arguments)
         assert scope.cancelled_caught
         why = f"it was cut off after {self.own_timeout:g} s, its timeout"

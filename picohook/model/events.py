@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.messages import encode
 from ..protocol.peer import notification
 from ..wire import words
-from .payloads import Payload, apart
+from .payloads import Payload, deep_copy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,12 +52,14 @@ class Event:
         """What of the agent's run it is about: its context and its channel."""
         self._lines: dict[str, bytes] = {}
 
-    def apart(self) -> Event:
+    def deep_copy(self) -> Event:
         """The same, with a payload that shares nothing with this one's. Of what it is about, only where the user is."""
         about = self.about
         if about is not None:
-            about = Payload(meta=about.meta, context=apart(about.context), channel=about.channel, chat_id=about.chat_id)
-        return Event(self.kind, apart(dict(self.payload)), self.meta, about)
+            about = Payload(
+                meta=about.meta, context=deep_copy(about.context), channel=about.channel, chat_id=about.chat_id
+            )
+        return Event(self.kind, deep_copy(dict(self.payload)), self.meta, about)
 
     def line(self, dialect: str) -> bytes:
         """The whole line that a hook of this dialect reads. Raises `EncodeError`."""

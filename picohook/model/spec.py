@@ -322,7 +322,7 @@ def python_file(spec: HookSpec) -> Path | None:
     return next((file for file in (module.with_suffix(".py"), module / "__init__.py") if file.is_file()), None)
 
 
-class ModeGrainedSpec(HookSpec):
+class WholeModeSpec(HookSpec):
     """A hook with PicoClaw's grain: naming one stage of a mode delivers the whole mode."""
 
     @property

@@ -12,9 +12,9 @@ from ..wire.spelling import Form, folded, says
 from .payloads import (
     Compaction,
     Finish,
+    FrozenModel,
     LLMRequest,
     LLMResponse,
-    Model,
     Payload,
     Prompt,
     ToolCall,
@@ -181,7 +181,7 @@ def _llm_response(request: LLMRequest, given: Mapping[str, Any] | LLMResponse) -
     return LLMResponse(**own, model=request.model, response=response)
 
 
-def _mapping(given: Any, kind: type[Model]) -> dict[str, Any]:
+def _mapping(given: Any, kind: type[FrozenModel]) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise ValueError(f"the result is {type(given).__name__}, and neither a mapping nor {kind.__name__}")
     return dict(given)

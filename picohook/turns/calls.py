@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..model.conversation import content_of
 from ..model.encoded import CHANGED
-from ..model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult, ToolReturn, apart, traced
+from ..model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult, ToolReturn, deep_copy, traced
 from ..model.stages import BEFORE_LLM, BEFORE_TOOL
 from ..protocol.messages import encode
 from ..wire import words
@@ -86,7 +86,7 @@ async def run_tool(host: Engine, call: ToolCall | Mapping[str, Any], execute: Ca
     """before_tool, approve_tool, the tool, after_tool. What guards and approvers saw is what runs, or it is denied."""
     trails = Trails(host.take_note)
     before = await host.before_tool(
-        apart(BEFORE_TOOL.given(call))
+        deep_copy(BEFORE_TOOL.given(call))
     )  # what the caller does to its own call from here on changes nothing
     trails.take(before)
     decided = await approve(host, before, trails.take)
@@ -128,7 +128,7 @@ async def approve(
 async def execute_tool(host: Engine, decided: Decided, execute: Callable[[ToolCall], Any]) -> ToolReturn | ToolResult:
     """Run the tool on exactly the call that was approved; a changed one is denied."""
     call = decided.call
-    own = call.apart()  # so that the tool cannot change what hooks see
+    own = call.deep_copy()  # so that the tool cannot change what hooks see
     if call_digest(own) != decided.digest:
         text = DENIED_BY_APPROVAL.format("the call was changed after it was approved")
         return not_run(host, call, text, text)
@@ -282,13 +282,13 @@ def with_notes(request: LLMRequest, notes: tuple[Notes, ...]) -> LLMRequest:
 def as_tool_result(returned: Any) -> ToolResult:
     """What a tool returned, as a result for the model. The tool may keep what it returned, and change it."""
     if isinstance(returned, ToolResult):
-        return apart(returned)  # type: ignore[no-any-return] # as it came
+        return deep_copy(returned)  # type: ignore[no-any-return] # as it came
     if returned is None:
         return ToolResult()
     if isinstance(returned, str):
         return ToolResult(for_llm=returned)
     if isinstance(returned, dict) and "for_llm" in returned:
-        return ToolResult.model_validate(apart(returned))
+        return ToolResult.model_validate(deep_copy(returned))
     return ToolResult(for_llm=json.dumps(returned, ensure_ascii=False, default=str))
 
 

@@ -13,7 +13,7 @@ import anyio
 
 from ..errors import PicohookError
 from ..model.conversation import assistant_message, calls_of, content_of, text_of, tool_message
-from ..model.payloads import Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult, apart
+from ..model.payloads import Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult, deep_copy
 from ..wire import words
 from ..wire.text import cut, escape
 from .batch import Batch, decided_in, require_taken
@@ -317,7 +317,7 @@ class Turn:
             return await batch.run(paused.at, (paused.hook, decision))
         place = self._place("turn.tool")
         # Copies: what anybody does to the calls from here on changes nothing.
-        steps = [Step(call=apart(call).model_copy(update=place)) for call in calls or ()]
+        steps = [Step(call=deep_copy(call).model_copy(update=place)) for call in calls or ()]
         return await Batch(self, steps, execute, parallel=parallel).run()
 
     async def finish(self, response: LLMResponse | None = None, **about: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from picohook.engine.chain import Seat, run_chain
-from picohook.hooks.base import Hook, Question, Site
+from picohook.hooks.base import Hook, HostServices, Question
 from picohook.model.encoded import Encoded
 from picohook.model.payloads import (
     Compaction,
@@ -109,9 +109,9 @@ def payloads() -> dict[str, Any]:
 
 
 @pytest.fixture
-async def site() -> Site:
+async def host_services() -> HostServices:
     """What a hook gets of a host, on the loop that runs."""
-    return Site(current_reactor(), Log(), Timeouts())
+    return HostServices(current_reactor(), Log(), Timeouts())
 
 
 @pytest.fixture

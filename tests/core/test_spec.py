@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from picohook.model.spec import HookSpec, ModeGrainedSpec, OnFailure, Timeouts
+from picohook.model.spec import HookSpec, OnFailure, Timeouts, WholeModeSpec
 from picohook.model.stages import STAGES
 from picohook.wire import words
 
@@ -33,7 +33,7 @@ def test_stages_are_exact():
 
 
 def test_with_picoclaws_grain_one_stage_of_a_mode_stands_for_all_of_it():
-    assert ModeGrainedSpec(name="a", stages=("after_tool", "approve_tool"), observe=("*",)).asked_at == (
+    assert WholeModeSpec(name="a", stages=("after_tool", "approve_tool"), observe=("*",)).asked_at == (
         "before_tool",
         "after_tool",
         "approve_tool",

@@ -8,7 +8,7 @@ import pytest
 
 from picohook.model.decisions import APPROVE, CONTINUE, AbortTurn, Continue, Deny, Modify, Respond, Retry
 from picohook.model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult, ToolReturn
-from picohook.model.replies import AnswerError, read_decision
+from picohook.model.replies import ReplyError, read_decision
 from picohook.model.stages import AFTER_LLM, AFTER_TOOL, APPROVE_TOOL, BEFORE_LLM, BEFORE_PROMPT, BEFORE_TOOL, STAGES
 from picohook.model.trail import Notes
 from picohook.sdk.answers import STAGES as SDK_STAGES
@@ -201,7 +201,7 @@ UNMODIFIED = [
 
 @pytest.mark.parametrize(("stage", "answer", "said"), UNDECIDED + UNMODIFIED)
 def test_an_answer_that_decides_nothing_is_a_failure_that_says_what_was_meant(stage, answer, said):
-    with pytest.raises(AnswerError, match=said) as caught:
+    with pytest.raises(ReplyError, match=said) as caught:
         read_decision(STAGES[stage], answer)
     assert caught.value.answer is answer
     assert str(caught.value).startswith(
@@ -386,14 +386,14 @@ def test_a_response_with_a_field_named_like_itself_keeps_it():
     ],
 )
 def test_a_no_is_no_empty_field_wherever_it_stands(stage, answer):
-    with pytest.raises(AnswerError, match="the answer has no `action`, and "):
+    with pytest.raises(ReplyError, match="the answer has no `action`, and "):
         read_decision(STAGES[stage], answer)
 
 
 @pytest.mark.parametrize("stage", sorted(set(INTERCEPTS) - {"after_llm"}))
 def test_a_patch_that_removes_what_is_not_there_decides_nothing(stage):
     """In a patch a null says something: remove this."""
-    with pytest.raises(AnswerError, match=f"{stage} cannot change `argumentz`, which `patch` has"):
+    with pytest.raises(ReplyError, match=f"{stage} cannot change `argumentz`, which `patch` has"):
         read_decision(STAGES[stage], {"patch": {"argumentz": None}})
 
 
@@ -403,7 +403,7 @@ def test_one_that_gives_every_question_the_answer_to_hello_is_not_hurt(stage):
         read_decision(STAGES[stage], {"ok": True, "name": "x", "version": 1, "capabilities": {"log": True}}) == CONTINUE
     )
     for answer in ({"name": "x"}, {"ok": False, "name": "x"}, {"ok": True, "name": "x", "decision": "deny"}):
-        with pytest.raises(AnswerError, match="decides nothing"):
+        with pytest.raises(ReplyError, match="decides nothing"):
             read_decision(STAGES[stage], answer)
 
 

@@ -10,7 +10,7 @@ import anyio
 from ...errors import HookTimeoutError
 from ...wire import words
 from ...wire.text import cut
-from ..mailbox import MailboxHook
+from ..queued_events import QueuedEventsHook
 from . import contract as jcli
 
 if TYPE_CHECKING:
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
     from ...model.decisions import Decision
     from ...model.events import Event
-    from ..base import Question, Site
+    from ..base import HostServices, Question
 
 UNLIMITED = 1 << 30
 WARNED = 100
 """Different parts of answers that are remembered as logged."""
 
 
-class OneShotHook(MailboxHook):
+class OneShotHook(QueuedEventsHook):
     """A kind of hook says in `answer` how a context becomes a result."""
 
     in_process = False
 
-    def open(self, site: Site) -> None:
-        super().open(site)
+    def open(self, host: HostServices) -> None:
+        super().open(host)
         self._warned: set[tuple[str, str]] = set()
         self._turns = anyio.Semaphore(self.spec.max_in_flight or UNLIMITED)
 
@@ -40,7 +40,7 @@ class OneShotHook(MailboxHook):
         raise NotImplementedError
 
     @property
-    def event_patience(self) -> tuple[float | None, str]:
+    def event_timeout(self) -> tuple[float | None, str]:
         return self.own_timeout, "timeout"
 
     @property
@@ -52,14 +52,14 @@ class OneShotHook(MailboxHook):
         stage, payload = question.stage, question.payload
         context = jcli.context(stage, payload, self.cwd)
         result = await self._in_turn(context, question.deadline)
-        if stage.approves and self._site.reactor.now() > question.deadline:
+        if stage.approves and self._host.reactor.now() > question.deadline:
             raise HookTimeoutError("no answer in time", hook=self.name)
         self._warn_of_ignored(context["event"], result)
         return jcli.decide(stage, payload, result)
 
     async def take(self, event: Event) -> None:
         context = jcli.event_context(event, self.cwd)
-        result = await self._in_turn(context, self._site.reactor.now() + self.own_timeout)
+        result = await self._in_turn(context, self._host.reactor.now() + self.own_timeout)
         self._warn_of_ignored(context["event"], result)
 
     async def _in_turn(self, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
@@ -79,5 +79,5 @@ class OneShotHook(MailboxHook):
             again = about in self._warned
             if len(self._warned) < WARNED:
                 self._warned.add(about)
-            say = self._site.log.info if again else self._site.log.warning
+            say = self._host.log.info if again else self._host.log.warning
             say("ignored a part of its answer", at=event, fields=fields, known=", ".join(sorted(jcli.known(event))))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ...process.plan import Plan, Seen
-    from ..base import Site
+    from ..base import HostServices
 
 T = TypeVar("T")
 
@@ -34,33 +34,33 @@ class CommandHook(OneShotHook):
     The whole tree of the command is ended with it, at its timeout at the latest.
     """
 
-    def open(self, site: Site) -> None:
-        super().open(site)
+    def open(self, host: HostServices) -> None:
+        super().open(host)
         self._files = Aside()
         self._kept: tuple[str | None, Plan] | None = None
 
     async def answer(self, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
-        spec, site = self.spec, self._site
+        spec, host = self.spec, self._host
         seen, planned = await self._look(deadline)
         env = {**planned.env, "JCLI_HOOK_EVENT": context["event"], "JCLI_CWD": self.cwd}
         try:
             finished = await run_once(
-                site.reactor,
-                site.spawner,
+                host.reactor,
+                host.spawner,
                 replace(planned, env=env),
                 encode(context) + b"\n",
                 deadline=deadline,
                 name=spec.name,
-                log=site.log,
+                log=host.log,
                 max_output=spec.max_line_bytes,
-                tap=site.tap,
+                tap=host.tap,
             )
         except HookCrashedError:
             self._kept = None  # what is wrong is said best by another look
             raise
         if seen is not None:
-            assert site.verify is not None
-            if await self._aside(partial(site.verify, spec), deadline) != seen:
+            assert host.verify is not None
+            if await self._aside(partial(host.verify, spec), deadline) != seen:
                 raise ChangedError(spec.name)
         if finished.exit_code:
             code, tail = finished.exit_code, finished.stderr_tail
@@ -71,7 +71,7 @@ class CommandHook(OneShotHook):
 
     async def _look(self, deadline: float) -> tuple[Seen | None, Plan]:
         """Whether it may run, and what is to be run. Where nobody has to look at its files, where they are is kept."""
-        verify, spec, path = self._site.verify, self.spec, os.environ.get("PATH")
+        verify, spec, path = self._host.verify, self.spec, os.environ.get("PATH")
         if verify is None and self._kept is not None and self._kept[0] == path:
             return None, replace(self._kept[1], env=environment(spec, os.environ))
 

@@ -16,7 +16,7 @@ from .base import OneShotHook
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..base import Site
+    from ..base import HostServices
 
 VARIABLES = (
     "event",
@@ -94,12 +94,12 @@ def extract(text: str) -> dict[str, Any]:
 class PromptHook(OneShotHook):
     """Its prompt, with what is asked about filled in, goes to the host's `complete`; what comes back is the result."""
 
-    def open(self, site: Site) -> None:
-        super().open(site)
+    def open(self, host: HostServices) -> None:
+        super().open(host)
         self._threads = anyio.CapacityLimiter(THREADS)
 
     async def answer(self, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
-        complete = None if self._site.model_of is None else self._site.model_of(self.spec)
+        complete = None if self._host.model_of is None else self._host.model_of(self.spec)
         if complete is None:  # a host requires one when the hook is mounted; a reload may have taken it away since
             raise HookError("there is no model to ask: name one in [model] of the configuration", hook=self.name)
         prompt = render(self.spec.prompt or "", context) + instruction(context["event"])

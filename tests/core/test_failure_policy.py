@@ -6,8 +6,8 @@ import pytest
 
 from picohook.errors import HandshakeError, HookCrashedError, HookRefusedError, HookReplyError, HookTimeoutError
 from picohook.model.decisions import CONTINUE, AbortTurn, Deny
+from picohook.model.failure_policy import cause, describe, on_failure
 from picohook.model.payloads import ToolCall
-from picohook.model.policy import cause, describe, on_failure
 from picohook.model.spec import OnFailure
 from picohook.model.stages import BEFORE_TOOL, STAGES
 
