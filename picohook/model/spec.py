@@ -293,7 +293,7 @@ class HookSpec(Settings):
     @property
     def fingerprint(self) -> str:
         """The same for the same settings, in another process too."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:32]
+        return hashlib.sha256(f"{type(self).__name__} {self.model_dump_json()}".encode()).hexdigest()[:32]
 
     @property
     def modes(self) -> tuple[str, ...]:

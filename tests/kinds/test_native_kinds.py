@@ -20,7 +20,7 @@ command = ["python3", "gate.py"]
 stages = ["approve_tool"]
 
 [hooks.shell]
-run = '''[ "$JCLI_EVENT" ] || echo '{"tool_arguments": {"by": "shell"}}' '''
+run = '''echo '{"action": "modify", "call": {"arguments": {"by": "'$PICOHOOK_EVENT'"}}}' '''
 stages = ["before_tool"]
 
 [hooks.function]
@@ -44,8 +44,8 @@ async def test_every_kind_is_asked_in_one_chain(config, tmp_path):
         assert [hook.name for hook in host.asked_at("before_tool")] == ["shell", "judge"]
         outcome = await host.before_tool(CALL)
         assert (await host.before_prompt(Prompt(prompt="hello"))).payload.prompt == "HELLO"
-    assert (outcome.action, outcome.reason, outcome.payload.arguments) == ("deny_tool", "no", {"by": "shell"})
-    assert model.prompts[0].startswith('Is {"by":"shell"} safe?')
+    assert (outcome.action, outcome.reason, outcome.payload.arguments) == ("deny_tool", "no", {"by": "before_tool"})
+    assert model.prompts[0].startswith('Is {"by":"before_tool"} safe?')
 
 
 @pytest.mark.parametrize("name", ["process", "shell", "function", "judge"])
