@@ -10,10 +10,10 @@ import anyio
 from ..errors import HookReplyError, HookTimeoutError
 from ..model import failure_policy
 from ..model.decisions import CONTINUE, Approve, Asked, Continue, Decision, Deny, Modify, Outcome, Respond, Retry
+from ..model.edits import apply_edit, restrict
 from ..model.encoded import CHANGED, Encoded
 from ..model.payloads import Payload, deep_copy
 from ..model.spec import RespondRule
-from ..model.stages import restrict
 from ..model.trail import TrailEntry
 from ..wire import words
 
@@ -311,7 +311,7 @@ def _apply(
     if not isinstance(decision, Modify | Respond | Retry):
         return encoded, None, None
     patch = decision.patch if isinstance(decision, Modify) else None
-    edited, refused = restrict(payload, stage.edit(payload, decision.changes, patch), hook.spec.may_edit)
+    edited, refused = restrict(payload, apply_edit(stage, payload, decision.changes, patch), hook.spec.may_edit)
     if edited is not payload:
         if final:
             raise HookReplyError("a guard that is asked again may no longer change the call")

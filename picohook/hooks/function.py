@@ -14,7 +14,6 @@ from ..model.decisions import APPROVE, CONTINUE, Approve, Continue, Decision, De
 from ..model.encoded import Encoded
 from ..model.replies import read_decision
 from ..model.spec import HookSpec
-from ..model.stages import FIXED
 from ..protocol.messages import decode_value, encode
 from ..wire import words
 from ..wire.text import explain
@@ -123,7 +122,7 @@ def _changed_in_place(question: Question[Any], decision: Decision) -> Decision:
         return decision  # nothing is gone on with
     before, after = decode_value(question.encoded.params()), decode_value(Encoded(question.payload).params())
     changed = _difference(before, after)
-    unchangeable = {name for name in changed if not _can_change(stage, name)}
+    unchangeable = changed.keys() - stage.editable
     if unchangeable:
         names = ", ".join(sorted(unchangeable))
         raise HookReplyError(f"it changed {names} in place, which no hook can change at {stage.name}: change a copy")
@@ -139,12 +138,6 @@ def _changed_in_place(question: Question[Any], decision: Decision) -> Decision:
     if isinstance(decision, Respond | Retry):
         return replace(decision, changes=changed)
     return Modify(changed, patch=patch, reason=decision.reason, notes=decision.notes)
-
-
-def _can_change(stage: Stage[Any], name: str) -> bool:
-    if stage.part is not None:
-        return name == stage.part
-    return name in stage.fields if stage.fields else name not in FIXED
 
 
 def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

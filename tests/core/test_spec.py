@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from picohook.model.spec import HookSpec, OnFailure, Timeouts, WholeModeSpec
-from picohook.model.stages import STAGES
+from picohook.model.stages import MODES, STAGES
 from picohook.wire import words
 
 DEFAULTS = Timeouts(interceptor=5, approval=60)
@@ -20,12 +20,12 @@ DEFAULTS = Timeouts(interceptor=5, approval=60)
         (("before_llm",), (), ("llm",)),
         (("after_tool", "approve_tool"), ("*",), ("observe", "tool", "approve")),
         (("after_compact", "before_finish", "before_prompt"), (), ("prompt", "turn", "compact")),
-        (tuple(STAGES), ("",), ("observe", "llm", "tool", "approve", "prompt", "turn", "compact")),
+        (tuple(STAGES), ("",), ("observe", "prompt", "llm", "tool", "approve", "turn", "compact")),
     ],
 )
 def test_the_modes_of_hello_are_those_of_its_stages(stages, observe, modes):
     assert HookSpec(name="a", stages=stages, observe=observe).modes == modes
-    assert set(modes) <= set(words.MODES)
+    assert set(modes) <= {words.OBSERVE, *MODES}
 
 
 def test_stages_are_exact():

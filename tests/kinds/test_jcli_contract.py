@@ -9,6 +9,7 @@ import pytest
 from picohook import AbortTurn, Continue, Deny, Modify, Notes, Retry, Skip
 from picohook.hooks.one_shot import jcli_contract as jcli
 from picohook.hooks.one_shot.results import read_result
+from picohook.model.edits import apply_edit
 from picohook.model.events import Event
 from picohook.model.payloads import (
     Compaction,
@@ -78,7 +79,7 @@ def after(event, result):
     stage, payload = PAYLOADS[event]
     decision = decide(event, result)
     assert isinstance(decision, Modify)
-    return STAGES[stage].edit(payload, decision.changes, decision.patch)
+    return apply_edit(STAGES[stage], payload, decision.changes, decision.patch)
 
 
 # Contexts.
