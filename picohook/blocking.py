@@ -11,6 +11,7 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from .errors import PicohookError
+from .model.stages import STAGES
 from .turns.model_call import run_llm
 from .turns.tool_call import run_tool
 
@@ -153,6 +154,18 @@ class BlockingHost:
     def status(self) -> HostStatus:
         """See `Host.status`."""
         return self._call(self._host.status)  # type: ignore[no-any-return]
+
+
+def _asks(stage: str) -> Callable[[BlockingHost, Any], Any]:
+    def ask(self: BlockingHost, payload: Any) -> Any:
+        return self._call(getattr(self._host, stage), payload)
+
+    ask.__doc__ = f"See `Host.{stage}`."
+    return ask
+
+
+for _stage in STAGES.keys() - vars(BlockingHost).keys():  # the class spells out the others, for type checkers
+    setattr(BlockingHost, _stage, _asks(_stage))
 
 
 class _LoopInThread:

@@ -34,7 +34,7 @@ def warm_up() -> None:
     for found in pkgutil.walk_packages(picohook.cli.__path__, "picohook.cli."):
         importlib.import_module(found.name)
     for model in vars(models).values():
-        if isinstance(model, type) and issubclass(model, models.Model):
+        if isinstance(model, type) and issubclass(model, models.FrozenModel):
             model.model_rebuild()
     load(EXAMPLE)
     gc.freeze()

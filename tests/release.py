@@ -36,9 +36,13 @@ def check_metadata(wheel: Path) -> None:
         (path,) = [name for name in names if name.endswith("METADATA")]
         metadata = message_from_bytes(archive.read(path))
     described = str(metadata.get_payload())
-    wrong = [f"the package has no {name}" for name in ("picohook/py.typed", "picohook/__init__.py") if name not in names]
+    wrong = [
+        f"the package has no {name}" for name in ("picohook/py.typed", "picohook/__init__.py") if name not in names
+    ]
     wrong += [f"{name} is in the package" for name in names if name.startswith(("tests/", "docs/"))]
-    wrong += [f"the description links to {target}, which a package index does not have" for target in LINK.findall(described)]
+    wrong += [
+        f"the description links to {target}, which a package index does not have" for target in LINK.findall(described)
+    ]
     named = {address for value in [*metadata.values(), described] for address in ADDRESS.findall(str(value))}
     wrong += [f"the metadata names {address}, which is not in PUBLISHED" for address in sorted(named - PUBLISHED)]
     if metadata["Version"] not in (ROOT / "CHANGELOG.md").read_text():

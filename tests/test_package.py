@@ -339,7 +339,7 @@ class TestWhatIsShipped:
         assert "Typing :: Typed" in self.PROJECT["project"]["classifiers"]
 
     def test_the_version_is_said_once(self):
-        assert self.PROJECT["project"]["dynamic"] == ["version"]
+        assert self.PROJECT["project"]["dynamic"] == ["readme", "version"]
         assert picohook.__version__.count(".") == 2
 
     def test_the_licence_is(self):

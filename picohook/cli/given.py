@@ -16,8 +16,8 @@ from ..config.checks import validate
 from ..config.problems import Problems, meant, quoted
 from ..errors import ConfigError, EncodeError
 from ..model.decisions import Outcome
+from ..model.failure_policy import JSON_WORDS
 from ..model.payloads import NO_META, Meta, Payload
-from ..model.policy import JSON_WORDS
 from ..model.spec import Settings
 from ..model.stages import STAGES, Stage
 from ..protocol.messages import encode

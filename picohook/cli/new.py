@@ -5,7 +5,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -202,9 +202,12 @@ def contents(name: str, lang: str, asked_at: list[str]) -> dict[str, str]:
         "others": _listed(others),
         "others_words": " ".join(others),
     }
-    held = {*asked_at, *(["build"] if language.build else [])}
+    held = {*asked_at, *(["others"] if others else []), *(["build"] if language.build else [])}
+    groups = {"others": [_names_of(stage) for stage in others]}
     templates = {**_templates(_place("common")), **_templates(_place(lang))}
-    return {file: render(template.read_text(encoding="utf-8"), held, values) for file, template in templates.items()}
+    return {
+        file: render(template.read_text(encoding="utf-8"), held, values, groups) for file, template in templates.items()
+    }
 
 
 def _write(directory: Path, texts: Mapping[str, str]) -> None:
@@ -253,17 +256,44 @@ def _templates(place: Traversable, before: str = "") -> dict[str, Traversable]:
     return found
 
 
-def render(template: str, held: Collection[str], values: Mapping[str, str]) -> str:
-    """The text of a template: the lines between `@if A B` and `@end` stay if A or B is held, and `@name@` is its value."""
-    kept, stays = [], True
+def _names_of(stage: str) -> dict[str, str]:
+    """A stage as templates name it."""
+    words = [word.upper() if word == "llm" else word.capitalize() for word in stage.split("_")]
+    return {
+        "stage": stage,
+        "class": "".join(words),
+        "function": words[0].lower() + "".join(words[1:]),
+        "about": STAGES[stage].about,
+    }
+
+
+def render(
+    template: str,
+    held: Collection[str],
+    values: Mapping[str, str],
+    groups: Mapping[str, Sequence[Mapping[str, str]]] | None = None,
+) -> str:
+    """The text of a template, in which `@name@` is replaced by its value.
+
+    The lines between `@if A B` and `@end` stay if A or B is held. Those between `@each G` and `@end` are repeated for each
+    member of the group G, with the member's own values.
+    """
+    made, block = [], ""
+    members: Sequence[Mapping[str, str]] = [{}]
     for line in template.splitlines(keepends=True):
-        if line.startswith("@if "):
-            stays = any(word in held for word in line.split()[1:])
-        elif line == "@end\n":
-            stays = True
-        elif stays:
-            kept.append(line)
-    return re.sub(r"@(\w+)@", lambda found: values[found[1]], "".join(kept))
+        if line.startswith(("@if ", "@each ")) or line == "@end\n":
+            made += [_filled(block, {**values, **member}) for member in members]
+            block, (word, *names) = "", line.split()
+            members = [{}] if word == "@end" or any(name in held for name in names) else []
+            if word == "@each":
+                members = (groups or {})[names[0]]
+        else:
+            block += line
+    return "".join([*made, _filled(block, values)])
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    return re.sub(r"@(\w+)@", lambda found: values[found[1]], text)
 
 
 def _listed(words: Collection[str]) -> str:

@@ -1,4 +1,4 @@
-"""The requirements, as the vector files have them. Standard library only."""
+"""The requirements, as the vector files have them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from .stage_rows import add_missing_stages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,6 +59,7 @@ def load(side: str) -> Manifest:
         data = json.load(file)
     if data["format"] != FORMAT:
         raise ValueError(f"the vectors have format {data['format']}, and this reads {FORMAT}")
+    add_missing_stages(data)
     requirements = (
         Requirement(one["id"], one["level"], one["title"], one["wants"], one) for one in data["requirements"]
     )

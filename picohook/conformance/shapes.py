@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..model.decisions import Modify, Respond
+from ..model.edits import apply_edit
 from ..model.replies import read_decision
 from ..model.stages import STAGES
 from ..wire import words
@@ -171,7 +172,7 @@ def decision(answer: Answer) -> None:
     try:
         decided = read_decision(stage, answer.result)
         payload = stage.payload.model_validate(answer.params)
-        stage.edit(payload, getattr(decided, "changes", {}), getattr(decided, "patch", None))
+        apply_edit(stage, payload, getattr(decided, "changes", {}), getattr(decided, "patch", None))
         if isinstance(decided, Respond) and stage.result is not None:
             stage.result(payload, decided.result)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Approval: all approvers are asked at once, and all must say yes. A failed one is a denial: see `model.policy.on_failure`."""
+"""Approval: all approvers are asked at once, and all must say yes. A failure is a denial: see `failure_policy.on_failure`."""
 
 from __future__ import annotations
 

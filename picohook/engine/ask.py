@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import HookTimeoutError
 from ..hooks.base import Question
-from ..model import policy
+from ..model import failure_policy
 from ..model.decisions import CONTINUE, Asked
 from ..model.payloads import Payload
-from .apply_edit import apply
+from .apply_decision import apply
 from .trail import entry_of
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
                 retries += 1
                 begun = clock()
                 continue
-            failure, error = policy.cause(raised), policy.describe(raised)
+            failure, error = failure_policy.cause(raised), failure_policy.describe(raised)
             answer = getattr(raised, "answer", None)
-            decision = policy.on_failure(stage, hook.name, hook.spec.on_failure, error)
+            decision = failure_policy.on_failure(stage, hook.name, hook.spec.on_failure, error)
         break
     duration = clock() - started
     if (figures := seat.figures) is None:

@@ -21,7 +21,7 @@ from ..model.payloads import (
     Prompt,
     ToolCall,
     ToolReturn,
-    apart,
+    deep_copy,
 )
 from ..model.spec import RespondRule
 from ..model.stages import (
@@ -192,7 +192,7 @@ class Engine(BaseEngine):
         if account is not None:
             account.concluded(outcome)
         if self.on_change:
-            self._changed(replace(outcome, payload=apart(outcome.payload), result=apart(outcome.result)))
+            self._changed(replace(outcome, payload=deep_copy(outcome.payload), result=deep_copy(outcome.result)))
         if responded is not None and outcome.action == words.RESPOND:
             return await responded(outcome)
         return outcome
@@ -254,7 +254,7 @@ class Engine(BaseEngine):
         event = Event(kind, payload or {}, meta or (NO_META if about is None else about.meta), about)
         audience = audience.wanting(event)
         if audience.in_process or self._listeners.all:
-            event = event.apart()  # now: it is handed on later
+            event = event.deep_copy()  # now: it is handed on later
         for dialect in audience.dialects:
             event.line(dialect)  # made now: a payload that has no JSON form is the caller's mistake
         if self._listeners.all:
@@ -276,7 +276,7 @@ class Engine(BaseEngine):
         begun = now()
 
         async def wait_for(hook: Hook) -> None:
-            own, setting = hook.event_patience
+            own, setting = hook.event_timeout
             patience = mounted_hooks.timeouts.observer if own is None else own
             if not await hook.flushed(begun + patience) and now() >= begun + patience:
                 mounted_hooks.log.warning(

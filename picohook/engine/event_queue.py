@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..model.policy import cause, describe
+from ..model.failure_policy import cause, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ class EventQueue:
                 self._told(event, hooks)
             for hook in hooks:
                 try:
-                    hook.notify(event if hook.takes_bytes else event.apart())
+                    hook.notify(event if hook.takes_bytes else event.deep_copy())
                 except Exception as error:  # noqa: BLE001 - a failing observer must not reach the event loop
                     now = self._reactor.now()
                     hook.failures.add("observe", cause(error), describe(error), "an event that was not taken", now)

@@ -13,7 +13,7 @@ import anyio
 
 from ..contain.tiers import Containment
 from ..errors import ConfigError, HookCrashedError, PicohookError, Problem
-from ..hooks.base import Site
+from ..hooks.base import HostServices
 from ..model.spec import NO_MODEL, NO_MODEL_HINT
 from ..transport.current import current_reactor
 from .event_queue import EventQueue
@@ -71,7 +71,7 @@ class MountedHooks(Arrangement):
         self.model_of = (lambda _: complete) if complete is not None or model_of is None else model_of
         """The function that asks the model of a hook: the embedder's, or the one of the hook's configuration."""
         self._notice = notice
-        self._alive: dict[Mounted, Site] = {}
+        self._alive: dict[Mounted, HostServices] = {}
         self._services: set[Service[Any]] = set()
         self._reactor: Reactor | None = None
         self._closed = False
@@ -252,7 +252,9 @@ class MountedHooks(Arrangement):
         """Start a hook that is not asked yet."""
         log = self.log.bind(hook=hook.name)
         reactor = self.require_open()
-        site = Site(reactor, log, self.timeouts, self._verify, self.model_of, self._notice, self.containment, self.tap)
+        site = HostServices(
+            reactor, log, self.timeouts, self._verify, self.model_of, self._notice, self.containment, self.tap
+        )
         hook.failures.log_to(log)
         hook.open(site)
         mounted = Mounted(hook, anyio.Event())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
-from ..hooks.answered import Said
+from ..hooks.decided import DecidedHook
 from ..model.spec import HookSpec
 from ..wire import words
 
@@ -68,6 +68,6 @@ def seats_after_pause(
     if decision.action not in stage.actions or decision.action == words.PAUSE:
         raise PicohookError(f"{type(decision).__name__} is no answer for a hook that paused at {stage.name}")
     spec = mounted[paused].hook.spec if paused in mounted else HookSpec(name=paused)
-    answer = Seat(Said(spec, decision), 0.0)
+    answer = Seat(DecidedHook(spec, decision), 0.0)
     answer.guard = False  # the guard itself is asked again about a changed payload, and not this answer
     return (answer, *(seat for seat in left if seat.name != paused)), guards

@@ -5,21 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ..model.spec import KINDS_OF_HOOK
+
 if TYPE_CHECKING:
     from ..model.spec import HookSpec
     from .base import Hook
 
-_KINDS = {
-    "command": "process.ProcessHook",
-    "run": "one_shot.command.CommandHook",
-    "python": "python.PythonHook",
-    "prompt": "one_shot.prompt.PromptHook",
-}
-
 
 def make_hook(spec: HookSpec) -> Hook:
-    """The hook that these settings describe. A program pays for the kinds that it uses."""
-    kind = next((name for name in _KINDS if getattr(spec, name)), "command")
-    module, _, name = _KINDS[kind].rpartition(".")
-    hook: Hook = getattr(import_module(f".{module}", __name__), name)(spec)
+    """The hook that these settings describe. The module of its kind is imported when it is first needed."""
+    module, _, name = KINDS_OF_HOOK[spec.kind].rpartition(".")
+    hook: Hook = getattr(import_module(f"..{module}", __name__), name)(spec)
     return hook

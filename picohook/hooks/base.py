@@ -51,7 +51,7 @@ class Question(Generic[P]):
     def encoded(self) -> Encoded[P]:
         """A copy of the payload that this hook alone has, with its bytes. Raises `PicohookError` if the payload was changed."""
         if self._own is None:
-            self._own = self.shared.apart()
+            self._own = self.shared.deep_copy()
         return self._own
 
     @property
@@ -70,7 +70,7 @@ class StateChange:
 
 
 @dataclass(slots=True)
-class Site:
+class HostServices:
     """What a hook gets of the host it is mounted on."""
 
     reactor: Reactor
@@ -148,7 +148,7 @@ class Hook:
     def notify(self, event: Event) -> None:
         """Take note of an event. Never waits."""
 
-    def open(self, site: Site) -> None:
+    def open(self, host: HostServices) -> None:
         """The hook is mounted: called once, before anything else."""
 
     async def run(self) -> None:
@@ -166,7 +166,7 @@ class Hook:
         """End `run`."""
 
     @property
-    def event_patience(self) -> tuple[float | None, str]:
+    def event_timeout(self) -> tuple[float | None, str]:
         """Seconds that an event may take it that is waited for, and the setting that says so; None: the host's own."""
         return None, "observer_timeout"
 

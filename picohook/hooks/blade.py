@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 LAST: Final = 2**31
 """The priority of `canUseTool`: after every other hook, so that approvers see its `updatedInput`."""
-PATIENCE: Final = 60.0
+PERMISSION_TIMEOUT: Final = 60.0
 """Seconds that `canUseTool` may wait for a person."""
 
 
@@ -78,7 +78,7 @@ def blade_hooks(
     *,
     can_use_tool: Callable[[str, dict[str, Any], dict[str, Any]], Any] | None = None,
     ask: Callable[[ToolCall], Any] | None = None,
-    timeout: float = PATIENCE,
+    timeout: float = PERMISSION_TIMEOUT,
     name: str = "blade",
 ) -> list[Hook]:
     """The hooks to mount for Blade's `hooks` and `canUseTool`: one for each callback, asked in the order given.
@@ -123,7 +123,7 @@ class _Callback(FunctionHook):
         return _decision(self._event, await self._call(self._callback, _input(self._event, payload)))
 
     @property
-    def event_patience(self) -> tuple[float | None, str]:
+    def event_timeout(self) -> tuple[float | None, str]:
         return self.own_timeout, "timeout"
 
     async def _tell(self, event: Event) -> Any:
@@ -217,7 +217,7 @@ class _CanUseTool(FunctionHook):
         )
 
     async def _decide(self, payload: ToolCall) -> Decision:
-        signal = Signal()
+        signal = AbortSignal()
         options = {
             "signal": signal,
             "toolKind": payload.tool_kind or "execute",
@@ -247,7 +247,7 @@ class _CanUseTool(FunctionHook):
         return CONTINUE if allowed else Deny(reason="permission was asked for, and not given")
 
 
-class Signal:
+class AbortSignal:
     """Says, to a callback that runs on in its thread, that nobody waits for it any more."""
 
     def __init__(self) -> None:

@@ -14,25 +14,24 @@ from ..model.decisions import APPROVE, CONTINUE, Approve, Continue, Decision, De
 from ..model.encoded import Encoded
 from ..model.replies import read_decision
 from ..model.spec import HookSpec
-from ..model.stages import FIXED
 from ..protocol.messages import decode_value, encode
 from ..wire import words
 from ..wire.text import explain
-from .mailbox import MailboxHook
+from .queued_events import QueuedEventsHook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..model.events import Event
     from ..model.stages import Stage
-    from .base import Question, Site
+    from .base import HostServices, Question
 
 _DECISIONS = get_args(Decision)
 THREADS = 16
 """Plain functions of one hook that run at once. Its own: one that hangs takes no thread from anybody else."""
 
 
-class FunctionHook(MailboxHook):
+class FunctionHook(QueuedEventsHook):
     """Callables, by stage; and one for events.
 
     A callable gets the stage's payload and returns a decision, or None to go on, or what a hook process would answer (a
@@ -58,15 +57,15 @@ class FunctionHook(MailboxHook):
             settings.setdefault("observe", ("*",))
         super().__init__(HookSpec.model_validate({"name": name, "stages": tuple(self._handlers), **settings}))
 
-    def open(self, site: Site) -> None:
-        super().open(site)
+    def open(self, host: HostServices) -> None:
+        super().open(host)
         self._threads = anyio.CapacityLimiter(THREADS)
 
     async def handle(self, question: Question[Any]) -> Decision:
         stage = question.stage
         with anyio.CancelScope(deadline=question.deadline) as scope:
             said = await self._call(self._handlers[stage.name], question.payload)
-        if scope.cancelled_caught or (stage.approves and self._site.reactor.now() > question.deadline):
+        if scope.cancelled_caught or (stage.approves and self._host.reactor.now() > question.deadline):
             raise HookTimeoutError("no answer in time", hook=self.name)
         decision = _read(stage, said)
         return decision if question.encoded.intact else _changed_in_place(question, decision)
@@ -82,11 +81,11 @@ class FunctionHook(MailboxHook):
             action = said.action
         if action not in (None, "", words.CONTINUE):
             why = f"it returned {action!r}, and an event is only told"
-            self._site.log.warning("what it decided has no effect", kind=event.kind, why=why)
+            self._host.log.warning("what it decided has no effect", kind=event.kind, why=why)
 
     async def _call_in_time(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """As `_call`, for an event, within the hook's own timeout."""
-        with anyio.CancelScope(deadline=self._site.reactor.now() + self.own_timeout) as scope:
+        with anyio.CancelScope(deadline=self._host.reactor.now() + self.own_timeout) as scope:
             return await self._call(function, *arguments)
         assert scope.cancelled_caught
         why = f"it was cut off after {self.own_timeout:g} s, its timeout"
@@ -123,7 +122,7 @@ def _changed_in_place(question: Question[Any], decision: Decision) -> Decision:
         return decision  # nothing is gone on with
     before, after = decode_value(question.encoded.params()), decode_value(Encoded(question.payload).params())
     changed = _difference(before, after)
-    unchangeable = {name for name in changed if not _can_change(stage, name)}
+    unchangeable = changed.keys() - stage.editable
     if unchangeable:
         names = ", ".join(sorted(unchangeable))
         raise HookReplyError(f"it changed {names} in place, which no hook can change at {stage.name}: change a copy")
@@ -139,12 +138,6 @@ def _changed_in_place(question: Question[Any], decision: Decision) -> Decision:
     if isinstance(decision, Respond | Retry):
         return replace(decision, changes=changed)
     return Modify(changed, patch=patch, reason=decision.reason, notes=decision.notes)
-
-
-def _can_change(stage: Stage[Any], name: str) -> bool:
-    if stage.part is not None:
-        return name == stage.part
-    return name in stage.fields if stage.fields else name not in FIXED
 
 
 def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

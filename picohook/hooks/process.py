@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..model.events import Event
     from ..model.stages import Stage
     from ..protocol.messages import Answer
-    from .base import Question, Site
+    from .base import HostServices, Question
 
 
 class ProcessHook(Hook):
@@ -31,26 +31,26 @@ class ProcessHook(Hook):
     _noted: HookError | None = None
     """The last error of its processes, as far as `failures` has it."""
 
-    def open(self, site: Site) -> None:
-        self._site = site
+    def open(self, host: HostServices) -> None:
+        self._host = host
         self._supervisor = Supervisor(
             self.spec,
-            site.reactor,
-            site.spawner,
-            log=site.log,
+            host.reactor,
+            host.spawner,
+            log=host.log,
             read=self._read,
-            hello_timeout=lambda: self.spec.hello_timeout or site.timeouts.hello,
-            verify=site.verify,
+            hello_timeout=lambda: self.spec.hello_timeout or host.timeouts.hello,
+            verify=host.verify,
             on_state=self._on_state,
-            tap=site.tap,
+            tap=host.tap,
         )
 
     def _on_state(self, state: HookState) -> None:
         error = self._supervisor.last_error
         if error is not self._noted:
             self._noted, self.failures.last = error, str(error)
-        if self._site.notice is not None:
-            self._site.notice(StateChange(self.name, state.value, self._supervisor.pid))
+        if self._host.notice is not None:
+            self._host.notice(StateChange(self.name, state.value, self._supervisor.pid))
 
     async def run(self) -> None:
         await self._supervisor.run()
@@ -81,14 +81,14 @@ class ProcessHook(Hook):
 
     async def _handle_when_ready(self, question: Question[Any]) -> Decision:
         channel = await self._supervisor.ready(question.deadline)
-        now = self._site.reactor.now()
+        now = self._host.reactor.now()
         return await channel.call(question.stage, question.shared.params(), question.deadline, question.limit, now)
 
     def _read(self, stage: Stage[Any], answer: Answer) -> Decision:
         """What an answer decides. Raises `HookError` or `ValueError` for one that decides nothing."""
         if answer.error is None:
             if answer.warning:
-                self._site.log.warning("a sloppy answer was taken", method=stage.method, why=answer.warning)
+                self._host.log.warning("a sloppy answer was taken", method=stage.method, why=answer.warning)
             return read_decision(stage, answer.result)
         if answer.code is None:
             raise HookReplyError(answer.error, hook=self.name)

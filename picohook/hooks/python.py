@@ -20,7 +20,7 @@ from ..process.plan import ChangedError
 from ..wire.regular_files import read_regular
 from ..wire.text import explain
 from .function import FunctionHook, call
-from .mailbox import MailboxHook
+from .queued_events import QueuedEventsHook
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ..model.decisions import Decision
     from ..model.spec import HookSpec
-    from .base import HookStatus, Question, Site
+    from .base import HookStatus, HostServices, Question
 
 _LONGEST = 16 << 20
 """Bytes of a source file."""
@@ -45,13 +45,13 @@ class PythonHook(FunctionHook):
 
     def __init__(self, spec: HookSpec) -> None:
         placed = spec if spec.layer else spec.model_copy(update={"layer": "user"})
-        MailboxHook.__init__(self, placed)
+        QueuedEventsHook.__init__(self, placed)
         self._handlers = {}
         self._on_event = None
         self._error: HookError | None = None
 
-    def open(self, site: Site) -> None:
-        super().open(site)
+    def open(self, host: HostServices) -> None:
+        super().open(host)
         self._loaded = anyio.Event()
         self._importing = anyio.CancelScope()
 
@@ -73,10 +73,10 @@ class PythonHook(FunctionHook):
         except Exception as error:  # noqa: BLE001 - code of the user's own can fail in any way
             why = str(error) if isinstance(error, PicohookError) else explain(error)
             self._error = HookCrashedError(f"{self.spec.python} cannot be used: {why}", hook=self.name)
-            self._site.log.error("cannot be used", why=why)
+            self._host.log.error("cannot be used", why=why)
 
     async def started(self) -> None:
-        with anyio.move_on_after(self.spec.hello_timeout or self._site.timeouts.hello):
+        with anyio.move_on_after(self.spec.hello_timeout or self._host.timeouts.hello):
             await self._loaded.wait()
 
     @property
@@ -98,7 +98,7 @@ class PythonHook(FunctionHook):
 
     def _load(self) -> Any:
         assert self.spec.python is not None
-        verify = self._site.verify or _no_check
+        verify = self._host.verify or _no_check
         seen = verify(self.spec)
         name, _, path = self.spec.python.partition(":")
         file = python_file(self.spec)

@@ -23,7 +23,7 @@ from ..model.decisions import CONTINUE, AbortTurn, Decision, Deny, Modify, Retry
 from ..model.spec import OnFailure
 from ..protocol.messages import encode
 from .function import FunctionHook
-from .typed import (
+from .worker_types import (
     Abort,
     Call,
     CallResult,
@@ -120,11 +120,11 @@ def worker_hooks(
         width = len(str(len(each)))  # so that the order of names is the order given
         for number, (hook, own) in enumerate(each, 1):
             of_this = {"on_failure": OnFailure.ABORT, **settings, **own}
-            hooks.append(_Typed(event, hook, f"{name}.{event}-{number:0{width}}", tools or {}, of_this))
+            hooks.append(_WorkerHook(event, hook, f"{name}.{event}-{number:0{width}}", tools or {}, of_this))
     return hooks
 
 
-class _Typed(FunctionHook):
+class _WorkerHook(FunctionHook):
     """One hook: payloads become its contexts, and its results decisions."""
 
     def __init__(
@@ -153,14 +153,14 @@ class _Typed(FunctionHook):
         return said
 
     @property
-    def event_patience(self) -> tuple[float | None, str]:
+    def event_timeout(self) -> tuple[float | None, str]:
         return self.own_timeout, "timeout"
 
     async def _abort(self, event: Event) -> None:
         said = await self._call_in_time(self._hook, str(event.payload.get("Reason") or ""))
         if said is not None and not isinstance(said, Continue):
             why = f"it returned {type(said).__name__}, and the turn has ended"
-            self._site.log.warning("what it decided has no effect", kind=event.kind, why=why)
+            self._host.log.warning("what it decided has no effect", kind=event.kind, why=why)
 
     async def _prompt(self, payload: Prompt) -> Decision:
         message = Message.user(payload.prompt)

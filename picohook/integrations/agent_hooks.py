@@ -118,7 +118,7 @@ class PicohookInterceptor:
 
 def _call(context: AgentContext, meta: Meta, arguments: dict[str, Any]) -> ToolCall:
     call = context["tool_call"]
-    return ToolCall(tool=call["name"], arguments=arguments, tool_call_id=call["id"], meta=meta).apart()
+    return ToolCall(tool=call["name"], arguments=arguments, tool_call_id=call["id"], meta=meta).deep_copy()
 
 
 def _verdict(outcome: Outcome[Any], path: str, before: Any, after: Any) -> Verdict:

@@ -40,9 +40,9 @@ class Encoded(Generic[P]):
         except EncodeError:
             return False
 
-    def apart(self) -> Encoded[P]:
+    def deep_copy(self) -> Encoded[P]:
         """The same with a copy of the payload, for code that may keep it or change it. Raises `PicohookError`."""
-        own = Encoded(self.payload.apart(), self.params())
+        own = Encoded(self.payload.deep_copy(), self.params())
         if not own.intact:
             raise PicohookError(CHANGED)
         return own

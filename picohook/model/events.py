@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.messages import encode
 from ..protocol.peer import notification
 from ..wire import words
-from .payloads import Payload, apart
+from .payloads import Payload, deep_copy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,25 +52,30 @@ class Event:
         """What of the agent's run it is about: its context and its channel."""
         self._lines: dict[str, bytes] = {}
 
-    def apart(self) -> Event:
+    def deep_copy(self) -> Event:
         """The same, with a payload that shares nothing with this one's. Of what it is about, only where the user is."""
         about = self.about
         if about is not None:
-            about = Payload(meta=about.meta, context=apart(about.context), channel=about.channel, chat_id=about.chat_id)
-        return Event(self.kind, apart(dict(self.payload)), self.meta, about)
+            about = Payload(
+                meta=about.meta, context=deep_copy(about.context), channel=about.channel, chat_id=about.chat_id
+            )
+        return Event(self.kind, deep_copy(dict(self.payload)), self.meta, about)
 
     def line(self, dialect: str) -> bytes:
         """The whole line that a hook of this dialect reads. Raises `EncodeError`."""
         line = self._lines.get(dialect)
         if line is None:
-            line = self._lines[dialect] = self._runtime() if dialect == "runtime" else self._legacy()
+            method = words.RUNTIME_EVENT if dialect == "runtime" else words.EVENT
+            line = self._lines[dialect] = notification(method, encode(self.params(dialect)))
         return line
 
-    def _legacy(self) -> bytes:
-        params = {"Kind": self.kind, "Meta": self.meta.wire(), "Payload": self.payload}
-        return notification(words.EVENT, encode(params))
+    def params(self, dialect: str) -> dict[str, Any]:
+        """The params that a hook of this dialect gets."""
+        if dialect == "runtime":
+            return self._runtime()
+        return {"Kind": self.kind, "Meta": self.meta.wire(), "Payload": self.payload}
 
-    def _runtime(self) -> bytes:
+    def _runtime(self) -> dict[str, Any]:
         meta = self.meta
         correlation = {"parent_turn_id": meta.parent_turn_id, "trace_id": meta.trace_path}
         if meta.traceparent:
@@ -78,7 +83,7 @@ class Event:
         kind = words.EVENT_KINDS[self.kind]
         component = kind.partition(".")[0]
         attributes = {"agent_source": meta.source, "iteration": meta.iteration}
-        params = {
+        return {
             "id": uuid.uuid4().hex,
             "kind": kind,
             "time": datetime.now(UTC).isoformat(),
@@ -94,7 +99,6 @@ class Event:
             "payload": self.payload,
             "attrs": {name: value for name, value in attributes.items() if value},
         }
-        return notification(words.RUNTIME_EVENT, encode(params))
 
     def _place(self) -> dict[str, Any]:
         """Where the user is, as far as it is known."""

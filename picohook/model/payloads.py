@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 _UNCHANGEABLE = frozenset({str, int, float, bool, type(None)})
 
 
-def apart(value: Any) -> Any:
+def deep_copy(value: Any) -> Any:
     """A copy that shares nothing that can be changed with the value. What cannot be copied is returned as it is."""
     try:
-        return _apart(value)
+        return _copy_of(value)
     except Exception:  # noqa: BLE001 - an object of a program's own can fail in any way
         return value
 
 
-def _apart(value: Any) -> Any:
+def _copy_of(value: Any) -> Any:
     kind = type(value)
     if kind in _UNCHANGEABLE:
         return value
     if kind is dict:
-        return {key: inside if type(inside) in _UNCHANGEABLE else _apart(inside) for key, inside in value.items()}
+        return {key: inside if type(inside) in _UNCHANGEABLE else _copy_of(inside) for key, inside in value.items()}
     if kind is list:
-        return [inside if type(inside) in _UNCHANGEABLE else _apart(inside) for inside in value]
-    if isinstance(value, Model):
-        return value.apart()
+        return [inside if type(inside) in _UNCHANGEABLE else _copy_of(inside) for inside in value]
+    if isinstance(value, FrozenModel):
+        return value.deep_copy()
     return copy.deepcopy(value)
 
 
@@ -49,7 +49,7 @@ class _Signature:
         return model.__signature__
 
 
-class Model(BaseModel):
+class FrozenModel(BaseModel):
     """A frozen payload. A field named wrongly is an error, not a field that is silently lost."""
 
     model_config = ConfigDict(
@@ -65,17 +65,17 @@ class Model(BaseModel):
         """The plain JSON form, without what was not given."""
         return {name: value for name, value in self.__dict__.items() if value is not None}
 
-    def apart(self) -> Self:
+    def deep_copy(self) -> Self:
         """A copy that shares nothing that can be changed with this one. Raises what an object in it does that has no copy."""
         made = self.__copy__()
         own = made.__dict__
         for name, value in own.items():
             if type(value) not in _UNCHANGEABLE:
-                own[name] = _apart(value)
+                own[name] = _copy_of(value)
         return made
 
 
-class Meta(Model):
+class Meta(FrozenModel):
     """Where in the agent's run a payload belongs."""
 
     agent_id: str = Field(default="", validation_alias="AgentID", serialization_alias="AgentID")
@@ -90,8 +90,8 @@ class Meta(Model):
     __slots__ = ("encoded",)
     """Its JSON, once it was needed: nothing in it can change, and many payloads have the same."""
 
-    def apart(self) -> Self:
-        return self if type(self) is Meta else super().apart()
+    def deep_copy(self) -> Self:
+        return self if type(self) is Meta else super().deep_copy()
 
     def wire(self) -> dict[str, Any]:
         # Written out, and past the model's own attribute access: it is made for every question and every event.
@@ -113,7 +113,7 @@ class Meta(Model):
 NO_META = Meta()
 
 
-class Payload(Model):
+class Payload(FrozenModel):
     """What every stage's payload has: who asks, and over which channel."""
 
     meta: Meta = NO_META
@@ -142,7 +142,7 @@ class ToolCall(Payload):
     affected_paths: list[str] | None = None
 
 
-class ToolResult(Model):
+class ToolResult(FrozenModel):
     """What a tool returned: for the model, and for the user."""
 
     for_llm: str = ""

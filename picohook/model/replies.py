@@ -1,4 +1,4 @@
-"""From what a hook answered to a `Decision`. Whatever is not a decision that the stage allows raises `AnswerError`."""
+"""From what a hook answered to a `Decision`. Whatever is not a decision that the stage allows raises `ReplyError`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .stages import Stage
 
 
-class AnswerError(ValueError):
+class ReplyError(ValueError):
     """An answer that is no decision that its stage allows."""
 
     def __init__(self, message: str, answer: Any) -> None:
@@ -41,7 +41,7 @@ class AnswerError(ValueError):
 def read_decision(stage: Stage[Any], answer: Any) -> Decision:
     """What the answer to a request decides. An absent or empty answer is a `continue`, and for an approval a failure.
 
-    Raises `AnswerError`, a `ValueError`, for any answer that does not decide what the stage allows.
+    Raises `ReplyError`, a `ValueError`, for any answer that does not decide what the stage allows.
     """
     if answer == words.GO_ON and not stage.approves:
         return CONTINUE  # as nearly always
@@ -50,7 +50,7 @@ def read_decision(stage: Stage[Any], answer: Any) -> Decision:
             raise ValueError(f"the result is {kind_of(answer)}, not an object")  # noqa: TRY301 - all are answered alike
         return _read_approval(answer or {}) if stage.approves else _read_interception(stage, answer or {})
     except ValueError as error:
-        raise AnswerError(str(error), answer) from None
+        raise ReplyError(str(error), answer) from None
 
 
 _OF_APPROVALS = frozenset({"action", "reason"})

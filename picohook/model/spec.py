@@ -6,7 +6,7 @@ import hashlib
 import shlex
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -21,6 +21,10 @@ from pydantic import (
 
 from ..wire import words
 from .filters import Filter  # noqa: TC001 - pydantic reads it at run time
+from .stages import MODES, STAGES
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -62,22 +66,20 @@ Size = Annotated[
 ]
 Contain = Literal["best", "required", "sweep", "group"]
 Stdio = Literal["pipe", "socket"]
-StageName = Literal[
-    "before_prompt",
-    "before_llm",
-    "after_llm",
-    "before_tool",
-    "approve_tool",
-    "after_tool",
-    "before_finish",
-    "before_compact",
-    "after_compact",
-]
+if TYPE_CHECKING:
+    StageName: TypeAlias = str
+else:
+    StageName = Literal[tuple(STAGES)]
 
 Layer = Literal["builtin", "user", "project", "session"]
 
-KINDS_OF_HOOK = ("command", "run", "python", "prompt")
-"""A hook that is configured has one of these."""
+KINDS_OF_HOOK = {
+    "command": "hooks.process.ProcessHook",
+    "run": "hooks.one_shot.command.CommandHook",
+    "python": "hooks.python.PythonHook",
+    "prompt": "hooks.one_shot.prompt.PromptHook",
+}
+"""The kinds of hook. A configured hook sets one of these fields; beside it stands the class that is made from it."""
 LONGEST_GLOB, MOST_DEEP = 512, 2
 """Characters of a glob, and how often `**` may be in it."""
 PROMPT_TIMEOUT = 30.0
@@ -85,15 +87,6 @@ PROMPT_TIMEOUT = 30.0
 
 NO_MODEL = "asks a model, and there is none to ask"
 NO_MODEL_HINT = "name one in [model] of the configuration, or give the host one: Host(..., complete=...)"
-
-_MODES: dict[str, tuple[StageName, ...]] = {
-    "llm": ("before_llm", "after_llm"),
-    "tool": ("before_tool", "after_tool"),
-    "approve": ("approve_tool",),
-    "prompt": ("before_prompt",),
-    "turn": ("before_finish",),
-    "compact": ("before_compact", "after_compact"),
-}
 
 
 class OnFailure(StrEnum):
@@ -281,24 +274,30 @@ class HookSpec(Settings):
 
     def timeout_at(self, stage: str, defaults: Timeouts, *, approves: bool) -> float:
         """Its timeout at a stage: the stage's own, else that of its kind, else the default."""
-        own = self.timeouts.get(stage)  # type: ignore[call-overload]
+        own = self.timeouts.get(stage)
         kind = self.approval_timeout if approves else self.timeout
         return own or kind or (defaults.approval if approves else defaults.interceptor)
 
     @property
     def runs(self) -> str:
         """What it runs, for people."""
-        return shlex.join(self.command) or self.run or self.python or self.prompt or ""
+        program = getattr(self, self.kind)
+        return shlex.join(program) if isinstance(program, tuple) else program
+
+    @property
+    def kind(self) -> str:
+        """The field that says what it is: a key of `KINDS_OF_HOOK`."""
+        return next((kind for kind in KINDS_OF_HOOK if getattr(self, kind)), "command")
 
     @property
     def fingerprint(self) -> str:
         """The same for the same settings, in another process too."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:32]
+        return hashlib.sha256(f"{type(self).__name__} {self.model_dump_json()}".encode()).hexdigest()[:32]
 
     @property
     def modes(self) -> tuple[str, ...]:
         """What `hook.hello` says it will be asked for."""
-        asked = tuple(mode for mode, stages in _MODES.items() if any(stage in self.stages for stage in stages))
+        asked = tuple(mode for mode, stages in MODES.items() if any(stage in self.stages for stage in stages))
         return ((words.OBSERVE,) if self.observe else ()) + asked
 
     @property
@@ -322,10 +321,10 @@ def python_file(spec: HookSpec) -> Path | None:
     return next((file for file in (module.with_suffix(".py"), module / "__init__.py") if file.is_file()), None)
 
 
-class ModeGrainedSpec(HookSpec):
+class WholeModeSpec(HookSpec):
     """A hook with PicoClaw's grain: naming one stage of a mode delivers the whole mode."""
 
     @property
     def asked_at(self) -> tuple[StageName, ...]:
         """The stages of every mode it names. One that it does not know it may answer with "method not found"."""
-        return tuple(stage for mode in self.modes for stage in _MODES.get(mode, ()))
+        return tuple(stage for mode in self.modes for stage in MODES.get(mode, ()))

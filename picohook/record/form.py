@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from ..model.decisions import Decision
-from ..model.payloads import Model
+from ..model.payloads import FrozenModel
 from ..model.stages import FIXED
 from ..model.trail import Notes
 from ..wire import words
@@ -225,7 +225,7 @@ def decision_to_json(decision: Decision) -> dict[str, Any]:
         if isinstance(value, Notes):
             said[field.name] = value.wire()
         elif value:
-            plain = value.wire() if isinstance(value, Model) else value
+            plain = value.wire() if isinstance(value, FrozenModel) else value
             said[field.name] = plain if isinstance(plain, str) else dict(plain)
     return said
 

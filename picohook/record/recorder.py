@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import EncodeError, PicohookError
-from ..hooks.answered import Said
+from ..hooks.decided import DecidedHook
 from ..listeners.listener import Account, Listener
 from ..model.decisions import Retry
 from ..model.payloads import Payload
-from ..model.spec import ModeGrainedSpec
+from ..model.spec import WholeModeSpec
 from ..observe.log import Log
 from ..protocol.messages import encode
 from ..wire.regular_files import open_regular
@@ -81,12 +81,12 @@ class Scribe(Listener):
 
     def know(self, hook: Hook) -> None:
         """Say what a hook is, unless it was said."""
-        if self._known.get(hook.name) is hook or isinstance(hook, Said):
+        if self._known.get(hook.name) is hook or isinstance(hook, DecidedHook):
             return
         self._known[hook.name] = hook
         settings = hook.spec.model_dump(mode="json", include=set(KEPT), exclude_defaults=True)
         line = {"hook": hook.name, "runs": hook.spec.runs, "settings": settings}
-        self.write("hook", line | ({"whole_modes": True} if isinstance(hook.spec, ModeGrainedSpec) else {}))
+        self.write("hook", line | ({"whole_modes": True} if isinstance(hook.spec, WholeModeSpec) else {}))
 
 
 class _Chain(Account[P]):
@@ -111,7 +111,7 @@ class _Chain(Account[P]):
     def asking(self, hook: Hook, encoded: Encoded[P]) -> None:
         self._begin(encoded.params() if encoded.payload is self._given else None)
         self._scribe.know(hook)
-        said = self._of | {"hook": hook.name} | ({"stands_in": True} if isinstance(hook, Said) else {})
+        said = self._of | {"hook": hook.name} | ({"stands_in": True} if isinstance(hook, DecidedHook) else {})
         self._scribe.write("ask", said, self._params(encoded))
 
     def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:

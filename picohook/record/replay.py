@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
-from ..model.spec import HookSpec, ModeGrainedSpec
+from ..model.spec import HookSpec, WholeModeSpec
 from ..wire import words
 from .form import FACTS, FAILED, HookLine, editable
 from .reader import Abandoned, Answer, Ask, Begun, End, Reader, Told, payload_of
@@ -40,7 +40,7 @@ class Known:
     def stand_in(self, name: str, command: Collection[str]) -> HookSpec:
         """The settings of a program that is to answer what this hook was asked."""
         settings = {} if self.line is None else self.line.settings
-        kind = ModeGrainedSpec if self.line is not None and self.line.whole_modes else HookSpec
+        kind = WholeModeSpec if self.line is not None and self.line.whole_modes else HookSpec
         settings = settings | {"stages": sorted(self.stages if kind is HookSpec else self.named)}
         # What somebody names on a command line runs as it would there, and tells nothing when it does not start.
         place = {"name": name, "command": list(command), "inherit_env": True, "required": True}

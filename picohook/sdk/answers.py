@@ -7,40 +7,13 @@ from typing import TYPE_CHECKING, Any
 from ..wire import words
 from ..wire.merge import merge_patch
 from ..wire.spelling import folded, understood
-from .calls import (
-    AfterCompact,
-    AfterLLM,
-    AfterTool,
-    ApproveTool,
-    BeforeCompact,
-    BeforeFinish,
-    BeforeLLM,
-    BeforePrompt,
-    BeforeTool,
-)
+from .calls import STAGES, ApproveTool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .base import Call
-
 FIXED = frozenset({"meta", "context", "tool_call_id"})
 """What of a payload no hook can change."""
-
-STAGES: dict[str, type[Call]] = {
-    call.stage: call
-    for call in (
-        BeforePrompt,
-        BeforeLLM,
-        AfterLLM,
-        BeforeTool,
-        ApproveTool,
-        AfterTool,
-        BeforeFinish,
-        BeforeCompact,
-        AfterCompact,
-    )
-}
 
 
 class AnswerError(Exception):

@@ -3,18 +3,7 @@
 from __future__ import annotations
 
 from ..wire import words
-from .calls import (
-    AfterCompact,
-    AfterLLM,
-    AfterTool,
-    ApproveTool,
-    BeforeCompact,
-    BeforeFinish,
-    BeforeLLM,
-    BeforePrompt,
-    BeforeTool,
-    OfTool,
-)
+from .calls import STAGES, ApproveTool, BeforeLLM, BeforeTool, OfTool
 from .handlers import Handlers, is_plain, kinds_named, threaded
 from .serving import Server
 
@@ -24,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .base import Call
+    from .calls import AfterCompact, AfterLLM, AfterTool, BeforeCompact, BeforeFinish, BeforePrompt
     from .tools import Tool
     from .types import AddTool, F, Handler, OnEvent, OnStage, OnTool
 
@@ -39,6 +29,16 @@ class HookApp:
     one at a time, so that the others wait in the host, which knows when to stop waiting; and no limit for any other.
     """
 
+    before_prompt: OnStage[BeforePrompt]
+    before_llm: OnStage[BeforeLLM]
+    after_llm: OnStage[AfterLLM]
+    before_tool: OnTool[BeforeTool]
+    approve_tool: OnTool[ApproveTool]
+    after_tool: OnTool[AfterTool]
+    before_finish: OnStage[BeforeFinish]
+    before_compact: OnStage[BeforeCompact]
+    after_compact: OnStage[AfterCompact]
+
     def __init__(self, name: str, *, max_in_flight: int | None = None) -> None:
         self.name = name
         self.stages: dict[str, Handlers] = {}
@@ -49,15 +49,8 @@ class HookApp:
         self._max_in_flight = max_in_flight
         self._server: Server | None = None
 
-        self.before_prompt: OnStage[BeforePrompt] = self._on_stage(BeforePrompt)
-        self.before_llm: OnStage[BeforeLLM] = self._on_stage(BeforeLLM)
-        self.after_llm: OnStage[AfterLLM] = self._on_stage(AfterLLM)
-        self.before_tool: OnTool[BeforeTool] = self._on_stage(BeforeTool)
-        self.approve_tool: OnTool[ApproveTool] = self._on_stage(ApproveTool)
-        self.after_tool: OnTool[AfterTool] = self._on_stage(AfterTool)
-        self.before_finish: OnStage[BeforeFinish] = self._on_stage(BeforeFinish)
-        self.before_compact: OnStage[BeforeCompact] = self._on_stage(BeforeCompact)
-        self.after_compact: OnStage[AfterCompact] = self._on_stage(AfterCompact)
+        for call in STAGES.values():
+            setattr(self, call.stage, self._on_stage(call))
         self.on_event: OnEvent = self._on_event
         """Call this with the events of these kinds; without a kind, with all."""
         self.tool: AddTool = self._tool

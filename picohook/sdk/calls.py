@@ -272,3 +272,19 @@ class BeforeCompact(AfterCompact):
     def skip(self, reason: str = "") -> Decision:
         """Do not make them fewer."""
         return self._decide(words.SKIP, reason)
+
+
+STAGES: dict[str, type[Call]] = {
+    call.stage: call
+    for call in (
+        BeforePrompt,
+        BeforeLLM,
+        AfterLLM,
+        BeforeTool,
+        ApproveTool,
+        AfterTool,
+        BeforeFinish,
+        BeforeCompact,
+        AfterCompact,
+    )
+}

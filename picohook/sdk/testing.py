@@ -29,7 +29,8 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 
 from ..wire import words
-from .answers import STAGES, Answer, AnswerError, BrokenHookError
+from .answers import Answer, AnswerError, BrokenHookError
+from .calls import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -83,39 +84,19 @@ class Client:
             self.close()
 
     def _greet(self) -> None:
-        hello = {"name": "test", "version": words.VERSION, "modes": list(words.MODES)}
+        modes = dict.fromkeys([words.OBSERVE, *(call.mode for call in STAGES.values())])
+        hello = {"name": "test", "version": words.VERSION, "modes": list(modes)}
         self.greeting = self.answer(self._request("hello", hello))
         if self.greeting.get("ok") is False:
             raise BrokenHookError(f"it refused to serve: {self.greeting.get('reason', '')}")
 
     # The stages.
 
-    def before_prompt(self, payload: Mapping[str, Any]) -> Answer:
-        return self.answer(self.ask("before_prompt", payload))
-
-    def before_llm(self, payload: Mapping[str, Any]) -> Answer:
-        return self.answer(self.ask("before_llm", payload))
-
-    def after_llm(self, payload: Mapping[str, Any]) -> Answer:
-        return self.answer(self.ask("after_llm", payload))
-
-    def before_tool(self, payload: Mapping[str, Any]) -> Answer:
-        return self.answer(self.ask("before_tool", payload))
-
-    def approve_tool(self, payload: Mapping[str, Any]) -> Answer:
-        return self.answer(self.ask("approve_tool", payload))
-
-    def after_tool(self, payload: Mapping[str, Any]) -> Answer:
-        return self.answer(self.ask("after_tool", payload))
-
-    def before_finish(self, payload: Mapping[str, Any]) -> Answer:
-        return self.answer(self.ask("before_finish", payload))
-
-    def before_compact(self, payload: Mapping[str, Any]) -> Answer:
-        return self.answer(self.ask("before_compact", payload))
-
-    def after_compact(self, payload: Mapping[str, Any]) -> Answer:
-        return self.answer(self.ask("after_compact", payload))
+    def __getattr__(self, stage: str) -> Callable[[Mapping[str, Any]], Answer]:
+        """Each stage as a method that asks it: `client.before_tool({"tool": "bash"})`."""
+        if stage not in STAGES:
+            raise AttributeError(f"there is no stage {stage!r}: {', '.join(STAGES)}")
+        return lambda payload: self.answer(self.ask(stage, payload))
 
     def event(
         self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Mapping[str, Any] | None = None

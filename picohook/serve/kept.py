@@ -110,7 +110,7 @@ class KeptTurn(Turn):
         lacks = _LACKS.get(stage.name, frozenset()) - payload.model_fields_set
         return {
             **{name: known[name] for name in lacks if known[name]},
-            "meta": self.meta.model_copy(update={"source": _SOURCES[stage.name], **said}),
+            "meta": self.meta.model_copy(update={"source": _SOURCES.get(stage.name, f"turn.{stage.mode}"), **said}),
             "channel": payload.channel or self.session.channel,
             "chat_id": payload.chat_id or self.session.chat_id,
             "context": payload.context or self.session.context,

@@ -64,7 +64,7 @@ class Method:
 def _wrong(error: ValidationError, model: type[BaseModel]) -> RpcError:
     from ..config.checks import explain  # noqa: PLC0415
     from ..config.problems import Problems  # noqa: PLC0415 - for who makes mistakes
-    from ..model.policy import JSON_WORDS  # noqa: PLC0415
+    from ..model.failure_policy import JSON_WORDS  # noqa: PLC0415
 
     problems = Problems("params")
     explain(error, model, problems, words=JSON_WORDS)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..model.conversation import content_of
 from ..model.encoded import CHANGED
-from ..model.payloads import ToolCall, ToolResult, ToolReturn, apart, traced
+from ..model.payloads import ToolCall, ToolResult, ToolReturn, deep_copy, traced
 from ..model.stages import BEFORE_TOOL
 from ..wire import words
 from .abort import AbortTurnError, hard_abort_in, raise_if_ended
@@ -60,7 +60,7 @@ async def run_tool(host: Engine, call: ToolCall | Mapping[str, Any], execute: Ca
     """before_tool, approve_tool, the tool, after_tool. The tool runs the call that guards and approvers saw, or is denied."""
     trails = Trails(host.note_hard_abort)
     before = await host.before_tool(
-        apart(BEFORE_TOOL.given(call))
+        deep_copy(BEFORE_TOOL.given(call))
     )  # a copy: later changes to the caller's own do not count
     trails.take(before)
     decided = await approve(host, before, trails.take)
@@ -102,7 +102,7 @@ async def approve(
 async def execute_tool(host: Engine, decided: Decided, execute: Callable[[ToolCall], Any]) -> ToolReturn | ToolResult:
     """Run the tool on exactly the call that was approved; a changed one is denied."""
     call = decided.call
-    own = call.apart()  # so that the tool cannot change what hooks see
+    own = call.deep_copy()  # so that the tool cannot change what hooks see
     if call_digest(own) != decided.digest:
         text = DENIED_BY_APPROVAL.format("the call was changed after it was approved")
         return not_run(host, call, text, text)
@@ -149,13 +149,13 @@ def not_run(host: Engine, call: ToolCall, text: str, reason: str, told: ToolResu
 def as_tool_result(returned: Any) -> ToolResult:
     """A tool's return value as a result for the model: a copy, since the tool may change its own later."""
     if isinstance(returned, ToolResult):
-        return apart(returned)  # type: ignore[no-any-return] # as it came
+        return deep_copy(returned)  # type: ignore[no-any-return] # as it came
     if returned is None:
         return ToolResult()
     if isinstance(returned, str):
         return ToolResult(for_llm=returned)
     if isinstance(returned, dict) and "for_llm" in returned:
-        return ToolResult.model_validate(apart(returned))
+        return ToolResult.model_validate(deep_copy(returned))
     return ToolResult(for_llm=json.dumps(returned, ensure_ascii=False, default=str))
 
 

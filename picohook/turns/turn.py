@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
 from ..model.conversation import assistant_message, calls_of
-from ..model.payloads import Finish, LLMRequest, LLMResponse, Prompt, ToolCall, ToolResult, apart
+from ..model.payloads import Finish, LLMRequest, LLMResponse, Prompt, ToolCall, ToolResult, deep_copy
 from ..wire import words
 from .abort import raise_if_ended
 from .base_turn import BaseTurn, from_user
@@ -105,7 +105,7 @@ class Turn(BaseTurn):
             return await batch.run(paused.at, (paused.hook, decision))
         place = self._place("turn.tool")
         # Copies: what anybody does to the calls from here on changes nothing.
-        steps = [Step(call=apart(call).model_copy(update=place)) for call in calls or ()]
+        steps = [Step(call=deep_copy(call).model_copy(update=place)) for call in calls or ()]
         return await Batch(self, steps, execute, parallel=parallel).run()
 
     async def finish(self, response: LLMResponse | None = None, **about: Any) -> bool:

@@ -17,9 +17,8 @@ PING: Final = "hook.ping"
 LOG: Final = "host.log"
 PROGRESS: Final = "host.progress"
 
-# Modes of `hook.hello`: what the host will ask of this hook.
+# The mode of `hook.hello` that is about no stage.
 OBSERVE: Final = "observe"
-MODES: Final = (OBSERVE, "llm", "tool", "approve", "prompt", "turn", "compact")
 
 CAPABILITIES: Final = frozenset({"cancel", "progress", "log"})
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from picohook.config import load
-from picohook.model.spec import ModeGrainedSpec, Timeouts
+from picohook.model.spec import Timeouts, WholeModeSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ def test_the_documented_example(write: Write, tmp_path: Path, monkeypatch: pytes
     assert (config.dialect, config.enabled, config.warnings) == ("picoclaw", True, ())
     assert config.timeouts == Timeouts()
     assert config.hooks == (
-        ModeGrainedSpec(
+        WholeModeSpec(
             name="gate",
             source=str(path),
             command=("python3", "/tmp/review_gate.py"),

@@ -15,9 +15,8 @@ from picohook.conformance.document import document
 from picohook.conformance.process import Line
 from picohook.conformance.shapes import SHAPES
 from picohook.conformance.watches import WATCHES, Output
-from picohook.model import spec
 from picohook.model.payloads import Meta, ToolResult
-from picohook.model.stages import STAGES
+from picohook.model.stages import MODES, STAGES
 from picohook.wire import words
 
 ROOT = Path(__file__).parents[2]
@@ -97,10 +96,10 @@ def test_each_stage_has_a_payload_that_it_takes_and_a_requirement():
 
 def test_modes_and_shapes_are_those_of_the_package():
     shapes = HOST.data["shapes"]
-    assert HOST.data["modes"] == {words.OBSERVE: [], **{mode: list(stages) for mode, stages in spec._MODES.items()}}
-    assert HOST.data["modes"].keys() == set(words.MODES)
+    assert HOST.data["modes"] == {words.OBSERVE: [], **{mode: list(stages) for mode, stages in MODES.items()}}
+    assert HOST.data["modes"].keys() == {words.OBSERVE, *MODES}
     assert HOOK.data["modes"] == HOST.data["modes"]
-    assert set(HOOK.data["profiles"]["picohook"]["modes"]) == set(words.MODES)
+    assert set(HOOK.data["profiles"]["picohook"]["modes"]) == {words.OBSERVE, *MODES}
     for name, stage in STAGES.items():
         fields = {field.removesuffix("?") for field in shapes[name]}
         known = {field.alias or key for key, field in stage.payload.model_fields.items()}

@@ -9,7 +9,7 @@ import pytest
 
 from picohook.engine.chain import run_chain
 from picohook.engine.seat import Seat
-from picohook.hooks.base import Hook, Question, Site
+from picohook.hooks.base import Hook, HostServices, Question
 from picohook.model.encoded import Encoded
 from picohook.model.payloads import (
     Compaction,
@@ -110,9 +110,9 @@ def payloads() -> dict[str, Any]:
 
 
 @pytest.fixture
-async def site() -> Site:
+async def host_services() -> HostServices:
     """What a hook gets of a host, on the loop that runs."""
-    return Site(current_reactor(), Log(), Timeouts())
+    return HostServices(current_reactor(), Log(), Timeouts())
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from picohook.model.decisions import (
     Retry,
     Skip,
 )
+from picohook.model.failure_policy import describe
 from picohook.model.payloads import ToolCall
-from picohook.model.policy import describe
 
 pytestmark = pytest.mark.anyio
 
@@ -177,12 +177,12 @@ async def test_cancelled_it_gives_no_answer_at_all(chain, says, count):
 
 class TestFunctionHooks:
     @pytest.fixture
-    async def ask(self, chain, site):
+    async def ask(self, chain, host_services):
         async def run(*functions, timeout=5.0):
             hooks = [FunctionHook(f"{number}", {"approve_tool": one}) for number, one in enumerate(functions)]
             for hook in hooks:
-                hook.open(site)
-            return await chain("approve_tool", *hooks, clock=site.reactor.now, timeout=timeout)
+                hook.open(host_services)
+            return await chain("approve_tool", *hooks, clock=host_services.reactor.now, timeout=timeout)
 
         return run
 

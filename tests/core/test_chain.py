@@ -26,8 +26,8 @@ from picohook.model.decisions import (
     Retry,
     Skip,
 )
+from picohook.model.failure_policy import describe
 from picohook.model.payloads import ToolCall, ToolResult
-from picohook.model.policy import describe
 from picohook.model.stages import STAGES
 from picohook.model.trail import Notes
 
@@ -601,11 +601,11 @@ class TestFunctionHooks:
     """Real hooks on the real clock."""
 
     @pytest.fixture
-    async def ask(self, chain, site):
+    async def ask(self, chain, host_services):
         async def run(stage, function, *, timeout=5.0, **settings):
             hook = FunctionHook("function", {stage: function}, **settings)
-            hook.open(site)
-            return await chain(stage, hook, clock=site.reactor.now, timeout=timeout)
+            hook.open(host_services)
+            return await chain(stage, hook, clock=host_services.reactor.now, timeout=timeout)
 
         return run
 

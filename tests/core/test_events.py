@@ -82,7 +82,7 @@ def test_an_unknown_kind_is_a_value_error_that_names_the_nearest(kind, said):
 def test_a_copy_of_an_event_says_where_the_user_is_and_shares_nothing_with_what_it_is_about():
     call = ToolCall(tool="bash", channel="telegram", chat_id="7", context={"inbound": {"topic_id": "3"}}, meta=META)
     event = Event("tool_exec_start", {"Tool": "bash"}, META, call)
-    copy = event.apart()
+    copy = event.deep_copy()
     assert json.loads(copy.line("runtime"))["params"]["scope"] == json.loads(event.line("runtime"))["params"]["scope"]
     assert json.loads(copy.line("runtime"))["params"]["scope"]["topic_id"] == "3"
     copy.about.context["inbound"].clear()

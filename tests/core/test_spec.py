@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from picohook.model.spec import HookSpec, ModeGrainedSpec, OnFailure, Timeouts
-from picohook.model.stages import STAGES
+from picohook.model.spec import HookSpec, OnFailure, Timeouts, WholeModeSpec
+from picohook.model.stages import MODES, STAGES
 from picohook.wire import words
 
 DEFAULTS = Timeouts(interceptor=5, approval=60)
@@ -20,12 +20,12 @@ DEFAULTS = Timeouts(interceptor=5, approval=60)
         (("before_llm",), (), ("llm",)),
         (("after_tool", "approve_tool"), ("*",), ("observe", "tool", "approve")),
         (("after_compact", "before_finish", "before_prompt"), (), ("prompt", "turn", "compact")),
-        (tuple(STAGES), ("",), ("observe", "llm", "tool", "approve", "prompt", "turn", "compact")),
+        (tuple(STAGES), ("",), ("observe", "prompt", "llm", "tool", "approve", "turn", "compact")),
     ],
 )
 def test_the_modes_of_hello_are_those_of_its_stages(stages, observe, modes):
     assert HookSpec(name="a", stages=stages, observe=observe).modes == modes
-    assert set(modes) <= set(words.MODES)
+    assert set(modes) <= {words.OBSERVE, *MODES}
 
 
 def test_stages_are_exact():
@@ -33,7 +33,7 @@ def test_stages_are_exact():
 
 
 def test_with_picoclaws_grain_one_stage_of_a_mode_stands_for_all_of_it():
-    assert ModeGrainedSpec(name="a", stages=("after_tool", "approve_tool"), observe=("*",)).asked_at == (
+    assert WholeModeSpec(name="a", stages=("after_tool", "approve_tool"), observe=("*",)).asked_at == (
         "before_tool",
         "after_tool",
         "approve_tool",

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
+from picohook.model.edits import apply_edit, restrict
 from picohook.model.payloads import LLMRequest, ToolCall, ToolResult
 from picohook.model.stages import (
     AFTER_LLM,
@@ -21,10 +22,9 @@ from picohook.model.stages import (
     BEFORE_PROMPT,
     BEFORE_TOOL,
     STAGES,
-    merge_patch,
-    restrict,
 )
 from picohook.model.trail import OutcomeAction
+from picohook.wire.merge import merge_patch
 
 INTERCEPTS = sorted(set(STAGES) - {"approve_tool"})
 
@@ -39,24 +39,24 @@ def test_a_stage_is_known_by_its_name_and_has_its_method():
 class TestEdit:
     def test_a_field_that_is_given_replaces_and_the_others_stay(self, payloads):
         call = payloads["before_tool"]
-        edited = BEFORE_TOOL.edit(call, {"arguments": {"command": "pwd"}})
+        edited = apply_edit(BEFORE_TOOL, call, {"arguments": {"command": "pwd"}})
         assert edited.arguments == {"command": "pwd"}
         assert edited == call.model_copy(update={"arguments": {"command": "pwd"}})
 
     @pytest.mark.parametrize("name", sorted(STAGES))
     def test_null_and_nothing_stay(self, payloads, name):
         stage, payload = STAGES[name], payloads[name]
-        assert stage.edit(payload, {}) is payload
-        assert stage.edit(payload, dict.fromkeys(type(payload).model_fields)) is payload
-        assert stage.edit(payload, {}, {}) is payload
+        assert apply_edit(stage, payload, {}) is payload
+        assert apply_edit(stage, payload, dict.fromkeys(type(payload).model_fields)) is payload
+        assert apply_edit(stage, payload, {}, {}) is payload
 
     @pytest.mark.parametrize("name", sorted(STAGES))
     def test_the_payload_as_it_came_is_no_change(self, payloads, name):
         stage, payload = STAGES[name], payloads[name]
         echo = json.loads(json.dumps(payload.wire()))
-        assert stage.edit(payload, echo) is payload
-        assert stage.edit(payload, {**echo, "unknown": 1}) is payload
-        assert stage.edit(payload, {}, echo) is payload
+        assert apply_edit(stage, payload, echo) is payload
+        assert apply_edit(stage, payload, {**echo, "unknown": 1}) is payload
+        assert apply_edit(stage, payload, {}, echo) is payload
 
     @pytest.mark.parametrize("name", sorted(STAGES))
     def test_where_it_comes_from_and_which_call_it_is_cannot_be_changed(self, payloads, name):
@@ -67,32 +67,34 @@ class TestEdit:
             "tool_call_id": "call-2",
         }
         for edited in (
-            stage.edit(payload, {**payload.wire(), **other}),
-            stage.edit(payload, {}, {**payload.wire(), **other}),
-            stage.edit(payload, {}, {**payload.wire(), **dict.fromkeys(other)}),
+            apply_edit(stage, payload, {**payload.wire(), **other}),
+            apply_edit(stage, payload, {}, {**payload.wire(), **other}),
+            apply_edit(stage, payload, {}, {**payload.wire(), **dict.fromkeys(other)}),
         ):
             assert edited.meta == payload.meta
             assert edited.context == payload.context
             assert getattr(edited, "tool_call_id", None) == getattr(payload, "tool_call_id", None)
         if stage.part != "response":  # a response is any object, and may have fields of these names
             with pytest.raises(ValueError, match=f"{name} cannot change `meta`, `context`, `tool_call_id`"):
-                stage.edit(payload, other)
+                apply_edit(stage, payload, other)
 
     def test_context_and_id_cannot_be_added_where_there_is_none(self):
         call = ToolCall(tool="bash")
         added = {"context": {"trusted": True}, "tool_call_id": "call-2"}
-        assert BEFORE_TOOL.edit(call, {"tool": "bash", **added}) is call
+        assert apply_edit(BEFORE_TOOL, call, {"tool": "bash", **added}) is call
         for edit in ((added,), ({}, added)):
             with pytest.raises(ValueError, match="before_tool cannot change `context`, `tool_call_id`"):
-                BEFORE_TOOL.edit(call, *edit)
+                apply_edit(BEFORE_TOOL, call, *edit)
 
     @pytest.mark.parametrize("name", sorted(STAGES))
     def test_the_payload_itself_is_never_touched(self, payloads, name):
         stage, payload = STAGES[name], payloads[name]
         before = copy.deepcopy(payload)
         changes = {"messages": [], "arguments": {}, "for_llm": "new", "content": "new", "prompt": "new"}
-        stage.edit(payload, changes)
-        stage.edit(payload, {}, {"arguments": {"deep": None}, "messages": None, "for_user": None, "content": None})
+        apply_edit(stage, payload, changes)
+        apply_edit(
+            stage, payload, {}, {"arguments": {"deep": None}, "messages": None, "for_user": None, "content": None}
+        )
         assert payload == before
 
     @pytest.mark.parametrize("name", ["before_prompt", "before_finish", "before_compact", "after_compact"])
@@ -103,7 +105,7 @@ class TestEdit:
             "prompt": "new", "messages": [{"role": "user", "content": "new"}], "response": {}, "scope": "auto",
             "system_prompt": "new", "model": "new", "channel": "new", "chat_id": "new",
         }  # fmt: skip
-        edited = stage.edit(payload, changed)
+        edited = apply_edit(stage, payload, changed)
         different = {key for key in type(payload).model_fields if getattr(edited, key) != getattr(payload, key)}
         assert different == fields
 
@@ -111,7 +113,7 @@ class TestEdit:
         changes = {
             "tool": "sh", "arguments": {}, "tool_kind": "write", "affected_paths": [], "channel": "web", "chat_id": "c2",
         }  # fmt: skip
-        edited = BEFORE_TOOL.edit(payloads["before_tool"], changes)
+        edited = apply_edit(BEFORE_TOOL, payloads["before_tool"], changes)
         assert {key: getattr(edited, key) for key in changes} == changes
 
     def test_everything_else_of_a_request_can_be(self, payloads):
@@ -119,7 +121,7 @@ class TestEdit:
             "model": "n", "messages": [], "tools": [], "options": {}, "system_prompt": "new", "graceful_terminal": True,
             "channel": "web", "chat_id": "c2",
         }  # fmt: skip
-        edited = BEFORE_LLM.edit(payloads["before_llm"], changes)
+        edited = apply_edit(BEFORE_LLM, payloads["before_llm"], changes)
         assert {key: getattr(edited, key) for key in changes} == changes
 
     @pytest.mark.parametrize(
@@ -144,23 +146,23 @@ class TestEdit:
     )
     def test_what_would_not_be_a_payload_is_a_value_error(self, payloads, name, changes):
         with pytest.raises(ValidationError):
-            STAGES[name].edit(payloads[name], changes)
+            apply_edit(STAGES[name], payloads[name], changes)
 
     @pytest.mark.parametrize(("before", "after"), [(1, True), (0, False), (True, 1), (False, 0), (1.0, True)])
     @pytest.mark.parametrize("around", [lambda value: value, lambda value: [{"b": value}]], ids=["plain", "deep"])
     def test_true_is_not_1(self, before, after, around):
         call = ToolCall(tool="x", arguments={"flag": around(before), "same": 1})
-        edited = BEFORE_TOOL.edit(call, {"arguments": {"flag": around(after), "same": 1}})
+        edited = apply_edit(BEFORE_TOOL, call, {"arguments": {"flag": around(after), "same": 1}})
         assert repr(edited.arguments["flag"]) == repr(around(after))
 
     def test_numbers_that_are_equal_are_no_change(self):
         call = ToolCall(tool="x", arguments={"n": 1.0})
-        assert BEFORE_TOOL.edit(call, {"arguments": {"n": 1}}) is call
+        assert apply_edit(BEFORE_TOOL, call, {"arguments": {"n": 1}}) is call
 
     def test_a_tuple_from_the_embedder_is_compared_too(self):
         call = ToolCall(tool="x", arguments={"n": (1, 2)})
-        assert BEFORE_TOOL.edit(call, {"arguments": {"n": (1, 2)}}) is call
-        assert BEFORE_TOOL.edit(call, {"arguments": {"n": (True, 2)}}).arguments["n"][0] is True
+        assert apply_edit(BEFORE_TOOL, call, {"arguments": {"n": (1, 2)}}) is call
+        assert apply_edit(BEFORE_TOOL, call, {"arguments": {"n": (True, 2)}}).arguments["n"][0] is True
 
 
 class TestBothShapes:
@@ -183,7 +185,7 @@ class TestBothShapes:
     )
     def test_of_after_tool(self, payloads, changes):
         returned = payloads["after_tool"]
-        edited = AFTER_TOOL.edit(returned, changes)
+        edited = apply_edit(AFTER_TOOL, returned, changes)
         assert edited.result == ToolResult(for_llm="new", for_user="shown", silent=True, media=["a.png"])
         assert edited == returned.model_copy(update={"result": edited.result})
 
@@ -198,43 +200,45 @@ class TestBothShapes:
     )
     def test_of_after_llm(self, payloads, changes):
         answer = payloads["after_llm"]
-        edited = AFTER_LLM.edit(answer, changes)
+        edited = apply_edit(AFTER_LLM, answer, changes)
         assert edited.response == {"content": "new", "tool_calls": []}
         assert edited == answer.model_copy(update={"response": edited.response})
 
     def test_the_wire_name_async_is_the_field(self, payloads):
-        assert AFTER_TOOL.edit(payloads["after_tool"], {"async": True}).result.async_ is True
+        assert apply_edit(AFTER_TOOL, payloads["after_tool"], {"async": True}).result.async_ is True
 
     @pytest.mark.parametrize("nest", [lambda patch: patch, lambda patch: {"result": patch}], ids=["flat", "nested"])
     def test_of_a_patch(self, payloads, nest):
-        edited = AFTER_TOOL.edit(payloads["after_tool"], {}, nest({"for_user": None, "is_error": True}))
+        edited = apply_edit(AFTER_TOOL, payloads["after_tool"], {}, nest({"for_user": None, "is_error": True}))
         assert edited.result == ToolResult(for_llm="out", is_error=True, media=["a.png"])
 
 
 class TestPatch:
     def test_it_merges_deep_and_null_removes(self, payloads):
         patch = {"arguments": {"command": "pwd", "deep": {"a": None, "b": 1}}, "affected_paths": None}
-        edited = BEFORE_TOOL.edit(payloads["before_tool"], {}, patch)
+        edited = apply_edit(BEFORE_TOOL, payloads["before_tool"], {}, patch)
         assert edited.arguments == {"command": "pwd", "big": 2**63 + 1, "deep": {"b": 1}}
         assert edited.affected_paths is None
 
     def test_what_it_does_not_mention_stays_exact(self, payloads):
-        edited = BEFORE_TOOL.edit(payloads["before_tool"], {}, {"arguments": {"command": "pwd"}})
+        edited = apply_edit(BEFORE_TOOL, payloads["before_tool"], {}, {"arguments": {"command": "pwd"}})
         assert edited.arguments["big"] == 2**63 + 1
 
     def test_it_comes_on_top_of_the_changes(self, payloads):
-        edited = BEFORE_TOOL.edit(payloads["before_tool"], {"arguments": {"a": 1, "b": 2}}, {"arguments": {"b": None}})
+        edited = apply_edit(
+            BEFORE_TOOL, payloads["before_tool"], {"arguments": {"a": 1, "b": 2}}, {"arguments": {"b": None}}
+        )
         assert edited.arguments == {"a": 1}
 
     def test_removing_what_has_to_be_there_is_a_value_error(self, payloads):
         with pytest.raises(ValidationError):
-            BEFORE_TOOL.edit(payloads["before_tool"], {}, {"tool": None})
+            apply_edit(BEFORE_TOOL, payloads["before_tool"], {}, {"tool": None})
 
     def test_removing_what_has_a_default_gives_the_default(self, payloads):
-        assert BEFORE_LLM.edit(payloads["before_llm"], {}, {"tools": None}).tools == []
-        assert BEFORE_PROMPT.edit(payloads["before_prompt"], {}, {"messages": None}).messages == []
-        assert BEFORE_FINISH.edit(payloads["before_finish"], {}, {"messages": None}).messages == []
-        assert BEFORE_COMPACT.edit(payloads["before_compact"], {}, {"messages": None}).messages == []
+        assert apply_edit(BEFORE_LLM, payloads["before_llm"], {}, {"tools": None}).tools == []
+        assert apply_edit(BEFORE_PROMPT, payloads["before_prompt"], {}, {"messages": None}).messages == []
+        assert apply_edit(BEFORE_FINISH, payloads["before_finish"], {}, {"messages": None}).messages == []
+        assert apply_edit(BEFORE_COMPACT, payloads["before_compact"], {}, {"messages": None}).messages == []
 
 
 RFC_7396_APPENDIX_A = [
@@ -333,19 +337,19 @@ class TestRestrict:
         changes, refused = CHANGES[name]
         names = {"tools": "tools", "system_prompt": "system", "system messages": "system", "messages": "messages"}
         expected = [one for one in refused if names[one] not in may_edit]
-        left, said = restrict(REQUEST, BEFORE_LLM.edit(REQUEST, changes), may_edit)
+        left, said = restrict(REQUEST, apply_edit(BEFORE_LLM, REQUEST, changes), may_edit)
         assert said == expected
         assert (left is REQUEST) is bool(expected)
 
     def test_what_it_may_edit_stays_when_other_things_are_taken_back(self):
-        changed = BEFORE_LLM.edit(REQUEST, {"model": "n", "tools": [], "system_prompt": "be rude"})
+        changed = apply_edit(BEFORE_LLM, REQUEST, {"model": "n", "tools": [], "system_prompt": "be rude"})
         left, said = restrict(REQUEST, changed, ("tools",))
         assert said == ["system_prompt"]
         assert left == REQUEST.model_copy(update={"model": "n", "tools": []})
 
     def test_a_tool_may_be_added_by_one_who_may_edit_tools(self):
         tools = [*REQUEST.tools, {"name": "weather"}]
-        left, said = restrict(REQUEST, BEFORE_LLM.edit(REQUEST, {"tools": tools}), ("tools",))
+        left, said = restrict(REQUEST, apply_edit(BEFORE_LLM, REQUEST, {"tools": tools}), ("tools",))
         assert (left.tools, said) == (tools, [])
 
     def test_with_no_change_nothing_is_refused(self):
@@ -353,7 +357,7 @@ class TestRestrict:
 
     def test_other_stages_are_not_its_business(self, payloads):
         call = payloads["before_tool"]
-        edited = BEFORE_TOOL.edit(call, {"arguments": {}})
+        edited = apply_edit(BEFORE_TOOL, call, {"arguments": {}})
         assert restrict(call, edited, ()) == (edited, [])
 
 

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from picohook.model.decisions import APPROVE, CONTINUE, AbortTurn, Continue, Deny, Modify, Respond, Retry
+from picohook.model.edits import apply_edit
 from picohook.model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult, ToolReturn
-from picohook.model.replies import AnswerError, read_decision
+from picohook.model.replies import ReplyError, read_decision
 from picohook.model.stages import AFTER_LLM, AFTER_TOOL, APPROVE_TOOL, BEFORE_LLM, BEFORE_PROMPT, BEFORE_TOOL, STAGES
 from picohook.model.trail import Notes
 from picohook.sdk.answers import STAGES as SDK_STAGES
@@ -60,9 +61,9 @@ class TestNamesInAnyCase:
     def test_a_response_has_the_names_that_it_had(self):
         """Its names are the runtime's own, whatever they are."""
         secret = LLMResponse(response={"content": "secret", "Usage": 1})
-        assert AFTER_LLM.edit(secret, {"Content": "-", "usage": 2}).response == {"content": "-", "Usage": 2}
-        assert AFTER_LLM.edit(secret, {}, {"CONTENT": None}).response == {"Usage": 1}
-        assert AFTER_LLM.edit(secret, {"new": 1}).response == {"content": "secret", "Usage": 1, "new": 1}
+        assert apply_edit(AFTER_LLM, secret, {"Content": "-", "usage": 2}).response == {"content": "-", "Usage": 2}
+        assert apply_edit(AFTER_LLM, secret, {}, {"CONTENT": None}).response == {"Usage": 1}
+        assert apply_edit(AFTER_LLM, secret, {"new": 1}).response == {"content": "secret", "Usage": 1, "new": 1}
 
     @pytest.mark.parametrize(
         "answer",
@@ -201,7 +202,7 @@ UNMODIFIED = [
 
 @pytest.mark.parametrize(("stage", "answer", "said"), UNDECIDED + UNMODIFIED)
 def test_an_answer_that_decides_nothing_is_a_failure_that_says_what_was_meant(stage, answer, said):
-    with pytest.raises(AnswerError, match=said) as caught:
+    with pytest.raises(ReplyError, match=said) as caught:
         read_decision(STAGES[stage], answer)
     assert caught.value.answer is answer
     assert str(caught.value).startswith(
@@ -265,7 +266,7 @@ class TestHooksThatAreNotHurt:
     def test_one_that_echoes_what_it_got_beside_an_action(self, stage, payloads):
         payload, row = payloads[stage], STAGES[stage]
         decision = read_decision(row, {**payload.wire(), "action": "continue"})
-        assert row.edit(payload, getattr(decision, "changes", {})) is payload
+        assert apply_edit(row, payload, getattr(decision, "changes", {})) is payload
         assert read_decision(row, {**payload.wire(), "action": "abort_turn", "reason": "x"}) == AbortTurn("x")
 
     def test_one_that_denies_and_sends_fields_of_its_own(self):
@@ -281,7 +282,7 @@ class TestHooksThatAreNotHurt:
             assert read_decision(AFTER_TOOL, answer) == Modify({"for_llm": ""})
 
     def test_one_whose_response_is_empty(self):
-        assert AFTER_LLM.edit(payload := LLMResponse(response={}), {}) is payload
+        assert apply_edit(AFTER_LLM, payload := LLMResponse(response={}), {}) is payload
         assert read_decision(AFTER_LLM, {"action": "modify", "response": {}}) == CONTINUE
 
     def test_one_whose_patch_is_empty_because_nothing_changed(self):
@@ -321,11 +322,11 @@ def test_a_result_without_a_name_that_is_known_is_a_failure():
 def test_an_edit_from_code_of_which_nothing_can_be_edited_is_a_failure():
     call = ToolCall(tool="bash", arguments={"command": "ls"})
     with pytest.raises(ValueError, match="before_tool cannot change `args`"):
-        BEFORE_TOOL.edit(call, {"args": {"command": "pwd"}})
+        apply_edit(BEFORE_TOOL, call, {"args": {"command": "pwd"}})
     returned = ToolReturn(tool="bash", result=ToolResult(for_llm="secret"))
     with pytest.raises(ValueError, match="after_tool cannot change `text`"):
-        AFTER_TOOL.edit(returned, {"text": "-"})
-    assert BEFORE_TOOL.edit(call, {}) is call
+        apply_edit(AFTER_TOOL, returned, {"text": "-"})
+    assert apply_edit(BEFORE_TOOL, call, {}) is call
 
 
 def test_what_a_message_shows_of_a_hooks_names_is_short_and_harmless():
@@ -363,7 +364,7 @@ def test_a_null_in_a_patch_says_something():
         {}, patch={"arguments": None}
     )
     with pytest.raises(ValueError, match="before_tool cannot change `args`"):
-        BEFORE_TOOL.edit(ToolCall(tool="x"), {}, {"args": None})
+        apply_edit(BEFORE_TOOL, ToolCall(tool="x"), {}, {"args": None})
 
 
 def test_an_answer_with_a_call_that_has_no_known_field_is_an_answer():
@@ -386,14 +387,14 @@ def test_a_response_with_a_field_named_like_itself_keeps_it():
     ],
 )
 def test_a_no_is_no_empty_field_wherever_it_stands(stage, answer):
-    with pytest.raises(AnswerError, match="the answer has no `action`, and "):
+    with pytest.raises(ReplyError, match="the answer has no `action`, and "):
         read_decision(STAGES[stage], answer)
 
 
 @pytest.mark.parametrize("stage", sorted(set(INTERCEPTS) - {"after_llm"}))
 def test_a_patch_that_removes_what_is_not_there_decides_nothing(stage):
     """In a patch a null says something: remove this."""
-    with pytest.raises(AnswerError, match=f"{stage} cannot change `argumentz`, which `patch` has"):
+    with pytest.raises(ReplyError, match=f"{stage} cannot change `argumentz`, which `patch` has"):
         read_decision(STAGES[stage], {"patch": {"argumentz": None}})
 
 
@@ -403,7 +404,7 @@ def test_one_that_gives_every_question_the_answer_to_hello_is_not_hurt(stage):
         read_decision(STAGES[stage], {"ok": True, "name": "x", "version": 1, "capabilities": {"log": True}}) == CONTINUE
     )
     for answer in ({"name": "x"}, {"ok": False, "name": "x"}, {"ok": True, "name": "x", "decision": "deny"}):
-        with pytest.raises(AnswerError, match="decides nothing"):
+        with pytest.raises(ReplyError, match="decides nothing"):
             read_decision(STAGES[stage], answer)
 
 

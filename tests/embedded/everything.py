@@ -57,7 +57,7 @@ class Tried:
         python = json.dumps([sys.executable, str(self.directory / "process.py")])
         self.config.write_text(
             f"[hooks.{name}]\ncommand = {python}\nstages = ['before_tool']\n"
-            f"[hooks.shell]\nrun = {json.dumps('echo ' + shlex.quote(json.dumps({'tool_arguments': {'by': 'shell'}})))}\n"
+            f"[hooks.shell]\nrun = {json.dumps('echo ' + shlex.quote(json.dumps({'call': {'arguments': {'by': 'shell'}}})))}\n"
             "stages = ['before_tool']\n"
             "[hooks.judge]\nprompt = 'Is it safe?'\nstages = ['before_prompt']\n"
             "[hooks.inside]\npython = 'inside:deny'\nstages = ['approve_tool']\n"

@@ -26,7 +26,9 @@ async def asked(spec, call=CALL, **settings):
 
 def edits(shell):
     """A command that replaces the arguments with what this shell prints."""
-    code = "import json, sys; print(json.dumps({'tool_arguments': json.dumps({'said': sys.stdin.read()})}))"
+    code = (
+        "import json, sys; print(json.dumps({'action': 'modify', 'call': {'arguments': {'said': sys.stdin.read()}}}))"
+    )
     return f"{{ {shell}; }} | {sys.executable} -I -S -c {shlex.quote(code)}"
 
 
@@ -39,28 +41,26 @@ async def said(run, shell, **settings):
 # The contract.
 
 
-async def test_the_context_is_on_stdin(run, tmp_path):
-    assert json.loads(await said(run, "cat", dir=str(tmp_path))) == {
-        "event": "pre_tool_execution",
-        "tool_name": "Bash",
-        "tool_arguments": '{"command":"ls"}',
-        "session_id": "s1",
-        "cwd": str(tmp_path),
-    }
+async def test_the_params_of_the_question_are_on_stdin_as_a_hook_process_gets_them(run):
+    assert json.loads(await said(run, "cat")) == CALL.wire()
 
 
-async def test_the_event_and_the_directory_are_in_the_environment(run, tmp_path):
-    shell = 'echo "$JCLI_HOOK_EVENT $JCLI_CWD $(pwd)"'
-    assert await said(run, shell, dir=str(tmp_path)) == f"pre_tool_execution {tmp_path} {tmp_path}\n"
+async def test_the_stage_and_the_directory_are_in_the_environment(run, tmp_path):
+    shell = 'echo "$PICOHOOK_EVENT $PICOHOOK_CWD $(pwd)"'
+    assert await said(run, shell, dir=str(tmp_path)) == f"before_tool {tmp_path} {tmp_path}\n"
+
+
+async def test_nothing_in_the_environment_has_a_name_of_j_clis(run):
+    assert "JCLI" not in await said(run, "env")
 
 
 async def test_without_a_directory_it_is_the_hosts(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert await said(run, 'echo "$JCLI_CWD $(pwd)"') == f"{tmp_path} {tmp_path}\n"
+    assert await said(run, 'echo "$PICOHOOK_CWD $(pwd)"') == f"{tmp_path} {tmp_path}\n"
 
 
 async def test_nothing_in_its_environment_can_take_the_place_of_the_event(run):
-    assert await said(run, "echo $JCLI_HOOK_EVENT", env={"JCLI_HOOK_EVENT": "mine"}) == "pre_tool_execution\n"
+    assert await said(run, "echo $PICOHOOK_EVENT", env={"PICOHOOK_EVENT": "mine"}) == "before_tool\n"
 
 
 async def test_it_sees_of_the_environment_what_its_settings_say(run, monkeypatch):
@@ -79,8 +79,26 @@ async def test_no_output_changes_nothing(run, shell):
 
 
 async def test_a_pipeline_a_variable_and_a_substitution_are_the_shells(run):
-    outcome = await asked(run("""x=skip; echo '{"action": "'$(printf $x)'"}' | cat"""))
-    assert (outcome.action, outcome.reason) == ("deny_tool", "the tool was skipped")
+    outcome = await asked(run("""x=deny_tool; echo '{"action": "'$(printf $x)'", "reason": "no"}' | cat"""))
+    assert (outcome.action, outcome.reason) == ("deny_tool", "no")
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        ('{"decision": "deny"}', "the answer has no `action`, and `decision` decides nothing at before_tool"),
+        ('{"allow": false}', "the answer has no `action`, and `allow` decides nothing at before_tool"),
+        ('{"tool_arguments": "{}"}', "the answer has no `action`, and `tool_arguments` decides nothing at before_tool"),
+        ('{"retry_feedback": "no"}', "the answer has no `action`, and `retry_feedback` decides nothing at before_tool"),
+        ('{"action": "skip", "retry_feedback": "no"}', "the action 'skip' is not one of before_tool's"),
+        ('{"action": "stop"}', "the action 'stop' is not one of before_tool's"),
+        ('{"action": "modify"}', "`modify` came without `call` or `patch`"),
+    ],
+)
+async def test_an_answer_that_says_something_and_decides_nothing_never_continues(run, answer, error):
+    outcome = await asked(run(f"echo '{answer}'", on_failure="deny"))
+    assert outcome.action == "deny_tool"
+    assert outcome.trail[0].error.startswith(error)
 
 
 # Failures.
@@ -91,14 +109,15 @@ async def test_a_pipeline_a_variable_and_a_substitution_are_the_shells(run):
     [
         ("exit 3", "it exited with code 3"),
         ("echo oh no >&2; exit 1", "it exited with code 1; it said: oh no"),
-        ("""echo '{"action": "skip"}'; exit 1""", "it exited with code 1"),
+        ("""echo '{"action": "deny_tool"}'; exit 1""", "it exited with code 1"),
+        ("""echo '{"action": "deny_tool"}'; exit 2""", "it exited with code 2"),
         ("kill -9 $$", "it was ended by signal 9"),
         ("no-such-program-of-picohook", "it exited with code 127; it said: "),
         ("echo hello", "its output is not JSON: "),
         ("echo '[]'", "its output is no JSON object: []"),
-        ("""echo '{"action": "skip", "action": "stop"}'""", "its output is not JSON: Detected duplicate key"),
-        ("""echo '{"tool_arguments": {"a": NaN}}'""", "its output is not JSON: "),
-        ("""echo '{"action": "deny"}'""", 'the action \'deny\' is neither "stop" nor "skip"'),
+        ("""echo '{"action": "deny_tool", "action": "continue"}'""", "its output is not JSON: Detected duplicate key"),
+        ("""echo '{"call": {"arguments": {"a": NaN}}}'""", "its output is not JSON: "),
+        ("""echo '{"action": "deny"}'""", "the action 'deny' is not one of before_tool's: did you mean `deny_tool`?"),
     ],
 )
 async def test_what_goes_wrong_is_a_failure_that_says_so(run, shell, error):
@@ -141,24 +160,9 @@ async def test_a_failure_is_retried_and_then_it_is_one(run, tmp_path):
 
 async def test_a_retry_that_succeeds_is_a_success(run, tmp_path):
     flag = tmp_path / "flag"
-    shell = f"""if [ -e {flag} ]; then echo '{{"action": "skip"}}'; else touch {flag}; exit 1; fi"""
+    shell = f"""if [ -e {flag} ]; then echo '{{"action": "deny_tool"}}'; else touch {flag}; exit 1; fi"""
     outcome = await asked(run(shell, retry=1))
     assert (outcome.action, outcome.trail[0].error, outcome.trail[0].retries) == ("deny_tool", None, 1)
-
-
-async def test_what_means_nothing_there_is_logged(run, journal):
-    await asked(run("""echo '{"tool_result": "x", "tool_argments": "{}"}'"""), logger=journal)
-    (record,) = journal.all("ignored a part of its answer")
-    assert (record["at"], record["fields"]) == ("pre_tool_execution", "tool_result, tool_argments")
-
-
-async def test_what_means_nothing_there_is_warned_of_once_with_what_would_mean_something(run, journal):
-    async with Host([run("""echo '{"decision": "deny"}'""")], timeouts=FAR, logger=journal) as host:
-        for _ in range(2):
-            await host.before_tool(ToolCall(tool="bash"))
-    warned, again = journal.all("ignored a part of its answer", fields="decision")
-    assert (warned["level"], again["level"]) == ("warning", "info")
-    assert "action" in warned["known"].split(", ")
 
 
 # Children that do not behave.
@@ -198,7 +202,7 @@ async def test_one_that_leaves_its_stdin_unread_hangs_nobody(run, shell):
 
 
 async def test_one_that_reads_it_gets_all_of_it(run):
-    outcome = await asked(run("""[ $(wc -c) -gt 1000000 ] && echo '{"action": "skip"}'"""), LARGE)
+    outcome = await asked(run("""[ $(wc -c) -gt 1000000 ] && echo '{"action": "deny_tool"}'"""), LARGE)
     assert outcome.action == "deny_tool"
 
 
@@ -271,7 +275,7 @@ async def test_many_are_asked_at_the_same_time_and_no_more_than_may_be(run, boar
         third.go_on()
 
 
-async def test_waiting_for_its_turn_counts_toward_its_timeout(run, board):
+async def test_waiting_for_a_free_slot_counts_toward_its_timeout(run, board):
     shell = f"exec {shlex.join(command(board.call('child'), HANG))}"
     hook = run(
         shell,
@@ -284,7 +288,7 @@ async def test_waiting_for_its_turn_counts_toward_its_timeout(run, board):
         await board.line("child")
         outcome = await host.approve_tool(CALL)
         tasks.cancel_scope.cancel()
-    assert (outcome.approved, outcome.trail[0].error) == (False, "its turn did not come in time")
+    assert (outcome.approved, outcome.trail[0].error) == (False, "timed out waiting for a free slot (max_in_flight)")
 
 
 async def test_an_approver_says_a_plain_yes(run):
@@ -301,25 +305,33 @@ async def test_an_approver_says_a_plain_yes(run):
             assert (await host.approve_tool(CALL)).approved is approved, shell
 
 
-async def test_events_are_told_one_after_another_and_what_is_returned_is_ignored(run, tmp_path, journal):
+@pytest.mark.parametrize(
+    ("dialect", "name", "read"),
+    [
+        ("legacy", "session_start", lambda params: (params["Kind"], params["Payload"], params["Meta"]["SessionKey"])),
+        (
+            "runtime",
+            "agent.session.start",
+            lambda params: (params["kind"], params["payload"], params["scope"]["session_key"]),
+        ),
+    ],
+)
+async def test_an_event_comes_as_a_hook_process_gets_it(run, tmp_path, dialect, name, read):
     told = tmp_path / "told"
-    hook = run(
-        f"""cat >> {told}; echo '{{"user_input": "x"}}'""",
-        observe=["session_start", "prompt_sent", "session_end"],
-        dir=str(tmp_path),
-    )
-    async with Host([hook], timeouts=FAR, logger=journal) as host:
+    hook = run(f"echo $PICOHOOK_EVENT >> {told}; cat >> {told}", observe=["session_start"], events=dialect)
+    async with Host([hook], timeouts=FAR) as host:
         host.emit("session_start", {"SessionKey": "s1"}, meta=Meta(session_key="s1"))
-        host.emit("prompt_sent", {"UserMessage": "hello"}, meta=Meta(session_key="s1"))
+    named, params = told.read_text().splitlines()
+    assert named == name
+    assert read(json.loads(params)) == (name, {"SessionKey": "s1"}, "s1")
+
+
+async def test_what_is_returned_at_an_event_is_ignored_and_the_log_says_so(run, journal):
+    async with Host(
+        [run("""echo '{"action": "deny_tool"}'""", observe=["turn_start"])], timeouts=FAR, logger=journal
+    ) as host:
         await host.emit_and_wait("turn_start")
-        host.emit("session_end", {"SessionKey": "s1"}, meta=Meta(session_key="s1"))
-    here = {"session_id": "s1", "cwd": str(tmp_path)}
-    assert [json.loads(line) for line in told.read_text().splitlines()] == [
-        {"event": "session_start", **here},
-        {"event": "post_send_message", "user_input": "hello", **here},
-        {"event": "session_end", **here},
-    ]
-    assert len(journal.all("ignored a part of its answer", fields="user_input")) == 3
+    assert len(journal.all("ignored a part of its answer", at="turn_start", fields="action")) == 1
 
 
 async def test_what_it_did_is_counted(run):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from picohook import ConfigError, HookSpec, OnFailure, Timeouts
+from picohook import ConfigError, OnFailure, Timeouts
 from picohook.config import load
 from picohook.config.dialects.jcli import session_hook
+from picohook.hooks.one_shot.jcli_contract import JcliSpec
 from picohook.model.filters import Filter
 
 DOCUMENT = r"""
@@ -33,21 +34,21 @@ def test_the_documents_example_is_three_hooks(config, tmp_path):
     assert read.dialect == "jcli"
     assert read.timeouts == Timeouts(chain=30)
     assert read.hooks == (
-        HookSpec(
+        JcliSpec(
             name="pre_send_message-1",
             run="python3 ~/.jdata/agent/hooks/inject_time.py",
             stages=("before_prompt",),
             timeout=5,
             **settings,
         ),
-        HookSpec(
+        JcliSpec(
             name="session_start-1",
             run="""echo '{"inject_messages": [{"role": "user", "content": "当前用户: jack"}]}'""",
             observe=("session_start",),
             timeout=10,
             **settings,
         ),
-        HookSpec(
+        JcliSpec(
             name="pre_tool_execution-1",
             prompt=(
                 "审查工具调用是否安全:工具={{tool_name}} 参数={{tool_arguments}}\n"

@@ -7,7 +7,9 @@ import json
 import pytest
 
 from picohook import AbortTurn, Continue, Deny, Modify, Notes, Retry, Skip
-from picohook.hooks.one_shot import contract as jcli
+from picohook.hooks.one_shot import jcli_contract as jcli
+from picohook.hooks.one_shot.results import read_result
+from picohook.model.edits import apply_edit
 from picohook.model.events import Event
 from picohook.model.payloads import (
     Compaction,
@@ -77,7 +79,7 @@ def after(event, result):
     stage, payload = PAYLOADS[event]
     decision = decide(event, result)
     assert isinstance(decision, Modify)
-    return STAGES[stage].edit(payload, decision.changes, decision.patch)
+    return apply_edit(STAGES[stage], payload, decision.changes, decision.patch)
 
 
 # Contexts.
@@ -125,12 +127,12 @@ def test_every_event_of_the_document_has_a_stage_or_is_told():
 )
 def test_what_is_only_told(kind, event, fields):
     told = Event(kind, {"UserMessage": "hello", "Messages": MESSAGES, "SessionKey": "s1"}, META)
-    assert jcli.event_context(told, "/work") == {"event": event, **fields, "session_id": "s1", "cwd": "/work"}
+    assert jcli.event_context(told, "legacy", "/work") == {"event": event, **fields, "session_id": "s1", "cwd": "/work"}
 
 
 def test_an_event_that_j_cli_does_not_have_comes_with_its_payload():
     told = Event("tool_exec_end", {"Tool": "Bash", "IsError": True}, Meta())
-    assert jcli.event_context(told, "/work") == {
+    assert jcli.event_context(told, "legacy", "/work") == {
         "event": "tool_exec_end",
         "payload": {"Tool": "Bash", "IsError": True},
         "cwd": "/work",
@@ -301,7 +303,7 @@ def test_what_means_nothing_is_a_failure(event, result, complaint):
 
 @pytest.mark.parametrize("text", [b"", b"  \n", b"{}", b" {} \n"])
 def test_no_output_is_an_empty_result(text):
-    assert jcli.read_result(text) == {}
+    assert read_result(text) == {}
 
 
 @pytest.mark.parametrize(
@@ -311,7 +313,7 @@ def test_no_output_is_an_empty_result(text):
 )  # fmt: skip
 def test_other_output_is_no_result(text):
     with pytest.raises(ValueError, match="its output is"):
-        jcli.read_result(text)
+        read_result(text)
 
 
 # Approvals, which j-cli does not have.

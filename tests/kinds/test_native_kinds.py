@@ -7,10 +7,11 @@ import json
 import pytest
 from kinds_support import Model
 
-from picohook import ConfigError, HookSpec, Host, ToolCall
+from picohook import ConfigError, Hook, HookSpec, Host, ToolCall
 from picohook.config import load, schema
 from picohook.hooks import make_hook
 from picohook.model.payloads import Prompt
+from picohook.model.spec import KINDS_OF_HOOK
 
 CALL = ToolCall(tool="Bash", arguments={"command": "ls"})
 
@@ -20,7 +21,7 @@ command = ["python3", "gate.py"]
 stages = ["approve_tool"]
 
 [hooks.shell]
-run = '''[ "$JCLI_EVENT" ] || echo '{"tool_arguments": {"by": "shell"}}' '''
+run = '''echo '{"action": "modify", "call": {"arguments": {"by": "'$PICOHOOK_EVENT'"}}}' '''
 stages = ["before_tool"]
 
 [hooks.function]
@@ -44,8 +45,8 @@ async def test_every_kind_is_asked_in_one_chain(config, tmp_path):
         assert [hook.name for hook in host.asked_at("before_tool")] == ["shell", "judge"]
         outcome = await host.before_tool(CALL)
         assert (await host.before_prompt(Prompt(prompt="hello"))).payload.prompt == "HELLO"
-    assert (outcome.action, outcome.reason, outcome.payload.arguments) == ("deny_tool", "no", {"by": "shell"})
-    assert model.prompts[0].startswith('Is {"by":"shell"} safe?')
+    assert (outcome.action, outcome.reason, outcome.payload.arguments) == ("deny_tool", "no", {"by": "before_tool"})
+    assert model.prompts[0].startswith('Is {"by":"before_tool"} safe?')
 
 
 @pytest.mark.parametrize("name", ["process", "shell", "function", "judge"])
@@ -107,3 +108,17 @@ def test_settings_given_in_code_are_held_to_the_same():
 def test_the_settings_of_a_kind_can_be_written_down_and_read_again():
     spec = HookSpec(name="a", prompt="b", model="c", stages=("before_tool",))
     assert HookSpec.model_validate(json.loads(spec.model_dump_json())) == spec
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_HOOK)
+def test_each_row_of_the_table_of_kinds_is_a_setting_and_makes_a_hook_of_its_class(kind):
+    value = ("true",) if kind == "command" else "a:b"
+    spec = HookSpec.model_validate({"name": "a", kind: value, "stages": ("before_tool",)})
+    assert spec.kind == kind
+    assert KINDS_OF_HOOK[kind].endswith(f".{type(make_hook(spec)).__name__}")
+
+
+def test_a_kind_is_known_by_its_row_alone(monkeypatch):
+    monkeypatch.setitem(KINDS_OF_HOOK, "prompt", "hooks.base.Hook")
+    spec = HookSpec(name="a", prompt="b", stages=("before_tool",))
+    assert type(make_hook(spec)) is Hook

@@ -10,7 +10,8 @@ import pytest
 from kinds_support import FAR, Model
 
 from picohook import ConfigError, HookSpec, Host, Meta, ToolCall, ToolResult
-from picohook.hooks.one_shot.prompt import VARIABLES, extract, instruction, render
+from picohook.hooks.one_shot.jcli_contract import VARIABLES, JcliSpec
+from picohook.hooks.one_shot.prompt import extract, instruction, render
 from picohook.model.payloads import Finish, LLMRequest, LLMResponse, Prompt, ToolReturn
 
 pytestmark = pytest.mark.anyio
@@ -241,3 +242,15 @@ async def test_an_event_is_told_to_a_model_too(journal):
         await host.emit_and_wait("session_end")
     assert model.prompts[0].startswith("session_end\n")
     assert journal.all("ignored a part of its answer", at="session_end", fields="user_input")
+
+
+@pytest.mark.parametrize("answer", ['{"decision": "deny"}', '{"allow": false}', '{"tool_result": "x"}'])
+async def test_an_answer_that_says_something_and_decides_nothing_never_continues(answer):
+    outcome = await asked(Model(answer), prompt(on_failure="deny"))
+    assert outcome.action == "deny_tool"
+    assert " decides nothing at pre_tool_execution: the answer may have " in outcome.trail[0].error
+
+
+async def test_a_prompt_from_j_clis_own_file_keeps_j_clis_rule_for_such_an_answer():
+    spec = JcliSpec.model_validate(prompt(on_failure="deny").model_dump())
+    assert (await asked(Model('{"decision": "deny"}'), spec)).action == "continue"

@@ -6,6 +6,7 @@ import pytest
 from kinds_support import FAR
 
 from picohook import AbortTurnError, HardAbortError, HookSpec, Host, ToolCall, ToolResult, blade_hooks, worker_hooks
+from picohook.hooks.one_shot.jcli_contract import JcliSpec
 from picohook.hooks.worker import Abort, Skip
 from picohook.model.payloads import Compaction, Finish, Prompt
 
@@ -15,7 +16,7 @@ CALL = ToolCall(tool="Bash", arguments={"command": "ls"})
 
 
 def shell(result, *stages):
-    return [HookSpec(name="shell", run=f"echo '{result}'", stages=stages or ("before_tool",))]
+    return [JcliSpec(name="shell", run=f"echo '{result}'", stages=stages or ("before_tool",))]
 
 
 async def told(hooks):
@@ -40,8 +41,10 @@ async def test_the_workers_skip_tells_the_model_so_too():
 
 
 async def test_our_own_skip_is_for_compactions_and_denies_no_tool():
-    async with Host(shell('{"action": "skip"}', "before_compact"), timeouts=FAR) as host:
+    hook = HookSpec(name="shell", run="""echo '{"action": "skip"}'""", stages=("before_compact", "before_tool"))
+    async with Host([hook], timeouts=FAR) as host:
         assert (await host.before_compact(Compaction(scope="micro"))).action == "skip"
+        assert (await host.before_tool(CALL)).trail[0].error.startswith("the action 'skip' is not one of before_tool's")
 
 
 async def test_blades_abort_ends_the_session():
@@ -57,7 +60,7 @@ async def test_j_clis_older_abort_ends_the_turn_and_not_the_session():
 
 
 async def test_j_clis_on_error_abort_stops_the_tool_and_not_the_turn():
-    hook = HookSpec(name="shell", run="exit 1", stages=("before_tool",), on_failure="deny")
+    hook = JcliSpec(name="shell", run="exit 1", stages=("before_tool",), on_failure="deny")
     assert (await told([hook])).for_llm.startswith("Tool execution denied by hook: hook shell failed")
 
 

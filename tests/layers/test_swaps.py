@@ -169,7 +169,7 @@ async def test_X6_what_is_put_in_a_scripts_place_is_asked_nothing(swaps, what):
 
 async def test_X4_a_shell_command_whose_script_is_swapped_does_not_decide(swaps):
     for name in ("good", "evil"):
-        swaps.write(f"{name}.sh", f"""echo '{{"action": "skip", "retry_feedback": "{name}"}}'\n""")
+        swaps.write(f"{name}.sh", f"""echo '{{"action": "deny_tool", "reason": "{name}"}}'\n""")
     swaps.write("picohook.toml", _toml(run="sh good.sh", on_failure="abort"))
     seen, host = watched(swaps)
     turn = partial(swap, swaps, "good.sh", "evil.sh")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from ...errors import PicohookError
-from ...hooks.one_shot.contract import EVENTS, RESULT, TOLD
-from ...hooks.one_shot.prompt import VARIABLES
+from ...hooks.one_shot.jcli_contract import EVENTS, RESULT, TOLD, VARIABLES, JcliSpec
 from ...model.filters import Filter, exact
 from ...model.spec import Globs, HookSpec, OnFailure, Seconds, Settings, Timeouts
 from ...model.stages import STAGES
@@ -143,7 +142,7 @@ def _spec(event: str, definition: Definition, name: str, directory: Path, *, inh
     asks_model = definition.type == "llm"
     stage, which = EVENTS.get(event, (None, {}))
     wanted = Filter(tool=_tool(definition.filter), model=definition.filter.model_prefix, when=which)
-    return HookSpec.model_validate({
+    return JcliSpec.model_validate({
         "name": name,
         "stages": () if stage is None else (stage,),
         "observe": (TOLD[event],) if event in TOLD else (),

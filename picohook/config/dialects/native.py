@@ -215,7 +215,7 @@ def _check(document: Mapping[str, Any], problems: Problems, *, found: bool) -> N
         for key in NOT_KEYS & table.keys():
             problems.add((*at, key), "is not for a file to say: a hook is named by its key", "leave it out")
         if table.keys() <= HookSpec.model_fields.keys():  # else a misspelt one may be what is missing
-            check_given(table, problems, at, kinds=KINDS_OF_HOOK)
+            check_given(table, problems, at, kinds=tuple(KINDS_OF_HOOK))
         check_observe(table.get("observe"), problems, (*at, "observe"))
         check_env(table.get("env"), problems, (*at, "env"), found=found)
         check_dir(table.get("dir"), problems, (*at, "dir"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from ...model.spec import Globs, HookSpec, ModeGrainedSpec, Settings, Timeouts
+from ...model.spec import Globs, HookSpec, Settings, Timeouts, WholeModeSpec
 from ...wire import words
 from ..checks import explain, validate
 from ..hooks import KINDS, OLDEST, Contents, check_dir, check_env, check_given, check_name, check_observe, of_version
@@ -148,7 +148,7 @@ def _spec(
     directory = base / process.dir
     program, *arguments = process.command
     try:
-        return ModeGrainedSpec(
+        return WholeModeSpec(
             name=name,
             source=problems.file,
             command=(str(directory / program) if "/" in program else program, *arguments),
@@ -162,7 +162,7 @@ def _spec(
             **of_version(version),
         )
     except ValidationError as error:
-        explain(error, ModeGrainedSpec, problems, ("hooks", "processes", name))
+        explain(error, WholeModeSpec, problems, ("hooks", "processes", name))
         return None
 
 

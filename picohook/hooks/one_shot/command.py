@@ -13,14 +13,16 @@ from ...process.plan import ChangedError, environment, plan
 from ...process.run_once import run_once
 from ...protocol.messages import encode
 from ...wire.text import last_words
-from .base import OneShotHook
-from .contract import read_result
+from . import jcli_contract, native_contract
+from .hook import OneShotHook
+from .results import read_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ...model.spec import HookSpec
     from ...process.plan import Plan, Seen
-    from ..base import Site
+    from ..base import HostServices
 
 T = TypeVar("T")
 
@@ -29,38 +31,43 @@ SHOWN_TAIL = 400
 
 
 class CommandHook(OneShotHook):
-    """`sh -c` its command: the context on stdin, the result on stdout, and an exit code other than 0 is a failure.
+    """Runs `sh -c` its command: the context is on stdin, the result on stdout. An exit code other than 0 is a failure.
 
-    The whole tree of the command is ended with it, at its timeout at the latest.
+    The command and everything that it started end together, at its timeout at the latest.
     """
 
-    def open(self, site: Site) -> None:
-        super().open(site)
-        self._files = Aside()
-        self._kept: tuple[str | None, Plan] | None = None
+    def __init__(self, spec: HookSpec) -> None:
+        super().__init__(spec)
+        self.contract = jcli_contract if isinstance(spec, jcli_contract.JcliSpec) else native_contract
 
-    async def answer(self, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
-        spec, site = self.spec, self._site
-        seen, planned = await self._look(deadline)
-        env = {**planned.env, "JCLI_HOOK_EVENT": context["event"], "JCLI_CWD": self.cwd}
+    def open(self, host: HostServices) -> None:
+        super().open(host)
+        self._files = Aside()
+        self._planned: tuple[str | None, Plan] | None = None
+        """The last plan, with the PATH that it was made for."""
+
+    async def answer(self, event: str, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
+        spec, host = self.spec, self._host
+        seen, planned = await self._plan(deadline)
+        env = {**planned.env, **self.contract.environment(event, self.cwd)}
         try:
             finished = await run_once(
-                site.reactor,
-                site.spawner,
+                host.reactor,
+                host.spawner,
                 replace(planned, env=env),
                 encode(context) + b"\n",
                 deadline=deadline,
                 name=spec.name,
-                log=site.log,
+                log=host.log,
                 max_output=spec.max_line_bytes,
-                tap=site.tap,
+                tap=host.tap,
             )
         except HookCrashedError:
-            self._kept = None  # what is wrong is said best by another look
+            self._planned = None  # plan again: that finds and names the cause
             raise
         if seen is not None:
-            assert site.verify is not None
-            if await self._aside(partial(site.verify, spec), deadline) != seen:
+            assert host.verify is not None
+            if await self._aside(partial(host.verify, spec), deadline) != seen:
                 raise ChangedError(spec.name)
         if finished.exit_code:
             code, tail = finished.exit_code, finished.stderr_tail
@@ -69,18 +76,18 @@ class CommandHook(OneShotHook):
             raise HookCrashedError(f"it {ended}{said}", hook=spec.name, exit_code=code, stderr_tail=tail)
         return read_result(finished.stdout)
 
-    async def _look(self, deadline: float) -> tuple[Seen | None, Plan]:
-        """Whether it may run, and what is to be run. Where nobody has to look at its files, where they are is kept."""
-        verify, spec, path = self._site.verify, self.spec, os.environ.get("PATH")
-        if verify is None and self._kept is not None and self._kept[0] == path:
-            return None, replace(self._kept[1], env=environment(spec, os.environ))
+    async def _plan(self, deadline: float) -> tuple[Seen | None, Plan]:
+        """What its files looked like when they were verified, and how to start it. A plan is reused if nothing is verified."""
+        verify, spec, path = self._host.verify, self.spec, os.environ.get("PATH")
+        if verify is None and self._planned is not None and self._planned[0] == path:
+            return None, replace(self._planned[1], env=environment(spec, os.environ))
 
         def look() -> tuple[Seen | None, Plan]:
             seen = None if verify is None else verify(spec)
             return seen, plan(spec, os.environ)
 
         seen, planned = await self._aside(look, deadline)
-        self._kept = path, planned
+        self._planned = path, planned
         return seen, planned
 
     async def _aside(self, work: Callable[[], T], deadline: float) -> T:

@@ -10,27 +10,19 @@ import anyio
 from ...errors import HookError, HookReplyError, HookTimeoutError, PicohookError
 from ...wire.text import explain, show
 from ..function import THREADS, call
-from . import contract as jcli
-from .base import OneShotHook
+from . import jcli_contract as jcli
+from .hook import OneShotHook
+from .results import read_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..base import Site
+    from ...model.decisions import Decision
+    from ...model.payloads import Payload
+    from ...model.stages import Stage
+    from ..base import HostServices
 
-VARIABLES = (
-    "event",
-    "user_input",
-    "assistant_output",
-    "tool_name",
-    "tool_arguments",
-    "tool_result",
-    "model",
-    "cwd",
-)
-"""What a template can name, in two braces."""
-
-_VARIABLE = re.compile(r"\{\{(" + "|".join(VARIABLES) + r")\}\}")
+_VARIABLE = re.compile(r"\{\{(" + "|".join(jcli.VARIABLES) + r")\}\}")
 
 _FORMAT = """
 
@@ -88,21 +80,26 @@ def extract(text: str) -> dict[str, Any]:
     if start < 0 or end < start:
         said = show(text.encode("utf-8", "replace"), 80) or "it is empty"
         raise ValueError(f"there is no JSON object in the model's answer: {said}")
-    return jcli.read_result(text[start : end + 1].encode())
+    return read_result(text[start : end + 1].encode())
 
 
 class PromptHook(OneShotHook):
-    """Its prompt, with what is asked about filled in, goes to the host's `complete`; what comes back is the result."""
+    """Fills in its prompt and sends it to the host's `complete`. The answer holds the result, by j-cli's contract.
 
-    def open(self, site: Site) -> None:
-        super().open(site)
+    If it does not come from a j-cli file, an answer that says something and decides nothing is a failure.
+    """
+
+    contract = jcli
+
+    def open(self, host: HostServices) -> None:
+        super().open(host)
         self._threads = anyio.CapacityLimiter(THREADS)
 
-    async def answer(self, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
-        complete = None if self._site.model_of is None else self._site.model_of(self.spec)
+    async def answer(self, event: str, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
+        complete = None if self._host.model_of is None else self._host.model_of(self.spec)
         if complete is None:  # a host requires one when the hook is mounted; a reload may have taken it away since
             raise HookError("there is no model to ask: name one in [model] of the configuration", hook=self.name)
-        prompt = render(self.spec.prompt or "", context) + instruction(context["event"])
+        prompt = render(self.spec.prompt or "", context) + instruction(event)
         with anyio.CancelScope(deadline=deadline) as scope:
             try:
                 said = await call(complete, prompt, self.spec.model, threads=self._threads)
@@ -115,3 +112,8 @@ class PromptHook(OneShotHook):
         if not isinstance(said, str):
             raise HookReplyError(f"`complete` returned {type(said).__name__}, and no text", hook=self.name)
         return extract(said)
+
+    def decide(self, stage: Stage[Any], payload: Payload, result: Mapping[str, Any]) -> Decision:
+        if not isinstance(self.spec, jcli.JcliSpec):
+            jcli.require_known(jcli.stage_name(stage, payload), result)
+        return super().decide(stage, payload, result)

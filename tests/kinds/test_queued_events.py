@@ -8,7 +8,7 @@ import pytest
 from kinds_support import FAR
 
 from picohook import FunctionHook, HookSpec, Host
-from picohook.hooks.mailbox import WAITING
+from picohook.hooks.queued_events import WAITING
 
 pytestmark = pytest.mark.anyio
 
@@ -102,7 +102,7 @@ async def test_one_that_fails_is_logged_counted_and_asked_again(journal):
     assert tries == [0, 0, 1, 1]
     (first,) = journal.all("failed", stage="observe", cause="error", counted_as="an event that was not taken")
     assert first["why"] == status.last_error
-    assert first["why"].startswith("ZeroDivisionError: oops (test_mailbox.py:")
+    assert first["why"].startswith("ZeroDivisionError: oops (test_queued_events.py:")
     counts = status.stages["observe"]
     assert (counts["executions"], counts["failures"], counts["retries"]) == (2, {"error": 2}, 2)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .base import Question
 
 
-class Said(Hook):
+class DecidedHook(Hook):
     """Answers for a hook that paused."""
 
     def __init__(self, spec: HookSpec, decision: Decision) -> None:

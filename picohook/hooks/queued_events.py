@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ..model import policy
+from ..model import failure_policy
 from .base import Hook, HookStatus
 
 if TYPE_CHECKING:
     from ..model.events import Event
-    from .base import Site
+    from .base import HostServices
 
 OBSERVE = "observe"
 """What stands for a stage where a hook is told of an event."""
@@ -20,11 +20,11 @@ WAITING = 1024
 """Events that may wait; then the oldest give way."""
 
 
-class MailboxHook(Hook):
+class QueuedEventsHook(Hook):
     """A hook whose `take` gets each event, and hurts nobody by failing. When it is stopped, `grace` is left for the rest."""
 
-    def open(self, site: Site) -> None:
-        self._site = site
+    def open(self, host: HostServices) -> None:
+        self._host = host
         self._waiting: deque[Event] = deque()
         self._dropped = 0
         self._stopping = False
@@ -61,10 +61,10 @@ class MailboxHook(Hook):
                 self._told = anyio.Event()
         if self._taking is not None:
             why = f"the hook was stopped, and was not done with it after {self.spec.grace:g} s, its grace"
-            self._site.log.warning("an event was cut off", kind=self._taking.kind, why=why)
+            self._host.log.warning("an event was cut off", kind=self._taking.kind, why=why)
         if self._waiting:
             self._dropped += len(self._waiting)
-            self._site.log.warning("events were not taken in time", events=len(self._waiting))
+            self._host.log.warning("events were not taken in time", events=len(self._waiting))
         for _, done in self._waited_for:
             done.set()
 
@@ -74,7 +74,7 @@ class MailboxHook(Hook):
             self._waited_for.popleft()[1].set()
 
     async def _take(self, event: Event) -> None:
-        now = self._site.reactor.now
+        now = self._host.reactor.now
         begun, cause, retries = now(), None, 0
         while True:
             try:
@@ -83,8 +83,8 @@ class MailboxHook(Hook):
                 if retries < self.spec.retry and not self._stopping:
                     retries += 1
                     continue
-                cause = policy.cause(error)
-                self.failures.add(OBSERVE, cause, policy.describe(error), "an event that was not taken", now())
+                cause = failure_policy.cause(error)
+                self.failures.add(OBSERVE, cause, failure_policy.describe(error), "an event that was not taken", now())
             else:
                 self.failures.answered(OBSERVE, now())
             break
@@ -93,15 +93,15 @@ class MailboxHook(Hook):
     @property
     def own_timeout(self) -> float:
         """Seconds that it may take for one event, where it is held to that: as long as for a question."""
-        return self.spec.timeout or self._site.timeouts.interceptor
+        return self.spec.timeout or self._host.timeouts.interceptor
 
     def stop(self) -> None:
         self._stopping = True
-        self._life.deadline = self._site.reactor.now() + self.spec.grace
+        self._life.deadline = self._host.reactor.now() + self.spec.grace
         self._told.set()
 
     @property
-    def event_patience(self) -> tuple[float | None, str]:
+    def event_timeout(self) -> tuple[float | None, str]:
         return (None, "observer_timeout") if self.spec.timeout is None else (self.spec.timeout, "timeout")
 
     async def flushed(self, deadline: float) -> bool:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from ..errors import HookReplyError
 from ..model.decisions import Approve, Decision, Deny, Modify, Respond, Retry
+from ..model.edits import apply_edit, restrict
 from ..model.encoded import Encoded
-from ..model.payloads import Payload, apart
+from ..model.payloads import Payload, deep_copy
 from ..model.spec import RespondRule
-from ..model.stages import restrict
 
 if TYPE_CHECKING:
     from ..hooks.base import Hook
@@ -28,7 +28,7 @@ def apply(
     `final`: the payload may no longer be changed. Raises `HookReplyError` or `ValueError` for a wrong decision.
     """
     if not hook.takes_bytes:
-        decision = apart(decision)  # the hook may keep what it returned, and change it
+        decision = deep_copy(decision)  # the hook may keep what it returned, and change it
     _require_allowed(stage, hook, decision)
     payload = encoded.payload
     if isinstance(decision, Deny) and decision.result is not None and stage.result is not None:
@@ -36,7 +36,7 @@ def apply(
     if not isinstance(decision, Modify | Respond | Retry):
         return decision, encoded, None, None
     patch = decision.patch if isinstance(decision, Modify) else None
-    edited, refused = restrict(payload, stage.edit(payload, decision.changes, patch), hook.spec.may_edit)
+    edited, refused = restrict(payload, apply_edit(stage, payload, decision.changes, patch), hook.spec.may_edit)
     if edited is not payload:
         if final:
             raise HookReplyError("a guard that is asked again may no longer change the call")

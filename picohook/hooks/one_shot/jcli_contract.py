@@ -1,7 +1,8 @@
-"""j-cli's contract with its hooks, as pure functions: what is asked, in which words, and what an answer decides.
+"""j-cli's contract with its hooks: events, fields, environment and answers, as tables and pure functions.
 
-`run` hooks and `prompt` hooks speak it. An event has a name, a context (what goes to a script's stdin, or into a prompt) and a
-result (what comes back, of which a field that is absent or null changes nothing).
+Hooks from j-cli's own files speak it, and `prompt` hooks from anywhere. The hook gets a context: as JSON on a command's stdin,
+or as the variables of a prompt. It returns a result: a JSON object, in which a field that is absent or null changes nothing.
+No output is an empty result. An exit code other than 0 is a failure, whatever the output says.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...model.conversation import text_of
 from ...model.replies import read_decision
+from ...model.spec import HookSpec
 from ...protocol.messages import decode_value, encode
 from ...wire import words
-from ...wire.text import show
+from ...wire.spelling import telling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
     from ...model.events import Event
     from ...model.payloads import Payload
     from ...model.stages import Stage
+
+
+class JcliSpec(HookSpec):
+    """The settings of a hook from one of j-cli's own files."""
+
 
 EVENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "pre_send_message": ("before_prompt", {}),
@@ -35,9 +42,9 @@ EVENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "pre_auto_compact": ("before_compact", {"scope": "auto"}),
     "post_auto_compact": ("after_compact", {"scope": "auto"}),
 }
-"""Its events that can be answered, each as a stage and the payloads of it that are meant."""
+"""The events that a hook can answer: for each, its stage, and a filter for the payloads that are meant."""
 TOLD = {"session_start": "session_start", "post_send_message": "prompt_sent", "session_end": "session_end"}
-"""Its events that can not, each as our kind of event."""
+"""The events that a hook is only told of: for each, picohook's kind of event."""
 
 READS: dict[str, tuple[str, ...]] = {
     "session_start": ("messages",),
@@ -56,7 +63,10 @@ READS: dict[str, tuple[str, ...]] = {
     "post_auto_compact": ("messages",),
     "approve_tool": ("tool_name", "tool_arguments"),
 }
-"""What of a context each event has, beside event, session_id and cwd. (assistant_output at stop and approve_tool are ours.)"""
+"""The fields of each event's context, beside event, session_id and cwd.
+
+picohook adds assistant_output at stop, and approve_tool.
+"""
 
 EDITS: dict[str, tuple[str, ...]] = {
     "pre_send_message": ("user_input",),
@@ -68,9 +78,9 @@ EDITS: dict[str, tuple[str, ...]] = {
     "post_micro_compact": ("messages",),
     "post_auto_compact": ("messages",),
 }
-"""What of a result replaces something, by event."""
+"""The fields of a result that replace something, by event."""
 NOTES = ("system_message", "additional_context", "inject_messages")
-"""What of a result adds something, at every event."""
+"""The fields of a result that add something, at every event."""
 RESULT = frozenset(field for fields in EDITS.values() for field in fields) | {
     *NOTES,
     "action",
@@ -81,16 +91,39 @@ RESULT = frozenset(field for fields in EDITS.values() for field in fields) | {
 
 STOP, SKIP = "stop", "skip"
 
+VARIABLES = (
+    "event",
+    "user_input",
+    "assistant_output",
+    "tool_name",
+    "tool_arguments",
+    "tool_result",
+    "model",
+    "cwd",
+)
+"""The fields of a context that a prompt can name, in two braces."""
 
-def event_name(stage: str, payload: Payload) -> str:
-    """What j-cli calls this stage."""
-    match stage:
+
+def environment(event: str, cwd: str) -> dict[str, str]:
+    """The variables that a command gets."""
+    return {"JCLI_HOOK_EVENT": event, "JCLI_CWD": cwd}
+
+
+def stage_name(stage: Stage[Any], payload: Payload) -> str:
+    """j-cli's name for asking about this payload."""
+    match stage.name:
         case "after_tool":
             failed = payload.result.is_error  # type: ignore[attr-defined]
             return "post_tool_execution_failure" if failed else "post_tool_execution"
         case "before_compact" | "after_compact":
-            return f"{'pre' if stage == 'before_compact' else 'post'}_{payload.scope}_compact"  # type: ignore[attr-defined]
-    return _NAMES.get(stage, stage)
+            return f"{'pre' if stage.name == 'before_compact' else 'post'}_{payload.scope}_compact"  # type: ignore[attr-defined]
+    return _NAMES.get(stage.name, stage.name)
+
+
+def kind_name(event: Event, dialect: str) -> str:
+    """j-cli's name for an event; picohook's own for a kind that j-cli does not have."""
+    del dialect  # j-cli has one
+    return _KINDS.get(event.kind, event.kind)
 
 
 _NAMES = {stage: event for event, (stage, which) in EVENTS.items() if not which}
@@ -98,8 +131,8 @@ _KINDS = {kind: event for event, kind in TOLD.items()}
 
 
 def context(stage: Stage[Any], payload: Payload, cwd: str) -> dict[str, Any]:
-    """What a hook is told when it is asked. What the event does not have, or the runtime did not give, is left out."""
-    event = event_name(stage.name, payload)
+    """The context of a question. A field is left out if the event does not have it, or the runtime did not give it."""
+    event = stage_name(stage, payload)
     given = payload.__dict__
     result = given.get("result")
     said = result.for_llm if result is not None else None
@@ -117,9 +150,9 @@ def context(stage: Stage[Any], payload: Payload, cwd: str) -> dict[str, Any]:
     return _filled(event, {name: fields[name] for name in READS[event]}, payload.meta.session_key, cwd)
 
 
-def event_context(event: Event, cwd: str) -> dict[str, Any]:
-    """What a hook is told of an event. One that j-cli does not have comes under our name, with its payload."""
-    name = _KINDS.get(event.kind, event.kind)
+def event_context(event: Event, dialect: str, cwd: str) -> dict[str, Any]:
+    """The context of an event. A kind that j-cli does not have comes with picohook's payload."""
+    name = kind_name(event, dialect)
     said = event.payload
     fields = {"user_input": said.get("UserMessage"), "messages": said.get("Messages")}
     told = {field: fields[field] for field in READS[name]} if name in READS else {"payload": dict(said)}
@@ -131,24 +164,11 @@ def _filled(event: str, fields: Mapping[str, Any], session_id: str, cwd: str) ->
     return {name: value for name, value in given.items() if value is not None}
 
 
-def read_result(text: bytes) -> dict[str, Any]:
-    """The result in a hook's output; none is an empty one. Raises `ValueError`."""
-    if not text.strip():
-        return {}
-    try:
-        value = decode_value(text.strip())
-    except ValueError as error:
-        raise ValueError(f"its output is not JSON: {error}: {show(text.strip(), 80)}") from None
-    if not isinstance(value, dict):
-        raise ValueError(f"its output is no JSON object: {show(text.strip(), 80)}")
-    return value
-
-
 def decide(stage: Stage[Any], payload: Payload, result: Mapping[str, Any]) -> Decision:
-    """What a result decides. Raises `ValueError` for one that means nothing there.
+    """The decision in a result. Raises `ValueError` for a result that the stage does not allow.
 
-    stop ends the turn, or asks for another round where it comes with retry_feedback and the stage knows rounds; of a
-    compaction it stops only that. skip is for a tool: the model is told, and the turn goes on.
+    `stop` ends the turn. With retry_feedback it asks for another round, if the stage has rounds. Before a compaction it
+    skips the compaction alone. `skip` denies a tool: the model is told, and the turn continues.
     """
     if stage.approves:
         return read_decision(stage, dict(result))
@@ -158,11 +178,11 @@ def decide(stage: Stage[Any], payload: Payload, result: Mapping[str, Any]) -> De
     if words.RETRY in stage.actions and feedback and action != SKIP:
         return read_decision(stage, {**answer, "action": words.RETRY, "feedback": feedback})
     if action is None:
-        edits = _edits(stage, event_name(stage.name, payload), result)
+        edits = _edits(stage, stage_name(stage, payload), result)
         return read_decision(stage, {**answer, **edits, **({"action": words.MODIFY} if edits else {})})
     meaning = _ACTIONS.get((action, stage.name)) or (words.ABORT_TURN if action == STOP else None)
     if meaning is None:
-        raise ValueError(f'"skip" skips a tool or a compaction, and this is {event_name(stage.name, payload)}')
+        raise ValueError(f'"skip" skips a tool or a compaction, and this is {stage_name(stage, payload)}')
     return read_decision(stage, {**answer, "action": meaning, "reason": feedback or _REASONS.get(meaning, "")})
 
 
@@ -175,7 +195,7 @@ _REASONS = {words.DENY: "the tool was skipped", words.ABORT_TURN: "stopped by ho
 
 
 def known(event: str) -> set[str]:
-    """The fields that a result can have at this event."""
+    """The fields that a result may have at this event."""
     if event in TOLD or event not in READS:
         return set()
     if event == "approve_tool":
@@ -187,6 +207,15 @@ def ignored(event: str, result: Mapping[str, Any]) -> list[str]:
     """The fields of a result that mean nothing at this event."""
     fields = known(event)
     return [name for name, value in result.items() if value is not None and name not in fields]
+
+
+def require_known(event: str, result: Mapping[str, Any]) -> None:
+    """Raise `ValueError` for a result that says something, and nothing that this event knows."""
+    said = telling(result)
+    if said and not known(event) & {name for name, value in result.items() if value is not None}:
+        raise ValueError(
+            f"`{said[0]}` decides nothing at {event}: the answer may have {', '.join(sorted(known(event)))}"
+        )
 
 
 def _action(result: Mapping[str, Any]) -> str | None:
@@ -201,7 +230,7 @@ def _action(result: Mapping[str, Any]) -> str | None:
 
 
 def _edits(stage: Stage[Any], event: str, result: Mapping[str, Any]) -> dict[str, Any]:
-    """What a result replaces, as the stage's own answer."""
+    """The edits in a result, as the stage's own answer has them."""
     given = {name for name in EDITS.get(event, ()) if result.get(name) is not None}
     changes: dict[str, Any] = {}
     for name in given:

@@ -6,8 +6,9 @@ import pytest
 
 from picohook.errors import HandshakeError, HookCrashedError, HookRefusedError, HookReplyError, HookTimeoutError
 from picohook.model.decisions import CONTINUE, AbortTurn, Deny
+from picohook.model.edits import apply_edit
+from picohook.model.failure_policy import cause, describe, on_failure
 from picohook.model.payloads import ToolCall
-from picohook.model.policy import cause, describe, on_failure
 from picohook.model.spec import OnFailure
 from picohook.model.stages import BEFORE_TOOL, STAGES
 
@@ -94,7 +95,7 @@ def test_metrics_count_a_failure_by_its_kind(error, kind):
 def test_of_an_edit_that_does_not_fit_the_cause_names_the_field_and_no_value(call, said):
     before = ToolCall(tool="bash", arguments={})
     with pytest.raises(ValueError, match="ToolCall") as caught:
-        BEFORE_TOOL.edit(before, call)
+        apply_edit(BEFORE_TOOL, before, call)
     assert describe(caught.value) == said
 
 

@@ -1,0 +1,102 @@
+"""An edit applied to a payload: fields that replace others, and merge patches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..wire.merge import merge_patch
+from ..wire.spelling import folded, says
+from .payloads import LLMRequest, Payload
+from .respond import RESULT_FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .stages import Stage
+
+P = TypeVar("P", bound=Payload)
+
+
+def apply_edit(stage: Stage[P], payload: P, changes: Mapping[str, Any], patch: Mapping[str, Any] | None = None) -> P:
+    """The payload with the changes applied; the same object if they change nothing.
+
+    Fields that are present replace the current ones; absent ones and null stay. In a merge patch null removes.
+    Raises `ValueError` (pydantic's) if the result is not a payload, or if nothing of what was given can be edited.
+    """
+    target = _editable(stage, payload.wire())
+    given = {key: value for key, value in _named(stage, changes, target).items() if value is not None}
+    edited = {**target, **given}
+    if patch is not None:
+        edited = merge_patch(edited, _named(stage, patch, target))
+    if edited == target:
+        _require_editable(stage, changes, patch)
+    if edited == target and _alike(edited, target):
+        return payload
+    if stage.part is not None:
+        return stage.payload.model_validate({**payload.__dict__, stage.part: edited})
+    fixed = {key: value for key, value in payload.__dict__.items() if key not in stage.editable}
+    return stage.payload.model_validate({**fixed, **edited})
+
+
+def _require_editable(stage: Stage[P], changes: Mapping[str, Any], patch: Mapping[str, Any] | None) -> None:
+    """Raise `ValueError` for an edit that says something, and nothing that can be edited."""
+    given = [changes] if says(dict(changes)) else []
+    given += [patch] if patch else []  # in which a null says something
+    if given and not any(map(stage.form.known, given)):
+        names = ", ".join(f"`{name}`" for one in given for name in one)
+        raise ValueError(f"{stage.name} cannot change {names}")
+
+
+def _named(stage: Stage[P], given: Mapping[str, Any], target: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields that can be edited. Where any name can be there, each is spelled as the payload spells it."""
+    editable = _editable(stage, given)
+    return editable if stage.form.editable is not None else folded(dict(editable), target.keys())
+
+
+def _editable(stage: Stage[P], given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields that can be edited. A part comes in either of two shapes: alone, or under its name in all params."""
+    if stage.part is None:
+        return {key: value for key, value in given.items() if key in stage.editable}
+    nested = given.get(stage.part)
+    part = nested if isinstance(nested, dict) else given
+    return {key: value for key, value in part.items() if key in RESULT_FIELDS} if stage.part == "result" else part
+
+
+def restrict(before: P, after: P, may_edit: Sequence[str]) -> tuple[P, list[str]]:
+    """Undo the edits of a before_llm request that a hook may not make. Returns the request, and the names that were undone."""
+    if after is before or not isinstance(before, LLMRequest) or not isinstance(after, LLMRequest):
+        return after, []
+    back: dict[str, Any] = {}
+    refused: list[str] = []
+    if "tools" not in may_edit and after.tools != before.tools:
+        back["tools"] = before.tools
+        refused.append("tools")
+    if "system" not in may_edit and after.system_prompt != before.system_prompt:
+        back["system_prompt"] = before.system_prompt
+        refused.append("system_prompt")
+    for part, of_system in (("system", True), ("messages", False)):
+        if part not in may_edit and _messages(after, system=of_system) != _messages(before, system=of_system):
+            back["messages"] = before.messages
+            refused.append("system messages" if of_system else "messages")
+    if not back:
+        return after, []
+    left = after.model_copy(update=back)
+    return (before if left == before else left), refused
+
+
+def _messages(request: LLMRequest, *, system: bool) -> list[tuple[int, dict[str, Any]]]:
+    """The system's messages, each with its position, or all other messages."""
+    return [
+        (position if system else 0, message)
+        for position, message in enumerate(request.messages)
+        if (message.get("role") == "system") is system
+    ]
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two equal values are equal as JSON too, where true is not 1."""
+    if isinstance(one, dict):
+        return all(_alike(value, other[key]) for key, value in one.items())
+    if isinstance(one, list | tuple):
+        return all(map(_alike, one, other))
+    return isinstance(one, bool) is isinstance(other, bool)
