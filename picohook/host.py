@@ -6,8 +6,8 @@ import functools
 import os
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from .config.reload.reloader import Reloader
 from .config.reload.source import Source
-from .config.reload.takeover import Reloader
 from .config.reload.watch import keep_watching, require_watchfiles
 from .engine.engine import Engine
 from .errors import PicohookError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     from .blocking import BlockingHost
-    from .config.hooks import PicoClaw
+    from .config.document import PicoClaw
     from .engine.engine import Settings as EngineSettings
     from .engine.generations import Reloaded
     from .engine.mounted import MountedHooks
@@ -91,9 +91,9 @@ class Host(Engine):
         Naming the file is consent to run what it says. `picoclaw` is the version of PicoClaw as with which hooks run:
         "0.2.8" (the default), "0.2.9" or "0.2.9+edits". The other settings are those of `Settings`.
         """
-        from .config import load  # noqa: PLC0415 - hosts built in code do without parsers
+        from .config import layers  # noqa: PLC0415 - hosts built in code do without parsers
 
-        read = functools.partial(load, path, picoclaw=picoclaw)
+        read = functools.partial(layers.named, path, picoclaw=picoclaw)
         return cls._of(Source(read, path, asks_models=settings.get("complete") is None), settings)
 
     @classmethod
@@ -114,7 +114,7 @@ class Host(Engine):
 
         here = os.path.abspath(directory or ".")
         read = functools.partial(layers.discover, here, picoclaw=picoclaw)
-        source = Source(read, *layers.places(here), asks_models=settings.get("complete") is None)
+        source = Source(read, *layers.candidates(here), asks_models=settings.get("complete") is None)
         return cls._of(source, settings, verify=source.verify)
 
     @classmethod
