@@ -78,10 +78,10 @@ def test_it_is_found_and_needs_trust(project: Path) -> None:
         layers.discover().require_trust()
 
 
-def test_commands_trust_check_list_and_doctor_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_trust_check_list_and_doctor_it(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     def run(*arguments: str) -> str:
         app(arguments, standalone_mode=False)
-        return capsys.readouterr().out
+        return capfd.readouterr().out
 
     assert f"{project} is trusted" in run("trust")
     assert f"{project}: ok" in run("check")
