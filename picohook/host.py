@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     from .blocking import BlockingHost
-    from .config.hooks import PicoClaw
+    from .config.document import PicoClaw
     from .config.layers import Layers
-    from .config.load import Config
+    from .config.reload.reloader import Reloader
     from .config.reload.source import Source
-    from .config.reload.takeover import Reloader
     from .engine.mounted import MountedHooks
     from .engine.settings import EngineSettings
     from .engine.status import Reloaded
@@ -85,9 +84,9 @@ class Host(Engine):
         Naming the file is consent to run what it says. `picoclaw` is the version of PicoClaw that hooks are run for:
         "0.2.8" (the default), "0.2.9" or "0.2.9+edits". The other settings are those of `HostSettings`.
         """
-        from .config import load  # noqa: PLC0415 - hosts built in code do without parsers
+        from .config import layers  # noqa: PLC0415 - hosts built in code do without parsers
 
-        read = functools.partial(load, path, picoclaw=picoclaw)
+        read = functools.partial(layers.named, path, picoclaw=picoclaw)
         return cls._of(read, [path], settings)
 
     @classmethod
@@ -108,12 +107,12 @@ class Host(Engine):
 
         here = os.path.abspath(directory or ".")
         read = functools.partial(layers.discover, here, picoclaw=picoclaw)
-        return cls._of(read, layers.places(here), settings, trusted=False)
+        return cls._of(read, layers.candidates(here), settings, trusted=False)
 
     @classmethod
     def _of(
         cls,
-        read: Callable[[], Config | Layers],
+        read: Callable[[], Layers],
         places: Iterable[str | os.PathLike[str]],
         settings: HostSettings,
         *,
@@ -154,7 +153,7 @@ class Host(Engine):
 
     async def _begin(self, mounted_hooks: MountedHooks, hooks: list[Hook]) -> None:
         if self._source is not None:
-            from .config.reload.takeover import Reloader  # noqa: PLC0415 - hosts built in code do without
+            from .config.reload.reloader import Reloader  # noqa: PLC0415 - hosts built in code do without
 
             self._reloader = Reloader(self._source, hooks, mounted_hooks)
         if self._control is not None:

@@ -10,10 +10,9 @@ import typer
 
 from .. import config as configs
 from ..config import Config, model_endpoints as models, trust
-from ..config.hooks import PicoClaw
+from ..config.document import PicoClaw
 from ..config.layers import Layers
 from ..config.problems import meant, quoted
-from ..config.warnings import doubts, place
 from ..engine.order import in_order
 from ..errors import ConfigError, HookCrashedError, Problem, TrustError
 from ..hooks import make_hook
@@ -65,7 +64,7 @@ class _Report:
     def take(self, found: Layers) -> None:
         """Look at what the files' types and names cannot say."""
         self.configs = found.configs
-        self.warnings += doubts(found)
+        self.warnings += found.warnings
         try:
             in_order(map(make_hook, found.hooks))
         except ConfigError as error:
@@ -90,10 +89,10 @@ class _Report:
 
     def _look_for_models(self, found: Layers) -> None:
         unusable: dict[Problem, None] = {}
-        for config, spec, named in models.asked_by(found):
+        for config, spec, named in models.prompt_hooks(found):
             if named is None:
                 why = f"{NO_MODEL}: a host does not start with it"
-                self.warnings.append(Problem(str(config.path), place(config, spec), why, NO_MODEL_HINT))
+                self.warnings.append(Problem(str(config.path), config.key_paths[spec.name], why, NO_MODEL_HINT))
                 continue
             file, model = named
             self._models[str(config.path), spec.name] = models.shown(model, spec.model)
@@ -106,12 +105,12 @@ class _Report:
         """By the place that a hook has on a host, its key in its file."""
         specs = [(config, spec) for config in found.configs for spec in config.hooks]
         return {
-            f"hooks.{there.name}.after": f"{place(config, spec)}.after"
+            f"hooks.{there.name}.after": f"{config.key_paths[spec.name]}.after"
             for there, (config, spec) in zip(found.hooks, specs, strict=True)
         }
 
     def _resolve(self, config: Config, spec: HookSpec, name: str) -> None:
-        file, where = str(config.path), place(config, spec)
+        file, where = str(config.path), config.key_paths[spec.name]
         found = None
         try:
             found = program(spec)

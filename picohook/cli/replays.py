@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..config.hooks import PicoClaw
+from ..config.document import PicoClaw
 from ..config.layers import Layers
 from ..errors import HookCrashedError, PicohookError
 from ..model.spec import Timeouts

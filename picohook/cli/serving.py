@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import anyio
 import typer
 
-from ..config.hooks import PicoClaw
+from ..config.document import PicoClaw
 from ..errors import PicohookError
 from . import output
 from .listeners import Audit, Otel, Record, hide_key, listeners

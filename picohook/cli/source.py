@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import anyio
 import typer
 
-from .. import config as configs
 from ..config import layers
-from ..config.hooks import PicoClaw
+from ..config.document import PicoClaw
 from ..config.layers import Layers
-from ..config.model_endpoints import ways_to_models
-from ..config.warnings import doubts
+from ..config.model_endpoints import model_clients
 from ..model.spec import Timeouts
 from . import output
 from .listeners import hide_key, listeners
@@ -82,7 +80,7 @@ def either(positional: Path | None, named: Path | None) -> Path | None:
 def read(named: Path | None, picoclaw: PicoClaw | None = None, way_out: str = "name one with --config FILE") -> Layers:
     """The configuration that the user named, or all that are found. Nothing is said about trust in them."""
     if named is not None:
-        return layers.alone(configs.load(require_file(named), picoclaw=picoclaw))
+        return layers.named(require_file(named), picoclaw=picoclaw)
     found = layers.discover(picoclaw=picoclaw)
     if not found.configs:
         nowhere = "there is no picohook.toml, picohook.yaml or picohook.json here, and none of your own"
@@ -94,8 +92,8 @@ def configured(named: Path | None, picoclaw: PicoClaw | None = None) -> Layers:
     """What a command works with: named by the user, or found and trusted."""
     found = read(named, picoclaw)
     found.require_trust()
-    for doubt in doubts(found):
-        output.warn(str(doubt))
+    for warning in found.warnings:
+        output.warn(str(warning))
     return found
 
 
@@ -124,7 +122,7 @@ def with_hooks(
             ) as host:
                 return await work(host)
 
-    model_of = ways_to_models(config)  # before the loop: it may read certificates
+    model_of = model_clients(config)  # before the loop: it may read certificates
     return in_loop(serve)
 
 

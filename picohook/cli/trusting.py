@@ -37,7 +37,7 @@ def trust(
 
 
 def _here(otherwise: str) -> list[Path]:
-    found = layers.projects_own(".")
+    found = layers.project_configs(".")
     if not found:
         raise typer.BadParameter(f"there is no picohook.toml, picohook.yaml or picohook.json here: {otherwise}")
     return found

@@ -1,16 +1,17 @@
 """Configuration: which hooks there are, and whether they may run.
 
-The native format in TOML, YAML or JSON, and PicoClaw's JSON and j-cli's YAML as they are. Whatever is wrong with a file is
-said at once, in one `ConfigError`. A file that was only found, not named, runs nothing before it is trusted: see `trust`.
+The native format is TOML, YAML or JSON; PicoClaw's JSON and j-cli's YAML are read as they are. One `ConfigError` names every
+mistake of a file. A file that was found, and not named by the user, runs nothing before it is trusted: see `trust`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from .load import Config, find, load
+from .document import Config
+from .load import load
 
-__all__ = ["Config", "find", "load", "schema"]
+__all__ = ["Config", "load", "schema"]
 
 
 def schema() -> dict[str, Any]:

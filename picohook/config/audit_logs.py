@@ -1,4 +1,4 @@
-"""The audit logs that configurations want kept."""
+"""The audit logs that configurations ask for."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from ..listeners.audit import AuditLog, RequiredAuditLog
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .load import Config
+    from .document import Config
 
 KEY = "PICOHOOK_AUDIT_KEY"
-"""The variable that has the key of every log that is not made in code."""
+"""The environment variable that has the key of every log that is not made in code."""
 
 
 def audit_logs(configs: Iterable[Config], named: str | os.PathLike[str] | None = None) -> list[AuditLog]:
-    """One for each file that they name, as the first that names it says; and the one that the user named."""
+    """A log for each file that the configurations name, and for `named`. The first to name a file decides its settings."""
     logs: dict[str, AuditLog] = {}
     key = os.environ.get(KEY, "")
-    for audit in (config.audit for config in configs):
-        if audit is not None:
-            kind = RequiredAuditLog if audit.required else AuditLog
-            log = kind(audit.path, payloads=audit.payloads, key=key, max_size=audit.max_size)
-            logs.setdefault(os.path.realpath(audit.path), log)
+    for table in (config.audit for config in configs):
+        if table is not None:
+            kind = RequiredAuditLog if table.required else AuditLog
+            log = kind(**table.model_dump(exclude={"required"}), key=key)
+            logs.setdefault(os.path.realpath(table.path), log)
     if named is not None:
         logs.setdefault(os.path.realpath(named), AuditLog(named, key=key))
     return list(logs.values())

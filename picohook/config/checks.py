@@ -1,4 +1,4 @@
-"""Holds a part of a file against its model, and says in plain words where it does not fit."""
+"""Checks a part of a file with its pydantic model, and names each mistake in plain words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from .hooks import NOT_KEYS
 from .problems import meant, quoted
 
 if TYPE_CHECKING:
@@ -21,16 +20,19 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=BaseModel)
 
+NOT_KEYS = frozenset({"name", "layer", "source"})
+"""Fields of `HookSpec` that say where a hook comes from. A file cannot set them."""
+
 _STAGE_FIELDS = frozenset({"stages", "timeouts"})
 
 
 def validate(
     model: type[M], table: Any, problems: Problems, at: KeyPath = (), *, words: Mapping[str, str] | None = None
 ) -> M | None:
-    """The table as the model, or None with its mistakes noted; `words` are what its kinds of value are called there.
+    """The table as the model; None, with its mistakes added to the problems, where it does not fit.
 
-    By way of JSON, because that is where pydantic's strict mode takes lists and strings for tuples and enums, and still
-    no "5" for 5 and no 1 for true.
+    `words` names the types of values as the file's format does. Pydantic reads the table as JSON: only so does its strict
+    mode take lists and strings for tuples and enums, and refuse "5" for 5 and 1 for true.
     """
     try:
         return model.model_validate_json(json.dumps(table), strict=True)
@@ -49,7 +51,7 @@ def explain(
     *,
     words: Mapping[str, str] | None = None,
 ) -> None:
-    """Note each mistake that pydantic found."""
+    """Add each mistake that pydantic found to the problems."""
     for detail in error.errors(include_url=False):
         path, one_of_two = _path(detail)
         if path is not None:
@@ -60,7 +62,7 @@ def explain(
 
 
 def _path(detail: ErrorDetails) -> tuple[KeyPath | None, bool]:
-    """The path in the file, and whether a value of either type fits there; None: the other type's error says it."""
+    """The path in the file, and whether two types fit there. The path is None where the other type's error is shown."""
     path = detail["loc"][:-1] if detail["loc"][-1:] == ("[key]",) else detail["loc"]
     branch = path.index("inherit_env") + 1 if "inherit_env" in path[:-1] else len(path)
     if path[branch : branch + 1] == ("bool",):
@@ -98,7 +100,7 @@ def _sentence(detail: ErrorDetails, path: KeyPath, *, one_of_two: bool, model: t
 
 
 def _as_json(value: Any) -> str:
-    """A value of a JSON document, with its kind."""
+    """A value of a JSON document, with its type."""
     match value:
         case dict():
             return "an object"

@@ -1,4 +1,4 @@
-"""Reads a file that decides which programs run: only if nobody else could have written it."""
+"""Reads a file that decides which programs run, and refuses one that other users could have written."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ MOST = 1 << 20
 
 
 def read(path: Path, problems: Problems, most: int = MOST) -> bytes:
-    """The bytes of the file. What is checked and what is read is one open file: nothing is swapped in between."""
+    """The bytes of the file. Raises `ConfigError`. The open file is what is checked and read, whatever takes its name."""
     try:
         descriptor, status = open_regular(path)
         try:
-            _refuse_strangers(status, problems)
+            for who, hint in strangers(status):
+                problems.add("", who, hint)
+            problems.check()
             if status.st_size > most:
                 raise too_large(most)
             return read_open(descriptor, most)
@@ -39,14 +41,8 @@ def read(path: Path, problems: Problems, most: int = MOST) -> bytes:
         problems.fail("", "cannot be read: its name holds a NUL character")
 
 
-def _refuse_strangers(status: os.stat_result, problems: Problems) -> None:
-    for who, hint in strangers(status):
-        problems.add("", who, hint)
-    problems.check()
-
-
 def strangers(status: os.stat_result) -> Iterator[tuple[str, str]]:
-    """Who else could change a file, and what to do about it."""
+    """The ways in which other users could change a file, each with what to do about it."""
     user = os.geteuid()
     if status.st_uid not in {user, 0}:
         yield f"belongs to another user (uid {status.st_uid}), who could make it run anything", "chown it"
@@ -57,8 +53,8 @@ def strangers(status: os.stat_result) -> Iterator[tuple[str, str]]:
 
 
 def _is_private(group: int, user: int) -> bool:
-    """Whether this is the group of that user alone, as under umask 002: of the same name, and nobody else is in it."""
-    import grp  # noqa: PLC0415 - hardly ever asked
+    """Whether the group is that user's alone, as with umask 002: it has the user's name, and no other member."""
+    import grp  # noqa: PLC0415 - rarely needed
     import pwd  # noqa: PLC0415
 
     try:

@@ -1,7 +1,7 @@
-"""The configurations that nobody has to name: the user's own, and a project's, each in its layer.
+"""The configurations that apply when none is named: the user's own, and the project's.
 
-The layers are asked in this order: `builtin` (functions of the embedding program), `user`, `project`, `session` (what is
-mounted at run time). None replaces another: a project can add to what the user's hooks demand, and take nothing of it back.
+Hooks are asked layer by layer: `builtin` (functions of the embedding program), `user`, `project`, `session` (mounted while the
+host runs). No layer replaces another: a project can add to what the user's hooks demand, and take nothing away.
 """
 
 from __future__ import annotations
@@ -14,19 +14,17 @@ from typing import TYPE_CHECKING, Literal
 from ..errors import ConfigError, Problem, TrustError
 from ..model.spec import Timeouts
 from ..wire.text import escape
-from . import trust
-from .load import NAMES, Config, load
+from . import dialects, trust, trust_store
+from .load import load
+from .warnings import warnings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
 
     from ..model.spec import HookSpec
     from ..wire.regular_files import Identity
-    from .dialects.native import Model
-    from .hooks import PicoClaw
-
-_JCLI_USER = (".jdata", "agent", "hooks.yaml")
-_JCLI_PROJECT = (".jcli", "hooks.yaml")
+    from .document import Config, PicoClaw
+    from .tables import ModelTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +33,23 @@ class Layers:
 
     configs: tuple[Config, ...] = ()
     hooks: tuple[HookSpec, ...] = ()
-    """Of all of them, each with its layer, its file, and its own file's timeouts; no two with one name."""
+    """The hooks of all files, each with its layer and its own file's timeouts. No two have one name."""
 
     @property
     def timeouts(self) -> Timeouts:
-        """Of the host itself: of each, what the last file says that says anything."""
-        said: dict[str, float] = {}
+        """The host's own timeouts; for each, the last file that sets it wins."""
+        given: dict[str, float] = {}
         for config in self.configs:
-            said |= config.timeouts.model_dump(exclude_unset=True)
-        return Timeouts(**said)
+            given |= config.timeouts.model_dump(exclude_unset=True)
+        return Timeouts(**given)
+
+    @property
+    def warnings(self) -> list[Problem]:
+        """Settings that are valid and have no effect."""
+        return warnings(self.configs, self.timeouts.chain)
 
     def require_trust(self) -> None:
-        """Raise `TrustError` for whatever of it needs trust and has none."""
+        """Raise `TrustError` for every file that needs trust and has none."""
         problems: list[Problem] = []
         for config in self.configs:
             try:
@@ -57,121 +60,100 @@ class Layers:
             raise TrustError(problems)
 
     def verify(self, spec: HookSpec) -> dict[str, Identity] | None:
-        """The same for one hook that is about to be started: for the `verify` of a host."""
-        of = {str(config.path): config for config in self.configs}
-        return trust.still_trusted(of[spec.source], spec) if spec.source in of else None
+        """The same for one hook that is about to be started: the `verify` of a host."""
+        by_path = {str(config.path): config for config in self.configs}
+        return trust.still_trusted(by_path[spec.source], spec) if spec.source in by_path else None
 
 
-def alone(config: Config) -> Layers:
-    """A configuration that somebody named: it applies, and no other."""
-    hooks = tuple(spec.model_copy(update={"source": str(config.path)}) for spec in config.hooks)
-    return Layers((config,), hooks)
+def named(path: str | os.PathLike[str], *, picoclaw: PicoClaw | None = None) -> Layers:
+    """A configuration that the user named: no other applies. Raises `ConfigError`."""
+    config = load(path, picoclaw=picoclaw)
+    return Layers((config,), config.hooks)
 
 
 def discover(directory: str | os.PathLike[str] | None = None, *, picoclaw: PicoClaw | None = None) -> Layers:
-    """Look where configurations are kept: the user's own, and this project's. Nothing is trusted by this.
+    """The user's own configurations, and those of the project in this directory. Trust is not checked.
 
-    `picoclaw` is as for `load`. Raises `ConfigError` with the mistakes of all of them.
+    `picoclaw` is as for `load`. Raises `ConfigError` with the mistakes of all files.
     """
     project = Path(directory or ".").absolute()
     problems: list[Problem] = []
     configs: dict[Path, Config] = {}
     if not project.is_dir():
         raise ConfigError([Problem(escape(str(project)), "", "there is no such directory")])
-    for layer, path in _found(project, problems):
+    files: list[tuple[Literal["user", "project"], list[Path]]] = [
+        *(("user", group) for group in _user_files()),
+        *(("project", group) for group in _project_files(project)),
+    ]
+    for layer, group in files:
         try:
-            config = load(path, found=layer == "project", directory=project, picoclaw=picoclaw)
+            for path in _present(group):
+                config = load(path, found=layer == "project", directory=project, picoclaw=picoclaw)
+                hooks = tuple(spec.model_copy(update={"layer": layer}) for spec in config.hooks)
+                # In the user's own directory, the user's file is not the project's once more.
+                configs.setdefault(config.path, replace(config, hooks=hooks, layer=layer))
         except ConfigError as error:
             problems += error.problems
-        else:
-            # In the user's own directory, the user's file is not the project's once more.
-            configs.setdefault(config.path, _layered(config, layer))
     if problems:
         raise ConfigError(problems)
     layers = Layers(tuple(configs.values()))
-    return replace(layers, hooks=tuple(_folded(layers)))
+    return replace(layers, hooks=tuple(_joined(layers)))
 
 
-def own_model() -> tuple[str, Model] | None:
-    """The model of the user's own configuration, with its file, for a file that is named and has none."""
-    problems: list[Problem] = []
-    for path in _present(_user_files(), problems):
-        config = load(path)
-        if config.model is not None:
-            return str(config.path), config.model
-    if problems:
-        raise ConfigError(problems)
-    return None
+def user_model() -> tuple[str, ModelTable] | None:
+    """The model of the user's own configuration, with its file. Raises `ConfigError`."""
+    configs = (load(path) for group in _user_files() for path in _present(group))
+    return next(((str(config.path), config.model) for config in configs if config.model is not None), None)
 
 
-def projects_own(directory: str | os.PathLike[str]) -> list[Path]:
-    """The configurations of a project that are there."""
-    problems: list[Problem] = []
-    users = {_place(path) for path in _present(_user_files(), problems)}
-    found = [path for path in _present(_project_files(Path(directory)), problems) if _place(path) not in users]
-    if problems:
-        raise ConfigError(problems)
-    return found
+def project_configs(directory: str | os.PathLike[str]) -> list[Path]:
+    """The configurations of the project in this directory. Raises `ConfigError` where two exclude each other."""
+    users = {_real(path) for group in _user_files() for path in _present(group)}
+    found = (path for group in _project_files(Path(directory)) for path in _present(group))
+    return [path for path in found if _real(path) not in users]
 
 
-def places(directory: str | os.PathLike[str] | None = None) -> list[Path]:
-    """Every file that `discover` may read, there or not, and where trust is kept: to see whether one changes."""
+def candidates(directory: str | os.PathLike[str] | None = None) -> list[Path]:
+    """The files that decide what `discover` returns, whether they exist or not: configurations, and the trust store."""
     project = Path(directory or ".").absolute()
-    return [path for group in (*_user_files(), *_project_files(project)) for path in group] + [trust.store()]
+    return [path for group in (*_user_files(), *_project_files(project)) for path in group] + [trust_store.path()]
 
 
 def is_looked_for(config: Config) -> bool:
-    """Whether a project's file is at a place where it is found."""
+    """Whether `discover` finds this file of a project."""
     return any(config.path in group for group in _project_files(config.project))
 
 
 def _user_files() -> list[list[Path]]:
-    """Of each of these, one may be there."""
-    import platformdirs  # noqa: PLC0415 - only who looks for configurations needs it
+    """For each dialect, the paths of which one may exist."""
+    import platformdirs  # noqa: PLC0415 - only for configurations that are found
 
     own = platformdirs.user_config_path("picohook")
-    return [[own / name for name in NAMES], [Path("~").expanduser().joinpath(*_JCLI_USER)]]
+    return [[own / Path(name).expanduser() for name in dialect.user_files] for dialect in dialects.DIALECTS.values()]
 
 
 def _project_files(directory: Path) -> list[list[Path]]:
-    native = [place / name for place in (directory, directory / ".picohook") for name in NAMES]
-    return [native, [directory.joinpath(*_JCLI_PROJECT)]]
+    return [[directory / name for name in dialect.project_files] for dialect in dialects.DIALECTS.values()]
 
 
-def _found(project: Path, problems: list[Problem]) -> list[tuple[Literal["user", "project"], Path]]:
-    return [
-        *(("user", path) for path in _present(_user_files(), problems)),
-        *(("project", path) for path in _present(_project_files(project), problems)),
-    ]
+def _present(group: list[Path]) -> list[Path]:
+    """The path of the group that exists, if one does. Raises `ConfigError` where several do."""
+    present = [path for path in group if os.path.lexists(path)]
+    if len(present) > 1:
+        where = os.path.commonpath(path.parent for path in present)
+        names = " and ".join(os.path.relpath(path, where) for path in present)
+        raise ConfigError([Problem(escape(where), "", f"has {names}", "keep one of them")])
+    return present
 
 
-def _present(groups: list[list[Path]], problems: list[Problem]) -> list[Path]:
-    found = []
-    for group in groups:
-        present = [path for path in group if os.path.lexists(path)]
-        if len(present) > 1:
-            where = os.path.commonpath(path.parent for path in present)
-            names = " and ".join(os.path.relpath(path, where) for path in present)
-            problems.append(Problem(escape(where), "", f"has {names}", "keep one of them"))
-        else:
-            found += present
-    return found
-
-
-def _place(path: Path) -> Path:
+def _real(path: Path) -> Path:
     return Path(os.path.realpath(path.parent)) / path.name
 
 
-def _layered(config: Config, layer: Literal["user", "project"]) -> Config:
-    """Its hooks know where they come from."""
-    place = {"layer": layer, "source": str(config.path)}
-    return replace(config, hooks=tuple(spec.model_copy(update=place) for spec in config.hooks), layer=layer)
+def _joined(layers: Layers) -> Iterator[HookSpec]:
+    """The hooks of all files. Where an earlier file has a hook of the same name, the layer is added to the name.
 
-
-def _folded(layers: Layers) -> Iterable[HookSpec]:
-    """All hooks; one whose name is taken is called by its layer too, and `after` means the others of its own file first.
-
-    They keep the timeouts of their own file where the host has those of another.
+    A hook's `after` means a hook of its own file first. A hook keeps its own file's timeouts where the host has another's.
     """
     taken: set[str] = set()
     common = layers.timeouts

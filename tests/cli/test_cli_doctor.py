@@ -12,7 +12,7 @@ import pytest
 from picohook.cli.doctor import files, programs
 from picohook.cli.doctor.findings import Level
 from picohook.config import load
-from picohook.config.layers import alone
+from picohook.config.layers import named
 
 from .conftest import PATIENCE, in_terminal, read_line, reading
 
@@ -276,7 +276,7 @@ def test_X4_a_hook_of_which_it_cannot_be_told_what_it_runs_is_an_error_with_the_
     project.table("gate", command=[sys.executable, "-m", "gate"], stages=["before_tool"])
     report = examine(named=False)
     (found,) = [one for one in report.of(str(project.config), "trust") if one["level"] == "error"]
-    assert "hooks.gate: it cannot be told which files of the project it runs" in found["message"]
+    assert "hooks.gate: its command does not tell which files of the project it runs" in found["message"]
     assert "trust = [GLOB, ...]" in found["hint"]
     assert project("trust").code == 1
 
@@ -294,7 +294,7 @@ def test_a_project_can_be_named_by_its_directory(project, examine):
 
 def files_of(project):
     """What is found of the files, without running anything."""
-    return list(files.examine(alone(load(project.config))))
+    return list(files.examine(named(project.config)))
 
 
 def programs_of(project):

@@ -12,7 +12,7 @@ import typer
 
 from picohook.cli import given
 from picohook.config import load
-from picohook.config.syntax import MOST_DEPTH, MOST_VALUES
+from picohook.config.syntax.limits import MOST_DEPTH, MOST_VALUES
 from picohook.config.trust import require_trust, trust
 from picohook.errors import ConfigError, TrustError
 from picohook.listeners import ledger

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from picohook.config import find, load, schema
+from picohook.config import load, schema
 from picohook.errors import ConfigError
 from picohook.model.spec import HookSpec, OnFailure, RespondRule, RestartPolicy, Timeouts
 
@@ -255,27 +255,6 @@ def test_every_event_kind_has_a_short_a_dotted_and_a_wild_name(write: Write) -> 
 
 def test_a_byte_order_mark_is_not_part_of_the_text(write: Write) -> None:
     assert load(write("a.toml", b"\xef\xbb\xbf" + MINIMAL.encode())).hooks
-
-
-class TestFind:
-    @pytest.mark.parametrize("name", ["picohook.toml", "picohook.yaml", "picohook.json"])
-    def test_each_name(self, write: Write, tmp_path: Path, name: str) -> None:
-        path = write(name, "")
-        assert find(tmp_path) == path
-
-    def test_nothing(self, tmp_path: Path) -> None:
-        assert find(tmp_path) is None
-
-    def test_two_are_an_error_that_names_both(self, write: Write, tmp_path: Path) -> None:
-        write("picohook.json", "")
-        write("picohook.toml", "")
-        with pytest.raises(ConfigError, match=r"has picohook\.toml and picohook\.json \(keep one of them\)"):
-            find(tmp_path)
-
-    def test_not_above(self, write: Write, tmp_path: Path) -> None:
-        write("picohook.toml", "")
-        (tmp_path / "below").mkdir()
-        assert find(tmp_path / "below") is None
 
 
 class TestSchema:

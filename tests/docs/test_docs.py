@@ -38,7 +38,7 @@ from picohook import ConfigError, HookSpec, Timeouts
 from picohook.wire import words
 from picohook.cli.app import app
 from picohook.config import load
-from picohook.config.dialects.native import Model
+from picohook.config.tables import ModelTable
 from picohook.conformance import hook as conformance
 from picohook.conformance.report import FAIL
 from picohook.protocol.messages import Junk, decode
@@ -378,7 +378,7 @@ def test_the_configuration_page_shows_the_defaults_there_are():
     model, rest = re.split(r"^(?=## )", model, maxsplit=1, flags=re.MULTILINE)
     assert defaults_in(model) == {
         name: field.get_default(call_default_factory=True)
-        for name, field in Model.model_fields.items()
+        for name, field in ModelTable.model_fields.items()
         if not field.is_required() and name in defaults_in(model)
     }
     hook, timeouts = HookSpec().model_dump(mode="json"), Timeouts()

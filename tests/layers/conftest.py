@@ -87,5 +87,5 @@ def project(tmp_path, user, monkeypatch):
 
 def trust_all(place: Place) -> None:
     """What `picohook trust` does."""
-    for path in layers.projects_own(place.path):
+    for path in layers.project_configs(place.path):
         trust(load(path, found=True))

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from picohook import ConfigError, HookSpec, Timeouts, TrustError
-from picohook.config.layers import discover, places
+from picohook.config.layers import candidates, discover
 from picohook.engine.order import in_order
 from picohook.hooks import make_hook
 
@@ -281,7 +281,7 @@ def test_one_hook_is_held_against_its_own_file_only(user, project):
 
 
 def test_every_file_that_may_be_found_is_known_before_it_is_there(user, project):
-    looked_at = {str(path) for path in places()}
+    looked_at = {str(path) for path in candidates()}
     user.hooks("a")
     user.jcli_hook("a")
     project.hooks("b", within=".picohook")

@@ -9,7 +9,7 @@ import pytest
 
 from picohook import ConfigError, Continue, FunctionHook, HookSpec, Host, ToolCall, TrustError
 from picohook.config.dialects.jcli import session_hook
-from picohook.config.reload import watch
+from picohook.config.reload.watch import watch
 from picohook.engine.order import layer
 from picohook.model.payloads import Prompt
 
@@ -164,12 +164,12 @@ async def test_every_warning_is_logged_by_a_host(user, project, journal):
         f"{project.jcli}: session_start[0]: session_start has no tool: with this filter, the hook is never asked",
     ]
     async with Host.discover(logger=journal):
-        assert [record["what"] for record in journal.all("the configuration may not mean what it says")] == expected
+        assert [record["what"] for record in journal.all("configuration warning")] == expected
     journal.records.clear()
     async with Host.from_config(path, logger=journal) as host:
-        assert len(journal.all("the configuration may not mean what it says")) == 1
+        assert len(journal.all("configuration warning")) == 1
         await host.reload()
-        assert len(journal.all("the configuration may not mean what it says")) == 2
+        assert len(journal.all("configuration warning")) == 2
 
 
 # Taken over.
@@ -207,7 +207,7 @@ async def test_a_watch_sees_the_first_file_of_a_project_once_it_is_trusted(user,
     user.hooks("one")
     async with Host.discover(logger=journal, watch=True) as host:
         project.hooks("two")
-        refused = await journal.seen("not reloaded: what ran before goes on")
+        refused = await journal.seen("not reloaded: the old configuration stays")
         assert "was found here and is not trusted yet" in refused["why"]
         assert [hook.name for hook in host.hooks] == ["one"]
         trust_all(project)

@@ -9,7 +9,7 @@ from tests_of_models import ASK, model_table
 
 from picohook import ConfigError, Host, TrustError
 from picohook.config import layers, load
-from picohook.config.model_endpoints import ways_to_models
+from picohook.config.model_endpoints import model_clients
 
 from .conftest import trust_all
 
@@ -71,7 +71,7 @@ async def test_a_configuration_without_a_model_does_not_start_and_names_every_ho
 
 async def test_a_key_that_is_not_set_keeps_the_host_from_starting(user, endpoint):
     path = user.write("named.toml", model_table(endpoint, key_env="NOT_SET") + ASK)
-    with pytest.raises(ConfigError, match="the environment has no NOT_SET, which is to have the key of the model"):
+    with pytest.raises(ConfigError, match="the environment has no NOT_SET, which should have the model's key"):
         Host.from_config(path)
 
 
@@ -139,8 +139,8 @@ async def test_a_projects_model_gets_nothing_but_the_projects_own_questions(user
             pytest.fail("it started")
     assert [problem.where for problem in raised.value.problems] == ["hooks.mine"]  # it has no model
     read = layers.discover()
-    ways = ways_to_models(read)
-    assert [ways(spec) is not None for spec in read.hooks] == [False, True]
+    client_of = model_clients(read)
+    assert [client_of(spec) is not None for spec in read.hooks] == [False, True]
 
 
 async def test_a_projects_hooks_ask_the_users_model_where_the_project_names_none(user, project, endpoint):
@@ -164,7 +164,7 @@ async def test_a_projects_hooks_ask_the_users_model_where_the_project_names_none
         ('name = "m"\nbase_url = "x/v1"', 'model.base_url: must be a URL, such as "https://api.openai.com/v1"'),
         ('name = "m"\nbase_url = "file:///etc/passwd"', "model.base_url: must be a URL"),
         ('name = "m"\nbase_url = "http://me:sk-x@x/v1"', "model.base_url: has a user or a password in it"),
-        ('name = "m"\nbase_url = "http://x/v1?key=sk-x"', "model.base_url: is what comes before"),
+        ('name = "m"\nbase_url = "http://x/v1?key=sk-x"', "model.base_url: must end before"),
         ('name = "m"\nbase_url = "http://x/v1"\nkey = "sk-x"', "model.key: unknown key"),
         ('name = "m"\nbase_url = "http://x/v1"\nkey_env = "sk-x"', "model.key_env: must be the name of an environment"),
         ('name = "m"\nbase_url = "http://x/v1"\noptions = { model = "x" }', "model.options: has model, which"),

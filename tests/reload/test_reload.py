@@ -383,7 +383,7 @@ async def test_a_bad_configuration_changes_nothing_and_is_loud(config, journal, 
         with pytest.raises(ConfigError) as caught:
             await host.reload()
         assert [str(config.path) in problem.file for problem in caught.value.problems] == [True]
-        (record,) = journal.all("not reloaded: what ran before goes on")
+        (record,) = journal.all("not reloaded: the old configuration stays")
         assert record["level"] == "error"
         assert str(caught.value) in record["why"]
         assert pids(host) == before
@@ -457,7 +457,7 @@ async def test_a_required_hook_that_does_not_start_stops_the_whole_reload(config
         await (await board.line("new")).dead()
         assert pids(host) == before
         assert await asked(host) == "old"
-        assert len(journal.all("not reloaded: what ran before goes on", level="error")) == 1
+        assert len(journal.all("not reloaded: the old configuration stays", level="error")) == 1
 
 
 # Never two at once.
@@ -536,7 +536,7 @@ async def test_questions_wait_for_the_new_one_within_their_own_deadline(config, 
         await new.said()
         tasks.start_soon(ask, host)
         outcome = await host.before_prompt({"prompt": "hello"})
-        assert outcome.trail[0].error == "the one before it did not make room in time"
+        assert outcome.trail[0].error == "timed out waiting for the old hook to end"
         assert answers == []
         new.go_on()
         await host.before_prompt({"prompt": "hello"})

@@ -12,8 +12,9 @@ import watchfiles
 from scripted import SERVE
 
 from picohook import Host, PicohookError, ToolCall
-from picohook.config import load
-from picohook.config.reload import Source, watch
+from picohook.config.layers import named
+from picohook.config.reload.source import Source
+from picohook.config.reload.watch import watch
 
 pytestmark = pytest.mark.anyio
 
@@ -55,14 +56,14 @@ async def test_a_bad_configuration_is_logged_and_watching_goes_on(config, journa
     config.hook("one")
     async with Host.from_config(config.write(), logger=journal, watch=True) as host:
         config.path.write_text("[hooks.one\n")
-        record = await journal.seen("not reloaded: what ran before goes on")
+        record = await journal.seen("not reloaded: the old configuration stays")
         assert record["level"] == "error"
         assert [hook.name for hook in host.hooks] == ["one"]
         config.hook("needed", ["exit", 3], required=True)
         config.write()
-        await journal.seen("not reloaded: what ran before goes on", times=2)
+        await journal.seen("not reloaded: the old configuration stays", times=2)
         config.path.unlink()
-        await journal.seen("not reloaded: what ran before goes on", times=3)
+        await journal.seen("not reloaded: the old configuration stays", times=3)
         del config.hooks["needed"]
         config.hook("two")
         config.write()
@@ -101,7 +102,7 @@ def test_changes_are_looked_for_where_the_files_are_and_where_links_say_that_the
     link = config.write()
     os.replace(link, tmp_path / "shared" / "other.toml")
     link.symlink_to("shared/other.toml")
-    source = Source(functools.partial(load, link), link)
+    source = Source(functools.partial(named, link), link)
     source.read()
     assert source.directories() == {str(tmp_path), str(tmp_path / "shared"), str(tmp_path / "hooks")}
     assert not source.changed()

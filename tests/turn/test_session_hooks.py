@@ -366,7 +366,7 @@ async def test_jclis_registered_hooks_are_listed_and_removed_by_their_index():
         assert await one_tool(session, "Bash") == ["Bash"]
         with pytest.raises(PicohookError, match="there is no registered hook 1"):
             await registered.remove(1)
-        with pytest.raises(ConfigError, match="not an event of j-cli's"):
+        with pytest.raises(ConfigError, match="not an event of j-cli"):
             await registered.register("pre_tool", deny)
         assert len(registered.list()) == 1
 

@@ -23,9 +23,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ... import config as configs
 from ...config import layers, trust
-from ...config.hooks import PicoClaw
+from ...config.document import PicoClaw
 from ...config.layers import Layers
 from ...errors import ConfigError, TrustError
 from .. import output
@@ -90,7 +89,7 @@ async def _examine(
     findings += [finding async for finding in machine.examine(patience)]
     try:
         if config:
-            found = layers.alone(configs.load(require_file(config), picoclaw=picoclaw))
+            found = layers.named(require_file(config), picoclaw=picoclaw)
         else:
             found = layers.discover(directory, picoclaw=picoclaw)
     except ConfigError as error:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...config import trust
+from ...config.dialects import DIALECTS
 from ...config.files import strangers
 from ...config.model_endpoints import shown
-from ...config.warnings import doubts
 from ...errors import ConfigError, TrustError
 from .findings import Finding, Level
 
@@ -32,11 +32,10 @@ def mistakes(error: ConfigError) -> Iterator[Finding]:
 
 def examine(found: Layers) -> Iterator[Finding]:
     """Each file: what it says, who can change it, whether it is trusted, and what its hooks inherit."""
-    vain = doubts(found)
     for config in found.configs:
         path = str(config.path)
         yield _contents(config)
-        for problem in vain:
+        for problem in found.warnings:
             if problem.file == path:
                 message = f"{problem.where}: {problem.message}" if problem.where else problem.message
                 hint = problem.hint or "take it out, or set what it needs"
@@ -120,7 +119,7 @@ def _environment(config: Config) -> Iterator[Finding]:
         hint = 'name the variables that they need: inherit_env = ["NAME"]'
         yield Finding(Level.NOTE, path, "environment", f"the host's whole environment goes to {names}", hint)
     else:
-        whose = {"picoclaw": "PicoClaw", "jcli": "j-cli"}[config.dialect]
+        whose = DIALECTS[config.dialect].title
         message = f"its hooks inherit the host's whole environment, secrets too, as {whose}'s users expect"
         hint = "in picohook's own format hooks get a few variables, and those that you name"
         yield Finding(Level.NOTE, path, "environment", message, hint)

@@ -71,7 +71,7 @@ async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts) -> list[Findin
 
 def _model(spec: HookSpec, found: Layers) -> tuple[Finding, Complete | None]:
     """What is found of the model that a hook asks, and what asks it. Nothing is asked of it yet."""
-    named = next((named for config, _, named in models.asked_by(found) if str(config.path) == spec.source), None)
+    named = next((named for config, _, named in models.prompt_hooks(found) if str(config.path) == spec.source), None)
     if named is None:
         return Finding(
             Level.WARNING, about(spec), "model", f"it {NO_MODEL}: a host does not start", NO_MODEL_HINT
@@ -82,7 +82,7 @@ def _model(spec: HookSpec, found: Layers) -> tuple[Finding, Complete | None]:
         return Finding(Level.ERROR, about(spec), "model", problem.message, problem.hint), None
     message = f"it asks {models.shown(model, spec.model)}, which was not asked anything"
     hint = "give it a canary, a call that it must deny: then the model is asked about that"
-    return Finding(Level.NOTE, about(spec), "model", message, hint), models.way(model)
+    return Finding(Level.NOTE, about(spec), "model", message, hint), models.client(model)
 
 
 def _started(host: Host, spec: HookSpec) -> Finding:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
-from ...config import trust
+from ...config import hook_files
 from ...errors import HookCrashedError
 from ...process.plan import plan
 from ...wire.regular_files import open_regular
@@ -49,7 +49,7 @@ def examine(spec: HookSpec, *, may_run: bool) -> Iterator[Finding]:
 
 
 def _permissions(spec: HookSpec, found: str) -> Iterator[Finding]:
-    named = {path for path in trust.arguments(spec) if os.path.isfile(path)}
+    named = {path for path in hook_files.arguments(spec) if os.path.isfile(path)}
     exposed = [(Level.ERROR, exposed_file(path)) for path in sorted(named)]
     if found not in named and os.path.isabs(found):
         exposed.append((Level.WARNING, exposed_file(found)))  # what a system has on its PATH is not the hook's doing

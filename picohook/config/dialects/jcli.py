@@ -1,8 +1,9 @@
-"""j-cli's own YAML configuration, as it is: a list of hooks for each event."""
+"""j-cli's own YAML configuration: a list of hooks for each event."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,16 +12,16 @@ from pydantic import Field
 from ...errors import PicohookError
 from ...hooks.one_shot.jcli_contract import EVENTS, RESULT, TOLD, VARIABLES, JcliSpec
 from ...model.filters import Filter, exact
-from ...model.spec import Globs, HookSpec, OnFailure, Seconds, Settings, Timeouts
+from ...model.spec import Globs, HookSpec, OnFailure, Seconds, Settings
 from ...model.stages import STAGES
 from ..checks import validate
-from ..hooks import Contents
 from ..problems import Problems, dotted, meant, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...turns.session import Session
+    from ..document import Config
     from ..problems import KeyPath
 
 BASH_TIMEOUT, LLM_TIMEOUT, LLM_RETRY = 10.0, 30.0, 1
@@ -28,7 +29,7 @@ BASH_TIMEOUT, LLM_TIMEOUT, LLM_RETRY = 10.0, 30.0, 1
 _KNOWN = (*TOLD, *EVENTS)
 
 
-class _Filter(Settings):
+class _FilterTable(Settings):
     tool_name: str | None = None
     tool_matcher: str | None = None
     model_prefix: str | None = None
@@ -44,12 +45,12 @@ class Definition(Settings):
     timeout: Seconds | None = None
     retry: int | None = Field(default=None, ge=0, le=100)
     on_error: Literal["skip", "abort", "stop"] = "skip"
-    filter: _Filter = Field(default_factory=_Filter)
+    filter: _FilterTable = Field(default_factory=_FilterTable)
     trust: Globs | None = None
 
 
 def is_meant(document: dict[str, Any]) -> bool:
-    """Whether a document has j-cli's shape: events with lists of hooks, and no table of ours."""
+    """Whether a document has lists of hooks by j-cli's events, and no table of a native file."""
     if "hooks" in document or "defaults" in document:
         return False
     lists = [value for value in document.values() if isinstance(value, list)]
@@ -57,12 +58,12 @@ def is_meant(document: dict[str, Any]) -> bool:
     return any(event in document for event in _KNOWN) or (looks_so and len(lists) == len(document))
 
 
-def read(document: dict[str, Any], problems: Problems, directory: Path, *, found: bool) -> Contents:
-    """The hooks of all its events, which run in this directory."""
-    hooks, warnings = [], []
+def read(document: dict[str, Any], problems: Problems, config: Config) -> Config:
+    """The configuration with the hooks of all events."""
+    hooks, warnings, key_paths = [], [], {}
     for event, entries in document.items():
         if event not in _KNOWN:
-            problems.add((event,), "is not an event of j-cli's", meant(event, _KNOWN))
+            problems.add((event,), "is not an event of j-cli", meant(event, _KNOWN))
         elif entries is not None and not isinstance(entries, list):
             problems.add((event,), f"must be a list of hooks, not {quoted(entries)}")
         else:
@@ -72,20 +73,18 @@ def read(document: dict[str, Any], problems: Problems, directory: Path, *, found
                 if definition is None or not _check(definition, problems, at):
                     continue
                 name = f"{event}-{index + 1:0{len(str(len(entries or ())))}}"  # the order of names is that of the list
-                spec = _spec(event, definition, name, directory, inherit=not found)
-                hooks.append(spec.model_copy(update={"source": problems.file}))
-                warnings += [f"{dotted(at)}: {warning}" for warning in _warnings(event, definition, spec)]
-    return Contents(tuple(hooks), Timeouts(), warnings=tuple(warnings))
+                spec = _spec(event, definition, name, config.work, inherit=not config.found)
+                hooks.append(spec)
+                key_paths[name] = dotted(at)
+                warnings += [f"{key_paths[name]}: {warning}" for warning in _warnings(event, definition, spec)]
+    return replace(config, hooks=tuple(hooks), key_paths=key_paths, warnings=tuple(warnings))
 
 
 def session_hook(event: str, definition: dict[str, Any], name: str) -> HookSpec:
-    """A hook of the session layer, from a definition as j-cli's RegisterHook takes it: for `Host.mount`.
-
-    Raises `ConfigError`.
-    """
+    """A hook for `Host.mount`, from a definition as j-cli's RegisterHook takes it. Raises `ConfigError`."""
     problems = Problems("(code)")
     if event not in _KNOWN:
-        problems.add((event,), "is not an event of j-cli's", meant(event, _KNOWN))
+        problems.add((event,), "is not an event of j-cli", meant(event, _KNOWN))
     checked = validate(Definition, definition, problems, (event,))
     if checked is not None:
         _check(checked, problems, (event,))
@@ -95,16 +94,16 @@ def session_hook(event: str, definition: dict[str, Any], name: str) -> HookSpec:
 
 
 class RegisteredHooks:
-    """The hooks that j-cli's RegisterHook tool adds to a session, lists and removes. They are asked in that order, and last."""
+    """The hooks that j-cli's RegisterHook tool adds to a session. They are asked last, in the order of registration."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._all: list[tuple[str, str, dict[str, Any]]] = []
-        """Of each its name, its event, and its definition."""
+        """The name, event and definition of each."""
         self._registered = 0
 
     async def register(self, event: str, definition: dict[str, Any]) -> int:
-        """Add one; returns its index. Raises `ConfigError`."""
+        """Add a hook; returns its index. Raises `ConfigError`."""
         name = f"{event}-{self._registered}"
         spec = session_hook(event, definition, name).model_copy(update={"priority": self._registered})
         await self._session.mount(spec)
@@ -120,7 +119,7 @@ class RegisteredHooks:
         ]
 
     async def remove(self, index: int) -> None:
-        """Remove one; those behind it move up. Raises `PicohookError`."""
+        """Remove a hook; the indexes of those behind it go down by one. Raises `PicohookError`."""
         if not 0 <= index < len(self._all):
             raise PicohookError(f"there is no registered hook {index}: there are {len(self._all)}")
         name, _, _ = self._all.pop(index)
@@ -151,13 +150,13 @@ def _spec(event: str, definition: Definition, name: str, directory: Path, *, inh
         "retry": definition.retry if definition.retry is not None else (LLM_RETRY if asks_model else 0),
         "on_failure": OnFailure.CONTINUE if definition.on_error == "skip" else OnFailure.DENY,
         "filter": None if wanted == Filter() else wanted,
-        "inherit_env": inherit,  # as its users expect, where they named the file
+        "inherit_env": inherit,  # j-cli's users expect it in files that they name
         "dir": str(directory),
         "trust": definition.trust,
     })  # fmt: skip
 
 
-def _tool(given: _Filter) -> str | None:
+def _tool(given: _FilterTable) -> str | None:
     if given.tool_name is not None:
         return f"/{re.escape(given.tool_name)}/"
     if given.tool_matcher is not None:
@@ -166,7 +165,7 @@ def _tool(given: _Filter) -> str | None:
 
 
 def _warnings(event: str, definition: Definition, spec: HookSpec) -> Iterator[str]:
-    """What j-cli, or this host, passes over in silence."""
+    """Settings that j-cli or this host ignores."""
     asks_model = definition.type == "llm"
     for name in ("prompt", "model") if not asks_model else ("command",):
         if getattr(definition, name) is not None:

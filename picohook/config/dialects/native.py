@@ -1,12 +1,11 @@
-"""The native format, the same in TOML, YAML and JSON: `defaults`, and a table for each of the `hooks`."""
+"""The native dialect, the same in TOML, YAML and JSON: `defaults`, and a table for each of the `hooks`."""
 
 from __future__ import annotations
 
-import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from pydantic import ConfigDict, Field, JsonValue, field_validator
+from pydantic import ConfigDict, Field
 
 from ...model.spec import (
     KINDS_OF_HOOK,
@@ -17,42 +16,41 @@ from ...model.spec import (
     RestartPolicy,
     Seconds,
     Settings,
-    Size,
     Timeouts,
 )
-from ..checks import validate
-from ..hooks import (
-    KINDS,
-    NOT_KEYS,
-    STAGES,
-    Contents,
-    PicoClaw,
-    check_dir,
-    check_env,
-    check_given,
-    check_name,
-    check_observe,
-    of_version,
-)
-from ..model_endpoints import unencrypted
+from ..checks import NOT_KEYS, validate
+from ..document import PicoClaw  # noqa: TC001 - pydantic reads it at run time
+from ..hook_checks import KINDS, STAGES, check_dir, check_env, check_given, check_name, check_observe
 from ..problems import dotted, quoted
-from ..warnings import of_hook
+from ..tables import AuditTable, ModelTable  # noqa: TC001 - pydantic reads them at run time
+from ..warnings import unused_settings
+from .picoclaw import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from ..document import Config
     from ..problems import KeyPath, Problems
 
+NAMES = ("picohook.toml", "picohook.yaml", "picohook.json")
+"""What a native file that is found is called."""
+
 _HOOK, _TIMEOUTS = HookSpec(), Timeouts()
-_TIMES = ("observer_timeout", "interceptor_timeout", "approval_timeout", "hello_timeout")
+_TIMES = {
+    "observer_timeout": "observer",
+    "interceptor_timeout": "interceptor",
+    "approval_timeout": "approval",
+    "hello_timeout": "hello",
+    "chain_budget": "chain",
+}
 _SAME = ("on_failure", "respond", "inherit_env", "max_line_bytes", "grace", "contain")
 
 
 class Defaults(Settings):
-    """What a hook does not set for itself."""
+    """Settings for hooks that do not set them."""
 
-    observer_timeout: Seconds = Field(default=_TIMEOUTS.observer, description="Seconds; an awaited event.")
+    observer_timeout: Seconds = Field(default=_TIMEOUTS.observer, description="Seconds; one event that is waited for.")
     interceptor_timeout: Seconds = Field(
         default=_TIMEOUTS.interceptor, description="Seconds; one question to an interceptor."
     )
@@ -72,71 +70,16 @@ class Defaults(Settings):
 
     @property
     def timeouts(self) -> Timeouts:
-        """Those that the host keeps, and looks up for a hook that has none of its own."""
-        said = {name.removesuffix("_timeout"): getattr(self, name) for name in _TIMES if name in self.model_fields_set}
-        if "chain_budget" in self.model_fields_set:
-            said["chain"] = self.chain_budget
-        return Timeouts(**said)
+        """The timeouts of the host, which a hook takes where it sets none."""
+        return Timeouts(**{_TIMES[name]: getattr(self, name) for name in _TIMES.keys() & self.model_fields_set})
 
     def fold(self, hook: HookSpec) -> dict[str, Any]:
-        """What of these the hook takes."""
+        """The settings that this hook takes from here."""
         taken = {name: getattr(self, name) for name in _SAME if name in self.model_fields_set - hook.model_fields_set}
-        if hook.guard:  # fails closed unless it says otherwise itself
+        if hook.guard:  # its own default is to deny
             taken.pop("on_failure", None)
         restart = self.restart.model_dump(exclude_unset=True) | hook.restart.model_dump(exclude_unset=True)
         return taken | {"env": self.env | hook.env, "restart": RestartPolicy(**restart)}
-
-
-class Audit(Settings):
-    """A log of what hooks are asked and say, in which nothing can be changed unseen."""
-
-    path: str = Field(min_length=1, description="The file, relative to this one; it is added to.")
-    payloads: bool = Field(default=False, description="Whether it has payloads and texts, and not only their hashes.")
-    required: bool = Field(default=False, description="true: what cannot be written there is not allowed.")
-    max_size: Size | None = Field(default=None, gt=0, description="Bytes after which it goes on in a new file.")
-
-
-class Model(Settings):
-    """The model that hooks with a `prompt` ask, at an endpoint that speaks OpenAI's chat completions."""
-
-    base_url: str = Field(description='Where it is: what comes before "/chat/completions".')
-    name: str = Field(min_length=1, description="The model that is asked where a hook names none.")
-    key_env: str | None = Field(default=None, description="The environment variable that has the key; none: no key.")
-    timeout: Seconds = Field(default=60.0, description="Seconds; one request. A hook's own timeout ends it, too.")
-    options: dict[str, JsonValue] = Field(
-        default_factory=dict, description="What goes into every request: temperature, max_tokens, ..."
-    )
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_an_endpoint(cls, url: str) -> str:
-        try:
-            parts = urlsplit(url)
-            usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            usable = False
-        if not usable or any(ord(letter) <= ord(" ") for letter in url):
-            raise ValueError('must be a URL, such as "https://api.openai.com/v1"')
-        if parts.username is not None or parts.password is not None:
-            raise ValueError("has a user or a password in it: a key is never in the file, key_env names its variable")
-        if parts.query or parts.fragment:
-            raise ValueError('is what comes before "/chat/completions", with nothing behind a "?" or a "#"')
-        return url
-
-    @field_validator("key_env")
-    @classmethod
-    def _is_a_variable(cls, name: str | None) -> str | None:
-        if name is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise ValueError('must be the name of an environment variable, such as "OPENAI_API_KEY", and not the key')
-        return name
-
-    @field_validator("options")
-    @classmethod
-    def _leave_room(cls, options: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        taken = sorted({"base_url", "api_key", "model", "messages", "timeout", "stream"} & options.keys())
-        if taken:
-            raise ValueError(f"has {', '.join(taken)}, which a request gets from elsewhere")
-        return options
 
 
 class NativeFile(Settings):
@@ -144,57 +87,47 @@ class NativeFile(Settings):
 
     model_config = ConfigDict(title="picohook configuration")
 
-    schema_: str = Field("", alias="$schema", description="For editors; not looked at.")
+    schema_: str = Field("", alias="$schema", description="This schema, for editors. picohook ignores it.")
     defaults: Defaults = Field(default_factory=Defaults)
-    hooks: dict[str, HookSpec] = Field(default_factory=dict, description="One table each, by the hook's name.")
-    audit: Audit | None = Field(default=None, description="Where an audit log is kept; none: nowhere.")
-    model: Model | None = Field(default=None, description="Which model prompt hooks ask.")
+    hooks: dict[str, HookSpec] = Field(default_factory=dict, description="A table for each hook, by its name.")
+    audit: AuditTable | None = Field(default=None, description="The audit log to keep; without it, none is kept.")
+    model: ModelTable | None = Field(default=None, description="The model that prompt hooks ask.")
     picoclaw: PicoClaw | None = Field(
-        default=None, description="The version of PicoClaw that the hooks are written for: its events, its before_llm."
+        default=None, description="The version of PicoClaw whose events and before_llm the hooks expect."
     )
 
 
-def read(
-    document: dict[str, Any], problems: Problems, directory: Path, *, found: bool, version: PicoClaw | None = None
-) -> Contents:
-    """The hooks of a native file that lies in this directory; `version` wins over its own `picoclaw`."""
+def read(document: dict[str, Any], problems: Problems, config: Config) -> Config:
+    """The configuration with the hooks and settings of a native file."""
     file = validate(NativeFile, document, problems)
     if "hooks" not in document and file and file.model is None:
         problems.add("", "has no hooks", "a hook is a table [hooks.NAME] with a command, and stages or observe")
-    _check(document, problems, found=found)
+    _check(document, problems, found=config.found)
     if file is None or problems.found:
-        return Contents((), Timeouts())
-    version = version or file.picoclaw
-    tables = document.get("hooks", {})
-    settings = {
-        name: {**file.defaults.fold(hook), **of_version(version, tables[name]), "name": name, "source": problems.file}
-        for name, hook in file.hooks.items()
-    }
-    return Contents(
-        tuple(
-            _placed(hook.model_copy(update=settings[name]), directory)
-            for name, hook in file.hooks.items()
-            if hook.enabled
-        ),
-        file.defaults.timeouts,
-        warnings=tuple(
-            f"{dotted(('hooks', name))}.{doubt}"
-            for name, hook in file.hooks.items()
-            if hook.enabled
-            for doubt in of_hook(hook, document["hooks"][name])
-        )
-        + _of_model(file.model),
+        return config
+    version = config.picoclaw or file.picoclaw
+    directory = config.path.parent
+    key_paths = {name: dotted(("hooks", name)) for name in file.hooks}
+    hooks, warnings = [], []
+    for name, hook in file.hooks.items():
+        if hook.enabled:
+            table = document["hooks"][name]
+            settings = {**file.defaults.fold(hook), **settings_of(version, table), "name": name}
+            hooks.append(_placed(hook.model_copy(update=settings), directory))
+            warnings += [f"{key_paths[name]}.{warning}" for warning in unused_settings(hook, table)]
+    if file.model is not None and file.model.is_unencrypted:
+        with_key = " and the key" if file.model.key_env else ""
+        warnings.append(f"model.base_url: what hooks ask{with_key} goes over the network as plain text (use https)")
+    return replace(
+        config,
+        hooks=tuple(hooks),
+        key_paths=key_paths,
+        timeouts=file.defaults.timeouts,
+        warnings=tuple(warnings),
         model=file.model,
         audit=file.audit and file.audit.model_copy(update={"path": str(directory / file.audit.path)}),
         picoclaw=version,
     )
-
-
-def _of_model(model: Model | None) -> tuple[str, ...]:
-    if model is None or not unencrypted(model):
-        return ()
-    with_key = " and the key" if model.key_env else ""
-    return (f"model.base_url: what hooks ask{with_key} goes over the network as plain text (use https)",)
 
 
 def _placed(hook: HookSpec, directory: Path) -> HookSpec:
@@ -205,7 +138,7 @@ def _placed(hook: HookSpec, directory: Path) -> HookSpec:
 
 
 def _check(document: Mapping[str, Any], problems: Problems, *, found: bool) -> None:
-    """On the document itself: what its types say against one key hides no mistake in another."""
+    """Check the document itself: where one key has a wrong type, mistakes in others are found too."""
     check_env(_table(document.get("defaults")).get("env"), problems, ("defaults", "env"), found=found)
     for name, table in _table(document.get("hooks")).items():
         at: KeyPath = ("hooks", name)
@@ -213,14 +146,14 @@ def _check(document: Mapping[str, Any], problems: Problems, *, found: bool) -> N
         if not isinstance(table, dict):
             continue
         for key in NOT_KEYS & table.keys():
-            problems.add((*at, key), "is not for a file to say: a hook is named by its key", "leave it out")
+            problems.add((*at, key), "cannot be set in a file: a hook's name is its key", "leave it out")
         if table.keys() <= HookSpec.model_fields.keys():  # else a misspelt one may be what is missing
             check_given(table, problems, at, kinds=tuple(KINDS_OF_HOOK))
         check_observe(table.get("observe"), problems, (*at, "observe"))
         check_env(table.get("env"), problems, (*at, "env"), found=found)
         check_dir(table.get("dir"), problems, (*at, "dir"))
         stages = table["stages"] if isinstance(table.get("stages"), list) else []
-        for index, stage in enumerate(stages[: 2 * len(STAGES)]):  # one of so many is named twice, or is none
+        for index, stage in enumerate(stages[: 2 * len(STAGES)]):  # of more than that, one is named twice or unknown
             if stage in stages[:index]:
                 problems.add((*at, "stages", index), f"{quoted(stage)} is named twice")
         if table.get("guard") is True and "before_tool" not in stages and all(stage in STAGES for stage in stages):

@@ -1,7 +1,8 @@
-"""PicoClaw's own JSON configuration, of which only `hooks` is looked at."""
+"""PicoClaw's own JSON configuration. Only its `hooks` are read."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, ValidationError
@@ -9,44 +10,43 @@ from pydantic import Field, ValidationError
 from ...model.spec import Globs, HookSpec, Settings, Timeouts, WholeModeSpec
 from ...wire import words
 from ..checks import explain, validate
-from ..hooks import KINDS, OLDEST, Contents, check_dir, check_env, check_given, check_name, check_observe, of_version
-from ..problems import meant, quoted
+from ..hook_checks import KINDS, check_dir, check_env, check_given, check_name, check_observe
+from ..problems import dotted, meant, quoted
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Collection
 
     from ...model.spec import StageName
-    from ..hooks import PicoClaw
+    from ..document import Config, PicoClaw
     from ..problems import KeyPath, Problems
 
-SECTIONS = ("enabled", "defaults", "builtins", "processes")
+_OLDEST: PicoClaw = "0.2.8"
+_SECTIONS = ("enabled", "defaults", "builtins", "processes")
 
 _STAGES: tuple[StageName, ...] = ("before_llm", "after_llm", "before_tool", "approve_tool", "after_tool")
 
-# Kinds of PicoClaw's runtime that an agent's turn does not have. A config may name them; they never come.
+# Event kinds of PicoClaw's other parts. A file may name them; picohook sends none of them.
 _ELSEWHERE = ("agent.message.", "agent.thread.", "bus.", "channel.", "gateway.", "mcp.", "message_", "thread_closed")
-
-
 _WHO_SENDS = {True: "comes only where your own program emits it", False: "picohook never sends"}
 
-# 0 and less: PicoClaw's own defaults, which are those of `Timeouts`.
+# 0 and less stand for PicoClaw's own defaults, which are those of `Timeouts`.
 _Milliseconds = Annotated[int, Field(le=10**9)]
 
 
-class _Defaults(Settings):
+class _DefaultsTable(Settings):
     observer_timeout_ms: _Milliseconds = 0
     interceptor_timeout_ms: _Milliseconds = 0
     approval_timeout_ms: _Milliseconds = 0
 
 
-class _Builtin(Settings):
+class _BuiltinTable(Settings):
     enabled: bool = False
     priority: int = 0
     config: Any = None
 
 
-class _Process(Settings):
-    # A bool and an int of a Go struct: absent is false and 0, where a native hook is enabled and has priority 100.
+class _ProcessTable(Settings):
+    # As in a Go struct, absent is false and 0. A native hook is enabled, and has priority 100.
     enabled: bool = False
     priority: int = 0
     transport: str = ""
@@ -58,28 +58,42 @@ class _Process(Settings):
     trust: Globs | None = None
 
 
-class _Hooks(Settings):
+class _HooksTable(Settings):
     enabled: bool = True
-    defaults: _Defaults = Field(default_factory=_Defaults)
-    builtins: dict[str, _Builtin] = Field(default_factory=dict)
-    processes: dict[str, _Process] = Field(default_factory=dict)
+    defaults: _DefaultsTable = Field(default_factory=_DefaultsTable)
+    builtins: dict[str, _BuiltinTable] = Field(default_factory=dict)
+    processes: dict[str, _ProcessTable] = Field(default_factory=dict)
 
 
 class _File(Settings):
-    hooks: _Hooks
+    hooks: _HooksTable
+
+
+def settings_of(version: PicoClaw | None, given: Collection[str] = ()) -> dict[str, Any]:
+    """The settings that this version of PicoClaw gives a hook, without those that the hook's own table sets."""
+    if version in {None, _OLDEST}:
+        return {}
+    settings: dict[str, Any] = {"events": "runtime"}
+    if version == "0.2.9":
+        settings["may_edit"] = ("messages",)
+    return {name: value for name, value in settings.items() if name not in given}
 
 
 def section(document: dict[str, Any]) -> str | None:
-    """The first of its sections under `hooks`, where a native file has hooks: then this is PicoClaw's shape."""
+    """The first of PicoClaw's sections under `hooks`, where a native file has hooks; None in any other document."""
     hooks = document.get("hooks")
-    return next((name for name in SECTIONS if name in hooks), None) if isinstance(hooks, dict) else None
+    return next((name for name in _SECTIONS if name in hooks), None) if isinstance(hooks, dict) else None
 
 
-def read(
-    document: dict[str, Any], problems: Problems, directory: Path, *, found: bool, version: PicoClaw | None = None
-) -> Contents:
-    """The process hooks that it enables, which run in this directory as with this version of PicoClaw."""
-    version = version or OLDEST
+def read(document: dict[str, Any], problems: Problems, config: Config) -> Config:
+    """The configuration with the process hooks that the file enables."""
+    if config.path.suffix != ".json":
+        problems.fail(
+            ("hooks", section(document) or ""),
+            "belongs to PicoClaw's format, which is JSON",
+            "in the native format, hooks has one table for each hook, by its name",
+        )
+    version = config.picoclaw or _OLDEST
     isolated = _isolated(document)
     document = {"hooks": _without_nulls(document["hooks"])}
     file = validate(_File, document, problems)
@@ -88,26 +102,34 @@ def read(
     active = {
         name: table
         for name, table in (tables.items() if isinstance(tables, dict) else ())
-        # PicoClaw does not look into a process that is off: people keep half-made ones in their files.
+        # PicoClaw ignores a process that is off: people keep unfinished ones in their files.
         if enabled and isinstance(table, dict) and table.get("enabled")
     }
     for name, table in active.items():
-        _check(name, table, problems, found=found)
+        _check(name, table, problems, found=config.found)
     if active and isolated:
-        message = "picohook has no such isolation, and does not start hooks that need it"
-        hint = "set it to false; or write the hooks in the native format, where sandbox says what a hook may reach"
-        problems.add(("isolation", "enabled"), message, hint)
+        problems.add(
+            ("isolation", "enabled"),
+            "picohook has no such isolation, and does not start hooks that need it",
+            "set it to false; or write the hooks in the native format, where sandbox says what a hook may reach",
+        )
     if file is None or problems.found:
-        return Contents((), Timeouts())
-    processes = file.hooks.processes
-    specs = (_spec(name, processes[name], problems, directory, version, found=found) for name in active)
-    hooks = tuple(spec for spec in specs if spec)
-    timeouts, warnings = _timeouts(file.hooks.defaults, len(hooks)), tuple(_warnings(file.hooks, active))
-    return Contents(hooks, timeouts, enabled, warnings, picoclaw=version)
+        return config
+    specs = (_spec(name, file.hooks.processes[name], problems, config, version) for name in active)
+    hooks = tuple(filter(None, specs))
+    return replace(
+        config,
+        hooks=hooks,
+        key_paths={name: dotted(("hooks", "processes", name)) for name in active},
+        timeouts=_timeouts(file.hooks.defaults, len(hooks)),
+        enabled=enabled,
+        warnings=tuple(_warnings(file.hooks, active)),
+        picoclaw=version,
+    )
 
 
 def _isolated(document: dict[str, Any]) -> bool:
-    """Whether it asks for isolation. Go takes the names in any case; what is no section at all is not taken for a no."""
+    """Whether the file asks for isolation. Go takes names in upper and lower case. A value that is no table counts as yes."""
     return any(
         any(value for inner, value in section.items() if inner.lower() == "enabled")
         if isinstance(section, dict)
@@ -118,7 +140,7 @@ def _isolated(document: dict[str, Any]) -> bool:
 
 
 def _without_nulls(value: Any) -> Any:
-    """To a Go program, null is a key that is not there."""
+    """The value without keys that are null: a Go program takes those for absent."""
     if isinstance(value, dict):
         return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
     return value
@@ -129,7 +151,7 @@ def _check(name: str, table: dict[str, Any], problems: Problems, *, found: bool)
     check_name(name, problems, at)
     intercept = table.get("intercept")
     stages = [stage for stage in intercept if stage != ""] if isinstance(intercept, list) else intercept
-    if table.keys() <= _Process.model_fields.keys():
+    if table.keys() <= _ProcessTable.model_fields.keys():
         check_given({**table, "intercept": stages}, problems, at, stages="intercept", known=_STAGES)
     if table.get("transport", "") not in {"", "stdio"}:
         problems.add((*at, "transport"), f"{quoted(table['transport'])} is not a transport", 'only "stdio" is')
@@ -141,44 +163,41 @@ def _check(name: str, table: dict[str, Any], problems: Problems, *, found: bool)
     check_dir(table.get("dir"), problems, (*at, "dir"))
 
 
-def _spec(
-    name: str, process: _Process, problems: Problems, base: Path, version: PicoClaw, *, found: bool
-) -> HookSpec | None:
-    """The process as a hook; what is relative in it is so to `dir`, and that to where the host runs."""
-    directory = base / process.dir
+def _spec(name: str, process: _ProcessTable, problems: Problems, config: Config, version: PicoClaw) -> HookSpec | None:
+    """The process as a hook. Its program is relative to `dir`, and `dir` to where the host runs."""
+    directory = config.work / process.dir
     program, *arguments = process.command
     try:
         return WholeModeSpec(
             name=name,
-            source=problems.file,
             command=(str(directory / program) if "/" in program else program, *arguments),
             stages=tuple(stage for stage in _STAGES if stage in process.intercept),
             observe=process.observe,
             priority=process.priority,
             env=process.env,
-            inherit_env=not found,  # as its users expect, where they named the file
+            inherit_env=not config.found,  # PicoClaw's users expect it in files that they name
             dir=str(directory),
             trust=process.trust,
-            **of_version(version),
+            **settings_of(version),
         )
     except ValidationError as error:
         explain(error, WholeModeSpec, problems, ("hooks", "processes", name))
         return None
 
 
-def _timeouts(defaults: _Defaults, hooks: int) -> Timeouts:
+def _timeouts(defaults: _DefaultsTable, hooks: int) -> Timeouts:
     given = {
         "observer": defaults.observer_timeout_ms / 1000,
         "interceptor": defaults.interceptor_timeout_ms / 1000,
         "approval": defaults.approval_timeout_ms / 1000,
     }
     timeouts = Timeouts.model_validate({name: seconds for name, seconds in given.items() if seconds > 0})
-    # PicoClaw has no budget for the chain: each of its interceptors may take all of its time.
+    # PicoClaw has no budget for the chain: each of its interceptors may take its whole timeout.
     needed = timeouts.interceptor * hooks
     return timeouts.model_copy(update={"chain": needed}) if needed > timeouts.chain else timeouts
 
 
-def _warnings(hooks: _Hooks, active: dict[str, Any]) -> list[str]:
+def _warnings(hooks: _HooksTable, active: dict[str, Any]) -> list[str]:
     builtins = [
         f"hooks.builtins: {quoted(name)} is built into PicoClaw, not into picohook: mount your own hook for it"
         for name, builtin in hooks.builtins.items()

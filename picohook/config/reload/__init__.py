@@ -1,10 +1,6 @@
-"""A configuration that changed, taken over by a host that goes on serving.
+"""Reload: a running host takes over a configuration that changed.
 
-What did not change goes on as it is. What changed is started beside the old one, and takes its place when it is ready: all
-seats change hands in one step, so that at no time neither the old hook nor the new one is asked. The chains that began
-before that step may still ask the old one; once they are over it is *drained*, and is stopped.
+Hooks that did not change are kept. A hook that changed is started beside the old one and replaces it when it is ready. All
+hooks are replaced in one step, so that every call asks the old hook or the new one. Chains that began before may still ask the
+old hook; it is *drained* until they are over, and then stopped.
 """
-
-from .source import Source as Source
-from .takeover import Reloader as Reloader
-from .watch import watch as watch

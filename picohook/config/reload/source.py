@@ -1,4 +1,4 @@
-"""Where a configuration comes from, and whether that has changed."""
+"""Where a host's configuration comes from, and whether its files have changed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from ...hooks.base import Complete
     from ...model.spec import HookSpec
     from ...wire.regular_files import Identity
-    from .. import Config
+    from ..document import Config
     from ..layers import Layers
 
 Stamp = tuple[int, ...] | None
-"""What tells one state of a file from another."""
+"""Tells one state of a file from another; None where there is no file."""
 
 
 def _stamp(path: str) -> Stamp:
@@ -27,77 +27,68 @@ def _stamp(path: str) -> Stamp:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode
 
 
-def _none(_: HookSpec) -> None:
-    """There is no model to ask."""
-
-
 class Source:
-    """A configuration that can be read again, and what its files were like when it was read last.
+    """A configuration that can be read again, and the state of its files when it was last read.
 
-    `load` reads one file, or all layers; `paths` are files that it looks for, there or not.
+    `load` reads it; `paths` are the files that it looks for, whether they exist or not.
     """
 
-    def __init__(
-        self, load: Callable[[], Config | Layers], *paths: str | os.PathLike[str], asks_models: bool = False
-    ) -> None:
+    def __init__(self, load: Callable[[], Layers], *paths: str | os.PathLike[str], asks_models: bool = False) -> None:
         self._load = load
         self._asks_models = asks_models
-        """Whether its hooks ask the models that it names. An embedder's own `complete` stands in for all of them."""
-        self._ways: Callable[[HookSpec], Complete | None] = _none
-        self._places = {os.path.abspath(path) for path in paths}
+        """Whether hooks ask the models that the configuration names. An embedder's own `complete` replaces all of them."""
+        self._client_of: Callable[[HookSpec], Complete | None] = lambda _: None
+        self._paths = {os.path.abspath(path) for path in paths}
         self._configs: dict[str, Config] = {}
-        """The last state of each that was read, by its path."""
-        self._stamps: dict[str, Stamp] = dict.fromkeys(self._places)
+        """By its path, the last state of each file that was ever read."""
+        self._stamps: dict[str, Stamp] = dict.fromkeys(self._paths)
         self.read_times = 0
-        self.prints: dict[str, object] = {}
-        """For each hook what it is made of: its settings, and the files beside the configuration that it runs."""
-        self.doubts: tuple[Problem, ...] = ()
-        """What it says in vain."""
+        self.fingerprints: dict[str, object] = {}
+        """For each hook, its settings, and the state of the files beside the configuration that it runs."""
+        self.warnings: tuple[Problem, ...] = ()
 
-    def read(self) -> Config | Layers:
+    def read(self) -> Layers:
         """The configuration as it is now. Raises `ConfigError`, also where it needs trust and has none."""
         from .. import trust  # noqa: PLC0415 - hosts built in code do without
-        from ..model_endpoints import ways_to_models  # noqa: PLC0415
-        from ..warnings import doubts  # noqa: PLC0415
+        from ..model_endpoints import model_clients  # noqa: PLC0415
 
-        # Before anything is read: what changes from here on is a change.
+        # Before anything is read: each change from here on is one.
         before = self._stamps = {path: _stamp(path) for path in self._stamps}
         self.read_times += 1
-        read = self._load()
-        configs = read.configs
-        for config in configs:
-            trust.require_trust(config)
-        ways = ways_to_models(read) if self._asks_models else _none
+        layers = self._load()
+        layers.require_trust()
+        client_of = model_clients(layers) if self._asks_models else self._client_of
         scripts = {
-            spec.name: [path for config in configs for path in trust.scripts(config, spec)] for spec in read.hooks
+            spec.name: [path for config in layers.configs for path in trust.scripts(config, spec)]
+            for spec in layers.hooks
         }
-        files = {str(config.path) for config in configs} | {path for named in scripts.values() for path in named}
-        paths = files | self._places
+        configs = {str(config.path): config for config in layers.configs}
+        paths = {*configs, *(path for named in scripts.values() for path in named), *self._paths}
         self._stamps = {path: before[path] if path in before else _stamp(path) for path in paths}
-        self.prints = {
-            spec.name: (spec.fingerprint, [self._stamps[path] for path in scripts[spec.name]]) for spec in read.hooks
+        self.fingerprints = {
+            spec.name: (spec.fingerprint, [self._stamps[path] for path in scripts[spec.name]]) for spec in layers.hooks
         }
-        self._configs |= {str(config.path): config for config in configs}
-        self.doubts = tuple(doubts(read))
-        self._ways = ways
-        return read
+        self._configs |= configs
+        self.warnings = tuple(layers.warnings)
+        self._client_of = client_of
+        return layers
 
     def model_of(self, spec: HookSpec) -> Complete | None:
-        """What asks the model of a hook, as it was read last; for the `model_of` of a host."""
-        return self._ways(spec)
+        """The client of the model that a hook asks: the `model_of` of a host."""
+        return self._client_of(spec)
 
     def verify(self, spec: HookSpec) -> dict[str, Identity] | None:
-        """Raise `TrustError` unless what was read last is trusted still: for the `verify` of a host."""
+        """Raise `TrustError` unless the configuration that was last read is still trusted: the `verify` of a host."""
         from .. import trust  # noqa: PLC0415
 
         known = self._configs.get(spec.source)
         return None if known is None else trust.still_trusted(known, spec)
 
     def changed(self) -> bool:
-        """Whether a file is not what it was when it was read."""
+        """Whether a file has changed since it was read."""
         return any(_stamp(path) != stamp for path, stamp in self._stamps.items())
 
     def directories(self) -> set[str]:
-        """Where to look for changes: where the files are, and where links say that they are."""
-        places = {os.path.dirname(path) for name in self._stamps for path in (name, os.path.realpath(name))}
-        return {place for place in places if os.path.isdir(place)}
+        """The directories to watch: those of the files, and of the files that links point to."""
+        found = {os.path.dirname(path) for name in self._stamps for path in (name, os.path.realpath(name))}
+        return {directory for directory in found if os.path.isdir(directory)}

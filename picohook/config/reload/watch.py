@@ -1,4 +1,4 @@
-"""Reloading whenever a file of the configuration has changed."""
+"""Reloads a host whenever a file of its configuration changes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ...errors import PicohookError
 if TYPE_CHECKING:
     from ...engine.status import Reloaded
     from ...observe.log import Log
+    from .reloader import Reloader
     from .source import Source
-    from .takeover import Reloader
 
 
 class Reloadable(Protocol):
@@ -22,30 +22,30 @@ class Reloadable(Protocol):
 
     @property
     def reloader(self) -> Reloader:
-        """What reads the configuration again."""
+        """Its reloader. Raises `PicohookError` where it has none."""
 
     async def reload(self) -> Reloaded:
-        """Take over what the configuration says by now."""
+        """Read the configuration again, and take it over."""
 
 
 SETTLED = 50
-"""Milliseconds of quiet after which files count as written."""
+"""Milliseconds without a change after which files count as written."""
 
 
 def require_watchfiles() -> Any:
-    """`watchfiles.awatch`, or an error that says where to get it."""
+    """`watchfiles.awatch`. Raises `PicohookError` where it is not installed."""
     try:
-        from watchfiles import awatch  # noqa: PLC0415 - an extra, for those who watch
+        from watchfiles import awatch  # noqa: PLC0415 - an extra
     except ImportError:
         raise PicohookError("watching needs watchfiles: pip install 'picohook[watch]'") from None
     return awatch
 
 
 async def watch(host: Reloadable) -> None:
-    """Reload the host whenever a file of its configuration has changed, until cancelled.
+    """Reload the host whenever a file of its configuration changes, until cancelled. Raises `PicohookError`.
 
-    The files are the configuration, and the scripts beside it that its hooks run. What cannot be taken over is logged, by
-    the reload, and the next change is another try.
+    The files are the configuration, and the scripts beside it that its hooks run. A reload that fails is logged, and the next
+    change is the next attempt.
     """
     awatch, source = require_watchfiles(), host.reloader.source
     ending = anyio.Event()
@@ -55,33 +55,38 @@ async def watch(host: Reloadable) -> None:
         try:
             while not ending.is_set():
                 await _catch_up(host, source)
-                places = await run_sync(source.directories, abandon_on_cancel=True)
+                directories = await run_sync(source.directories, abandon_on_cancel=True)
                 rounds = awatch(
-                    *places, watch_filter=None, step=SETTLED, stop_event=ending, yield_on_timeout=True, recursive=False
+                    *directories,
+                    watch_filter=None,
+                    step=SETTLED,
+                    stop_event=ending,
+                    yield_on_timeout=True,
+                    recursive=False,
                 )
-                # A round comes with every change in there, and every few seconds: what no notice came of is seen then.
+                # A round comes with every change there, and every few seconds, for changes that were not notified.
                 async with contextlib.aclosing(rounds):
                     async for _ in rounds:
                         await _catch_up(host, source)
-                        if await run_sync(source.directories, abandon_on_cancel=True) != places:
+                        if await run_sync(source.directories, abandon_on_cancel=True) != directories:
                             break
-        except Exception as error:  # noqa: BLE001 - it is raised below, and in no group
+        except Exception as error:  # noqa: BLE001 - raised below, in no group
             failure = error
         tasks.cancel_scope.cancel()
     if failure is not None:
-        raise PicohookError(f"the configuration is watched no longer: {failure}")
+        raise PicohookError(f"the configuration is no longer watched: {failure}")
 
 
 async def keep_watching(host: Reloadable, log: Log) -> None:
-    """The same, for a host that does it by itself."""
+    """The same for `Host(watch=True)`: an error is logged, and the host continues."""
     try:
         await watch(host)
-    except Exception as error:  # noqa: BLE001 - the host goes on
+    except Exception as error:  # noqa: BLE001 - logged
         log.error("no longer watched", why=str(error))
 
 
 async def _set_at_the_end(ending: anyio.Event) -> None:
-    """The thread that waits for changes is not ended by a cancellation, but by this."""
+    """Ends the thread that waits for changes: a cancellation does not."""
     try:
         await anyio.sleep_forever()
     finally:

@@ -1,18 +1,22 @@
-"""Whether it can be told which files of a project a hook runs; and the files that its `trust` names.
+"""The files of its project that a hook runs: told by its command, or named by its `trust`.
 
-What passes is small, so that it is certain: a program of the project; an interpreter and its script; and a few programs
-that start nothing. Everything else may find files by a name, a module's path, or a habit (`make`, `npm run`), and has to name
-them. What those files import or start themselves is theirs, and is not looked at.
+These commands tell: a program of the project; an interpreter and its script; a few programs that start nothing. Any other
+program may find files by a name, a module's path, or a convention (`make`, `npm run`): its hook has to name them in `trust`.
+What those files import or start themselves is not looked at.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
+import shlex
 import shutil
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
+
+from ..model.spec import python_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,13 +25,15 @@ if TYPE_CHECKING:
 
 MOST_FILES = 1000
 MOST_BYTES = 64 << 20
+"""The most that the globs of one hook may name."""
 MOST_LOOKED_AT = 20_000
-"""What the globs of one hook may name, and what may be looked through for it."""
+"""Files and directories that are looked at for them."""
 
 HINT = "name them: trust = [GLOB, ...], or trust = [] if it runs none; or make it a script of the project"
 
+_WRITES = frozenset({">", ">>", ">|", "&>", "&>>"})
 _INTERPRETERS = (
-    # What it is called, options that name no file and no code, and whether it looks elsewhere for a script that is not there.
+    # Its names, the options that name no file and no code, and whether it looks elsewhere for a script that does not exist.
     (re.compile(r"(python|pypy)[\d.]*"), re.compile(r"-[BEIOPSbdqsuv]+"), False),
     (re.compile(r"(perl|ruby)[\d.]*"), re.compile(r"-[Ww]"), False),
     (re.compile(r"(ba|da|k|z)?sh"), re.compile(r"-[efux]+"), True),
@@ -37,7 +43,7 @@ _START_NOTHING = frozenset({":", "true", "false", "echo", "printf", "test", "pwd
 _MODULES = (".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".pm", ".sh", ".lua", ".php", ".class")
 _MOST_PIECES = 256
 
-# The part of the shell's language in which every word is what it says.
+# The part of the shell's language in which no word is expanded.
 _SHELL = re.compile(
     r"""
     (?P<blank> [ \t]+ )
@@ -54,7 +60,7 @@ _BEFORE_A_COMMAND = frozenset({"if", "then", "elif", "else", "!"})
 
 
 def unclear(spec: HookSpec, project: Path) -> str:
-    """Why it cannot be told which files of the project a hook runs; empty if it can, or if its `trust` says so."""
+    """Why the command does not tell which files of the project it runs; empty if it does, or if `trust` names them."""
     if spec.trust is not None or not (spec.command or spec.run):
         return ""
     if spec.run is None:
@@ -67,7 +73,7 @@ def unclear(spec: HookSpec, project: Path) -> str:
 
 
 def programs(spec: HookSpec) -> list[str]:
-    """The paths of the programs that a hook starts, as they are looked up when it is started; those that are told."""
+    """The paths of the programs that the command names, as they are looked up at the start of the hook."""
     try:
         commands = [list(spec.command)] if spec.command else list(_commands(spec.run or ""))
     except ValueError:
@@ -75,53 +81,87 @@ def programs(spec: HookSpec) -> list[str]:
     return list(filter(None, (_find(words[0], spec) for words in commands)))
 
 
+def arguments(spec: HookSpec) -> list[str]:
+    """Each element of the command, or word of the shell command, as a path; or the file of the Python function."""
+    words = list(spec.command)
+    if spec.run is not None:
+        words = _words(spec.run)
+    elif spec.python is not None:
+        file = python_file(spec)
+        words = _module_files(spec.python.partition(":")[0]) if file is None else [str(file)]
+    return [str(Path(spec.dir or "") / word) for word in words]
+
+
+def _module_files(name: str) -> list[str]:
+    """The files that an import of this module may run, as far as the import path has them. Imports nothing."""
+    package, *rest = name.split(".")
+    try:
+        found = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return []
+    files = [] if found is None or found.origin is None else [found.origin]
+    for place in (found and found.submodule_search_locations) or ():
+        for depth in range(1, len(rest) + 1):
+            inner = Path(place, *rest[:depth])
+            files += [str(path) for path in (inner.with_suffix(".py"), inner / "__init__.py") if path.is_file()]
+    return files
+
+
+def _words(shell: str) -> list[str]:
+    """The words of a shell command, without the files that it writes: a hook does not run those."""
+    lexer = shlex.shlex(shell, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        words = list(lexer)
+    except ValueError:  # a quote that is not closed: the shell reports it
+        return shell.split()
+    return [word for before, word in zip(["", *words], words, strict=False) if before not in _WRITES]
+
+
 def inside(path: str, project: Path) -> bool:
-    """Whether a path is in the project, by its name or really."""
+    """Whether a path is in the project, by its name or after links are followed."""
     return any(Path(one).is_relative_to(project) for one in (os.path.normpath(path), os.path.realpath(path)))
 
 
-def named(spec: HookSpec, project: Path) -> list[str]:
-    """The files that `trust` names. Raises `ValueError` with a glob, and what is wrong with it."""
+def named_files(spec: HookSpec, project: Path) -> list[str]:
+    """The files that the globs of a hook match. Raises `ValueError` with a glob, and what is wrong with it."""
     found: dict[str, None] = {}
     size = looked_at = 0
     for glob in spec.trust or ():
-        matches = 0
+        count = 0
         for path in _below(project, glob):
             looked_at += 1
             if looked_at > MOST_LOOKED_AT:
                 raise ValueError(glob, f"makes it look through more than {MOST_LOOKED_AT} files: name a directory")
-            if not fits(path, glob, project) or not os.path.isfile(path):
+            if not matches(path, glob, project) or not os.path.isfile(path):
                 continue
-            matches += 1
+            count += 1
             if path not in found:
                 found[path] = None
                 size += os.stat(path).st_size
             if len(found) > MOST_FILES or size > MOST_BYTES:
                 raise ValueError(glob, f"names more than {MOST_FILES} files, or {MOST_BYTES >> 20} MiB")
-        if not matches:
+        if not count:
             raise ValueError(glob, "matches no file of the project")
     return list(found)
 
 
-def fits(path: str, glob: str, project: Path) -> bool:
+def matches(path: str, glob: str, project: Path) -> bool:
     """Whether a glob, which is relative to the project, matches a path."""
-    try:
-        parts = PurePath(path).relative_to(project).parts
-    except ValueError:
-        return False
-    return _fits(parts, tuple(glob.split("/")))
+    inner = PurePath(path)
+    return inner.is_relative_to(project) and _match(inner.relative_to(project).parts, tuple(glob.split("/")))
 
 
-def _fits(parts: tuple[str, ...], globs: tuple[str, ...]) -> bool:
+def _match(parts: tuple[str, ...], globs: tuple[str, ...]) -> bool:
     if not globs:
         return not parts
     if globs[0] == "**":
-        return any(_fits(parts[start:], globs[1:]) for start in range(len(parts) + 1))
-    return bool(parts) and fnmatchcase(parts[0], globs[0]) and _fits(parts[1:], globs[1:])
+        return any(_match(parts[start:], globs[1:]) for start in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], globs[0]) and _match(parts[1:], globs[1:])
 
 
 def _below(project: Path, glob: str) -> Iterator[str]:
-    """Every file that the glob could match. Links to directories are followed only where the glob names them."""
+    """The files that the glob may match. Links to directories are followed only where the glob names them."""
     *steps, last = glob.split("/")
     plain = next((at for at, step in enumerate(steps) if set("*?[") & set(step)), len(steps))
     start = os.path.join(project, *steps[:plain])
@@ -170,7 +210,7 @@ def _unclear_script(
 
 
 def _names_more(words: list[str], spec: HookSpec, project: Path) -> str:
-    """Whether one of these arguments names something of the project, and is not simply a file of it, which is covered."""
+    """Why an argument may name a file of the project without being its path; empty if none does."""
     for word in words:
         pieces = _pieces(word)
         if len(pieces) > _MOST_PIECES:
@@ -192,7 +232,7 @@ def _is_around(path: str, project: Path) -> bool:
 
 
 def _pieces(word: str) -> set[str]:
-    """What in a word could be a path: `--file=hook.py`, `hook.py:main`, `-fhook.py`."""
+    """The parts of a word that may be a path: `--file=hook.py`, `hook.py:main`, `-fhook.py`."""
     pieces = {word, *re.split(r"[^\w./~+-]+", word)}
     pieces |= {word[match.end() :] for match in re.finditer(r"[^\w./~+-]", word)}
     if word.startswith("-"):
@@ -212,33 +252,24 @@ def _join(word: str, spec: HookSpec) -> str:
 
 
 def _commands(shell: str) -> Iterator[list[str]]:
-    """The simple commands of a shell string. Raises `ValueError` where a word is not what it says."""
+    """The simple commands of a shell command. Raises `ValueError` where the shell would expand a word."""
     words: list[str] = []
     target = ""
-    at = 0
+    at, shell = 0, shell + "\n"
     while at < len(shell):
         token = _SHELL.match(shell, at)
         if token is None:
             raise ValueError(shell[at:])
-        at = token.end()
-        kind = token.lastgroup
+        at, kind = token.end(), token.lastgroup
         if target and kind not in {"blank", "word"}:
             raise ValueError(token[0])
-        if kind == "word":
-            word = _QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", token[0])
-            if target:
-                target = ""
-            elif not words and token[0] in _BEFORE_A_COMMAND:
-                pass
-            else:
-                words.append(word)
+        if kind == "word" and target:
+            target = ""
+        elif kind == "word" and (words or token[0] not in _BEFORE_A_COMMAND):
+            words.append(_QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", token[0]))
         elif kind in {"into", "from"}:
             target = token[0]
         elif kind == "end" and words:
             if words != ["fi"]:
                 yield words
             words = []
-    if target:
-        raise ValueError(target)
-    if words and words != ["fi"]:
-        yield words

@@ -1,4 +1,4 @@
-"""What a project's hook runs: told by its command, or named by its `trust`, or refused."""
+"""The files that a project's hook runs: told by its command, or named by its `trust`, or refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from picohook.config import load, runs
+from picohook.config import hook_files, load
 from picohook.config.trust import covered, require_trust, still_trusted, trust
 from picohook.errors import ConfigError, TrustError
 from picohook.process.plan import ChangedError
@@ -189,7 +189,7 @@ def test_X4_where_the_files_cannot_be_told_the_hook_is_refused_with_the_way_out(
     with pytest.raises(TrustError) as caught:
         trust(refused)
     (said,) = str(caught.value).splitlines()
-    assert said.startswith(f"{refused.path}: hooks.a: it cannot be told which files of the project it runs: ")
+    assert said.startswith(f"{refused.path}: hooks.a: its command does not tell which files of the project it runs: ")
     assert said.endswith(WAY_OUT)
 
     named = config(write, **{key: command, "trust": ["hook.py", "pkg/**"]})
@@ -306,7 +306,7 @@ class TestGlobs:
         found = config(write, command=["make"], trust=["**"])
         for name, most in (("MOST_FILES", 3), ("MOST_BYTES", 10), ("MOST_LOOKED_AT", 4)):
             with monkeypatch.context() as patch:
-                patch.setattr(runs, name, most)
+                patch.setattr(hook_files, name, most)
                 with pytest.raises(TrustError, match="more than"):
                     trust(found)
         trust(found)
@@ -318,7 +318,9 @@ class TestGlobs:
 
 def test_X4_j_clis_and_picoclaws_project_files_have_the_same_way_out(write: Write) -> None:
     path = write("project/.jcli/hooks.yaml", "stop:\n  - command: make check\n")
-    with pytest.raises(TrustError, match=r"stop\[0\]: it cannot be told which files of the project it runs: make may"):
+    with pytest.raises(
+        TrustError, match=r"stop\[0\]: its command does not tell which files of the project it runs: make may"
+    ):
         trust(load(path, found=True))
     path.write_text("stop:\n  - command: make check\n    trust: [Makefile, '*.py']\n")
     trust(load(path, found=True))
@@ -329,7 +331,7 @@ def test_X4_j_clis_and_picoclaws_project_files_have_the_same_way_out(write: Writ
 
     entry = {"enabled": True, "command": ["make"], "intercept": ["before_tool"]}
     path = write("project/picohook.json", json.dumps({"hooks": {"processes": {"p": entry}}}))
-    with pytest.raises(TrustError, match=r"hooks\.processes\.p: it cannot be told"):
+    with pytest.raises(TrustError, match=r"hooks\.processes\.p: its command does not tell"):
         trust(load(path, found=True))
     path.write_text(json.dumps({"hooks": {"processes": {"p": {**entry, "trust": ["Makefile"]}}}}))
     assert names(load(path, found=True)) == ["Makefile"]

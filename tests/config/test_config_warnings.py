@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from picohook.config import load
-from picohook.config.warnings import doubts
+from picohook.config.layers import named
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
     from tests.config.conftest import Write
 
 
-def warnings(path: Path) -> list[str]:
-    found = doubts(load(path))
+def warned(path: Path) -> list[str]:
+    found = named(path).warnings
     assert {problem.file for problem in found} <= {str(path)}
     return [str(problem).removeprefix(f"{path}: ") for problem in found]
 
@@ -27,7 +26,7 @@ def hook(write: Write, defaults: dict[str, Any] | None = None, **keys: Any) -> l
     table = {key: value for key, value in table.items() if value is not None}
     document = {"hooks": {"h": table}, **({"$schema": ""} if defaults is None else {"defaults": defaults})}
     path = write("a.yaml", json.dumps(document))
-    return [line.removeprefix("hooks.h.") for line in warnings(path)]
+    return [line.removeprefix("hooks.h.") for line in warned(path)]
 
 
 CUT_SHORT = "more than the {budget} s of the whole chain, which end it before (raise defaults.chain_budget)"
@@ -135,7 +134,7 @@ def test_a_setting_for_what_the_hook_is_not(write, keys, expected):
     assert hook(write, **keys) == expected
 
 
-def test_what_defaults_say_for_all_hooks_is_no_doubt_about_one(write):
+def test_a_default_for_all_hooks_is_no_warning_for_one(write):
     defaults = {"on_failure": "deny", "respond": "forbid", "restart": {"max_starts": 2}, "approval_timeout": 3}
     assert hook(write, defaults, command=None, run="cat", stages=["after_tool"]) == []
 
@@ -143,12 +142,12 @@ def test_what_defaults_say_for_all_hooks_is_no_doubt_about_one(write):
 def test_every_format_is_looked_at(write):
     process = {"enabled": True, "transport": "stdio", "command": ["a"], "intercept": ["before_tool"]}
     picoclaw = {"hooks": {"builtins": {"x": {"enabled": True}}, "processes": {"a b": process}}}
-    assert warnings(write("a.json", json.dumps(picoclaw))) == [
+    assert warned(write("a.json", json.dumps(picoclaw))) == [
         'hooks.builtins: "x" is built into PicoClaw, not into picohook: mount your own hook for it'
     ]
     picoclaw["hooks"]["defaults"] = {"interceptor_timeout_ms": 40_000}
-    assert len(warnings(write("a.json", json.dumps(picoclaw)))) == 1  # its chains have no budget
-    assert warnings(write("hooks.yaml", "stop:\n  - {command: x}\n  - {command: x, timeout: 40}\n")) == [
+    assert len(warned(write("a.json", json.dumps(picoclaw)))) == 1  # its chains have no budget
+    assert warned(write("hooks.yaml", "stop:\n  - {command: x}\n  - {command: x, timeout: 40}\n")) == [
         "stop[1].timeout: 40 s at before_finish is more than the 30 s of the whole chain, which end it before"
     ]
 

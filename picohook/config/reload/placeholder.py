@@ -1,4 +1,4 @@
-"""The place of a hook that is still to come."""
+"""Stands in for a hook that starts later."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from ...model.events import Event
 
 EVENTS_HELD = 1024
-"""Events that wait for a hook whose place is held; then the oldest give way."""
+"""Events that wait for a hook. Then the oldest are dropped."""
 
 
-class Place(Hook):
-    """The place of a hook that starts when the one before it has ended. Questions and events wait for it here."""
+class Placeholder(Hook):
+    """Stands in for a hook that starts when the one before it has ended. Questions and events wait here."""
 
     def __init__(self, hook: Hook) -> None:
         super().__init__(hook.spec)
@@ -33,7 +33,7 @@ class Place(Hook):
         self._events: deque[Event] = deque(maxlen=EVENTS_HELD)
 
     def fill(self, hook: Hook) -> None:
-        """Here it is."""
+        """The hook has started: give it what waits."""
         self._hook = hook
         for event in self._events:
             hook.notify(event)
@@ -46,7 +46,7 @@ class Place(Hook):
             return await self._hook.handle(question)
         if self._filled.is_set():
             raise HookCrashedError("it is being stopped", hook=self.name)
-        raise HookTimeoutError("the one before it did not make room in time", hook=self.name)
+        raise HookTimeoutError("timed out waiting for the old hook to end", hook=self.name)
 
     def notify(self, event: Event) -> None:
         if self._hook is None:

@@ -1,8 +1,8 @@
-"""What both formats share: what a file comes to, and the checks on one hook that its types cannot make."""
+"""Checks on the table of one hook that its types cannot make."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from ..engine.order import OF_SESSION
 from ..model.spec import StageName
@@ -11,21 +11,16 @@ from ..wire.text import escape
 from .problems import meant, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Mapping
 
-    from ..model.spec import HookSpec, Timeouts
-    from .dialects.native import Audit, Model
     from .problems import KeyPath, Problems
 
 STAGES: tuple[StageName, ...] = get_args(StageName)
 KINDS = frozenset(words.EVENT_KINDS) | frozenset(words.RUNTIME_KINDS) | words.EVERY_KIND
 
-NOT_KEYS = frozenset({"name", "layer", "source"})
-"""Fields of a hook that say where it comes from: a file has no say in them."""
-
 _NOTHING: tuple[Any, ...] = (None, [], "")
 
-# What makes a loader or an interpreter run code of somebody else's choice before the hook's own first line.
+# With these, a loader or an interpreter runs other code before the hook's own first line.
 _LOADERS = frozenset(
     """
     PATH IFS ENV BASH_ENV SHELLOPTS BASHOPTS PS4 PROMPT_COMMAND ZDOTDIR GCONV_PATH LOCPATH OPENSSL_CONF OPENSSL_MODULES
@@ -38,36 +33,8 @@ _LOADERS = frozenset(
 _LOADER_PREFIXES = ("LD_", "DYLD_", "BASH_FUNC_", "LUA_INIT_", "LUA_PATH_", "LUA_CPATH_")
 
 
-PicoClaw = Literal["0.2.8", "0.2.9", "0.2.9+edits"]
-"""The PicoClaw whose hooks run unchanged. 0.2.9 stands for every newer one; "+edits" lifts its rule for before_llm."""
-OLDEST: PicoClaw = "0.2.8"
-VERSIONS: tuple[PicoClaw, ...] = get_args(PicoClaw)
-
-
-def of_version(version: PicoClaw | None, given: Collection[str] = ()) -> dict[str, Any]:
-    """The settings that a hook has with this PicoClaw, but for those that its own table gives."""
-    if version in {None, OLDEST}:
-        return {}
-    settings: dict[str, Any] = {"events": "runtime"}
-    if version == "0.2.9":
-        settings["may_edit"] = ("messages",)
-    return {name: value for name, value in settings.items() if name not in given}
-
-
-class Contents(NamedTuple):
-    """What a file comes to."""
-
-    hooks: tuple[HookSpec, ...]
-    timeouts: Timeouts
-    enabled: bool = True
-    warnings: tuple[str, ...] = ()
-    audit: Audit | None = None
-    model: Model | None = None
-    picoclaw: PicoClaw | None = None
-
-
 def check_name(name: str, problems: Problems, at: KeyPath) -> None:
-    """A hook's name is shown everywhere."""
+    """A hook's name can be shown."""
     if not name.strip() or escape(name) != name:
         problems.add(at, f"{quoted(name)} cannot be a hook's name", "give it one that can be read and shown")
     elif name.endswith(OF_SESSION):
@@ -83,7 +50,7 @@ def check_given(
     known: tuple[str, ...] = STAGES,
     kinds: tuple[str, ...] = ("command",),
 ) -> None:
-    """A hook has something to run, and something to run it for."""
+    """A hook has something to run, and a stage or an event kind to run it for."""
     if table.get("command") in _NOTHING and all(table.get(kind) is None for kind in kinds[1:]):
         lacks = "no command" if kinds == ("command",) else f"none of {', '.join(kinds)}"
         problems.add(at, f"has {lacks}", 'such as command = ["python3", "hook.py"]')
@@ -92,7 +59,7 @@ def check_given(
 
 
 def check_observe(kinds: Any, problems: Problems, at: KeyPath, *, also: tuple[str, ...] = ()) -> None:
-    """Every event kind exists, or starts like one that does elsewhere."""
+    """Every event kind exists, or begins with one of `also`."""
     for index, kind in enumerate(kinds if isinstance(kinds, list) else ()):
         if isinstance(kind, str) and kind not in KINDS and not kind.startswith(also):
             known = words.RUNTIME_KINDS if "." in kind else words.EVENT_KINDS
@@ -100,9 +67,9 @@ def check_observe(kinds: Any, problems: Problems, at: KeyPath, *, also: tuple[st
 
 
 def check_env(env: Any, problems: Problems, at: KeyPath, *, found: bool) -> None:
-    """The names can be names; and those of a config that was only found lead no loader astray."""
-    for name, value in _texts(env):
-        if not name or "=" in name or "\0" in name + value:
+    """The names are possible; and a configuration that was found sets none that decides what code a program loads."""
+    for name, value in env.items() if isinstance(env, dict) else ():
+        if not name or "=" in name or "\0" in f"{name}{value}":
             problems.add((*at, name), "cannot be in an environment: an empty name, a = in it, or a NUL character")
         elif found and (name in _LOADERS or name.startswith(_LOADER_PREFIXES)):
             problems.add(
@@ -113,11 +80,6 @@ def check_env(env: Any, problems: Problems, at: KeyPath, *, found: bool) -> None
 
 
 def check_dir(directory: Any, problems: Problems, at: KeyPath) -> None:
-    """It can be a path."""
+    """The directory can be a path."""
     if isinstance(directory, str) and "\0" in directory:
         problems.add(at, "holds a NUL character")
-
-
-def _texts(env: Any) -> Iterator[tuple[str, str]]:
-    for name, value in env.items() if isinstance(env, dict) else ():
-        yield name, value if isinstance(value, str) else ""

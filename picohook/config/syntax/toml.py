@@ -1,0 +1,49 @@
+"""Reads TOML."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from .limits import MOST_DEPTH, MOST_VALUES, TOO_DEEP
+
+if TYPE_CHECKING:
+    from ..problems import Problems
+
+# Each alternative takes all that it begins with, closed or not, and gives nothing back: linear in any text.
+_TOKEN = re.compile(
+    r"""
+    (?P<space> [ \t]++ )
+    | (?P<dot> \. )
+    | (?P<part> [\w-]++ )
+    | (?P<other> \#[^\n]*+ | \"{3}(?:[^\\"]|\\.|"(?!""))*+(?:\"{3})? | '{3}(?:[^']|'(?!''))*+(?:'{3})? )
+    | (?P<quoted> "(?:[^"\\\n]|\\.)*+"? | '[^'\n]*+'? )
+    | (?P<rest> [^\s.\w"'\#-]++ | . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def parse_toml(text: str, problems: Problems) -> Any:
+    """The document. Raises `ConfigError` where the text is not TOML, or a dotted key has too many parts."""
+    import tomllib  # noqa: PLC0415 - of three parsers, one is needed
+
+    _check_keys(text, problems)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = re.fullmatch(r"(?s)(.*) \(at (line \d+, column \d+|end of document)\)", str(error))
+        message, place = found.groups() if found else (str(error), "")
+        problems.fail(place, f"is not TOML: {message}")
+
+
+def _check_keys(text: str, problems: Problems) -> None:
+    """No dotted key has too many parts, nor do all of them together."""
+    dots = all_dots = 0
+    for token in _TOKEN.finditer(text):
+        if token.lastgroup == "dot":
+            dots, all_dots = dots + 1, all_dots + 1
+            if dots >= MOST_DEPTH or all_dots > MOST_VALUES:
+                problems.fail(f"line {text.count(chr(10), 0, token.start()) + 1}", TOO_DEEP)
+        elif token.lastgroup in {"other", "rest"}:
+            dots = 0

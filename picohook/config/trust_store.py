@@ -1,0 +1,78 @@
+"""The file that keeps trust: for each trusted configuration, the digests of the files that trust covers.
+
+Version 2 is `{"version": 2, "trusted": {CONFIGURATION: {FILE: DIGEST}}}`. Version 1 was the table under `trusted` alone: it is
+read, and the next write makes it version 2.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ..errors import ConfigError, Problem, TrustError
+from ..wire.text import escape
+from . import files
+from .problems import Problems
+
+VERSION = 2
+MOST = 16 << 20
+"""Bytes of the file."""
+
+Digests = dict[str, str]
+
+
+class NewerStoreError(TrustError):
+    """A newer picohook wrote the file. This one neither reads nor replaces it."""
+
+
+def path() -> Path:
+    """The file."""
+    import platformdirs  # noqa: PLC0415 - only for a configuration that was found
+
+    return platformdirs.user_config_path("picohook") / "trust.json"
+
+
+def read() -> dict[str, Digests]:
+    """The digests, by the path of the configuration. Raises `TrustError` where the file cannot be used."""
+    file = path()
+    if not os.path.lexists(file):
+        return {}
+    try:
+        document: Any = json.loads(files.read(file, Problems(str(file)), MOST))
+    except ConfigError as error:
+        raise TrustError(error.problems) from None
+    except (ValueError, RecursionError):
+        document = None
+    if isinstance(document, dict) and "version" in document:
+        version = document["version"]
+        if isinstance(version, int) and version > VERSION:
+            message = f"is of version {version}, and this picohook knows {VERSION}, so nothing is trusted"
+            raise NewerStoreError([Problem(escape(str(file)), "", message, "update picohook")])
+        document = document.get("trusted") if version == VERSION else None
+    tables = list(document.values()) if isinstance(document, dict) else [None]
+    if not all(isinstance(table, dict) and all(isinstance(one, str) for one in table.values()) for table in tables):
+        problem = Problem(escape(str(file)), "", "is damaged, so nothing is trusted", "picohook trust writes it anew")
+        raise TrustError([problem])
+    return dict(document)
+
+
+def write(known: dict[str, Digests]) -> None:
+    """Replace the file in one step. Raises `ConfigError` where it cannot be written."""
+    file = path()
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, new = tempfile.mkstemp(dir=file.parent, prefix="trust-")  # 0600 from the start
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+                json.dump({"version": VERSION, "trusted": known}, stream, indent=2)
+                stream.flush()
+                os.fsync(stream.fileno())
+            Path(new).replace(file)
+        except BaseException:
+            Path(new).unlink()
+            raise
+    except OSError as error:
+        raise ConfigError([Problem(escape(str(file)), "", f"cannot be written: {error.strerror}")]) from None
