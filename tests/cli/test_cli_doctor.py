@@ -217,7 +217,7 @@ def test_a_python_hook_that_holds_up_its_host_is_found_out(project, examine):
 
     report = examine("--timeout", "0.5")
 
-    assert "holds up the process" in report.one("hook holds", "start")["message"]
+    assert "blocks the event loop of its process" in report.one("hook holds", "start")["message"]
 
 
 def test_shell_commands_and_questions_to_a_model(project, examine):

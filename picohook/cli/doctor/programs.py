@@ -13,7 +13,7 @@ from ...config import trust
 from ...errors import HookCrashedError
 from ...process.plan import plan
 from ...wire.regular_files import open_regular
-from ..configs import missing_script, program
+from ..configuration import missing_script, program
 from .files import exposed_file
 from .findings import Finding, Level, about
 
