@@ -3,13 +3,13 @@
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import typer
 
 from .. import config as configs
 from ..config import Config, layers
-from ..config.hooks import PicoClaw
+from ..config.hooks import VERSIONS, PicoClaw
 from ..config.layers import Layers
 from ..config.warnings import doubts
 from ..errors import HookCrashedError
@@ -36,7 +36,7 @@ AsPicoClaw = Annotated[
     typer.Option(
         "--picoclaw",
         metavar="VERSION",
-        help=f"Run hooks as this PicoClaw does, whatever the file says: {', '.join(get_args(PicoClaw))}. 0.2.9 stands for"
+        help=f"Run hooks as this PicoClaw does, whatever the file says: {', '.join(VERSIONS)}. 0.2.9 stands for"
         " newer versions too.",
         show_default=False,
     ),

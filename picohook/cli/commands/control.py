@@ -86,7 +86,7 @@ def reset(name: Name, control: Socket, as_json: Json = False) -> None:
 
 @app.command()
 def restart(name: Name, control: Socket, as_json: Json = False) -> None:
-    """End a hook's process and start a new one. Calls in flight fail."""
+    """End the process of a hook, and start a new one. Calls in flight fail."""
     _act(control, "restart", name, as_json=as_json)
 
 
