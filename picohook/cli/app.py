@@ -43,7 +43,7 @@ class LazyCommand(Command):
     """A command's name and summary. Its module is imported when its arguments are read."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        return load(str(self.name)).make_context(info_name, args, parent, **extra)
+        return load_command(str(self.name)).make_context(info_name, args, parent, **extra)
 
 
 class Commands(TyperGroup):
@@ -58,7 +58,7 @@ class Commands(TyperGroup):
         return list(self.commands)
 
 
-def load(name: str) -> Any:
+def load_command(name: str) -> Any:
     """Import a command."""
     command = get_command(import_module(f".commands.{name}", __package__).app)
     command.name = name

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from picohook.cli.app import COMMANDS, load
+from picohook.cli.app import COMMANDS, load_command
 
 COSTLY = {"anyio", "httpx", "jsonrpcserver", "orjson", "pydantic", "rich", "structlog", "trio", "typer", "yaml"}
 
@@ -26,8 +26,8 @@ finally:
 
 IMPORT = """
 import json, sys
-from picohook.cli.app import load
-load(sys.argv[1])
+from picohook.cli.app import load_command
+load_command(sys.argv[1])
 print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
 
@@ -106,4 +106,4 @@ def test_a_command_imports_no_library_that_it_may_not_need(project, command, not
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_has_the_first_line_of_each_help(name):
-    assert load(name).help.partition("\n")[0] == COMMANDS[name]
+    assert load_command(name).help.partition("\n")[0] == COMMANDS[name]
