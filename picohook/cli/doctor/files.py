@@ -118,7 +118,9 @@ def _environment(config: Config) -> Iterator[Finding]:
         return
     if config.dialect == "native":
         hint = 'name the variables that they need: inherit_env = ["NAME"]'
-        yield Finding(Level.NOTE, path, "environment", f"these hooks inherit the host's whole environment: {names}", hint)
+        yield Finding(
+            Level.NOTE, path, "environment", f"these hooks inherit the host's whole environment: {names}", hint
+        )
     else:
         whose = {"picoclaw": "PicoClaw", "jcli": "j-cli"}[config.dialect]
         message = f"its hooks inherit the host's whole environment, secrets too, as in {whose}"

@@ -1,4 +1,4 @@
-"""Gates, the hooks that decide about tool calls: do they deny their canary, and do calls pass while they are down?"""
+"""Gates, the hooks that decide about tool calls: their settings, and whether they deny their canary."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ def settings(spec: HookSpec, dialect: str) -> Iterator[Finding]:
     if not asked:
         return
     if "approve_tool" in asked and spec.stdio == "pipe" and (spec.command or spec.run):
-        message = (
-            "its answers go through a pipe: other programs of the same user can write an approval into it, through /proc"
-        )
+        message = "its answers go through a pipe: other programs of the same user can write an approval into it, through /proc"
         hint = f'set stdio = "socket"{where}, unless it opens /dev/stdin or /dev/stdout by name'
         yield Finding(Level.NOTE, about(spec), "stdio", message, hint)
     if not (spec.guard or spec.canary or "approve_tool" in asked):

@@ -61,9 +61,14 @@ class _Machine:
             return Finding(Level.ERROR, MACHINE, "containment", f"no process can be started: {why}", hint)
         if tier == "namespace":
             return Finding(
-                Level.OK, MACHINE, "containment", "namespace: all processes that a hook starts end with it, also those of a hostile hook"
+                Level.OK,
+                MACHINE,
+                "containment",
+                "namespace: processes that a hook starts end with it, even if it is hostile",
             )
-        hint = 'allow user namespaces, or run as root; with contain = "required", hooks do not start without a namespace'
+        hint = (
+            'allow user namespaces, or run as root; with contain = "required", hooks do not start without a namespace'
+        )
         if tier == "sweep":
             message = f"sweep: processes that a hook starts end with it, unless the hook is hostile ({lacking})"
             return Finding(Level.NOTE, MACHINE, "containment", message, hint)

@@ -52,7 +52,7 @@ def _permissions(spec: HookSpec, found: str) -> Iterator[Finding]:
     named = {path for path in trust.arguments(spec) if os.path.isfile(path)}
     exposed = [(Level.ERROR, exposed_file(path)) for path in sorted(named)]
     if found not in named and os.path.isabs(found):
-        exposed.append((Level.WARNING, exposed_file(found)))  # a program on the PATH belongs to the system, not to the hook
+        exposed.append((Level.WARNING, exposed_file(found)))  # it may belong to the system
     for level, how in exposed:
         if how is not None:
             yield Finding(level, about(spec), "permissions", *how)
