@@ -1,1 +1,1 @@
-"""The command line. Data goes to stdout, everything else to stderr; every answer has a form for people and one in JSON."""
+"""The command line. Data goes to stdout, everything else to stderr. All data can be printed for people or as JSON."""

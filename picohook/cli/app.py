@@ -1,38 +1,75 @@
-"""All commands, put together."""
+"""The program `picohook`. Each command is a file of `commands/`, which is imported when the command is run."""
 
 import io
 import os
 import sys
+from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from ..errors import ConfigError, PicohookError
 from ..wire.version import VERSION
 from . import output
-from .asking import call
-from .auditing import app as audit
-from .configs import check, schema
-from .conformance import conformance, probe
-from .control import app as control
-from .doctor import doctor
-from .listing import list_hooks
-from .logged import log_to_stderr
-from .new import new
-from .replaying import replay, trace
-from .scripts import run as run_script
-from .serving import serve
-from .source import Verbose
-from .top import top
-from .trusting import trust
-from .usage import App, Commands
+from .help import App, Command
+from .log import log_to_stderr
+from .options import Verbose
+
+COMMANDS = {
+    "new": "Write a first hook, its configuration and a test.",
+    "check": "Check a configuration, and find the programs of its hooks.",
+    "doctor": "Find out whether hooks work here, and what to do if not.",
+    "list": "List the hooks in the order they are asked, stage by stage.",
+    "call": "Ask the hooks of one stage, and show what they decide.",
+    "run": "Run a script of stages and events, line by line.",
+    "trust": "Trust the configuration in this directory, as it is now.",
+    "serve": "Serve the hooks to a program in any language.",
+    "control": "Look at a running host, and act on it.",
+    "top": "Show the hooks of a running host, live.",
+    "trace": "Show a record as a timeline.",
+    "replay": "Ask the questions of a record again, and compare.",
+    "audit": "Check an audit log.",
+    "conformance": "Test whether a hook keeps to the protocol.",
+    "probe": "Test whether a host keeps to the protocol.",
+    "schema": "Print the schema of a configuration, a stage or the protocol.",
+}
+"""The commands, in the order in which a newcomer needs them. The first line of each one's help is repeated here, so that
+`picohook --help` and a shell's completion import no command."""
+
+
+class LazyCommand(Command):
+    """A command's name and summary. Its module is imported when its arguments are read."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        return load_command(str(self.name)).make_context(info_name, args, parent, **extra)
+
+
+class Commands(TyperGroup):
+    """All commands, in the order of `COMMANDS`."""
+
+    def __init__(self, **settings: Any) -> None:
+        settings["commands"] = {name: LazyCommand(name, help=summary) for name, summary in COMMANDS.items()}
+        super().__init__(**settings)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        del ctx
+        return list(self.commands)
+
+
+def load_command(name: str) -> Any:
+    """Import a command."""
+    command = get_command(import_module(f".commands.{name}", __package__).app)
+    command.name = name
+    return command
+
 
 app = App(
     name="picohook",
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    add_completion=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
@@ -48,7 +85,7 @@ def _picohook(
     verbose: Verbose = False,
     version: bool = typer.Option(False, "--version", is_eager=True, callback=_version, help="Print the version."),
 ) -> None:
-    """A host for agent hooks: it starts them, asks them in order, and shows what they conclude.
+    """Start the hooks of an AI agent, ask them in order, and show what they decide.
 
     Data is printed on stdout, everything else on stderr.
 
@@ -57,38 +94,20 @@ def _picohook(
     del verbose, version
 
 
-app.command()(check)
-app.command("list")(list_hooks)
-app.command()(call)
-app.command(context_settings={"allow_interspersed_args": False})(conformance)
-app.command()(doctor)
-app.command()(new)
-app.command()(probe)
-app.command()(replay)
-app.command("run")(run_script)
-app.command()(schema)
-app.command()(top)
-app.command()(trace)
-app.command()(serve)
-app.command()(trust)
-app.add_typer(audit, name="audit")
-app.add_typer(control, name="control")
-
-
 def run() -> None:
-    """Run the command that the arguments ask for. Ends in `SystemExit`."""
-    # Streams that were closed by whoever started this are none, and print would take the other one for them.
+    """Run the command that the arguments name. Ends in `SystemExit`."""
+    # A stream that was closed before the start is None, and print would write to the other one instead.
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open until the end
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # what its encoding lacks is no reason to fail
+            stream.reconfigure(errors="backslashreplace")  # a character that the encoding lacks is escaped
     log_to_stderr()
     try:
         try:
             app(prog_name="picohook")
         except OSError:
-            output.flush()  # if it is help that could not be written, this says so
+            output.flush()  # raises a `PicohookError` if the help could not be written
             raise
     except ConfigError as failure:
         output.problems(failure)

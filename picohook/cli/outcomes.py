@@ -1,4 +1,4 @@
-"""An outcome for people: what was decided, what that changed, and who did what."""
+"""Shows an outcome: the decision, what it changed, and the answer of each hook."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from ..wire.text import cut
 from . import output
 
 _SHOWN = 400
-"""Bytes of a value that are shown; JSON output has all of it."""
+"""Bytes of a value that are shown. JSON output has all of them."""
 
 _NONE = object()
 
@@ -22,7 +22,7 @@ _STYLES = {words.CONTINUE: "bold green", words.MODIFY: "bold green", words.RESPO
 
 
 def show(outcome: Outcome[Any], before: Payload, *, title: str = "") -> None:
-    """Print it."""
+    """Print an outcome for people."""
     output.line(f"{title}{outcome.stage}: {_verdict(outcome)}", style=_STYLES.get(outcome.action, "bold red"))
     output.pairs(_facts(outcome, before))
     if outcome.trail:
@@ -31,7 +31,7 @@ def show(outcome: Outcome[Any], before: Payload, *, title: str = "") -> None:
 
 
 def causes(outcome: Outcome[Any]) -> Iterator[str]:
-    """Why hooks failed, as `show` shows it."""
+    """Yield the errors of hooks that `show` prints."""
     return (entry.error for entry in outcome.trail if entry.error)
 
 
@@ -43,7 +43,7 @@ def _verdict(outcome: Outcome[Any]) -> str:
 
 def _facts(outcome: Outcome[Any], before: Payload) -> Iterator[tuple[str, str]]:
     if outcome.reason:
-        yield "reason", outcome.reason_for_llm  # the cause of a failure stands in the table of the hooks
+        yield "reason", outcome.reason_for_llm  # the cause of a failure is in the table of hooks
     if outcome.feedback:
         yield "feedback", outcome.feedback
     if outcome.result is not None:
@@ -66,7 +66,7 @@ def _row(entry: TrailEntry) -> tuple[str, str, str, str]:
 
 
 def changes(before: Any, after: Any, at: KeyPath = ()) -> Iterator[str]:
-    """How one JSON value became another, leaf by leaf."""
+    """Yield each difference between two JSON values, leaf by leaf."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in before | after:
             yield from _change(before.get(key, _NONE), after.get(key, _NONE), (*at, key))
@@ -87,7 +87,7 @@ def _change(before: Any, after: Any, at: KeyPath) -> Iterator[str]:
 
 
 def shown(value: Any) -> str:
-    """A value as JSON, cut to what a person reads."""
+    """Return a value as JSON, cut to a length that fits a line."""
     text = json.dumps(value, ensure_ascii=False)
     short = cut(text, _SHOWN)
     return short if short == text else short + "…"

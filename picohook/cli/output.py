@@ -1,4 +1,4 @@
-"""What the commands print, for people and for programs."""
+"""Printing, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
 
 def data(value: Any) -> None:
-    """One JSON value on one line of stdout, at once. ASCII only: no byte of it can act on a terminal."""
+    """Print a JSON value on one line of stdout, and flush. It is ASCII, so that no character acts on a terminal."""
     _write(json.dumps(value) + "\n")
 
 
 def verbatim(text: str) -> None:
-    """Text of our own making, as it is."""
+    """Print text without escaping it: it must not come from a hook."""
     _write(text + "\n")
 
 
 def line(text: str = "", *, style: str = "", cut: bool = False) -> None:
-    """One line of stdout for people; with `cut`, no longer than a terminal is wide."""
-    from rich.text import Text  # noqa: PLC0415 - not where the output is JSON
+    """Print one line on stdout, escaped. `cut` cuts it at the width of the terminal."""
+    from rich.text import Text  # noqa: PLC0415 - not for JSON output
 
     show(Text(escape(text), style=style), cut=cut)
 
 
 def pairs(rows: Iterable[tuple[str, str]], *, styles: Mapping[str, str] | None = None) -> None:
-    """Names and what they stand for, below each other; `styles` has those of names that are not dim."""
+    """Print names and values as two columns. Names are dim, unless `styles` has a style for them."""
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
@@ -52,7 +52,7 @@ def pairs(rows: Iterable[tuple[str, str]], *, styles: Mapping[str, str] | None =
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[str] = ()) -> None:
-    """A table for people: as wide as it needs to be where no terminal limits it, and there only `numbers` keep their width."""
+    """Print a table, as wide as its cells. In a narrow terminal, all columns but those of `numbers` wrap."""
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
@@ -66,7 +66,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Col
 
 
 def show(what: Any, *, cut: bool = False) -> None:
-    """Whatever rich can render."""
+    """Print what rich can render."""
     renderer = _console()
     renderer.file = rendered = io.StringIO()
     renderer.print(what, no_wrap=cut, overflow="ellipsis" if cut else None)
@@ -77,7 +77,7 @@ def show(what: Any, *, cut: bool = False) -> None:
 
 
 def flush() -> None:
-    """Write what is left over, of help for example. Raises `PicohookError` as all of these do, where it cannot be."""
+    """Write buffered text, such as help. Raise `PicohookError` if stdout cannot be written, as all functions here do."""
     _write("")
 
 
@@ -89,10 +89,10 @@ def _write(text: str) -> None:
         stream.write(text)
         stream.flush()
     except OSError as failure:
-        # What is still buffered goes nowhere, instead of failing once more when the interpreter ends.
+        # Buffered text is dropped: otherwise it fails again when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         if isinstance(failure, BrokenPipeError):
-            raise  # typer ends quietly on this one
+            raise  # typer handles this one without a message
         raise PicohookError(f"standard output cannot be written: {failure.strerror}") from None
 
 
@@ -102,13 +102,13 @@ def _console() -> Console:
 
 
 def console() -> Console:
-    """One for stdout, as it is: with colour and a width if it is a terminal."""
+    """Make a console for stdout. Only a terminal has colour and a width."""
     from rich.console import Console  # noqa: PLC0415
 
     stream = sys.__stdout__  # sys.stdout is elsewhere while hooks run
     terminal = stream is not None and stream.isatty()
     colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in {"dumb", "unknown"}
-    # Told, because rich by itself would colour a pipe under FORCE_COLOR, and write bold under NO_COLOR.
+    # By itself, rich would colour a pipe under FORCE_COLOR, and write bold under NO_COLOR.
     return Console(
         file=stream,
         color_system="auto" if colour else None,
@@ -120,22 +120,22 @@ def console() -> Console:
 
 
 def warn(text: str) -> None:
-    """One line on stderr that does not change how the command ends."""
+    """Print a warning on stderr. It does not change the exit code."""
     _complain("Warning", text)
 
 
 def note(text: str) -> None:
-    """One line on stderr, of what goes on."""
+    """Print a line on stderr."""
     print(escape(text), file=sys.stderr, flush=True)
 
 
 def error(text: str) -> None:
-    """One line on stderr, for what went wrong."""
+    """Print an error on stderr."""
     _complain("Error", text)
 
 
 def problems(failure: ConfigError) -> None:
-    """Each mistake on a line of its own."""
+    """Print each problem of a configuration on its own line."""
     for problem in failure.problems:
         error(str(problem))
 

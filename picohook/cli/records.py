@@ -1,4 +1,4 @@
-"""What the commands that read a record have in common."""
+"""Reading a record, for `replay` and `trace`."""
 
 import os
 import stat
@@ -11,16 +11,16 @@ import typer
 from ..model.stages import Stage
 from ..record.reader import Record, RecordError
 from ..wire.text import cut
-from . import given, output
+from . import output, params as given
 from .outcomes import shown
 
 _ABOUT = 120
-"""Bytes of what a question is about that people see."""
+"""Bytes of a question that are shown."""
 
 
 @contextmanager
 def opened(name: str) -> Iterator[Record]:
-    """The record of this name, or of standard input for `-`. One that is none, or damaged, is wrong usage."""
+    """Open the record of this name, or standard input for `-`. Raise `typer.BadParameter` if it is damaged, or not a record."""
     descriptor = given.open_source(name)
     with os.fdopen(descriptor, "rb", closefd=descriptor > 0) as file:
         try:
@@ -30,28 +30,28 @@ def opened(name: str) -> Iterator[Record]:
 
 
 def shown_name(name: str) -> str:
-    """The name, in messages."""
+    """Return the name for messages."""
     return "standard input" if name == "-" else name
 
 
 def require_rereadable(name: str) -> None:
-    """A replay reads its record twice: once to see that it is whole, before anything is started."""
+    """Raise `typer.BadParameter` for a pipe. A replay reads its record twice: first to check it, before any hook starts."""
     if name == "-" or not stat.S_ISREG(os.stat(name).st_mode):
         raise typer.BadParameter(
-            f"{shown_name(name)} can be read once only, and a replay reads it twice: save it first"
+            f"{shown_name(name)} can be read only once, and a replay reads a record twice: save it to a file first"
         )
 
 
 def warn_of_end(record: Record, name: str) -> None:
-    """Say what of a record is not there."""
+    """Warn if the end of the record is missing."""
     if record.cut_off:
-        output.warn(f"{shown_name(name)}: the last line is cut off, and left out")
+        output.warn(f"{shown_name(name)}: the last line is cut off, and is left out")
     if not record.closed:
-        output.warn(f"{shown_name(name)}: it has no end: the host was killed, or still runs")
+        output.warn(f"{shown_name(name)}: the end is missing: the host was killed, or is still running")
 
 
 def about(stage: Stage[Any], params: Mapping[str, Any]) -> str:
-    """What a question is about, in few words."""
+    """Return a question in few words."""
     if "tool" in params:
         text = f"{params['tool']} {shown(params.get('arguments', {}))}"
         if "result" in params:

@@ -1,4 +1,4 @@
-"""What the hooks did while a command ran, for people and in Prometheus' text format."""
+"""Counts and times of hooks: `picohook run --stats`, and `--prometheus`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIMES = {"total": "total_ms", **{f"p{share * 100:.0f}": f"p{share * 100:.0f}_ms
 
 
 def show(status: HostStatus) -> None:
-    """Print it for people: what came of it, how long it took, and how the hooks do."""
+    """Print counts, times and states for people."""
     asked = [(hook.name, stage, counts) for hook in status.hooks for stage, counts in hook.stages.items()]
     if asked:
         rows = [
@@ -48,7 +48,7 @@ def _causes(counts: dict[str, Any]) -> str:
 
 
 def write_prometheus(status: HostStatus, path: str) -> None:
-    """Write it to a file, in one step for whoever reads it in the meantime; to stdout for `-`."""
+    """Write counts and times in Prometheus' text format, to stdout for `-`. Replaces a file in one step."""
     text = prometheus(status.wire()["hooks"])
     if path == "-":
         output.verbatim("\n".join(map(escape, text.rstrip("\n").split("\n"))))
@@ -67,7 +67,7 @@ def _replace(path: Path, text: str) -> None:
     descriptor, new = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o644)  # for whoever collects it
+            os.fchmod(file.fileno(), 0o644)  # readable for the program that collects it
             file.write(text)
         Path(new).replace(path)
     except BaseException:

@@ -195,7 +195,7 @@ def test_wrong_params_come_with_a_way_to_the_right_ones(project):
 
     assert done.code == 2
     way_out = done.err.splitlines()[-1]
-    assert way_out == "What it may be: picohook schema before_tool"
+    assert way_out == "See the schema: picohook schema before_tool"
     assert project(*way_out.partition("picohook ")[2].split()).json["required"] == ["tool"]
 
 

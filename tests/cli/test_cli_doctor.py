@@ -217,7 +217,7 @@ def test_a_python_hook_that_holds_up_its_host_is_found_out(project, examine):
 
     report = examine("--timeout", "0.5")
 
-    assert "holds up the process" in report.one("hook holds", "start")["message"]
+    assert "blocks the event loop of its process" in report.one("hook holds", "start")["message"]
 
 
 def test_shell_commands_and_questions_to_a_model(project, examine):
@@ -264,7 +264,7 @@ def test_a_trusted_project_is_tried_until_one_of_its_files_changes(project, exam
     path = str(project.config)
     assert trusted.code == 0
     assert [one["level"] for one in trusted.of(path, "trust")] == ["ok", "ok", "note"]
-    assert "nothing that they import" in trusted.of(path, "trust")[-1]["message"]
+    assert "not files that they import" in trusted.of(path, "trust")[-1]["message"]
     assert trusted.one("hook gate", "canary")["level"] == "ok"
     assert [one["message"] for one in changed.of(path, "trust") if one["level"] == "error"] == [
         f"{script} changed since it was trusted, so these hooks do not run"
@@ -322,7 +322,7 @@ def test_a_place_where_others_can_put_files_is_pointed_out(project):
     assert at(Level.WARNING, files_of(project)) == []
     project.path.chmod(0o777)
 
-    exposed = ("permissions", f"everybody can replace what is in {project.path}", f"chmod o-w {project.path}")
+    exposed = ("permissions", f"every user can replace files in {project.path}", f"chmod o-w {project.path}")
     assert at(Level.WARNING, files_of(project)) == [exposed]
     assert at(Level.ERROR, programs_of(project)) == [exposed]
     project.path.chmod(0o1777)
@@ -352,9 +352,9 @@ def test_what_a_configuration_says_in_vain_is_a_warning(project):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("picohook.toml", '[hooks.h]\ncommand=["sh"]\nobserve=["*"]\ninherit_env=true\n', "environment goes to h"),
-        ("a.json", '{"hooks":{"processes":{"h":{"enabled":true,"command":["sh"],"observe":["*"]}}}}', "as PicoClaw's"),
-        ("hooks.yaml", "pre_tool_execution:\n  - command: echo\n", "as j-cli's"),
+        ("picohook.toml", '[hooks.h]\ncommand=["sh"]\nobserve=["*"]\ninherit_env=true\n', "environment: h"),
+        ("a.json", '{"hooks":{"processes":{"h":{"enabled":true,"command":["sh"],"observe":["*"]}}}}', "as in PicoClaw"),
+        ("hooks.yaml", "pre_tool_execution:\n  - command: echo\n", "as in j-cli"),
     ],
 )
 def test_hooks_that_inherit_the_environment_are_pointed_out(project, name, text, said):
@@ -382,7 +382,7 @@ def test_people_see_it_by_what_it_is_about(project):
     place = lines.index("hook open")
     assert lines.index("this machine") < lines.index(str(project.config)) < lines.index("hook gate") < place
     warning = lines.index(
-        "  warning  gate: it fails open: while it is down or hangs, before_tool lets through what it would deny"
+        "  warning  gate: it fails open: while it is down or hangs, before_tool allows what it would deny"
     )
     assert lines[warning + 1] == '           → set on_failure = "deny"'
     assert lines[-1].startswith("1 error, 1 warning")
@@ -432,7 +432,7 @@ def test_a_hook_that_fails_in_its_sandbox_is_told_of_it(project, examine, source
     assert failed["level"] == "error"
     # bubblewrap mounts what is outside read-only, Landlock refuses the access.
     assert re.search("Read-only file system|Permission denied", failed["message"])
-    assert failed["hint"].startswith("allow it in its sandbox what it lacks")
+    assert failed["hint"].startswith("allow what it needs in its sandbox")
 
 
 @pytest.mark.parametrize(
@@ -467,7 +467,7 @@ def test_an_approver_that_others_can_answer_for_is_noted(project, examine):
     assert report.code == 0
     finding = report.one("hook piped", "stdio")
     assert finding["level"] == "note"
-    assert "can write a yes into it" in finding["message"]
+    assert "can write an approval into it" in finding["message"]
     assert 'stdio = "socket"' in finding["hint"]
     assert not report.of("hook socketed", "stdio")
     assert not report.of("hook guard", "stdio")

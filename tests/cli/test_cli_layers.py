@@ -126,7 +126,7 @@ def test_trust_in_a_file_that_is_never_found_says_that_it_is_of_no_use(project):
     project.config.rename(project.path / "other.toml")
     done = project("trust", "other.toml")
     assert done.code == 0
-    assert f"Warning: {project.path}/other.toml is at no place that is looked at" in done.err
+    assert f"Warning: {project.path}/other.toml is not found by itself in any directory" in done.err
 
 
 def test_a_mistake_in_any_file_stops_everything_and_all_mistakes_are_named(project, user):

@@ -105,5 +105,5 @@ def test_trust_says_where_questions_and_the_key_go(asking):
     done = asking("trust")
     assert done.code == 0
     said = " ".join(done.out.split())
-    assert "What hooks of this file ask a model goes to m1 at http://127.0.0.1:" in said
+    assert "Hooks of this file that ask a model ask m1 at http://127.0.0.1:" in said
     assert ", with the key in $MY_KEY." in said

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from picohook.cli.new import contents
+from picohook.cli.commands.new import contents
 from picohook.config import load
 from picohook.model.stages import STAGES
 
@@ -146,12 +146,12 @@ def test_people_are_told_what_to_do_next(project):
 
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines() == [
-        f"{project.path}/guard: a hook in Python, asked at before_tool, approve_tool",
+        f"{project.path}/guard: a hook in Python for before_tool, approve_tool",
         "  README.md",
         "  hook.py",
         "  picohook.toml",
         "  test_hook.py",
-        "to test it:",
+        "Test it:",
         f"  cd {project.path}/guard",
         "  python3 -m unittest",
     ]
@@ -174,7 +174,7 @@ def test_what_is_there_already_is_left_alone(project):
 
     assert (full.code, full.err) == (
         1,
-        f"Error: {project.path}/full is not empty: name a directory that is, or a new one\n",
+        f"Error: {project.path}/full is not empty: name an empty directory, or a new one\n",
     )
     assert (file.code, below.code) == (1, 1)
     assert [path.name for path in (project.path / "full").iterdir()] == ["mine"]
@@ -188,7 +188,7 @@ def test_what_cannot_be_written_whole_is_not_left_half(project):
     with project.start("new", "made", "--lang", "rust", preexec_fn=little) as process:
         _, err = process.communicate(timeout=PATIENCE)
 
-    assert (process.returncode, err) == (1, f"Error: {project.path}/made cannot be made: File too large\n")
+    assert (process.returncode, err) == (1, f"Error: {project.path}/made cannot be written: File too large\n")
     assert list(project.path.iterdir()) == []
 
 
@@ -216,4 +216,4 @@ def test_a_language_that_is_not_installed_is_said_and_the_hook_is_made(project):
 
     assert done.code == 0
     assert json.loads(done.out)["language"] == "go"
-    assert done.err == "Warning: go is not on the PATH: it takes Go 1.21 or newer\n"
+    assert done.err == "Warning: go is not on the PATH: the hook needs Go 1.21 or newer\n"

@@ -160,16 +160,16 @@ def test_a_replay_that_compares_nothing_is_no_success(project):
 
     done = replay(project, "--config", "picohook.toml")
 
-    assert (done.code, done.err) == (1, "Error: the record has no decision that could be compared\n")
+    assert (done.code, done.err) == (1, "Error: the record has no decision to compare\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
         (("--config", "picohook.toml", "--", "true"), "give a --config, or a COMMAND"),
-        (("--hook", "guard", "--config", "picohook.toml"), "--hook goes with a COMMAND"),
+        (("--hook", "guard", "--config", "picohook.toml"), "--hook needs a COMMAND"),
         (("--ignore", "action"), "'action' is none of reason, feedback, result, notes, payload"),
-        (("--record", "session.jsonl", "--config", "picohook.toml"), "it is what is replayed"),
+        (("--record", "session.jsonl", "--config", "picohook.toml"), "this is the record that is replayed"),
         (("--", "false"), "did not start: it exited with code 1"),
     ],
 )
@@ -224,10 +224,10 @@ def test_a_last_line_that_is_cut_off_is_left_out_with_a_note(project):
 
     done = replay(project, "--config", "picohook.toml")
 
-    assert (done.code, done.out) == (0, "4 decisions, 0 changed, and 1 that the record has no answer to\n")
+    assert (done.code, done.out) == (0, "4 decisions, 0 changed, and 1 without an answer in the record\n")
     assert done.err.splitlines() == [
-        "Warning: session.jsonl: the last line is cut off, and left out",
-        "Warning: session.jsonl: it has no end: the host was killed, or still runs",
+        "Warning: session.jsonl: the last line is cut off, and is left out",
+        "Warning: session.jsonl: the end is missing: the host was killed, or is still running",
     ]
 
 
@@ -255,7 +255,7 @@ def test_a_host_that_is_killed_leaves_a_record_of_what_it_did(project):
         "guard           asked, and has not answered",
         "= has no end",
     ]
-    assert "it has no end" in done.err
+    assert "the end is missing" in done.err
 
 
 def test_a_full_disk_changes_nothing_but_the_record_which_stays_readable(project):
@@ -268,7 +268,7 @@ def test_a_full_disk_changes_nothing_but_the_record_which_stays_readable(project
     assert done.code == 0
     assert done.err.count("the record cannot be written, and ends here") == 1
     assert traced.code == 0
-    assert "it has no end" in traced.err
+    assert "the end is missing" in traced.err
     assert "cut off" not in traced.err
     assert 10 < len(traced.lines) < 200
 
@@ -348,7 +348,7 @@ def test_a_replay_reads_a_file_and_no_pipe(project):
     done = project.shell("cat session.jsonl | picohook replay - --config picohook.toml")
 
     assert done.code == 2
-    assert "standard input can be read once only" in done.err
+    assert "standard input can be read only once" in done.err
 
 
 def test_a_command_runs_where_it_was_typed_with_the_environment_it_was_typed_in(project):

@@ -73,8 +73,8 @@ def test_bad_lines_are_named_with_their_numbers_and_the_rest_still_runs(project)
         ('{"event": "turn_stat"}', 'event: "turn_stat" is not an event (did you mean "turn_start"?)'),
         ('{"event": "agent.turn.stat"}', 'event: "agent.turn.stat" is not an event (did you mean "agent.turn.start"?)'),
         ('{"event": "xyz"}', 'event: "xyz" is not an event (known: turn_start, turn_end, '),
-        ('{"event": "before_tool"}', 'event: "before_tool" is a stage (say "stage" for "event", and "params" for "pay'),
-        ('{"stage": "turn_start"}', 'stage: "turn_start" is an event (say "event" for "stage", and "payload" for "par'),
+        ('{"event": "before_tool"}', 'event: "before_tool" is a stage (write "stage" instead of "event", '),
+        ('{"stage": "turn_start"}', 'stage: "turn_start" is an event (write "event" instead of "stage", '),
         (
             '{"stage": "before_tool", "event": "turn_start"}',
             'has both "stage" and "event" (keep one of them)',

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from picohook.cli.figures import Look, figures, memory
+from picohook.cli.commands.top import Look, figures, memory
 
 from .conftest import PATIENCE, read_line, reading
 

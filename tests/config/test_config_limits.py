@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import typer
 
-from picohook.cli import given
+from picohook.cli import params as given
 from picohook.config import load
 from picohook.config.syntax.limits import MOST_DEPTH, MOST_VALUES
 from picohook.config.trust import require_trust, trust

@@ -128,7 +128,7 @@ def test_junit_of_anything_that_was_said_is_xml():
         (["probe", "--json"], "--json needs --show"),
         (["probe", "--junit", "x.xml", "report.json"], "--junit needs --show"),
         (["probe", "--show", "/nowhere/report"], "/nowhere/report cannot be read"),
-        (["probe", "--show", str(ROOT / "LICENSE")], "is no report of a probe"),
+        (["probe", "--show", str(ROOT / "LICENSE")], "is not a report of a probe"),
     ],
 )
 def test_wrong_usage_is_2(arguments, complaint):
@@ -202,7 +202,7 @@ def test_a_probes_report_is_shown(tmp_path, faults, code):
 def test_a_report_that_was_never_finished_says_so(tmp_path):
     write_report(tmp_path / "report.json", complete=False)
     shown = picohook("probe", "--show", str(tmp_path / "report.json")).stdout
-    assert "The host had not ended the probe when this was written." in shown
+    assert "This report is not complete: the host had not ended the probe when it was written." in shown
 
 
 def test_a_probe_without_a_report_tells_on_stderr():

@@ -177,7 +177,7 @@ async def test_watch_says_that_the_host_is_gone_and_prints_json(path):
         "reason": "",
         "trail": [],
     }
-    assert "has hung up" in "".join(errors)
+    assert "closed the connection" in "".join(errors)
 
 
 async def test_nobody_there_is_an_error_that_names_the_path(path):

@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 
 from picohook import AuditLog, FunctionHook, Host, Prompt, Recorder, ToolCall
-from picohook.cli.client import ask, connected, request
+from picohook.cli.control_client import ask, connected, request
 from picohook.listeners.ledger import verify
 from picohook.observe.log import Log
 from picohook.serve.exporter import open_exporter
@@ -120,7 +120,7 @@ class Tried:
 
     async def _the_control_socket(self, host):
         del host
-        status = await in_thread(ask, self.control, "status", patience=PATIENCE)
+        status = await in_thread(ask, self.control, "status", timeout=PATIENCE)
         assert [hook["name"] for hook in status["hooks"]]
 
     async def _a_watcher_of_the_control_socket(self, host):
@@ -148,7 +148,7 @@ class Tried:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(sidecar.serve, door)
             calls = {"tool": "bash", "arguments": {}}
-            answer = await in_thread(ask, self.socket, "before_tool", calls, patience=PATIENCE)
+            answer = await in_thread(ask, self.socket, "before_tool", calls, timeout=PATIENCE)
             assert answer["payload"]["arguments"] == {"by": "shell"}, answer
             sidecar.end()
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from picohook import AuditLog, FunctionHook, Host, RequiredAuditLog, ToolCall
-from picohook.cli.auditing import app
+from picohook.cli.commands.audit import app
 from picohook.config import load
 from picohook.config.audit_logs import audit_logs
 from picohook.listeners.ledger import files_of, verify

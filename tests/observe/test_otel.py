@@ -360,7 +360,7 @@ ASK = ("call", "before_tool", "--params", '{"tool": "a"}', "--config", "picohook
         (SET_UP, "hook a\nhooks before_tool\n"),
         (
             "",
-            "Warning: --otel: nothing sets up OpenTelemetry here, so nothing is sent (opentelemetry-instrument does)\n",
+            "Warning: --otel: OpenTelemetry is not set up, so nothing is sent (opentelemetry-instrument sets it up)\n",
         ),
     ],
 )

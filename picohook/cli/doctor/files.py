@@ -1,4 +1,4 @@
-"""The configurations, and whether anybody else has a hand in them."""
+"""Configuration files: mistakes, settings without effect, permissions, trust, environment."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _TRUST = "read it and the programs it names, then: picohook trust"
 
 
 def mistakes(error: ConfigError) -> Iterator[Finding]:
-    """What keeps a configuration from being read."""
+    """Yield the mistakes of a configuration that cannot be read."""
     for problem in error.problems:
         message = f"{problem.where}: {problem.message}" if problem.where else problem.message
         yield Finding(Level.ERROR, problem.file, "configuration", message, problem.hint or "correct the file")
 
 
 def examine(found: Layers) -> Iterator[Finding]:
-    """Each file: what it says, who can change it, whether it is trusted, and what its hooks inherit."""
+    """Yield the findings about each file."""
     for config in found.configs:
         path = str(config.path)
         yield _contents(config)
         for problem in found.warnings:
             if problem.file == path:
                 message = f"{problem.where}: {problem.message}" if problem.where else problem.message
-                hint = problem.hint or "take it out, or set what it needs"
+                hint = problem.hint or "remove it, or set what it needs"
                 yield Finding(Level.WARNING, path, "configuration", message, hint)
         yield from _place(config.path)
         yield from _trust(config)
@@ -59,28 +59,28 @@ def _contents(config: Config) -> Finding:
 
 
 def _place(path: Path) -> Iterator[Finding]:
-    """Reading has refused a file that others can write. They could also put another one in its place."""
+    """Check whether others can replace the file. Reading has refused a file that they can write."""
     exposed = exposed_directory(path.parent)
     if exposed:
         yield Finding(Level.WARNING, str(path), "permissions", exposed, f"chmod o-w {path.parent}")
     else:
-        yield Finding(Level.OK, str(path), "permissions", "nobody else can change it")
+        yield Finding(Level.OK, str(path), "permissions", "no other user can change it")
 
 
 def exposed_directory(directory: Path) -> str:
-    """How others can replace what is in a directory; empty if they cannot."""
+    """Return how others can replace files in a directory; empty if they cannot."""
     mode = directory.stat().st_mode
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        return f"everybody can replace what is in {directory}"
+        return f"every user can replace files in {directory}"
     return ""
 
 
 def exposed_file(path: str) -> tuple[str, str] | None:
-    """How others can change what a hook runs, and what to do about it."""
+    """Return how others can change a file that a hook runs, and what to do about it; None if they cannot."""
     try:
         status = os.stat(path)
     except OSError:
-        return None  # what is not there is somebody else's finding
+        return None  # a missing file is another finding
     for how, hint in strangers(status):
         return f"{path} {how}", f"{hint} {path}" if hint.startswith("chmod") else f"{hint}: {path}"
     exposed = exposed_directory(Path(path).parent)
@@ -105,19 +105,21 @@ def _trust(config: Config) -> Iterator[Finding]:
             yield Finding(Level.ERROR, path, "trust", f"{file} {against}, so these hooks do not run", _TRUST)
         else:
             yield Finding(Level.OK, path, "trust", f"{file} is trusted as it is now")
-    message = "trust covers these files alone, and nothing that they import or start"
-    yield Finding(Level.NOTE, path, "trust", message, "read that as well, and again when it changes")
+    message = "trust covers these files only, not files that they import or start"
+    yield Finding(Level.NOTE, path, "trust", message, "read those files too, and again when they change")
 
 
 def _environment(config: Config) -> Iterator[Finding]:
-    """What gets more of the environment than it says it needs."""
+    """Yield a note about hooks that inherit the whole environment."""
     path = str(config.path)
     names = ", ".join(spec.name for spec in config.hooks if spec.inherit_env is True)
     if not names:
         return
     if config.dialect == "native":
         hint = 'name the variables that they need: inherit_env = ["NAME"]'
-        yield Finding(Level.NOTE, path, "environment", f"the host's whole environment goes to {names}", hint)
+        yield Finding(
+            Level.NOTE, path, "environment", f"these hooks inherit the host's whole environment: {names}", hint
+        )
     else:
         whose = DIALECTS[config.dialect].title
         message = f"its hooks inherit the host's whole environment, secrets too, as {whose}'s users expect"

@@ -1,4 +1,4 @@
-"""What an examination finds: one sentence each, and for all that is not well, what to do about it."""
+"""A finding: one sentence, and for every problem a hint what to do about it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from ...model.spec import HookSpec
 
 _SHOWN = 2048
-"""Bytes of a message: much of it may be what a hook said."""
+"""Bytes of a message. It may quote a hook."""
 
 
 class Level(StrEnum):
-    """How bad it is. Only an error makes the command fail."""
+    """The levels of findings. Only an error makes the command fail."""
 
     OK = "ok"
     NOTE = "note"
@@ -35,10 +35,10 @@ class Finding:
     about: str
     """The machine, a configuration file, or a hook."""
     check: str
-    """What was looked at, in one word."""
+    """What was checked, in one word."""
     message: str
     hint: str = ""
-    """What to do about it: empty where all is well, and only there."""
+    """What to do about it. Only a finding at level `ok` has none."""
 
     def __post_init__(self) -> None:
         assert bool(self.hint) == (self.level is not Level.OK), self
@@ -51,16 +51,16 @@ class Finding:
 
 
 def about(spec: HookSpec) -> str:
-    """What a finding about this hook is about."""
+    """Return the subject of findings about this hook."""
     return f"hook {spec.name}"
 
 
 def confined_by(spec: HookSpec) -> str:
-    """What may keep the hook from something that it needs; empty if nothing does."""
+    """Return the settings that may keep the hook from something that it needs; empty if there are none."""
     return " and ".join(name for name in ("sandbox", "limits") if getattr(spec, name) is not None)
 
 
 def count(findings: Sequence[Finding]) -> dict[Level, int]:
-    """How many there are of each level."""
+    """Return the number of findings at each level."""
     levels = Counter(finding.level for finding in findings)
     return {level: levels[level] for level in Level}

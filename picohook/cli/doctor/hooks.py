@@ -1,4 +1,4 @@
-"""The hooks themselves: each is started for real, alone on a host of its own, greeted, and asked about its canary."""
+"""Starts each hook alone on a host of its own, greets it, and asks it about its canary."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TIMES = ("timeout", "approval_timeout", "hello_timeout", "grace")
 
 
 async def try_all(specs: Iterable[HookSpec], found: Layers, patience: float) -> dict[str, list[Finding]]:
-    """What comes of it, by the names of the hooks."""
+    """Try the hooks. Return the findings by the names of the hooks."""
     timeouts = Timeouts(**{name: min(value, patience) for name, value in found.timeouts.model_dump().items()})
     results: dict[str, list[Finding]] = {}
     limiter = anyio.CapacityLimiter(AT_ONCE)
@@ -44,7 +44,7 @@ async def try_all(specs: Iterable[HookSpec], found: Layers, patience: float) -> 
 
 
 def _hurried(spec: HookSpec, patience: float) -> HookSpec:
-    """The hook as it is set up, but for its times, and for what it has to do with others."""
+    """Return the hook with shorter timeouts, and without settings that concern other hooks."""
     changed: dict[str, Any] = {
         name: min(value, patience) for name in _TIMES if (value := getattr(spec, name)) is not None
     }
@@ -70,7 +70,7 @@ async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts) -> list[Findin
 
 
 def _model(spec: HookSpec, found: Layers) -> tuple[Finding, Complete | None]:
-    """What is found of the model that a hook asks, and what asks it. Nothing is asked of it yet."""
+    """Return the finding about the model of a hook, and the function that asks it. The model is not asked yet."""
     named = next((named for config, _, named in models.prompt_hooks(found) if str(config.path) == spec.source), None)
     if named is None:
         return Finding(
@@ -80,8 +80,8 @@ def _model(spec: HookSpec, found: Layers) -> tuple[Finding, Complete | None]:
     problem = models.unusable(file, model)
     if problem is not None:
         return Finding(Level.ERROR, about(spec), "model", problem.message, problem.hint), None
-    message = f"it asks {models.shown(model, spec.model)}, which was not asked anything"
-    hint = "give it a canary, a call that it must deny: then the model is asked about that"
+    message = f"it asks {models.shown(model, spec.model)}, which was not tried"
+    hint = "give it a canary, a call that it must deny: then the model is asked about it"
     return Finding(Level.NOTE, about(spec), "model", message, hint), models.client(model)
 
 
@@ -91,11 +91,11 @@ def _started(host: Host, spec: HookSpec) -> Finding:
         why = status.last_error or f"it is {status.state}"
         return Finding(Level.ERROR, about(spec), "start", why, _by_hand(spec))
     if spec.run is not None:
-        return Finding(Level.OK, about(spec), "start", "it is run anew for each question: there is nothing to start")
+        return Finding(Level.OK, about(spec), "start", "it is started for each question, and was not started now")
     if spec.python is not None:
         return Finding(Level.OK, about(spec), "start", "it was imported")
     if spec.prompt is not None:
-        return Finding(Level.OK, about(spec), "start", "it asks a model anew each time: there is nothing to start")
+        return Finding(Level.OK, about(spec), "start", "it asks a model, and starts no process")
     held = [f"containment: {status.containment}"]
     held += [name for name in ("limits", "sandbox") if getattr(spec, name) is not None]
     return Finding(Level.OK, about(spec), "start", f"it starts and says hello ({', '.join(held)})")
@@ -103,7 +103,7 @@ def _started(host: Host, spec: HookSpec) -> Finding:
 
 def _by_hand(spec: HookSpec) -> str:
     if spec.command and (held := confined_by(spec)):
-        return f"allow it in its {held} what it lacks; what it says without: picohook conformance -- {spec.runs}"
+        return f"allow what it needs in its {held}; see what it does without them: picohook conformance -- {spec.runs}"
     if spec.command:
-        return f"see what it says: picohook conformance -- {spec.runs}"
+        return f"see what it does: picohook conformance -- {spec.runs}"
     return f"correct what it runs: {spec.runs}"

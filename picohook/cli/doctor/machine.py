@@ -1,4 +1,4 @@
-"""What this machine can hold hooks with: it is tried, with a program that does nothing."""
+"""How this machine can contain, limit and sandbox hooks: tried with a program that does nothing."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 MACHINE = "this machine"
 _SOME = 64
-"""Processes: a limit that a program which does nothing keeps."""
+"""Processes: a limit that a program that does nothing keeps."""
 
 
 async def examine(patience: float) -> AsyncIterator[Finding]:
-    """What it has, and lacks."""
+    """Yield a finding for each of the ways."""
     system = f"{platform.system()} {platform.release()}"
     yield Finding(Level.OK, MACHINE, "version", f"picohook {VERSION}, Python {platform.python_version()}, {system}")
     machine = _Machine(patience)
@@ -57,39 +57,44 @@ class _Machine:
         tier = self._held.tier
         lacking = "; ".join(f"no {kind}: {reason}" for kind, reason in self._held.unable.items())
         if tier is None:
-            hint = "hooks do not start here: look at the limits of this user and this machine"
+            hint = "hooks do not start here: raise the process limits of this user and this machine"
             return Finding(Level.ERROR, MACHINE, "containment", f"no process can be started: {why}", hint)
         if tier == "namespace":
             return Finding(
-                Level.OK, MACHINE, "containment", "namespace: whatever a hook starts ends with it, a hostile one's too"
+                Level.OK,
+                MACHINE,
+                "containment",
+                "namespace: processes that a hook starts end with it, even if it is hostile",
             )
-        hint = 'have user namespaces allowed, or run as root; contain = "required" keeps hooks from starting without'
+        hint = (
+            'allow user namespaces, or run as root; with contain = "required", hooks do not start without a namespace'
+        )
         if tier == "sweep":
-            message = f"sweep: what a hook starts ends with it, unless the hook is hostile ({lacking})"
+            message = f"sweep: processes that a hook starts end with it, unless the hook is hostile ({lacking})"
             return Finding(Level.NOTE, MACHINE, "containment", message, hint)
-        message = f"group: what leaves a hook's process group outlives it ({lacking or 'this is not Linux'})"
+        message = f"group: processes that leave a hook's process group outlive it ({lacking or 'this is not Linux'})"
         return Finding(Level.WARNING, MACHINE, "containment", message, hint)
 
     async def limits(self) -> Finding:
         why = await self._lacks(Plan(self._idle, os.environ, None, limits=Limits(open_files=_SOME)))
         if why:
-            hint = "leave `limits` out here: a hook that asks for them does not start"
+            hint = "remove `limits` on this machine: a hook that has them does not start"
             return Finding(Level.NOTE, MACHINE, "limits", f"hooks cannot be limited: {why}", hint)
         why = await self._lacks(Plan(self._idle, os.environ, None, limits=Limits(processes=_SOME)))
         if why:
-            hint = "leave `processes` out of `limits` here: a hook that asks for it does not start"
-            return Finding(Level.NOTE, MACHINE, "limits", f"all but `processes` can be limited: {why}", hint)
+            hint = "remove `processes` from `limits` on this machine: a hook that has it does not start"
+            return Finding(Level.NOTE, MACHINE, "limits", f"all limits work but `processes`: {why}", hint)
         return Finding(Level.OK, MACHINE, "limits", "memory, cpu time, open files, file size, processes")
 
     async def sandbox(self) -> Finding:
         why = await self._lacks(Plan(self._idle, os.environ, None, sandbox=Sandbox()))
         if not why:
             return Finding(Level.OK, MACHINE, "sandbox", "files and network can be closed to hooks")
-        hint = "install bubblewrap, or leave `sandbox` out here: a hook that asks for it does not start"
+        hint = "install bubblewrap, or remove `sandbox` on this machine: a hook that has it does not start"
         return Finding(Level.NOTE, MACHINE, "sandbox", f"hooks cannot be sandboxed: {why}", hint)
 
     async def _lacks(self, plan: Plan) -> str:
-        """Why nothing can be started so; empty if it can."""
+        """Try to start a process like this. Return the reason if that fails, empty if it works."""
         ended = anyio.Event()
         null = os.open(os.devnull, os.O_RDWR)
         try:

@@ -1,4 +1,4 @@
-"""The programs that hooks come to: where they are, which versions, and who can change them."""
+"""The programs of hooks: their paths, versions and permissions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...config import hook_files
 from ...errors import HookCrashedError
 from ...process.plan import plan
 from ...wire.regular_files import open_regular
-from ..configs import missing_script, program
+from ..configuration import missing_script, program
 from .files import exposed_file
 from .findings import Finding, Level, about
 
@@ -28,7 +28,7 @@ _SHOWN = 80
 
 
 def examine(spec: HookSpec, *, may_run: bool) -> Iterator[Finding]:
-    """The program of one hook. Only where it may be run anyway, its interpreter is asked for its version."""
+    """Yield the findings about the program of one hook. Its interpreter is run for its version only if `may_run`."""
     try:
         found = program(spec)
         missing = missing_script(spec)
@@ -52,16 +52,16 @@ def _permissions(spec: HookSpec, found: str) -> Iterator[Finding]:
     named = {path for path in hook_files.arguments(spec) if os.path.isfile(path)}
     exposed = [(Level.ERROR, exposed_file(path)) for path in sorted(named)]
     if found not in named and os.path.isabs(found):
-        exposed.append((Level.WARNING, exposed_file(found)))  # what a system has on its PATH is not the hook's doing
+        exposed.append((Level.WARNING, exposed_file(found)))  # it may belong to the system
     for level, how in exposed:
         if how is not None:
             yield Finding(level, about(spec), "permissions", *how)
     if not any(how for _, how in exposed):
-        yield Finding(Level.OK, about(spec), "permissions", "nobody else can change what it runs")
+        yield Finding(Level.OK, about(spec), "permissions", "no other user can change what it runs")
 
 
 def _version(spec: HookSpec, found: str) -> str:
-    """What its interpreter says of itself, where that is known to be quick and to do nothing else."""
+    """Return the version of the interpreter, if it is one that is known to print it at once and do nothing else."""
     if spec.python is not None:
         return ""
     environment = plan(spec, os.environ).env
@@ -95,7 +95,7 @@ def _ask(interpreter: str, environment: frozenset[tuple[str, str]]) -> str:
 
 
 def _interpreter(script: str, path: str) -> str:
-    """What the first line of a script names; empty if it is no script."""
+    """Return the interpreter in the first line of a script; empty if the file is not a script."""
     try:
         descriptor, _ = open_regular(script)
         with open(descriptor, "rb") as file:

@@ -1,29 +1,32 @@
-"""`picohook run`: a script of stages and events, a line each."""
+"""`picohook run`: ask hooks line by line, as a script says."""
 
 import os
 import stat
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import anyio
 import typer
 
-from ..errors import ConfigError, PicohookError
-from ..protocol.lines import LineBuffer
-from ..wire import words
-from . import given, outcomes, output, stats
-from .listeners import Audit, Otel, Record, Wire
-from .logged import held
-from .source import AsPicoClaw, Json, Named, Verbose, configured, with_hooks
+from ...engine.status import HostStatus
+from ...errors import ConfigError, PicohookError
+from ...host import Host
+from ...protocol.lines import LineBuffer
+from ...wire import words
+from .. import outcomes, output, params as given, stats
+from ..configuration import AsPicoClaw, Named, configured
+from ..help import App
+from ..host import with_hooks
+from ..listeners import Audit, Otel, Record, Wire
+from ..log import held
+from ..options import Json, Verbose
 
-if TYPE_CHECKING:
-    from ..engine.status import HostStatus
-    from ..host import Host
-
+app = App()
 _READ = 1 << 16
 
 
+@app.command()
 def run(
     script: Annotated[
         str, typer.Argument(metavar="SCRIPT", help="A file of JSON lines, or - for standard input.", show_default=False)
@@ -32,13 +35,13 @@ def run(
     config: Named = None,
     picoclaw: AsPicoClaw = None,
     with_stats: Annotated[
-        bool, typer.Option("--stats", help="Show at the end what the hooks did: counts and times by hook and stage.")
+        bool, typer.Option("--stats", help="At the end, show counts and times of each hook and stage.")
     ] = False,
     prometheus: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Write that to a file at the end, in Prometheus' text format; - is standard output.",
+            help="At the end, write them to a file in Prometheus' text format; - is standard output.",
             show_default=False,
         ),
     ] = None,
@@ -49,16 +52,16 @@ def run(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Run a script of stages and events, outcome by outcome.
+    """Run a script of stages and events, line by line.
 
-    A line of the script is one of these; blank lines are skipped:
+    A line of the script asks a stage, or tells the hooks of an event. Blank lines are skipped:
 
     \b
     {"stage": "before_tool", "params": {"tool": "bash", "arguments": {"command": "ls"}}}
     {"event": "tool_exec_start", "payload": {"Tool": "bash"}, "meta": {"TurnID": "t1"}}
 
-    A bad line is named with its number, the rest still runs, and the exit code is 1.
-    """  # noqa: D301 - click wants this character, and not its name
+    The other lines still run after a bad one. Its number is shown, and the exit code is 1.
+    """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
     descriptor = given.open_source(script)
     work = partial(_run, descriptor, script, as_json)
@@ -74,8 +77,8 @@ def run(
         raise typer.Exit(1)
 
 
-async def _run(descriptor: int, name: str, as_json: bool, host: "Host") -> tuple[bool, "HostStatus"]:
-    """Do what the lines say; whether all of them were good, and how the hooks do then."""
+async def _run(descriptor: int, name: str, as_json: bool, host: Host) -> tuple[bool, HostStatus]:
+    """Run the lines. Return whether all of them were good, and the host's status at the end."""
     number, good = 0, True
     async for line in _lines(descriptor):
         number += 1
@@ -98,7 +101,7 @@ async def _run(descriptor: int, name: str, as_json: bool, host: "Host") -> tuple
     return good, status
 
 
-async def _do(host: "Host", wanted: given.Ask | given.Tell, number: int, as_json: bool) -> None:
+async def _do(host: Host, wanted: given.Ask | given.Tell, number: int, as_json: bool) -> None:
     if isinstance(wanted, given.Tell):
         await host.emit_and_wait(wanted.event, wanted.payload, meta=wanted.meta)
         if as_json:
@@ -117,7 +120,7 @@ async def _do(host: "Host", wanted: given.Ask | given.Tell, number: int, as_json
 
 
 async def _lines(descriptor: int) -> AsyncIterator[bytes]:
-    """The lines of a file, a pipe or a terminal, each as soon as it is there; the last one may lack its end."""
+    """Yield the lines of a file, a pipe or a terminal, each as soon as it can be read. The last one may lack its newline."""
     mode = os.fstat(descriptor).st_mode
     may_wait = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
     buffer = LineBuffer(words.MAX_LINE)

@@ -1,4 +1,4 @@
-"""`picohook top`: how the hooks of a running host do, as it changes."""
+"""`picohook top`: the hooks of a running host, live. Rates come from two looks at it, memory from the system."""
 
 import contextlib
 import os
@@ -9,45 +9,59 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Annotated, Any, cast
+from collections.abc import Collection, Iterator, Mapping
+from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
-from ..wire.text import escape
-from . import output
-from .client import PATIENCE, Socket, opened, receive, send
-from .figures import Look, figures, memory
-from .source import Json
-from .usage import seconds
+from ...wire.text import escape
+from .. import output
+from ..control_client import TIMEOUT, Socket, opened, receive, send
+from ..help import App
+from ..options import Json, seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+app = App()
+
 _STYLES = {"ready": "green", "failed": "bold red"}
 _NUMBERS = ("calls/s", "p50 ms", "p99 ms", "failed", "drops", "restarts", "memory")
+_SESSION, _RSS = 3, 21
+"""Fields of /proc/PID/stat, counted from the one behind the name."""
 
 
+class Look(NamedTuple):
+    """A host's status at a time."""
+
+    status: Mapping[str, Any]
+    at: float
+    """Seconds, on a monotonic clock."""
+
+
+@app.command()
 def top(
     control: Socket,
-    once: Annotated[bool, typer.Option("--once", help="Look for one interval, print that, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print one table after one interval, and end.")] = False,
     interval: Annotated[
-        float, typer.Option(metavar="SECONDS", parser=seconds(0.1), help="From one look to the next.")
+        float, typer.Option(metavar="SECONDS", parser=seconds(0.1), help="The time between two updates.")
     ] = 1.0,
     as_json: Json = False,
 ) -> None:
-    """Show how the hooks of a running host do, live.
+    """Show the hooks of a running host, live.
 
-    Their state, calls, times, failures, drops, restarts and memory: a view in the terminal, which q ends; with --once a table,
-    with --json a line every interval. Times are those of all calls since the host began; what it dropped are events and
-    lines; memory is that of all processes of a hook.
+    Shows state, calls, times, failures, drops, restarts and memory in the terminal until q is typed; with --once as one
+    table, with --json as one line every interval. Times cover all calls since the host started. Drops are events and lines.
+    Memory is that of all processes of a hook.
     """
     if not (once or as_json or _is_terminal()):
         raise typer.BadParameter("a live view needs a terminal: take --once or --json")
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda number, _: sys.exit(128 + number))  # and the terminal is as it was
-    with opened(control, PATIENCE) as connection:
+            signal.signal(
+                number, lambda number, _: sys.exit(128 + number)
+            )  # an exception, so that the terminal is restored
+    with opened(control, TIMEOUT) as connection:
         try:
             if once or as_json:
                 _print(_looks(connection, interval, None), once=once, as_json=as_json)
@@ -62,14 +76,14 @@ def _is_terminal() -> bool:
 
 
 def _print(looks: Iterator[dict[str, Any]], *, once: bool, as_json: bool) -> None:
-    next(looks)  # it has no rates yet
+    next(looks)  # the first one has no rates
     for shown in looks:
         try:
             if as_json:
                 output.data(shown)
             else:
                 output.show(_table(shown))
-        except BrokenPipeError:  # whoever read it is gone: no trouble of the socket's
+        except BrokenPipeError:  # of stdout: not an error of the socket
             raise typer.Exit(1) from None
         if once:
             return
@@ -87,14 +101,14 @@ def _show(connection: socket.socket, interval: float, name: str) -> None:
 
 
 def _looks(connection: socket.socket, interval: float, keys: int | None) -> Iterator[dict[str, Any]]:
-    """A look at the host every interval, until q is typed. One that does not answer holds up no key."""
+    """Yield the figures of the host every interval, until q is typed: also while the host does not answer."""
     before = None
     with connection.makefile("rwb") as file:
         lines = cast(IO[bytes], file)
         while True:
             began = time.monotonic()
             send(lines, "status")
-            if _typed_q(keys, connection, PATIENCE):
+            if _typed_q(keys, connection, TIMEOUT):
                 return
             now = Look(receive(lines), time.monotonic())
             yield figures(before, now, memory({hook["pid"] for hook in now.status["hooks"]}))
@@ -103,9 +117,12 @@ def _looks(connection: socket.socket, interval: float, keys: int | None) -> Iter
                 return
 
 
-def _typed_q(keys: int | None, connection: socket.socket | None, patience: float) -> bool:
-    """Wait for the host to answer, or, without one, for so long; whether q was typed before. No answer is a `TimeoutError`."""
-    deadline = time.monotonic() + patience
+def _typed_q(keys: int | None, connection: socket.socket | None, timeout: float) -> bool:
+    """Wait for the host's answer, or without a connection for `timeout` seconds. Return whether q was typed meanwhile.
+
+    Raises `TimeoutError` if the host does not answer.
+    """
+    deadline = time.monotonic() + timeout
     watched = [one for one in (keys, connection) if one is not None]
     while True:
         ready = select.select(watched, (), (), max(deadline - time.monotonic(), 0))[0]
@@ -114,7 +131,7 @@ def _typed_q(keys: int | None, connection: socket.socket | None, patience: float
             if b"q" in typed.lower():
                 return True
             if not typed:
-                watched.remove(keys)  # nobody is there to type
+                watched.remove(keys)  # the end of the input
         if connection in ready:
             return False
         if not ready:
@@ -125,7 +142,7 @@ def _typed_q(keys: int | None, connection: socket.socket | None, patience: float
 
 @contextlib.contextmanager
 def _keys() -> Iterator[int | None]:
-    """Where keys are read from, each as it is typed and unseen; None without a terminal. Afterwards it is as it was."""
+    """Yield a descriptor that reads each key when it is typed, without echo; None without a terminal. Restores the terminal."""
     if not sys.stdin.isatty():
         yield None
         return
@@ -134,7 +151,7 @@ def _keys() -> Iterator[int | None]:
     try:
         tty.setcbreak(descriptor)
         modes = termios.tcgetattr(descriptor)
-        # Stopped by ^Z, this would leave its screen and its modes to the shell.
+        # ^Z is switched off: the shell would get the screen and the modes of this view.
         modes[6][termios.VSUSP] = bytes([os.fpathconf(descriptor, "PC_VDISABLE")])
         termios.tcsetattr(descriptor, termios.TCSANOW, modes)
         yield descriptor
@@ -150,7 +167,7 @@ def _table(shown: dict[str, Any]) -> "Table":
         return Text(escape(text), style=style, no_wrap=True, overflow="ellipsis")
 
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column("hook")  # where it is too narrow for all, names are cut before numbers are
+    table.add_column("hook")  # in a narrow terminal, names are cut before numbers
     for column in ("state", "pid", *_NUMBERS):
         table.add_column(column, no_wrap=True, justify="right" if column in _NUMBERS else "left")
     for hook in shown["hooks"]:
@@ -180,3 +197,69 @@ def _number(value: float | None) -> str:
 def _size(hook: dict[str, Any]) -> str:
     size = hook["memory_bytes"]
     return "-" if size is None else f"{size / 1e6:.1f}M"
+
+
+def figures(before: Look | None, now: Look, memory: Mapping[int, int]) -> dict[str, Any]:
+    """Return the figures of all hooks as plain JSON. Rates are None without an earlier look."""
+    past = {} if before is None else {hook["name"]: hook for hook in before.status["hooks"]}
+    seconds = None if before is None else now.at - before.at
+    return {
+        "containment": now.status["containment"],
+        "hooks": [_hook(hook, past.get(hook["name"]), seconds, memory) for hook in now.status["hooks"]],
+    }
+
+
+def _hook(
+    hook: Mapping[str, Any], past: Mapping[str, Any] | None, seconds: float | None, memory: Mapping[int, int]
+) -> dict[str, Any]:
+    asked = {} if past is None else past["stages"]
+    stages = {
+        name: {
+            "calls": stage["executions"],
+            "calls_per_second": _rate(stage["executions"], asked.get(name, {}).get("executions", 0), seconds),
+            "p50_ms": stage["p50_ms"] if stage["executions"] else None,
+            "p99_ms": stage["p99_ms"] if stage["executions"] else None,
+            "failures": sum(stage["failures"].values()),
+        }
+        for name, stage in hook["stages"].items()
+    }
+    return {
+        "name": hook["name"],
+        "state": hook["state"],
+        "pid": hook["pid"],
+        "calls": sum(stage["calls"] for stage in stages.values()),
+        "calls_per_second": None if seconds is None else sum(stage["calls_per_second"] for stage in stages.values()),
+        "failures": sum(stage["failures"] for stage in stages.values()),
+        "dropped": hook["dropped_events"] + hook["dropped_lines"],
+        "restarts": max(hook["starts"] - 1, 0),
+        "memory_bytes": memory.get(hook["pid"]),
+        "last_error": hook["last_error"],
+        "stages": stages,
+    }
+
+
+def _rate(count: int, before: int, seconds: float | None) -> float | None:
+    """Return the increase per second. A count that went down is that of a new hook with the same name."""
+    if seconds is None:
+        return None
+    return round((count - before if count >= before else count) / seconds, 3)
+
+
+def memory(leaders: Collection[int], proc: str = "/proc") -> dict[int, int]:
+    """Return the resident bytes of the sessions that these processes lead, one for each hook. Empty without a /proc."""
+    held: dict[int, int] = {}
+    try:
+        numbers = [name for name in os.listdir(proc) if name.isdecimal()]
+    except OSError:
+        return held
+    page = os.sysconf("SC_PAGE_SIZE")
+    for number in numbers:
+        try:
+            with open(f"{proc}/{number}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue  # it has ended
+        session = int(fields[_SESSION])
+        if session in leaders:
+            held[session] = held.get(session, 0) + int(fields[_RSS]) * page
+    return held

@@ -1,35 +1,93 @@
-"""What `picohook replay` does: ask again, and show what is not as it was."""
+"""`picohook replay`: ask the questions of a record again, and compare the decisions."""
 
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
 import typer
 
-from ..config.document import PicoClaw
-from ..config.layers import Layers
-from ..errors import HookCrashedError, PicohookError
-from ..model.spec import Timeouts
-from ..record.replay import Compared, Replay, choose, survey
-from . import outcomes, output
-from .configs import program
-from .records import about, opened, require_rereadable, warn_of_end
-from .source import configured, with_hooks
+from ...config.document import PicoClaw
+from ...config.layers import Layers
+from ...errors import HookCrashedError, PicohookError
+from ...host import Host
+from ...model.spec import Timeouts
+from ...record.replay import Compared, Known, Replay, choose, survey
+from .. import outcomes, output
+from ..configuration import AsPicoClaw, Named, configured, program
+from ..help import App
+from ..host import with_hooks
+from ..listeners import Record
+from ..options import Json, Verbose
+from ..records import about, opened, require_rereadable, warn_of_end
 
-if TYPE_CHECKING:
-    from ..host import Host
-    from ..record.replay import Known
+app = App()
 
+_MAY_BE_IGNORED = ("reason", "feedback", "result", "notes", "payload")
 _LONG = 1e6
-"""Seconds. A hook that is asked alone has its own timeout, and no chain's budget."""
+"""Seconds. A hook that is asked alone has its own timeout, and no timeout of a chain."""
+
+
+@app.command()
+def replay(
+    record_file: Annotated[
+        str, typer.Argument(metavar="RECORD", help="A file that --record has written.", show_default=False)
+    ],
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- COMMAND...]", help="Ask this hook alone.", show_default=False),
+    ] = None,
+    *,
+    config: Named = None,
+    picoclaw: AsPicoClaw = None,
+    hook: Annotated[
+        str | None,
+        typer.Option(
+            "--hook",
+            metavar="NAME",
+            help="With a COMMAND: ask it the questions of this hook. Needed if the record has several hooks.",
+            show_default=False,
+        ),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WHAT",
+            help=f"Ignore this difference: {', '.join(_MAY_BE_IGNORED)}. Can be given more than once.",
+            autocompletion=lambda: list(_MAY_BE_IGNORED),
+        ),
+    ] = None,
+    record: Record = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Ask the questions of a record again, and compare.
+
+    \b
+    picohook replay session.jsonl --config picohook.toml
+    picohook replay session.jsonl --hook guard -- node guard.mjs
+
+    Shows the decisions that changed. Asks the hooks of the configuration every question of the record; or a COMMAND every
+    question that one hook got. Asks one question after another, in the order of the record, events included. Exits with 0 if
+    all decisions are the same, and with 1 if one is not.
+    """  # noqa: D301 - click reads a backspace character, not an escape
+    del verbose
+    for name in ignore or ():
+        if name not in _MAY_BE_IGNORED:
+            raise typer.BadParameter(f"{name!r} is none of {', '.join(_MAY_BE_IGNORED)}", param_hint="--ignore")
+    if command and config is not None:
+        raise typer.BadParameter("give a --config, or a COMMAND")
+    if hook is not None and not command:
+        raise typer.BadParameter("--hook needs a COMMAND, which is asked the questions of that hook")
+    tally = Tally(ignore or [], as_json)
+    _run(record_file, tally, command=command, hook=hook, config=config, picoclaw=picoclaw, record=record)
 
 
 @dataclass
 class Tally:
-    """What is compared, and how it came out."""
+    """Counts the decisions that were compared, and shows those that changed."""
 
     ignored: list[str]
     as_json: bool
@@ -37,7 +95,7 @@ class Tally:
     changed: int = 0
 
     def take(self, one: Compared) -> None:
-        """One more decision."""
+        """Count a decision, and show it if it changed."""
         self.compared += 1
         differing = list(one.differences(self.ignored))
         if differing:
@@ -45,7 +103,7 @@ class Tally:
             (_print_json if self.as_json else _show)(one, differing)
 
 
-def run(
+def _run(
     name: str,
     tally: Tally,
     *,
@@ -55,17 +113,17 @@ def run(
     picoclaw: PicoClaw | None,
     record: Path | None,
 ) -> None:
-    """Replay it. Ends in `typer.Exit` where not all is as it was."""
+    """Replay a record. Raise `typer.Exit` if a decision changed."""
     known = _survey(name)
     if record is not None and record.exists() and os.path.samefile(record, name):
-        raise typer.BadParameter("it is what is replayed", param_hint="--record")
+        raise typer.BadParameter("this is the record that is replayed: name another file", param_hint="--record")
     again = Replay()
     timeouts, ask = None, again.chains
     if command:
         chosen = _chosen(known, hook)
         stand_in = known[chosen].stand_in(chosen, command)
         try:
-            program(stand_in)  # which a host would say in its log, too
+            program(stand_in)  # raises an error that a host would only log
         except HookCrashedError as error:
             raise typer.BadParameter(str(error), param_hint="COMMAND") from None
         layers = Layers(hooks=(stand_in,))
@@ -73,13 +131,13 @@ def run(
     else:
         layers = configured(config, picoclaw)
 
-    async def work(host: "Host") -> None:
+    async def work(host: Host) -> None:
         with opened(name) as source:
             async for one in ask(source, host):
                 tally.take(one)
 
     try:
-        with_hooks(layers, work, record=record, seen_by=[again.listener], timeouts=timeouts)
+        with_hooks(layers, work, record=record, more_listeners=[again.listener], timeouts=timeouts)
     except HookCrashedError as error:
         if not command:
             raise
@@ -87,7 +145,7 @@ def run(
     _conclude(tally, again.unanswered)
 
 
-def _survey(name: str) -> "dict[str, Known]":
+def _survey(name: str) -> dict[str, Known]:
     with opened(name) as source:
         require_rereadable(name)
         known = survey(source)
@@ -95,7 +153,7 @@ def _survey(name: str) -> "dict[str, Known]":
     return known
 
 
-def _chosen(known: "dict[str, Known]", hook: str | None) -> str:
+def _chosen(known: dict[str, Known], hook: str | None) -> str:
     try:
         return choose(known, hook)
     except PicohookError as error:
@@ -147,11 +205,11 @@ def _conclude(tally: Tally, unanswered: int) -> None:
     if tally.as_json:
         output.data({"decisions": tally.compared, "changed": tally.changed, "unanswered": unanswered})
     else:
-        extra = f", and {unanswered} that the record has no answer to" if unanswered else ""
+        extra = f", and {unanswered} without an answer in the record" if unanswered else ""
         plural = "" if tally.compared == 1 else "s"
         text = f"{tally.compared} decision{plural}, {tally.changed} changed{extra}"
         output.line(text, style="bold red" if tally.changed else "bold green")
     if not tally.compared:
-        output.error("the record has no decision that could be compared")
+        output.error("the record has no decision to compare")
     if tally.changed or not tally.compared:
         raise typer.Exit(1)

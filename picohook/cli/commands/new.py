@@ -1,4 +1,4 @@
-"""`picohook new`: a hook to begin with, that has a configuration and passes its test."""
+"""`picohook new`: write a first hook with its configuration and a test, in one of several languages."""
 
 import os
 import re
@@ -15,31 +15,33 @@ from typing import Annotated
 
 import typer
 
-from ..config.problems import meant, quoted
-from ..errors import PicohookError
-from ..model.stages import STAGES
-from ..wire.text import escape
-from . import output
-from .source import Json
+from ...config.problems import meant, quoted
+from ...errors import PicohookError
+from ...model.stages import STAGES
+from ...wire.text import escape
+from .. import output
+from ..help import App
+from ..options import Json
 
+app = App()
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _DECIDED = ("before_tool", "approve_tool")
-"""The stages at which the hook that is made decides something. At all others it says: go on."""
-_TAKES_TYPES_OUT = (22, 18)
-"""The first version of Node that runs TypeScript."""
+"""The stages where the new hook decides something. At all other stages it answers `continue`."""
+_RUNS_TYPESCRIPT = (22, 18)
+"""The first version of Node that runs TypeScript without a compiler."""
 
 
 @dataclass(frozen=True)
 class _Language:
     name: str
     source: str
-    """The file to go on with."""
+    """The file with the hook's code."""
     run: str
     test: str
     programs: tuple[str, ...]
-    """What it takes, on the PATH."""
+    """The programs it needs on the PATH."""
     needs: str
-    """The same, for people."""
+    """The programs it needs, in words."""
     build: str = ""
 
 
@@ -96,7 +98,7 @@ _LANGUAGES = {
         needs="jq 1.6 or newer",
     ),
 }
-_TYPESCRIPT_AS_IT_IS = _Language(
+_TYPESCRIPT_WITHOUT_COMPILER = _Language(
     "TypeScript",
     "hook.mts",
     run="node hook.mts",
@@ -106,22 +108,27 @@ _TYPESCRIPT_AS_IT_IS = _Language(
 )
 
 
+@app.command()
 def new(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Where to make it; the hook is named like it.", show_default=False)
+        Path,
+        typer.Argument(metavar="DIR", help="A new or empty directory. The hook gets its name.", show_default=False),
     ],
     *,
-    lang: Annotated[str, typer.Option(metavar="LANGUAGE", help=f"One of {', '.join(_LANGUAGES)}.")] = "python",
-    stages: Annotated[str, typer.Option(metavar="A,B", help="The stages that it is asked at.")] = "before_tool",
+    lang: Annotated[
+        str,
+        typer.Option(
+            metavar="LANGUAGE", help=f"One of {', '.join(_LANGUAGES)}.", autocompletion=lambda: list(_LANGUAGES)
+        ),
+    ] = "python",
+    stages: Annotated[str, typer.Option(metavar="A,B", help="The stages that it answers.")] = "before_tool",
     as_json: Json = False,
 ) -> None:
-    """Make a hook to begin with, its configuration and a test.
+    """Write a first hook, its configuration and a test.
 
     \b
     picohook new guard --lang go --stages before_tool,approve_tool
-
-    DIR is made, or is empty.
-    """  # noqa: D301 - click wants this character, and not its name
+    """  # noqa: D301 - click reads a backspace character, not an escape
     language = _language(lang)
     asked_at = _stages(stages)
     directory = Path(os.path.abspath(directory))
@@ -134,7 +141,7 @@ def new(
     made = sorted(texts)
     for program in language.programs:
         if shutil.which(program) is None:
-            output.warn(f"{program} is not on the PATH: it takes {language.needs}")
+            output.warn(f"{program} is not on the PATH: the hook needs {language.needs}")
     if as_json:
         output.data(
             {
@@ -149,10 +156,10 @@ def new(
             }
         )
         return
-    output.line(f"{directory}: a hook in {language.name}, asked at {', '.join(asked_at)}", style="bold green")
+    output.line(f"{directory}: a hook in {language.name} for {', '.join(asked_at)}", style="bold green")
     for name in made:
         output.line(f"  {name}")
-    output.line("to build and test it:" if language.build else "to test it:")
+    output.line("Build and test it:" if language.build else "Test it:")
     for command in (f"cd {shlex.quote(str(directory))}", language.build, language.test):
         if command:
             output.line(f"  {command}")
@@ -161,12 +168,12 @@ def new(
 def _language(name: str) -> _Language:
     if name not in _LANGUAGES:
         raise typer.BadParameter(f"there is no {quoted(name)} ({meant(name, _LANGUAGES)})", param_hint="--lang")
-    return _TYPESCRIPT_AS_IT_IS if name == "typescript" and _node() >= _TAKES_TYPES_OUT else _LANGUAGES[name]
+    return _TYPESCRIPT_WITHOUT_COMPILER if name == "typescript" and _node() >= _RUNS_TYPESCRIPT else _LANGUAGES[name]
 
 
 @cache
 def _node() -> tuple[int, ...]:
-    """The version of Node; empty where there is none."""
+    """Return the version of Node, empty if it is not installed."""
     try:
         said = subprocess.run(["node", "--version"], capture_output=True, check=False, text=True, timeout=10).stdout  # noqa: S607
     except (OSError, subprocess.TimeoutExpired):
@@ -175,7 +182,7 @@ def _node() -> tuple[int, ...]:
 
 
 def _stages(given: str) -> list[str]:
-    """Those that were named, in the order of a turn."""
+    """Return the stages that were named, in the order of a turn."""
     named = given.replace(",", " ").split()
     for name in named:
         if name not in STAGES:
@@ -186,7 +193,7 @@ def _stages(given: str) -> list[str]:
 
 
 def contents(name: str, lang: str, asked_at: list[str]) -> dict[str, str]:
-    """The files of a hook of this name, in one of the languages, by their names."""
+    """Return the texts of a new hook's files, by their names."""
     language = _language(lang)
     others = [stage for stage in asked_at if stage not in _DECIDED]
     values = {
@@ -211,12 +218,12 @@ def contents(name: str, lang: str, asked_at: list[str]) -> dict[str, str]:
 
 
 def _write(directory: Path, texts: Mapping[str, str]) -> None:
-    """All of the files, or nothing."""
+    """Write all files, or none."""
     written: list[Path] = []
     try:
         present = directory.exists()
         if present and any(directory.iterdir()):
-            raise PicohookError(f"{escape(str(directory))} is not empty: name a directory that is, or a new one")
+            raise PicohookError(f"{escape(str(directory))} is not empty: name an empty directory, or a new one")
         directory.mkdir(parents=True, exist_ok=True)
         if not present:
             written.append(directory)
@@ -231,14 +238,14 @@ def _write(directory: Path, texts: Mapping[str, str]) -> None:
     except OSError as error:
         for path in reversed(written):
             _remove(path)
-        raise PicohookError(f"{escape(str(directory))} cannot be made: {error.strerror}") from None
+        raise PicohookError(f"{escape(str(directory))} cannot be written: {error.strerror}") from None
 
 
 def _remove(path: Path) -> None:
     try:
         path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
     except OSError:
-        pass  # what is in the way of making it is in the way of this too
+        pass  # the error that is reported already may prevent this too
 
 
 def _place(name: str) -> Traversable:
@@ -246,7 +253,7 @@ def _place(name: str) -> Traversable:
 
 
 def _templates(place: Traversable, before: str = "") -> dict[str, Traversable]:
-    """The templates of a directory, by the names of the files that they become."""
+    """Return the templates in a directory and below, by the names of the files that are made of them."""
     found: dict[str, Traversable] = {}
     for entry in place.iterdir():
         if entry.is_dir():
@@ -297,5 +304,5 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
 
 
 def _listed(words: Collection[str]) -> str:
-    """As elements of a list, in TOML and in every language that there is."""
+    """Return the words as elements of a list: quoted, as TOML and all of the languages write them."""
     return ", ".join(f'"{word}"' for word in words)

@@ -1,4 +1,4 @@
-"""`picohook audit`: whether an audit log is as it was written."""
+"""`picohook audit`: check an audit log."""
 
 import contextlib
 import itertools
@@ -8,20 +8,20 @@ from typing import Annotated
 
 import typer
 
-from ..config.audit_logs import KEY
-from ..errors import PicohookError
-from ..listeners.ledger import files_of, lines_of, verify as verify_chain
-from ..wire.regular_files import open_regular
-from . import output
-from .source import Json, require_file
-from .usage import App
+from ...config.audit_logs import KEY
+from ...errors import PicohookError
+from ...listeners.ledger import files_of, lines_of, verify as verify_chain
+from ...wire.regular_files import open_regular
+from .. import output
+from ..help import App
+from ..options import Json, require_file
 
-app = App(no_args_is_help=True, help="Look at an audit log.")
+app = App(no_args_is_help=True)
 
 
 @app.callback()
 def _audit() -> None:
-    """Look at an audit log."""  # so that `verify` is named, though it is the only one
+    """Check an audit log."""  # a callback makes this a group, though `verify` is its only command
 
 
 @app.command()
@@ -30,25 +30,25 @@ def verify(
     head: Annotated[
         str | None,
         typer.Option(
-            metavar="HASH", help="The hash of a record, kept elsewhere: it has to be there.", show_default=False
+            metavar="HASH", help="The hash of a record, kept elsewhere. Fails if no record has it.", show_default=False
         ),
     ] = None,
     after: Annotated[
         str | None,
         typer.Option(
             metavar="HASH",
-            help="The hash of the record before the first one, where older files were taken away.",
+            help="The hash of the record before the first one, if older files were moved away.",
             show_default=False,
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Find a record that was changed, removed, put in or moved.
+    """Find records that were changed, removed, added or moved.
 
-    A log that was rotated is looked at from its first file on: FILE is the newest one, and the others are beside it.
+    A rotated log is checked from its oldest file on: FILE is the newest one, and the others are beside it.
 
-    That the end is missing shows only with --head, the hash that was the last one at some time. The key of a keyed log is
-    taken from the variable PICOHOOK_AUDIT_KEY. Exits with 1 if the log does not hold.
+    Only --head shows that the end of the log is missing: give the hash of a record that was the last one once. The key of a
+    log with a key is read from PICOHOOK_AUDIT_KEY. Exits with 1 if a record is wrong.
     """
     try:
         files = files_of(require_file(log))

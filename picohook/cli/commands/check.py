@@ -1,26 +1,24 @@
-"""`picohook check` and `schema`: what a configuration must be, and whether this one is."""
+"""`picohook check`: find mistakes in a configuration."""
 
-import json
-import os
 from dataclasses import asdict, replace
-from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .. import config as configs
-from ..config import Config, model_endpoints as models, trust
-from ..config.document import PicoClaw
-from ..config.layers import Layers
-from ..config.problems import meant, quoted
-from ..engine.order import in_order
-from ..errors import ConfigError, HookCrashedError, Problem, TrustError
-from ..hooks import make_hook
-from ..model.spec import NO_MODEL, NO_MODEL_HINT, HookSpec, python_file
-from ..model.stages import STAGES
-from ..process.plan import plan
-from . import output
-from .source import AlsoNamed, AsPicoClaw, Json, Positional, either, read
+from ...config import Config, model_endpoints as models, trust
+from ...config.document import PicoClaw
+from ...config.layers import Layers
+from ...engine.order import in_order
+from ...errors import ConfigError, HookCrashedError, Problem, TrustError
+from ...hooks import make_hook
+from ...model.spec import NO_MODEL, NO_MODEL_HINT, HookSpec
+from .. import output
+from ..configuration import AlsoNamed, AsPicoClaw, described, either, missing_script, program, read
+from ..help import App
+from ..options import Json
+
+app = App()
 
 _AS_PICOCLAW: dict[PicoClaw, str] = {
     "0.2.8": "as PicoClaw 0.2.8: events are hook.event; for 0.2.9 and newer add --picoclaw 0.2.9",
@@ -28,17 +26,27 @@ _AS_PICOCLAW: dict[PicoClaw, str] = {
     " (0.2.9+edits lets hooks change them)",
     "0.2.9+edits": "as PicoClaw 0.2.9, and before_llm may change tools and system messages",
 }
-"""What each version means for hooks, and how another one is chosen."""
-_SCRIPTS = (".py", ".sh", ".js", ".mjs", ".rb", ".pl")
+"""What is shown of a PicoClaw configuration, by version."""
 
 
+@app.command()
 def check(
-    config: Positional = None, *, named: AlsoNamed = None, picoclaw: AsPicoClaw = None, as_json: Json = False
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[CONFIG]",
+            help="The configuration. Default: your own, and that of this directory.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    named: AlsoNamed = None,
+    picoclaw: AsPicoClaw = None,
+    as_json: Json = False,
 ) -> None:
     """Check a configuration, and find the programs of its hooks.
 
-    Or check all that would be used. Starts nothing. Shows the program that each hook comes to, or all that is wrong; then the
-    exit code is 1.
+    Shows the program of each hook, and all mistakes. Starts nothing. Exits with 1 if there is a mistake.
     """
     report = _Report()
     try:
@@ -51,7 +59,7 @@ def check(
 
 
 class _Report:
-    """What a check found."""
+    """The hooks, problems and warnings of the configuration files."""
 
     def __init__(self) -> None:
         self.configs: tuple[Config, ...] = ()
@@ -59,10 +67,10 @@ class _Report:
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self._models: dict[tuple[str, str], str] = {}
-        """What hooks ask that ask a model, by their files and names there."""
+        """The models that hooks ask, by the hook's file and its name there."""
 
     def take(self, found: Layers) -> None:
-        """Look at what the files' types and names cannot say."""
+        """Check what reading the files does not: order, models, programs, trust."""
         self.configs = found.configs
         self.warnings += found.warnings
         try:
@@ -102,7 +110,7 @@ class _Report:
 
     @staticmethod
     def _keys(found: Layers) -> dict[str, str]:
-        """By the place that a hook has on a host, its key in its file."""
+        """Return the key of each hook's `after` in its file, by the key that `in_order` gives it."""
         specs = [(config, spec) for config in found.configs for spec in config.hooks]
         return {
             f"hooks.{there.name}.after": f"{config.key_paths[spec.name]}.after"
@@ -148,67 +156,3 @@ class _Report:
                 output.line(f"{config.path}: {_AS_PICOCLAW[config.picoclaw]}")
         for config in () if self.problems else self.configs:
             output.line(f"{config.path}: ok", style="bold green")
-
-
-def described(config: Config) -> dict[str, Any]:
-    """A configuration, for programs."""
-    return {
-        "config": str(config.path),
-        "layer": config.layer,
-        "dialect": config.dialect,
-        "hooks": len(config.hooks),
-        **({"picoclaw": config.picoclaw} if config.picoclaw is not None else {}),
-    }
-
-
-def program(spec: HookSpec) -> str | None:
-    """The file that a hook comes to; None for one that asks a model. Raises `HookCrashedError`."""
-    if spec.prompt is not None:
-        return None
-    if spec.python is None:
-        return plan(spec, os.environ).argv[0]
-    module = spec.python.partition(":")[0]
-    file = python_file(spec)
-    if file is None and find_spec(module.partition(".")[0]) is None:
-        raise HookCrashedError(f"there is no module {module}, neither in {spec.dir} nor installed", hook=spec.name)
-    return module if file is None else str(file)
-
-
-def missing_script(spec: HookSpec) -> str | None:
-    """The script that an interpreter is told to run, where there is none: it would start, and end at once."""
-    script = spec.command[1] if len(spec.command) > 1 else ""
-    path = os.path.join(spec.dir or "", script)
-    return path if script.endswith(_SCRIPTS) and not script.startswith("-") and not os.path.exists(path) else None
-
-
-def schema(
-    what: Annotated[
-        str,
-        typer.Argument(
-            metavar="config|protocol|STAGE",
-            help=f"The last is one of {', '.join(STAGES)}.",
-            show_default=False,
-        ),
-    ],
-    as_json: Json = False,
-) -> None:
-    """Print the schema of a configuration, a stage or the protocol.
-
-    `config` is the JSON Schema of the configuration, STAGE that of what hooks are asked about there, `protocol` the OpenRPC
-    document of what `picohook serve` speaks. It is JSON either way; with --json it is on one line.
-    """
-    if what == "config":
-        document = configs.schema()
-    elif what == "protocol":
-        from ..serve.openrpc import openrpc  # noqa: PLC0415 - of all commands, this one
-
-        document = openrpc()
-    elif what in STAGES:
-        document = STAGES[what].payload.model_json_schema()
-    else:
-        hint = meant(what, ("config", "protocol", *STAGES))
-        raise typer.BadParameter(f"there is no schema of {quoted(what)} ({hint})")
-    if as_json:
-        output.data(document)
-    else:
-        output.verbatim(json.dumps(document, indent=2))

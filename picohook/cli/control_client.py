@@ -1,4 +1,4 @@
-"""A host's control socket, from the other side."""
+"""A client of a host's control socket."""
 
 import json
 import socket
@@ -11,36 +11,36 @@ import typer
 
 from ..errors import ConfigError, PicohookError, Problem
 
-PATIENCE = 30.0
-"""Seconds in which a host that is well answers what asks for no waiting."""
+TIMEOUT = 30.0
+"""Seconds to wait for an answer that the host gives at once."""
 
 Socket = Annotated[
     Path,
     typer.Option(
-        "--control", metavar="PATH", help="The host's control socket: Host(control=PATH).", show_default=False
+        "--control", metavar="PATH", help="The control socket of the host: Host(control=PATH).", show_default=False
     ),
 ]
 
 
-def ask(control: Path, method: str, params: Any = None, *, patience: float | None = PATIENCE) -> Any:
-    """What a host answers to one request."""
-    with connected(control, patience) as connection:
+def ask(control: Path, method: str, params: Any = None, *, timeout: float | None = TIMEOUT) -> Any:
+    """Return the host's answer to one request. Raise `PicohookError` if there is none, or if it is an error."""
+    with connected(control, timeout) as connection:
         return request(connection, method, params)
 
 
 @contextmanager
-def connected(control: Path, patience: float | None) -> Iterator[IO[bytes]]:
-    """A connection to a host, as a file of lines; what goes wrong with it is a `PicohookError` that names the socket."""
-    with opened(control, patience) as connection, connection.makefile("rwb") as file:
+def connected(control: Path, timeout: float | None) -> Iterator[IO[bytes]]:
+    """Open a connection to a host as a file of lines. Its errors are raised as `PicohookError` with the socket's path."""
+    with opened(control, timeout) as connection, connection.makefile("rwb") as file:
         yield cast(IO[bytes], file)
 
 
 @contextmanager
-def opened(control: Path, patience: float | None) -> Iterator[socket.socket]:
-    """The same as a socket, for who waits for other things beside it."""
+def opened(control: Path, timeout: float | None) -> Iterator[socket.socket]:
+    """Open the same connection as a socket, for `select`."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(patience)
+            connection.settimeout(timeout)
             connection.connect(str(control))
             yield connection
     except TimeoutError:
@@ -52,23 +52,23 @@ def opened(control: Path, patience: float | None) -> Iterator[socket.socket]:
 
 
 def request(connection: IO[bytes], method: str, params: Any = None) -> Any:
-    """What the host at the other end answers."""
+    """Send a request, and return the answer."""
     send(connection, method, params)
     return receive(connection)
 
 
 def send(connection: IO[bytes], method: str, params: Any = None) -> None:
-    """Ask, and leave it to `receive` to wait for the answer."""
-    asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
-    connection.write(json.dumps(asked).encode() + b"\n")
+    """Send a request. Get the answer with `receive`."""
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
+    connection.write(json.dumps(message).encode() + b"\n")
     connection.flush()
 
 
 def receive(connection: IO[bytes]) -> Any:
-    """The answer to what was sent."""
+    """Return the answer. Raise `ConfigError` if it has the problems of a configuration, `PicohookError` for another error."""
     line = connection.readline()
     if not line:
-        raise PicohookError("the host hung up without an answer")
+        raise PicohookError("the host closed the connection without an answer")
     reply = json.loads(line)
     error = reply.get("error")
     if error and "data" in error:

@@ -1,4 +1,4 @@
-"""What the host logs, on stderr."""
+"""The host's log on stderr."""
 
 import contextlib
 import logging
@@ -11,14 +11,14 @@ _LOGGER = logging.getLogger("picohook")
 
 
 class _Stderr(logging.Handler):
-    """Writes log lines. A command that shows causes itself has each of them shown once."""
+    """Writes log lines to stderr, without causes that the command has shown already."""
 
     def __init__(self) -> None:
         super().__init__()
         self.waiting: list[logging.LogRecord] | None = None
-        """What is logged while lines are held back."""
+        """Records that are held back; None while records are written at once."""
         self.shown: list[str] | None = None
-        """The causes that were shown; None where lines are written whatever was shown before."""
+        """Causes that were shown; None if the command shows none itself."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if self.waiting is not None:
@@ -27,7 +27,7 @@ class _Stderr(logging.Handler):
             self.write(record)
 
     def write(self, record: logging.LogRecord) -> None:
-        """Write a line without what was shown already. If its cause was, nothing is written, unless the whole log is wanted."""
+        """Write a record without the parts that were shown. Skip it if its cause was shown, unless --verbose is given."""
         fields = getattr(record, FIELDS, {})
         shown = [name for name in ("why", "hint") if self._was_shown(fields.get(name, ""))]
         if "why" in shown and _LOGGER.level >= logging.WARNING:
@@ -39,22 +39,22 @@ class _Stderr(logging.Handler):
             self.shown.append(fields["why"])
         print(f"{record.levelname}: {message}", file=sys.stderr, flush=True)
 
-    def _was_shown(self, said: str) -> bool:
-        return bool(said) and any(said in text or text in said for text in self.shown or ())
+    def _was_shown(self, text: str) -> bool:
+        return bool(text) and any(text in shown or shown in text for shown in self.shown or ())
 
 
 _stderr = _Stderr()
 
 
 def log_to_stderr() -> None:
-    """Show what the host warns of."""
+    """Show the host's warnings and errors."""
     _LOGGER.addHandler(_stderr)
     _LOGGER.setLevel(logging.WARNING)
     _LOGGER.propagate = False
 
 
 def verbose(wanted: bool) -> bool:
-    """Show all of the log."""
+    """Show the whole log, if wanted."""
     if wanted:
         _LOGGER.setLevel(logging.INFO)
     return wanted
@@ -62,18 +62,18 @@ def verbose(wanted: bool) -> bool:
 
 @contextlib.contextmanager
 def held() -> Iterator[list[str]]:
-    """Hold warnings back until the block ends, and then show those whose cause is not among the texts that it has noted.
+    """Hold log lines back until the block ends, and skip those whose cause the block has put into the list.
 
-    Where the whole log is wanted, each line comes when it is logged.
+    With --verbose, every line is written at once.
     """
-    noted: list[str] = []
+    causes: list[str] = []
     _stderr.shown = _stderr.shown or []
     if _LOGGER.level >= logging.WARNING:
         _stderr.waiting = []
     try:
-        yield noted
+        yield causes
     finally:
         records, _stderr.waiting = _stderr.waiting or [], None
-        _stderr.shown += noted
+        _stderr.shown += causes
         for record in records:
             _stderr.write(record)

@@ -1,22 +1,40 @@
-"""A record as a timeline, for people and for programs."""
+"""`picohook trace`: a record as a timeline."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
-from ..record.form import AnswerLine, CloseLine, HookLine, WireLine, editable
-from ..record.reader import Abandoned, Answer, Ask, Begun, Chain, End, Entry, Told
-from ..wire import words
-from ..wire.text import cut
-from . import outcomes, output
-from .records import about, opened, warn_of_end
+import typer
+
+from ...record.form import AnswerLine, CloseLine, HookLine, WireLine, editable
+from ...record.reader import Abandoned, Answer, Ask, Begun, Chain, End, Entry, Told
+from ...wire import words
+from ...wire.text import cut
+from .. import outcomes, output
+from ..help import App
+from ..options import Json
+from ..records import about, opened, warn_of_end
+
+app = App()
 
 _LONGEST = 200
-"""Bytes of a row, where no terminal cuts it."""
+"""Bytes of a row, if no terminal cuts it."""
 _GOOD = {words.CONTINUE: "green", words.MODIFY: "green", "approved": "green", words.RESPOND: "cyan"}
 
 
-def show(record: str, *, as_json: bool) -> None:
-    """Print it."""
+@app.command()
+def trace(
+    record: Annotated[
+        str,
+        typer.Argument(
+            metavar="RECORD", help="A file that --record has written, or - for standard input.", show_default=False
+        ),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Show a record as a timeline.
+
+    Shows the questions, the answer of each hook, the decisions, and how long each took.
+    """
     take = _json if as_json else _people
     with opened(record) as source:
         if not as_json:
@@ -110,7 +128,7 @@ def _json(entry: Entry) -> None:
 
 
 def _chain(chain: Chain, end: dict[str, Any]) -> dict[str, Any]:
-    """A chain whole, for programs."""
+    """Return one chain with all its hooks, as JSON."""
     begin = {
         "line": chain.line,
         "at": chain.at,

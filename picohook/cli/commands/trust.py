@@ -1,35 +1,45 @@
-"""`picohook trust`: consent to what a configuration that is found in a directory would run."""
+"""`picohook trust`: allow the configuration of a directory to run its hooks."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .. import config as configs
-from ..config import Config, layers, model_endpoints as models, trust as trusted
-from ..errors import ConfigError, Problem
-from . import output
-from .source import AlsoNamed, Json, Positional, either, require_file
+from ... import config as configs
+from ...config import Config, layers, model_endpoints as models, trust as trusted
+from ...errors import ConfigError, Problem
+from .. import output
+from ..configuration import NOWHERE, AlsoNamed, either
+from ..help import App
+from ..options import Json, require_file
+
+app = App()
 
 
+@app.command()
 def trust(
-    config: Positional = None,
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[CONFIG]", help="The configuration. Default: that of this directory.", show_default=False
+        ),
+    ] = None,
     *,
     named: AlsoNamed = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the consent back.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Stop trusting it.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Trust the configuration of this directory, as it is now.
+    """Trust the configuration in this directory, as it is now.
 
-    Then its hooks run without it being named. Covers the file and the files of the project that its commands name, by
-    content: when one of them changes, nothing of it runs until it is trusted again. What those programs import is not
-    covered. A hook that does not tell which files it runs is refused: its `trust` names them. A configuration that is
-    named with --config needs no trust.
+    Commands then run its hooks without --config. Trust covers the content of the file, and of the project's files that its
+    commands name: when one of them changes, no hook of it runs until it is trusted again. Files that those programs import
+    are not covered. A hook whose command does not show its files is refused until `trust` in its settings names them. A
+    configuration that is named with --config needs no trust.
     """
     config = either(config, named)
     if remove:
-        # The file may be gone, and its consent still there to take back.
-        for path in [config] if config else _here("name the one to forget: picohook trust --remove FILE"):
+        # The file may be gone while its trust is still stored.
+        for path in [config] if config else _here("name the file: picohook trust --remove FILE"):
             _remove(path, as_json=as_json)
         return
     for settings in _load([require_file(config)] if config else _here("there is nothing to trust")):
@@ -39,12 +49,12 @@ def trust(
 def _here(otherwise: str) -> list[Path]:
     found = layers.project_configs(".")
     if not found:
-        raise typer.BadParameter(f"there is no picohook.toml, picohook.yaml or picohook.json here: {otherwise}")
+        raise typer.BadParameter(f"{NOWHERE}: {otherwise}")
     return found
 
 
 def _load(paths: list[Path]) -> list[Config]:
-    """All of them, or the mistakes of all."""
+    """Read the files, or raise one `ConfigError` with the mistakes of all."""
     problems: list[Problem] = []
     read = []
     for path in paths:
@@ -63,13 +73,15 @@ def _trust(settings: Config, *, as_json: bool) -> None:
         output.line("These hooks may run when picohook is used in this directory:")
         output.table(("  hook", "runs"), ((f"  {one.name}", one.runs) for one in settings.hooks))
         if settings.model is not None:
-            output.line(f"What hooks of this file ask a model goes to {models.shown(settings.model)}.")
-        output.line("as long as these files stay as they are:")
+            output.line(f"Hooks of this file that ask a model ask {models.shown(settings.model)}.")
+        output.line("They may run as long as these files do not change:")
         for file in files:
             output.line(f"  {file}")
     trusted.trust(settings)
     if not layers.is_looked_for(settings):
-        output.warn(f"{settings.path} is at no place that is looked at: name it with --config, which needs no trust")
+        output.warn(
+            f"{settings.path} is not found by itself in any directory: name it with --config, which needs no trust"
+        )
     if as_json:
         hooks = [{"name": one.name, "runs": one.runs} for one in settings.hooks]
         model = settings.model and models.shown(settings.model)

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import PicohookError
-from ..wire.text import escape
-from . import output
-from .client import Socket, ask, connected, request
-from .source import Json
-from .usage import App
+from ...errors import PicohookError
+from ...wire.text import escape
+from .. import output
+from ..control_client import Socket, ask, connected, request
+from ..help import App
+from ..options import Json
 
 app = App(no_args_is_help=True, help="Look at a running host, and act on it.")
 
@@ -21,7 +21,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The hook.", show_defa
 
 @app.command()
 def status(control: Socket, as_json: Json = False) -> None:
-    """Show how every hook does."""
+    """Show the state of every hook."""
     answer = ask(control, "status")
     if as_json:
         output.data(answer)
@@ -37,7 +37,7 @@ def status(control: Socket, as_json: Json = False) -> None:
 def list_hooks(control: Socket, as_json: Json = False) -> None:
     """List the hooks in the order they are asked, stage by stage.
 
-    And who is told of events.
+    Also lists the hooks that get events.
     """
     answer = ask(control, "list")
     if as_json:
@@ -53,7 +53,7 @@ def list_hooks(control: Socket, as_json: Json = False) -> None:
 
 @app.command()
 def metrics(control: Socket, as_json: Json = False) -> None:
-    """Print counts and times, in Prometheus' text format."""
+    """Print counts and times in Prometheus' text format."""
     answer = ask(control, "metrics")
     if as_json:
         output.data(answer)
@@ -63,11 +63,11 @@ def metrics(control: Socket, as_json: Json = False) -> None:
 
 @app.command()
 def reload(control: Socket, as_json: Json = False) -> None:
-    """Have the host read its configuration again, and take it over.
+    """Make the host read its configuration again, and apply it.
 
-    Fails when the configuration is wrong, and nothing is changed then; or when a hook does not start.
+    Exits with 1 if the configuration is wrong, then nothing changes, or if a hook does not start.
     """
-    answer = ask(control, "reload", patience=None)
+    answer = ask(control, "reload", timeout=None)
     if as_json:
         output.data(answer)
     else:
@@ -80,21 +80,21 @@ def reload(control: Socket, as_json: Json = False) -> None:
 
 @app.command()
 def reset(name: Name, control: Socket, as_json: Json = False) -> None:
-    """Start a hook again that was given up (FAILED)."""
+    """Start a failed hook again."""
     _act(control, "reset", name, as_json=as_json)
 
 
 @app.command()
 def restart(name: Name, control: Socket, as_json: Json = False) -> None:
-    """End a hook's process and start a new one. Calls in flight fail."""
+    """End the process of a hook, and start a new one. Calls in flight fail."""
     _act(control, "restart", name, as_json=as_json)
 
 
 @app.command()
 def watch(control: Socket, as_json: Json = False) -> None:
-    """Show what happens to the hooks and what chains conclude.
+    """Show changes of hooks, and decisions, as they happen.
 
-    As it happens, until interrupted.
+    Ends when it is interrupted.
     """
     with connected(control, None) as connection:
         request(connection, "watch")
@@ -104,7 +104,7 @@ def watch(control: Socket, as_json: Json = False) -> None:
                 output.data({"kind": told["method"], **told["params"]})
             else:
                 output.line(f"{told['method']:<8}  {_SHOWN[told['method']](told['params'])}")
-    raise PicohookError(f"the host at {control} has hung up: it ended, or this did not keep up with it")
+    raise PicohookError(f"the host at {control} closed the connection: it ended, or this command read too slowly")
 
 
 def _of_state(told: Mapping[str, Any]) -> str:

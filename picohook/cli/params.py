@@ -1,4 +1,4 @@
-"""What the user gives to be asked about, read and checked before anything is started."""
+"""Reads and checks the params that a user gives: `call --params`, and the lines of a script for `run`."""
 
 import errno
 import os
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from ..host import Host
 
 _KINDS = frozenset({*words.EVENT_KINDS, *words.RUNTIME_KINDS})
-"""The events, by either of their names."""
+"""All names of events: picohook's, and PicoClaw's runtime kinds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A line of a script that asks a stage."""
+    """A question for the hooks of a stage."""
 
     stage: Stage[Any]
     payload: Payload
@@ -45,7 +45,7 @@ class Ask:
 
 
 class Tell(Settings):
-    """A line of a script that tells of an event."""
+    """A line of a script that tells the hooks of an event."""
 
     event: str
     payload: dict[str, Any] = Field(default_factory=dict)
@@ -58,19 +58,19 @@ class _AskLine(Settings):
 
 
 def question(stage: str, params: bytes, source: str) -> Ask:
-    """What `picohook call` wants, or `ConfigError` with all that is wrong with it."""
+    """Return the question of `picohook call`. Raise `ConfigError` with all mistakes in its params."""
     asked = _stage_named(stage, Problems("STAGE"))
     problems = Problems("standard input" if source == "-" else source)
     return Ask(asked, _payload(asked, _object(params, problems), problems))
 
 
 def script_line(data: bytes, number: int) -> Ask | Tell:
-    """What a line of a script wants, or `ConfigError` with all that is wrong with it."""
+    """Return what a line of a script asks or tells. Raise `ConfigError` with all mistakes in it."""
     problems = Problems(f"line {number}")
     try:
         document = _object(data, problems)
     except ConfigError as error:
-        # To the parser this is line 1.
+        # The parser counts this line as line 1.
         raise ConfigError(
             replace(problem, where=problem.where.removeprefix("line 1, ")) for problem in error.problems
         ) from None
@@ -94,7 +94,9 @@ def _tell(document: Mapping[str, Any], problems: Problems) -> Tell:
     assert line is not None
     if line.event in STAGES:
         problems.fail(
-            "event", f"{quoted(line.event)} is a stage", 'say "stage" for "event", and "params" for "payload"'
+            "event",
+            f"{quoted(line.event)} is a stage",
+            'write "stage" instead of "event", and "params" instead of "payload"',
         )
     if line.event not in _KINDS:
         alike = words.RUNTIME_KINDS if "." in line.event else words.EVENT_KINDS
@@ -105,7 +107,9 @@ def _tell(document: Mapping[str, Any], problems: Problems) -> Tell:
 
 def _stage_named(name: str, problems: Problems, at: str = "") -> Stage[Any]:
     if name in _KINDS and at:
-        problems.fail(at, f"{quoted(name)} is an event", 'say "event" for "stage", and "payload" for "params"')
+        problems.fail(
+            at, f"{quoted(name)} is an event", 'write "event" instead of "stage", and "payload" instead of "params"'
+        )
     if name not in STAGES:
         problems.fail(at, f"{quoted(name)} is not a stage", meant(name, STAGES))
     return STAGES[name]
@@ -127,14 +131,14 @@ def _check_encodes(value: Any, problems: Problems, at: tuple[str, ...]) -> None:
 
 
 def _object(data: bytes, problems: Problems) -> dict[str, Any]:
-    """The JSON object; keys that it gives twice are noted."""
+    """Return the JSON object. Duplicate keys become problems."""
     if not data.strip():
-        problems.fail("", "is empty", "{} is the least there can be")
+        problems.fail("", "is empty", "write {} for no params")
     try:
-        # A payload's bound is that of a line, not that of a configuration.
+        # The size of a line is the only limit: the limits of a configuration do not count here.
         document, repeated = syntax.parse(data, ".json", problems, values=sys.maxsize, depth=sys.maxsize)
     except ConfigError as error:
-        table = "a table of keys and values"  # as it is called where JSON is one format of several
+        table = "a table of keys and values"  # the word for configurations, which have other formats too
         raise ConfigError(
             replace(problem, message=problem.message.replace(table, "an object")) for problem in error.problems
         ) from None
@@ -144,12 +148,12 @@ def _object(data: bytes, problems: Problems) -> dict[str, Any]:
 
 
 def complaint(error: ConfigError) -> str:
-    """All that is wrong, without the place that the caller knows."""
+    """Return all problems in one line, without the file name."""
     return "; ".join(str(problem).removeprefix(f"{problem.file}: ") for problem in error.problems)
 
 
 def read_source(name: str) -> bytes:
-    """All of a file, or of standard input for `-`. More than a line of the protocol can be is wrong usage."""
+    """Return the content of a file, or of standard input for `-`. Raise `typer.BadParameter` if it is too long for a line."""
     descriptor = open_source(name)
     try:
         return read_open(descriptor, words.MAX_LINE)
@@ -161,7 +165,7 @@ def read_source(name: str) -> bytes:
 
 
 def open_source(name: str) -> int:
-    """A descriptor to read a file from, or standard input for `-`. A pipe is waited for: the user named it."""
+    """Open a file, or standard input for `-`. Opening a named pipe waits for its writer."""
     try:
         descriptor = 0 if name == "-" else os.open(name, os.O_RDONLY | os.O_CLOEXEC)
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):

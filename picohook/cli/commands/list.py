@@ -1,27 +1,30 @@
-"""`picohook list`: who is asked where, in which order, and with which settings."""
+"""`picohook list`: which hooks are asked at each stage, in which order, and with which settings."""
 
 import os
 from typing import Any
 
-from ..config.layers import Layers
-from ..engine.order import audiences, in_order, layer, seats
-from ..engine.seat import Seat
-from ..hooks import make_hook
-from ..hooks.base import Hook
-from ..model.spec import KINDS_OF_HOOK, HookSpec
-from ..wire import words
-from . import output
-from .configs import described
-from .source import AsPicoClaw, Json, Named, configured
+from ...config.layers import Layers
+from ...engine.order import audiences, in_order, layer, seats
+from ...engine.seat import Seat
+from ...hooks import make_hook
+from ...hooks.base import Hook
+from ...model.spec import KINDS_OF_HOOK, HookSpec
+from ...wire import words
+from .. import output
+from ..configuration import AsPicoClaw, Named, configured, described
+from ..help import App
+from ..options import Json
 
+app = App()
 _IN_COLUMNS = {"name", *KINDS_OF_HOOK, "stages", "observe", "priority", "timeout", "approval_timeout", "timeouts"}
 _NOT_FOR_A_TABLE = {"on_failure", "dir", "env", "inherit_env", "enabled"}
 
 
+@app.command()
 def list_hooks(config: Named = None, *, picoclaw: AsPicoClaw = None, as_json: Json = False) -> None:
     """List the hooks in the order they are asked, stage by stage.
 
-    Starts nothing. Says which layer and which file each of them is from, and who is told of events.
+    Shows the layer and the file of each hook, its settings, and the hooks that get events. Starts nothing.
     """
     settings = configured(config, picoclaw)
     ordered = in_order(map(make_hook, settings.hooks))
@@ -53,7 +56,7 @@ def list_hooks(config: Named = None, *, picoclaw: AsPicoClaw = None, as_json: Js
 
 
 def _short(path: str) -> str:
-    """A path as people say it: from here, or from their home."""
+    """Return the path relative to this directory, or to the home directory as ~/."""
     for base, instead in ((os.getcwd(), ""), (os.path.expanduser("~"), "~/")):
         inside = os.path.realpath(base).rstrip("/") + "/"
         if path.startswith(inside):
@@ -73,7 +76,7 @@ def _row(seat: Seat, *, approves: bool) -> tuple[str, ...]:
 
 
 def _further(spec: HookSpec) -> str:
-    """What is set and has no column."""
+    """Return the settings that have no column."""
     rest = spec.model_dump(mode="json", exclude_defaults=True, exclude=_IN_COLUMNS | _NOT_FOR_A_TABLE)
     return ", ".join(f"{name} {_brief(value)}" if value is not True else name for name, value in rest.items())
 

@@ -1,29 +1,41 @@
-"""`picohook call`: one stage, asked once."""
+"""`picohook call`: ask the hooks of one stage, once."""
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ..errors import ConfigError
-from ..model.stages import STAGES
-from . import given, outcomes, output
-from .listeners import Audit, Otel, Record, Wire
-from .logged import held
-from .source import AsPicoClaw, Json, Named, Verbose, configured, with_hooks
+from ...errors import ConfigError
+from ...host import Host
+from ...model.stages import STAGES
+from .. import outcomes, output, params as given
+from ..configuration import AsPicoClaw, Named, configured
+from ..help import App
+from ..host import with_hooks
+from ..listeners import Audit, Otel, Record, Wire
+from ..log import held
+from ..options import Json, Verbose
 
-if TYPE_CHECKING:
-    from ..host import Host
+app = App()
 
 
+@app.command()
 def call(
-    stage: Annotated[str, typer.Argument(metavar="STAGE", help=f"One of {', '.join(STAGES)}.", show_default=False)],
+    stage: Annotated[
+        str,
+        typer.Argument(
+            metavar="STAGE",
+            help=f"One of {', '.join(STAGES)}.",
+            show_default=False,
+            autocompletion=lambda: list(STAGES),
+        ),
+    ],
     *,
     config: Named = None,
     picoclaw: AsPicoClaw = None,
     params: Annotated[
         str,
-        typer.Option(metavar="JSON|@FILE|-", help="What the stage is about: JSON, a file of it, or standard input."),
+        typer.Option(metavar="JSON|@FILE|-", help="The params: JSON, a file, or - for standard input."),
     ] = "{}",
     audit: Audit = None,
     otel: Otel = False,
@@ -32,14 +44,13 @@ def call(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Ask one stage of the hooks, and show what they conclude.
+    """Ask the hooks of one stage, and show what they decide.
 
     \b
     picohook call before_tool --params '{"tool": "bash", "arguments": {"command": "ls"}}'
 
-    Starts the hooks, asks those of STAGE in their order, and stops them. Exits with 0 whenever there is an outcome, also
-    when that is a denial.
-    """  # noqa: D301 - click wants this character, and not its name
+    Starts the hooks, asks those of STAGE in order, and stops them. Exits with 0 if there is a decision, even a denial.
+    """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
     chosen = configured(config, picoclaw)
     source, data = "--params", os.fsencode(params)
@@ -51,10 +62,10 @@ def call(
     except ConfigError as error:
         output.problems(error)
         if stage in STAGES:
-            output.note(f"What it may be: picohook schema {stage}")
+            output.note(f"See the schema: picohook schema {stage}")
         raise typer.Exit(2) from None
 
-    async def ask(host: "Host") -> None:
+    async def ask(host: Host) -> None:
         outcome = await question.ask(host)
         shown.extend(outcomes.causes(outcome))
         if as_json:

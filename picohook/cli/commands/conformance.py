@@ -1,0 +1,102 @@
+"""`picohook conformance`: test a hook against the requirements of the protocol."""
+
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from ...conformance import manifest
+from ...conformance.hook import run
+from ...errors import PicohookError
+from ...model.stages import STAGES
+from ...protocol.raw_line import RawLine
+from ..help import App
+from ..listeners import show_line
+from ..options import Json, count, seconds
+from ..report import Junit, conclude, require_place
+
+app = App()
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def conformance(
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND...", help="The command that starts the hook.", show_default=False)
+    ],
+    *,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID",
+            help="Test only this requirement. Can be given more than once.",
+            autocompletion=lambda: list(manifest.load("hook").ids),
+        ),
+    ] = None,
+    stages: Annotated[
+        str, typer.Option(metavar="A,B", help="Stages that the hook must answer. Other stages are optional.")
+    ] = "",
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="picoclaw|picohook",
+            help="Require PicoClaw's stages, or all stages of picohook. Default: PicoClaw's, and --stages.",
+            show_default=False,
+        ),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", parser=seconds(0.01), help="How long an answer may take.")
+    ] = 5.0,
+    jobs: Annotated[
+        int, typer.Option(metavar="N", parser=count, help="How many processes of the hook run at once.")
+    ] = 4,
+    junit: Junit = None,
+    wire: Annotated[
+        bool,
+        typer.Option(
+            "--wire",
+            help="Show the raw lines of each requirement on stderr: → to the hook, ← from the hook.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Test whether a hook keeps to the protocol.
+
+    \b
+    picohook conformance -- python3 hook.py
+
+    Runs the command once for each requirement, and sends it what good and bad hosts send. Exits with 0 if every MUST holds.
+    """  # noqa: D301 - click reads a backspace character, not an escape
+    claimed = [stage for stage in stages.replace(",", " ").split() if stage]
+    _known("--only", only or [], manifest.load("hook").ids)
+    _known("--stages", claimed, STAGES)
+    if junit is not None:
+        require_place(str(junit), "--junit")
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
+    )  # an exception, so that the hooks are ended
+    try:
+        report = run(
+            command,
+            only=only or (),
+            stages=claimed,
+            profile=profile,
+            timeout=timeout,
+            at_once=jobs,
+            seen=_show_lines if wire else None,
+        )
+    except PicohookError as error:
+        raise typer.BadParameter(str(error)) from None
+    conclude(report, junit, as_json=as_json)
+
+
+def _show_lines(lines: Sequence[RawLine]) -> None:
+    for line in lines:
+        show_line(line)
+
+
+def _known(option: str, given: list[str], known: Any) -> None:
+    for name in given:
+        if name not in known:
+            raise typer.BadParameter(f"there is no {name!r} (there are: {', '.join(known)})", param_hint=option)

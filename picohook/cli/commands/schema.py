@@ -1,0 +1,50 @@
+"""`picohook schema`: the schema of a configuration, a stage or the protocol."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from ... import config as configs
+from ...config.problems import meant, quoted
+from ...model.stages import STAGES
+from .. import output
+from ..help import App
+from ..options import Json
+
+app = App()
+_KINDS = ("config", "protocol", *STAGES)
+
+
+@app.command()
+def schema(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="config|protocol|STAGE",
+            help=f"STAGE is one of {', '.join(STAGES)}.",
+            show_default=False,
+            autocompletion=lambda: _KINDS,
+        ),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Print the schema of a configuration, a stage or the protocol.
+
+    `config` is the JSON Schema of a configuration file, STAGE that of the params that hooks of the stage get, and `protocol`
+    the OpenRPC document of `picohook serve`. It is printed as JSON; with --json on one line.
+    """
+    if what == "config":
+        document = configs.schema()
+    elif what == "protocol":
+        from ...serve.openrpc import openrpc  # noqa: PLC0415 - loads the whole sidecar
+
+        document = openrpc()
+    elif what in STAGES:
+        document = STAGES[what].payload.model_json_schema()
+    else:
+        raise typer.BadParameter(f"there is no schema of {quoted(what)} ({meant(what, _KINDS)})")
+    if as_json:
+        output.data(document)
+    else:
+        output.verbatim(json.dumps(document, indent=2))

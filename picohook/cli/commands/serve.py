@@ -1,0 +1,119 @@
+"""`picohook serve`: a host as a sidecar, for programs in any language."""
+
+import contextlib
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, cast
+
+import anyio
+import typer
+
+from ...config.document import PicoClaw
+from ...errors import PicohookError
+from ...host import Host
+from ...listeners.listener import Listener
+from ...observe.log import Log
+from ...serve.client import Client
+from ...serve.exporter import open_exporter
+from ...serve.sidecar import Sidecar
+from .. import output
+from ..configuration import AsPicoClaw, Named, read
+from ..help import App
+from ..host import ended_by_signals, on_endings
+from ..listeners import Audit, Otel, Record, hide_key, listeners
+from ..options import Verbose
+
+app = App()
+
+
+@app.command()
+def serve(
+    config: Named = None,
+    socket: Annotated[
+        Path | None,
+        typer.Option(
+            "--socket",
+            metavar="PATH",
+            help="Serve many clients at this Unix socket. Default: one client, on standard input and output.",
+            show_default=False,
+        ),
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--prometheus",
+            metavar="[HOST:]PORT|PATH",
+            help="Also answer GET /metrics there: on this machine alone unless HOST is given, or at a Unix socket.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    picoclaw: AsPicoClaw = None,
+    audit: Audit = None,
+    otel: Otel = False,
+    record: Record = None,
+    verbose: Verbose = False,
+) -> None:
+    """Serve the hooks to a program in any language.
+
+    \b
+    picohook serve --config picohook.toml --socket hooks.sock
+
+    Speaks JSON-RPC 2.0, one message a line. Ends at the end of standard input, at the method `shutdown` or at a signal, after
+    answering all open requests. Only answers go to standard output. `picohook schema protocol` describes the methods.
+    """  # noqa: D301 - click reads a backspace character, not an escape
+    del verbose
+    read(config, picoclaw)  # raises errors before anything starts; the host reads the files again by itself
+    streams = None if socket else _own_streams()
+    with contextlib.redirect_stdout(sys.stderr), listeners((), audit=audit, otel=otel, record=record) as made:
+        # Hooks in this process may print.
+        faster = {"use_uvloop": find_spec("uvloop") is not None}
+        anyio.run(_serve, config, picoclaw, socket, streams, metrics, made, backend_options=faster)
+
+
+def _own_streams() -> tuple[int, int]:
+    """Take standard input and output for the protocol. Other code in this process then reads nothing, and writes to stderr."""
+    if None in (sys.__stdin__, sys.__stdout__, sys.__stderr__):  # their descriptors may belong to another file by now
+        raise PicohookError("standard input, output or error is closed: there is no client to serve")
+    streams = os.dup(0), os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    if os.isatty(streams[0]):
+        output.note("Serving this terminal: type one JSON-RPC request a line, and end the input (Ctrl-D) to stop.")
+    return streams
+
+
+async def _serve(  # noqa: PLR0917 - anyio.run calls it
+    config: Path | None,
+    picoclaw: PicoClaw | None,
+    socket: Path | None,
+    streams: tuple[int, int] | None,
+    metrics: str | None,
+    host_listeners: list[Listener],
+) -> None:
+    if config is None:
+        host = Host.discover(listeners=host_listeners, picoclaw=picoclaw)
+    else:
+        host = Host.from_config(config, listeners=host_listeners, picoclaw=picoclaw)
+    hide_key()
+    sidecar = Sidecar(host)
+    with ended_by_signals():
+        async with host:
+            with contextlib.ExitStack() as opened:
+                exporter = None
+                if metrics is not None:
+                    exporter = await open_exporter(host, metrics, Log())
+                    opened.callback(exporter.close)
+                clients = sidecar.at_streams(*streams) if streams else await sidecar.at_socket(cast(Path, socket))
+                on_endings(lambda _: sidecar.end())
+                if socket is not None:
+                    output.note(f"Serving at {socket}")
+                async with anyio.create_task_group() as tasks:
+                    if exporter is not None:
+                        tasks.start_soon(exporter.run)
+                    await sidecar.serve(clients)
+                    tasks.cancel_scope.cancel()
+        if isinstance(clients, Client) and clients.failure:
+            raise PicohookError(f"standard {clients.failure}")

@@ -1,0 +1,100 @@
+"""The configuration that a command works with, and the programs of its hooks."""
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+
+from ..config import Config, layers
+from ..config.document import PicoClaw
+from ..config.layers import Layers
+from ..errors import HookCrashedError
+from ..model.spec import HookSpec, python_file
+from ..process.plan import plan
+from . import output
+from .options import require_file
+
+Named = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Use this configuration alone. Default: your own, and that of this directory if you trust it.",
+        show_default=False,
+    ),
+]
+AlsoNamed = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="The same as the argument.", show_default=False),
+]
+AsPicoClaw = Annotated[
+    PicoClaw | None,
+    typer.Option(
+        "--picoclaw",
+        metavar="VERSION",
+        help=f"Run hooks as this PicoClaw does, whatever the file says: {', '.join(get_args(PicoClaw))}. 0.2.9 stands for"
+        " newer versions too.",
+        show_default=False,
+    ),
+]
+NOWHERE = "there is no picohook.toml, picohook.yaml or picohook.json here"
+_SCRIPTS = (".py", ".sh", ".js", ".mjs", ".rb", ".pl")
+
+
+def either(positional: Path | None, named: Path | None) -> Path | None:
+    """Return the path given as an argument or with --config. Raise `typer.BadParameter` if both are given."""
+    if positional is not None and named is not None:
+        raise typer.BadParameter(f"give one of {positional} and --config {named}")
+    return positional or named
+
+
+def read(named: Path | None, picoclaw: PicoClaw | None = None, way_out: str = "name one with --config FILE") -> Layers:
+    """Read the configuration that the user named, or all that are found. Trust is not checked."""
+    if named is not None:
+        return layers.named(require_file(named), picoclaw=picoclaw)
+    found = layers.discover(picoclaw=picoclaw)
+    if not found.configs:
+        raise typer.BadParameter(f"{NOWHERE}, and none of your own: {way_out}")
+    return found
+
+
+def configured(named: Path | None, picoclaw: PicoClaw | None = None) -> Layers:
+    """Read the configuration that hooks are started from: named by the user, or found and trusted. Print its warnings."""
+    found = read(named, picoclaw)
+    found.require_trust()
+    for warning in found.warnings:
+        output.warn(str(warning))
+    return found
+
+
+def described(config: Config) -> dict[str, Any]:
+    """Return what JSON output says about a configuration file."""
+    return {
+        "config": str(config.path),
+        "layer": config.layer,
+        "dialect": config.dialect,
+        "hooks": len(config.hooks),
+        **({"picoclaw": config.picoclaw} if config.picoclaw is not None else {}),
+    }
+
+
+def program(spec: HookSpec) -> str | None:
+    """Return the program or module that a hook runs, None for a hook that asks a model. Raise `HookCrashedError`."""
+    if spec.prompt is not None:
+        return None
+    if spec.python is None:
+        return plan(spec, os.environ).argv[0]
+    module = spec.python.partition(":")[0]
+    file = python_file(spec)
+    if file is None and find_spec(module.partition(".")[0]) is None:
+        raise HookCrashedError(f"there is no module {module}, neither in {spec.dir} nor installed", hook=spec.name)
+    return module if file is None else str(file)
+
+
+def missing_script(spec: HookSpec) -> str | None:
+    """Return the script that an interpreter is told to run, if there is no such file."""
+    script = spec.command[1] if len(spec.command) > 1 else ""
+    path = os.path.join(spec.dir or "", script)
+    return path if script.endswith(_SCRIPTS) and not script.startswith("-") and not os.path.exists(path) else None

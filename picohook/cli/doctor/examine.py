@@ -1,0 +1,113 @@
+"""Examines the machine, the configurations and their hooks, in that order."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from ...config import layers, trust
+from ...config.document import PicoClaw
+from ...config.layers import Layers
+from ...errors import ConfigError, TrustError
+from . import files, gates, hooks, machine, programs
+from .findings import Finding, Level, about
+
+_BEAT = 1.0
+"""Seconds between two checks of the event loop."""
+_ROUND = 5.0
+"""Seconds that the event loop gets to answer a check, at least: the machine may be busy."""
+
+
+async def examine(
+    findings: list[Finding],
+    config: Path | None,
+    directory: Path | None,
+    *,
+    patience: float,
+    picoclaw: PicoClaw | None,
+    give_up: Callable[[], NoReturn],
+) -> None:
+    """Add what is found to `findings`: for `config` alone, or for the configurations that are found in `directory`.
+
+    Call `give_up` if a hook in this process blocks the event loop.
+    """
+    findings += [finding async for finding in machine.examine(patience)]
+    try:
+        found = layers.named(config, picoclaw=picoclaw) if config else layers.discover(directory, picoclaw=picoclaw)
+    except ConfigError as error:
+        findings += files.mistakes(error)
+        return
+    if not found.configs:
+        where = str((directory or Path()).absolute())
+        hint = "write one, or let picohook write one with a hook: picohook new DIR"
+        message = "there is none here, and none of your own"
+        findings.append(Finding(Level.WARNING, where, "configuration", message, hint))
+    findings += files.examine(found)
+    dialects = {str(one.path): one.dialect for one in found.configs}
+    trusted = _trusted(found)
+    programs_of = {spec.name: list(programs.examine(spec, may_run=spec.source in trusted)) for spec in found.hooks}
+    to_try = [
+        spec
+        for spec in found.hooks
+        if spec.source in trusted and not any(map(_keeps_from_starting, programs_of[spec.name]))
+    ]
+    in_process = [spec.name for spec in to_try if spec.python is not None]
+
+    def blocked() -> NoReturn:
+        whose = f"hook {', '.join(in_process)}"
+        message = "it blocks the event loop of its process: a host would hang"
+        hint = "make its functions plain ones, which run in threads, or let them await; or make it a process"
+        findings.append(Finding(Level.ERROR, whose, "start", message, hint))
+        give_up()
+
+    with _Watchdog(blocked, patience) if in_process else contextlib.nullcontext():
+        tried = await hooks.try_all(to_try, found, patience)
+    for spec in found.hooks:
+        findings += programs_of[spec.name]
+        findings += tried.get(spec.name, ())
+        if spec.source not in trusted:
+            message = "it was not started: its configuration is not trusted"
+            findings.append(Finding(Level.NOTE, about(spec), "start", message, "picohook trust, then look again"))
+        findings += gates.settings(spec, dialects[spec.source])
+
+
+def _keeps_from_starting(finding: Finding) -> bool:
+    return finding.check == "command" and finding.level is Level.ERROR
+
+
+def _trusted(found: Layers) -> set[str]:
+    """Return the configuration files that are trusted."""
+    files = set()
+    for config in found.configs:
+        try:
+            trust.require_trust(config)
+        except TrustError:
+            continue
+        files.add(str(config.path))
+    return files
+
+
+class _Watchdog(threading.Thread):
+    """Calls `blocked` if a Python hook blocks the event loop: nothing on that loop could report it."""
+
+    def __init__(self, blocked: Callable[[], NoReturn], timeout: float) -> None:
+        super().__init__(daemon=True)
+        self._blocked = blocked
+        self._timeout = max(timeout, _ROUND)
+        self._over = threading.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def __enter__(self) -> None:
+        self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def run(self) -> None:
+        while not self._over.wait(_BEAT):
+            beat = threading.Event()
+            self._loop.call_soon_threadsafe(beat.set)
+            if not beat.wait(self._timeout):
+                self._blocked()

@@ -1,0 +1,84 @@
+"""Running hooks in a command, until its work is done or a signal ends it."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import anyio
+import typer
+
+from ..config.layers import Layers
+from ..config.model_endpoints import model_clients
+from ..host import Host
+from ..listeners.listener import Listener
+from ..model.spec import Timeouts
+from .listeners import hide_key, listeners
+
+T = TypeVar("T")
+
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def with_hooks(
+    config: Layers,
+    work: Callable[[Host], Awaitable[T]],
+    *,
+    timeouts: Timeouts | None = None,
+    more_listeners: Sequence[Listener] = (),
+    **options: Any,
+) -> T:
+    """Start the hooks, and return what `work` returns. A signal that ends the program stops the hooks first.
+
+    `options` are those of `listeners`.
+    """
+
+    async def serve() -> T:
+        with listeners(config.configs, **options) as chosen:
+            hide_key()
+            timing = timeouts or config.timeouts
+            all_listeners = [*chosen, *more_listeners]
+            async with Host(
+                config.hooks, timeouts=timing, verify=config.verify, model_of=model_of, listeners=all_listeners
+            ) as host:
+                return await work(host)
+
+    model_of = model_clients(config)  # before the loop: it may read certificates
+    return in_loop(serve)
+
+
+def in_loop(work: Callable[[], Awaitable[T]]) -> T:
+    """Return what `work` returns, run in an event loop. A signal that ends the program cancels it first."""
+    with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
+        return anyio.run(_until_signalled, work)
+
+
+async def _until_signalled(work: Callable[[], Awaitable[T]]) -> T:
+    with ended_by_signals():
+        done = await work()
+    return done  # noqa: RET504 - for type checkers, the block may end without a return
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Cancel this block on a signal that ends the program, and raise `typer.Exit` then."""
+    received: list[int] = []
+    with anyio.CancelScope() as scope:
+
+        def end(number: int) -> None:
+            received.append(number)
+            scope.cancel()
+
+        on_endings(end)
+        yield
+        return
+    raise typer.Exit(128 + received[0])
+
+
+def on_endings(end: Callable[[int], None]) -> None:
+    """Call `end` with the number of every signal that would end the program."""
+    for number in _ENDINGS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # ignored under nohup, or in a script's background
+            asyncio.get_running_loop().add_signal_handler(number, end, number)

@@ -1,0 +1,79 @@
+"""The report of `picohook conformance` and `picohook probe --show`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..conformance import manifest, report as reports
+from ..conformance.report import FAIL, Report
+from . import output
+
+Junit = Annotated[
+    Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit's XML.", show_default=False)
+]
+
+_MARKS = {"pass": "ok", "fail": "FAILED", "skip": "skipped"}
+
+
+def require_place(path: str, hint: str) -> None:
+    """Raise `typer.BadParameter` now if the file cannot be written later."""
+    try:
+        reports.require_place(path)
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be written: {error.strerror}", param_hint=hint) from None
+
+
+def conclude(report: Report, junit: Path | None, *, as_json: bool) -> None:
+    """Print the report, and write JUnit's XML if asked. Raise `typer.Exit` if a MUST does not hold."""
+    if junit is not None:
+        try:
+            reports.save(str(junit), reports.junit(report))
+        except OSError as error:
+            raise typer.BadParameter(f"{junit} cannot be written: {error.strerror}", param_hint="--junit") from None
+    if as_json:
+        output.data(report.wire())
+    else:
+        _show(report)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def _show(report: Report) -> None:
+    output.table(
+        ("requirement", "level", "", ""),
+        (
+            (one.requirement.id, one.requirement.level, _MARKS[one.status], one.requirement.title)
+            for one in report.results
+        ),
+    )
+    for one in report.results:
+        if one.status == FAIL:
+            output.line()
+            output.line(
+                f"{one.requirement.id} ({one.requirement.level}): {one.requirement.title}",
+                style="bold red" if one.broken else "bold yellow",
+            )
+            if one.same_as:
+                output.pairs((("but", f"the same cause as {one.same_as}"),))
+            else:
+                output.pairs((("wanted", one.requirement.wants), ("expected", one.expected), ("but", one.said)))
+    output.line()
+    for line, style in _summary(report):
+        output.line(line, style=style)
+
+
+def _summary(report: Report) -> Iterator[tuple[str, str]]:
+    for level in manifest.LEVELS:
+        of_level = [one for one in report.results if one.requirement.level == level]
+        again = sum(bool(one.same_as) for one in of_level)
+        failed = sum(one.status == FAIL for one in of_level) - again
+        skipped = sum(one.status == "skip" for one in of_level)
+        held = len(of_level) - failed - again - skipped
+        more = f" ({again} more for the same cause)" if again else ""
+        if of_level:
+            yield f"{level}: {held} hold, {failed} do not{more}, {skipped} skipped", ""
+    if not report.complete:
+        yield "This report is not complete: the host had not ended the probe when it was written.", "bold yellow"
+    yield ("conforming", "bold green") if report.ok else ("not conforming", "bold red")

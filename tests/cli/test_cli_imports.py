@@ -1,0 +1,109 @@
+"""A command imports what it uses, and the list of commands imports none of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from picohook.cli.app import COMMANDS, load_command
+
+COSTLY = {"anyio", "httpx", "jsonrpcserver", "orjson", "pydantic", "rich", "structlog", "trio", "typer", "yaml"}
+
+RUN = """
+import json, sys
+sys.argv[0] = "picohook"
+from picohook.__main__ import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+finally:
+    print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+
+IMPORT = """
+import json, sys
+from picohook.cli.app import load_command
+load_command(sys.argv[1])
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+
+
+def imported(project, program: str, *arguments: str) -> set[str]:
+    """The modules that a fresh interpreter has imported at the end of a program."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=project.path,
+        env=project.env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+def commands(modules: set[str]) -> set[str]:
+    return {
+        name.removeprefix("picohook.cli.commands.") for name in modules if name.startswith("picohook.cli.commands.")
+    }
+
+
+def test_the_version_imports_nothing_but_itself(project):
+    modules = imported(project, RUN, "--version")
+
+    assert {name for name in modules if name.startswith("picohook.") and ".cli" in name} == set()
+    assert modules & COSTLY == set()
+
+
+def test_help_imports_typer_and_no_command(project):
+    modules = imported(project, RUN, "--help")
+
+    assert commands(modules) == set()
+    assert modules & COSTLY == {"typer"}
+
+
+def test_a_configuration_in_toml_is_checked_without_yaml_rich_and_what_runs_hooks(project):
+    project.table("guard", command=[sys.executable, "guard.py"], stages=["before_tool"])
+    modules = imported(project, RUN, "check", "--config", "picohook.toml", "--json")
+
+    assert commands(modules) == {"check"}
+    assert modules & {"yaml", "rich", "jsonrpcserver", "structlog", "httpx", "trio"} == set()
+    assert modules & {"picohook.host", "picohook.serve", "picohook.record", "picohook.conformance"} == set()
+
+
+def test_a_call_with_json_output_is_made_without_yaml_rich_and_the_sidecar(project):
+    project.hook("guard", "def before_tool(params): return {'action': 'deny_tool'}")
+    modules = imported(
+        project, RUN, "call", "before_tool", "--params", '{"tool": "x"}', "--config", "picohook.toml", "--json"
+    )
+
+    assert commands(modules) == {"call"}
+    assert modules & {"yaml", "rich", "jsonrpcserver", "httpx", "trio", "picohook.serve", "picohook.record"} == set()
+
+
+@pytest.mark.parametrize(
+    ("command", "not_needed"),
+    [
+        ("serve", {"rich", "yaml", "structlog", "httpx", "trio", "picohook.record", "picohook.conformance"}),
+        ("control", COSTLY - {"typer"}),
+        ("top", COSTLY - {"typer"}),
+        ("probe", COSTLY - {"typer"}),
+        ("audit", {"anyio", "rich", "yaml", "jsonrpcserver", "picohook.host"}),
+        ("new", {"anyio", "rich", "yaml", "jsonrpcserver", "picohook.host"}),
+        ("trace", {"rich", "yaml", "jsonrpcserver", "picohook.host"}),
+    ],
+)
+def test_a_command_imports_no_library_that_it_may_not_need(project, command, not_needed):
+    modules = imported(project, IMPORT, command)
+
+    assert commands(modules) == {command}
+    assert modules & not_needed == set()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_has_the_first_line_of_each_help(name):
+    assert load_command(name).help.partition("\n")[0] == COMMANDS[name]
