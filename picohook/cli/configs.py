@@ -201,7 +201,7 @@ def schema(
     if what == "config":
         document = configs.schema()
     elif what == "protocol":
-        from ..serve.openrpc import openrpc  # noqa: PLC0415 - of all commands, this one
+        from ..serve.methods.openrpc import openrpc  # noqa: PLC0415 - of all commands, this one
 
         document = openrpc()
     elif what in STAGES:

@@ -86,8 +86,8 @@ async def _serve(  # noqa: PLR0917 - anyio.run calls it
 ) -> None:
     from ..host import Host  # noqa: PLC0415 - most commands start nothing
     from ..observe.log import Log  # noqa: PLC0415
-    from ..serve.client import Client  # noqa: PLC0415
-    from ..serve.exporter import open_exporter  # noqa: PLC0415
+    from ..serve.metrics_endpoint import open_metrics_endpoint  # noqa: PLC0415
+    from ..serve.server.connection import Connection  # noqa: PLC0415
     from ..serve.sidecar import Sidecar  # noqa: PLC0415
 
     if config is None:
@@ -101,9 +101,9 @@ async def _serve(  # noqa: PLR0917 - anyio.run calls it
             with contextlib.ExitStack() as opened:
                 doors = []
                 if metrics is not None:
-                    doors.append(await open_exporter(host, metrics, Log()))
+                    doors.append(await open_metrics_endpoint(host, metrics, Log()))
                     opened.callback(doors[0].close)
-                clients = sidecar.at_streams(*streams) if streams else await sidecar.at_socket(cast(Path, socket))
+                clients = await sidecar.at_streams(*streams) if streams else await sidecar.at_socket(cast(Path, socket))
                 on_endings(lambda _: sidecar.end())
                 if socket is not None:
                     output.note(f"Serving at {socket}")
@@ -112,5 +112,5 @@ async def _serve(  # noqa: PLR0917 - anyio.run calls it
                         tasks.start_soon(door.run)
                     await sidecar.serve(clients)
                     tasks.cancel_scope.cancel()
-        if isinstance(clients, Client) and clients.failure:
+        if isinstance(clients, Connection) and clients.failure:
             raise PicohookError(f"standard {clients.failure}")

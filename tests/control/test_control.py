@@ -18,7 +18,7 @@ import pytest
 from scripted import SERVE, command, descriptors, scripted
 
 from picohook import Deny, FunctionHook, Host, PicohookError, RestartPolicy, ToolCall
-from picohook.serve.control import BEHIND, MAX_CLIENTS, MAX_LINE
+from picohook.serve.control import LIMITS, MAX_CLIENTS
 
 pytestmark = pytest.mark.anyio
 
@@ -237,7 +237,7 @@ async def test_a_client_that_does_not_read_is_dropped_and_others_are_not(path, c
             await host.before_tool(CALL)
             await quick.told("outcome")
             count += 1
-        assert BEHIND < count < 2 * BEHIND
+        assert LIMITS.unread_notifications < count < 2 * LIMITS.unread_notifications
         while len(host.watchers) != 1:
             await anyio.lowlevel.checkpoint()
         told = 0
@@ -345,9 +345,9 @@ async def test_a_line_that_is_too_long_ends_only_its_own_connection(path, connec
     async with Host(control=path):
         other = await connect()
         exact = await connect()
-        assert "result" in await exact.exchange(request + " " * (MAX_LINE - len(request) - 1) + "}")
+        assert "result" in await exact.exchange(request + " " * (LIMITS.line - len(request) - 1) + "}")
         long = await connect()
-        await long.send(b"x" * (MAX_LINE + 1))
+        await long.send(b"x" * (LIMITS.line + 1))
         answer = await long.message()
         assert (answer["error"]["code"], answer["id"]) == (-32600, None)
         assert await long.line() is None
@@ -515,7 +515,7 @@ async def test_of_hosts_that_start_at_once_one_gets_the_place(path, connect):
 async def test_one_host_at_a_time_looks_whether_the_place_is_free(path, monkeypatch):
     directory = os.open(path.parent, os.O_RDONLY)
     fcntl.flock(directory, fcntl.LOCK_EX)
-    monkeypatch.setattr("picohook.serve.place.CLAIM_TRIES", 2)
+    monkeypatch.setattr("picohook.serve.server.listening_socket.LOCK_TRIES", 2)
     with pytest.raises(PicohookError, match="another program holds it locked"):
         async with Host(control=path):
             pytest.fail("it was entered")

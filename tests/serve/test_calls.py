@@ -13,7 +13,7 @@ from scripted import SERVE, command, scripted
 
 from picohook import AbortTurn, Deny, FunctionHook, Host, Modify, Respond, Retry
 from picohook.model.stages import STAGES
-from picohook.serve.client import Limits
+from picohook.serve.server.connection import ConnectionLimits
 
 pytestmark = pytest.mark.anyio
 
@@ -370,7 +370,7 @@ async def test_a_batch_is_answered_as_one_in_its_order_and_without_its_notificat
 
 
 async def test_a_batch_of_too_many_is_refused_and_one_of_as_many_is_not(serving, connect):
-    async with serving(Host(), limits=Limits(line=1 << 20, batch=3)):
+    async with serving(Host(), limits=ConnectionLimits(line=1 << 20, batch=3)):
         client = await connect()
         status = {"jsonrpc": "2.0", "id": 1, "method": "list"}
         assert len(await client.exchange(json.dumps([status] * 3))) == 3
@@ -384,7 +384,7 @@ async def test_a_batch_of_too_many_is_refused_and_one_of_as_many_is_not(serving,
 
 async def test_a_line_that_is_too_long_is_answered_and_ends_only_its_own_connection(serving, connect):
     request = '{"jsonrpc": "2.0", "id": 1, "method": "list"'
-    async with serving(Host(), limits=Limits(line=1000)):
+    async with serving(Host(), limits=ConnectionLimits(line=1000)):
         other, exact, long = await connect(), await connect(), await connect()
         assert "result" in await exact.exchange(request + " " * (1000 - len(request) - 1) + "}")
         await long.send(b'{"jsonrpc": "2.0", "id": 7, "method": "list"}\n' + b"x" * 1001)
@@ -407,7 +407,7 @@ async def test_more_calls_than_may_be_in_flight_wait_and_are_all_answered(servin
         await gate.wait()
         under_way -= 1
 
-    async with serving(Host([function("before_tool", count)]), limits=Limits(line=1 << 20, in_flight=4)):
+    async with serving(Host([function("before_tool", count)]), limits=ConnectionLimits(line=1 << 20, in_flight=4)):
         client = await connect()
         for number in range(50):
             await client.send(json.dumps({"jsonrpc": "2.0", "id": number, "method": "before_tool", "params": CALL}))
@@ -416,7 +416,7 @@ async def test_more_calls_than_may_be_in_flight_wait_and_are_all_answered(servin
 
 
 async def test_a_client_that_does_not_read_is_read_no_more_and_gets_everything_when_it_does(serving, path):
-    limits = Limits(line=1 << 20, unread=100_000)
+    limits = ConnectionLimits(line=1 << 20, unread=100_000)
     params = {"tool": "t", "arguments": {"text": "x" * 10_000}}
     lines = [
         json.dumps({"jsonrpc": "2.0", "id": number, "method": "before_tool", "params": params}).encode() + b"\n"
@@ -434,10 +434,10 @@ async def test_a_client_that_does_not_read_is_read_no_more_and_gets_everything_w
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(send)
-            while not (guests := sidecar.door._guests):
+            while not (connections := sidecar.server.handlers):
                 await anyio.lowlevel.checkpoint()
-            (guest,) = guests
-            while guest._stream.unsent <= limits.unread or guest._stream._reading:
+            (connection,) = connections
+            while connection.stream.unsent <= limits.unread or connection.stream._reading:
                 await anyio.lowlevel.checkpoint()
             assert sent < 1000
             received = b""
@@ -446,12 +446,12 @@ async def test_a_client_that_does_not_read_is_read_no_more_and_gets_everything_w
         answers = [json.loads(line) for line in received.splitlines()]
         assert [answer["id"] for answer in answers] == [*range(1000)]
         assert all(answer["result"]["payload"]["arguments"] == params["arguments"] for answer in answers)
-        assert guest._stream.unsent == 0
+        assert connection.stream.unsent == 0
         await stream.aclose()
 
 
 async def test_a_client_that_watches_and_does_not_read_is_dropped_and_others_are_not(serving, connect, journal):
-    limits = Limits(line=1 << 20, behind=10)
+    limits = ConnectionLimits(line=1 << 20, unread_notifications=10)
     async with serving(
         Host([function("before_tool", lambda _: Deny("x" * 1000))]), limits=limits, logger=journal
     ) as sidecar:
@@ -471,7 +471,7 @@ async def test_what_came_to_more_than_may_wait_drops_a_client_that_does_not_read
         await gate.wait()
         return Modify({"arguments": {"text": "x" * 100_000}}) if call.tool == "t" else None
 
-    limits = Limits(line=1 << 20, unread=1 << 20, unread_most=1 << 21)
+    limits = ConnectionLimits(line=1 << 20, unread=1 << 20, unread_max=1 << 21)
     async with serving(Host([function("before_tool", wait)]), limits=limits, logger=journal):
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(str(path))

@@ -14,7 +14,7 @@ import pytest
 from scripted import PATIENCE, descriptors, settled, tasks_alive
 
 from picohook import FunctionHook, Host, Modify, PicohookError
-from picohook.serve.client import Limits
+from picohook.serve.server.connection import ConnectionLimits
 from picohook.serve.sidecar import MAX_CLIENTS, Sidecar
 
 pytestmark = pytest.mark.anyio
@@ -89,7 +89,7 @@ async def test_so_many_clients_and_no_more(serving, connect, monkeypatch):
 async def test_clients_leave_nothing_behind(serving, connect):
     async with serving(Host([FunctionHook("f", {"before_tool": lambda _: None})])) as sidecar:
         await (await connect()).result("before_tool", {"tool": "x"})
-        while len(sidecar.door._guests) > 1:
+        while len(sidecar.server.handlers) > 1:
             await anyio.lowlevel.checkpoint()
         before, tasks = descriptors(), tasks_alive()
         for _ in range(5):
@@ -154,7 +154,7 @@ async def test_calls_that_take_longer_are_answered_with_an_error(path, connect, 
 async def test_calls_that_waited_for_their_turn_are_answered_too(path, connect):
     gate = Gate()
     async with Host([gate]) as host, anyio.create_task_group() as tasks:
-        sidecar = Sidecar(host, grace=0.0, limits=Limits(line=1000, in_flight=2))
+        sidecar = Sidecar(host, grace=0.0, limits=ConnectionLimits(line=1000, in_flight=2))
         tasks.start_soon(sidecar.serve, await sidecar.at_socket(path))
         client = await connect()
         await client.send(b"".join(request(number, "before_tool", tool="x") for number in range(5)))
@@ -167,14 +167,14 @@ async def test_calls_that_waited_for_their_turn_are_answered_too(path, connect):
 
 async def test_calls_that_wait_for_a_slow_reader_are_answered_before_the_end(path):
     hook = FunctionHook("f", {"before_tool": lambda _: Modify({"arguments": {"text": "x" * 500_000}})})
-    limits = Limits(line=10_000, in_flight=1, unread=100_000, last_words=PATIENCE)
+    limits = ConnectionLimits(line=10_000, in_flight=1, unread=100_000, drain=PATIENCE)
     async with Host([hook]) as host, anyio.create_task_group() as tasks:
         sidecar = Sidecar(host, grace=PATIENCE, limits=limits)
-        door = await sidecar.at_socket(path)
-        tasks.start_soon(sidecar.serve, door)
+        server = await sidecar.at_socket(path)
+        tasks.start_soon(sidecar.serve, server)
         stream = await anyio.connect_unix(path)
         await stream.send(b"".join(request(number, "before_tool", tool="x") for number in range(5)))
-        while not any(guest._held for guest in door._guests):
+        while not any(connection.held for connection in server.handlers):
             await anyio.lowlevel.checkpoint()
         sidecar.end()
         received = b""
@@ -189,7 +189,7 @@ async def test_calls_that_wait_for_a_slow_reader_are_answered_before_the_end(pat
 
 async def test_a_client_that_does_not_read_does_not_hold_up_the_end(path, connect):
     async with Host() as host, anyio.create_task_group() as tasks:
-        sidecar = Sidecar(host, grace=0.0, limits=Limits(line=1 << 20, last_words=0.01))
+        sidecar = Sidecar(host, grace=0.0, limits=ConnectionLimits(line=1 << 20, drain=0.01))
         tasks.start_soon(sidecar.serve, await sidecar.at_socket(path))
         client = await connect()
         for number in range(100):
@@ -222,7 +222,7 @@ class Streams:
     async def serving(self, host, **settings):
         async with host, anyio.create_task_group() as tasks:
             sidecar = Sidecar(host, **settings)
-            tasks.start_soon(sidecar.serve, sidecar.at_streams(self._theirs_in, self._theirs_out))
+            tasks.start_soon(sidecar.serve, await sidecar.at_streams(self._theirs_in, self._theirs_out))
             yield sidecar
 
     def write(self, data):
@@ -287,7 +287,7 @@ async def test_sockets_as_standard_streams_end_in_order_too(kind):
     with ours, ours_out:
         async with Host([gate]) as host, anyio.create_task_group() as tasks:
             sidecar = Sidecar(host)
-            tasks.start_soon(sidecar.serve, sidecar.at_streams(theirs.detach(), theirs_out.detach()))
+            tasks.start_soon(sidecar.serve, await sidecar.at_streams(theirs.detach(), theirs_out.detach()))
             ours.sendall(request(1, "before_tool", tool="x"))
             await gate.has(1)
             ours.shutdown(socket.SHUT_WR)
@@ -322,7 +322,7 @@ async def test_a_file_as_input_is_read_to_its_end(tmp_path, streams):
     answers = os.open(tmp_path / "out", os.O_WRONLY | os.O_CREAT)
     async with Host() as host:
         sidecar = Sidecar(host)
-        await sidecar.serve(sidecar.at_streams(os.open(tmp_path / "in", os.O_RDONLY), answers))
+        await sidecar.serve(await sidecar.at_streams(os.open(tmp_path / "in", os.O_RDONLY), answers))
     lines = (tmp_path / "out").read_bytes().splitlines()
     assert [json.loads(line)["id"] for line in lines] == [*range(count)]
 
@@ -334,7 +334,7 @@ async def test_descriptors_block_again_when_it_is_over():
     os.close(ours_in)
     async with Host() as host:
         sidecar = Sidecar(host)
-        client = sidecar.at_streams(theirs_in, theirs_out)
+        client = await sidecar.at_streams(theirs_in, theirs_out)
         assert [os.get_blocking(fd) for fd in kept] == [False, False]
         await sidecar.serve(client)
     assert [os.get_blocking(fd) for fd in kept] == [True, True]

@@ -10,9 +10,9 @@ import pytest
 
 from picohook import AbortTurn, Continue, Deny, FunctionHook, Host, Modify, Notes, Respond, Retry
 from picohook.model.stages import STAGES
-from picohook.serve.openrpc import openrpc
-from picohook.serve.rpc import ERRORS
-from picohook.serve.sidecar import TABLE
+from picohook.serve.methods.openrpc import openrpc
+from picohook.serve.server.jsonrpc import ERRORS
+from picohook.serve.sidecar import DISPATCHER
 
 DOCUMENT = json.loads(json.dumps(openrpc()))
 METHODS = {method["name"]: method for method in DOCUMENT["methods"]}
@@ -106,7 +106,7 @@ def test_its_schemas_are_schemas_and_its_references_lead_somewhere():
 
 
 def test_it_has_the_methods_and_the_errors_that_there_are():
-    assert METHODS.keys() == TABLE.methods.keys()
+    assert METHODS.keys() == DISPATCHER.methods.keys()
     assert {error["code"] for error in DOCUMENT["components"]["errors"].values()} == ERRORS.keys()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from picohook import Deny, FunctionHook, Host, Timeouts, blade_hooks
 from picohook.hooks.blade import HookEvent
-from picohook.serve.client import Limits
+from picohook.serve.server.connection import ConnectionLimits
 from picohook.wire.words import MAX_LINE
 
 pytestmark = pytest.mark.anyio
@@ -180,7 +180,7 @@ async def test_when_its_client_goes_an_approval_is_denied_and_nothing_waits(serv
 
 
 async def test_calls_that_fill_the_connection_do_not_keep_out_the_answers_that_they_wait_for(serving, connect):
-    async with serving(Host(timeouts=FAR), limits=Limits(line=MAX_LINE, in_flight=2, batch=4)):
+    async with serving(Host(timeouts=FAR), limits=ConnectionLimits(line=MAX_LINE, in_flight=2, batch=4)):
         agent = Agent(await connect())
         turn = await agent.start("s1", guard={"stages": ["before_tool"]})
         for _ in range(5):
@@ -196,7 +196,7 @@ async def test_calls_that_fill_the_connection_do_not_keep_out_the_answers_that_t
 
 
 async def test_what_waits_behind_unanswered_questions_is_bounded(serving, connect):
-    async with serving(Host(timeouts=FAR), limits=Limits(line=MAX_LINE, in_flight=2, batch=4)):
+    async with serving(Host(timeouts=FAR), limits=ConnectionLimits(line=MAX_LINE, in_flight=2, batch=4)):
         agent = Agent(await connect())
         turn = await agent.start("s1", guard={"stages": ["before_tool"]})
         for _ in range(9):

@@ -385,7 +385,7 @@ async def test_names_that_are_taken_or_not_open_are_refused(serving, connect):
 
 
 async def test_so_many_sessions_and_no_more(serving, connect, monkeypatch):
-    monkeypatch.setattr("picohook.serve.driving.MOST_OPEN", 2)
+    monkeypatch.setattr("picohook.serve.methods.context.MAX_OPEN", 2)
     async with serving(Host()):
         client = await connect()
         await client.result("session.start")

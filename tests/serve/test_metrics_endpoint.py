@@ -15,7 +15,7 @@ from scripted import descriptors
 
 from picohook import FunctionHook, Host, PicohookError
 from picohook.observe.log import Log
-from picohook.serve.exporter import MAX_CLIENTS, MAX_HEAD, open_exporter
+from picohook.serve.metrics_endpoint import MAX_CLIENTS, MAX_HEAD, open_metrics_endpoint
 
 pytestmark = pytest.mark.anyio
 
@@ -25,10 +25,10 @@ HOST = [FunctionHook("f", {"before_tool": lambda _: None})]
 @contextlib.asynccontextmanager
 async def exporting(host, where="127.0.0.1:0", journal=None):
     async with host:
-        door = await open_exporter(host, str(where), Log(journal))
+        door = await open_metrics_endpoint(host, str(where), Log(journal))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(door.run)
-            yield door._place
+            yield door.listening
             tasks.cancel_scope.cancel()
 
 
@@ -104,15 +104,15 @@ async def test_it_can_be_a_socket_of_its_owner_alone(tmp_path):
 
 async def test_a_port_without_a_host_is_of_this_machine_alone():
     async with Host() as host:
-        door = await open_exporter(host, "0", Log())
-        assert door._place.listener.getsockname()[0] == "127.0.0.1"
+        door = await open_metrics_endpoint(host, "0", Log())
+        assert door.listening.socket.getsockname()[0] == "127.0.0.1"
         door.close()
 
 
 async def test_an_address_of_version_6_can_be_named():
     async with Host() as host:
-        door = await open_exporter(host, "[::1]:0", Log())
-        assert door._place.listener.getsockname()[0] == "::1"
+        door = await open_metrics_endpoint(host, "[::1]:0", Log())
+        assert door.listening.socket.getsockname()[0] == "::1"
         door.close()
 
 
@@ -134,13 +134,13 @@ async def test_an_address_of_version_6_can_be_named():
 async def test_a_place_that_is_none_says_so(where):
     async with Host() as host:
         with pytest.raises(PicohookError, match="the metrics' endpoint"):
-            await open_exporter(host, where, Log())
+            await open_metrics_endpoint(host, where, Log())
 
 
 async def test_a_port_that_is_taken_says_so():
     async with exporting(Host()) as place, Host() as host:
         with pytest.raises(PicohookError, match="Address already in use"):
-            await open_exporter(host, f"127.0.0.1:{place.port}", Log())
+            await open_metrics_endpoint(host, f"127.0.0.1:{place.port}", Log())
 
 
 async def test_clients_that_hang_on_hold_up_nobody_for_good_and_leave_nothing():

@@ -1,4 +1,4 @@
-"""Where a server listens: a path that is nobody else's and closed to all others from its first moment, or a port."""
+"""A listening socket: at a path that only its owner may open, or on a port."""
 
 from __future__ import annotations
 
@@ -7,90 +7,88 @@ import os
 import socket
 import stat
 import tempfile
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..errors import PicohookError
+from ...errors import PicohookError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-CLAIM_TRIES = 100
-CLAIM_PAUSE = 0.01
+LOCK_TRIES = 100
+LOCK_PAUSE = 0.01
 BACKLOG = 128
 LONGEST_PATH = 103
 """Bytes: what every system takes for the path of a socket."""
 
 
-class Place:
-    """A listening socket, and its name."""
+class ListeningSocket:
+    """A socket that listens, and the file it has if it is a Unix socket."""
 
-    def __init__(self, listener: socket.socket, path: str = "") -> None:
-        self.listener = listener
+    def __init__(self, listening: socket.socket, path: str = "") -> None:
+        self.socket = listening
         self.path = path
-        """Of a Unix socket."""
+        """Empty on a port."""
         self._inode = _inode(path) if path else None
         self._owner = os.getpid()
 
     @classmethod
-    async def at(cls, path: str | os.PathLike[str], noun: str) -> Place:
-        """A Unix socket. `noun` is what it is for: "the control socket".
+    async def at_path(cls, path: str | os.PathLike[str], noun: str) -> ListeningSocket:
+        """Listen at a Unix socket. `noun` names it in messages: "the control socket".
 
-        What a dead program left there is replaced; that another one lives there, or that there is something else, is a
-        `PicohookError`.
+        Replaces a socket that a dead program left. Raises `PicohookError` if another program listens there, or if
+        there is anything but a socket.
         """
         path = os.path.abspath(path)  # noqa: ASYNC240 - here and below: looks at a directory, and does not wait
         if len(os.fsencode(path)) > LONGEST_PATH:
             raise PicohookError(f"{noun} {path} cannot be made: its path has more than {LONGEST_PATH} bytes")
         try:
-            with await _lock(os.path.dirname(path)):
+            lock = await _locked(os.path.dirname(path))
+            try:
                 _require_free(path, noun)
                 return cls(_listen(path), path)
+            finally:
+                os.close(lock)
         except OSError as error:
             raise PicohookError(f"{noun} {path} cannot be made: {error.strerror or error}") from None
 
     @classmethod
-    def on_port(cls, host: str, port: int, noun: str) -> Place:
-        """A port of a host's address. Raises `PicohookError`."""
+    def on_port(cls, host: str, port: int, noun: str) -> ListeningSocket:
+        """Listen on a port of a host's address. Raises `PicohookError`."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-        except (OSError, UnicodeError) as error:  # the latter of a name that can be none
+            listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        except (OSError, UnicodeError) as error:  # UnicodeError: the host's name is malformed
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise PicohookError(f"{noun} {host}:{port} cannot be made: {why}") from None
-        listener.setblocking(False)
-        return cls(listener)
+        listening.setblocking(False)
+        return cls(listening)
 
     @property
     def port(self) -> int:
-        """Of a listener on a port, also where any would do."""
-        return int(self.listener.getsockname()[1])
+        """The port that it has, also if it was made with port 0."""
+        return int(self.socket.getsockname()[1])
 
-    def hide(self) -> None:
-        """Nobody else finds it. The path goes, if there is still this socket at it."""
+    def unlink(self) -> None:
+        """Remove the socket's file, so that no further client finds it. Leaves a file that another program put there."""
         if self._owner == os.getpid() and self._inode is not None and _inode(self.path) == self._inode:
             os.unlink(self.path)
         self._inode = None
 
-    def leave(self) -> None:
-        """Listen no more."""
-        self.hide()
-        self.listener.close()
+    def close(self) -> None:
+        """Stop listening, and remove the socket's file."""
+        self.unlink()
+        self.socket.close()
 
 
-async def _lock(directory: str) -> Any:
-    """Hold the directory against others that make a socket in it, for the few moments that this takes."""
+async def _locked(directory: str) -> int:
+    """A descriptor of the directory, locked against other programs that make a socket in it."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for _ in range(CLAIM_TRIES):
+        for _ in range(LOCK_TRIES):
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                await anyio.sleep(CLAIM_PAUSE)
+                await anyio.sleep(LOCK_PAUSE)
             else:
-                return _held(descriptor)
+                return descriptor
     except BaseException:
         os.close(descriptor)
         raise
@@ -98,16 +96,8 @@ async def _lock(directory: str) -> Any:
     raise PicohookError(f"a socket cannot be made in {directory}: another program holds it locked")
 
 
-@contextmanager
-def _held(descriptor: int) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def _require_free(path: str, noun: str) -> None:
-    """Raise unless there is nothing, or a socket at which nobody listens any more."""
+    """Raise `PicohookError` unless there is nothing, or a socket at which no program listens any more."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
@@ -121,29 +111,29 @@ def _require_free(path: str, noun: str) -> None:
         except (ConnectionRefusedError, FileNotFoundError):
             return
         except BlockingIOError:
-            pass  # so many wait for an answer that it has to be somebody's
+            pass  # its queue of clients is full, so a program listens
     raise PicohookError(f"another program listens at {path}: {noun} needs a path of its own")
 
 
 def _listen(path: str) -> socket.socket:
-    """A listening socket there, closed to all others from its first moment: it is made where nobody else gets, and moved."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    """A socket that listens at the path. It is made in a private directory and moved, so it is never open to other users."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with tempfile.TemporaryDirectory(prefix=".", dir=os.path.dirname(path)) as private:
             new = os.path.join(private, "s")
-            listener.bind(new)
+            listening.bind(new)
             os.chmod(new, 0o600)
-            listener.listen(BACKLOG)
-            listener.setblocking(False)
+            listening.listen(BACKLOG)
+            listening.setblocking(False)
             os.rename(new, path)
     except BaseException:
-        listener.close()
+        listening.close()
         raise
-    return listener
+    return listening
 
 
 def _inode(path: str) -> tuple[int, int] | None:
-    """What tells this socket from another one made there later."""
+    """Device and inode of the file, by which it is told from one that replaced it. None if there is no file."""
     try:
         status = os.lstat(path)
     except OSError:
