@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from picohook.record.reader import Begun, Record, RecordError, Told
+from picohook.record.reader import Chain, EventEmitted, Record, RecordError
 
 HEADER = {"type": "record", "version": 1, "time": "now", "picohook": "0.1.0"}
 BEGIN = {"type": "begin", "at": 0.0, "chain": 1, "stage": "before_tool", "params": {"tool": "t"}}
@@ -26,8 +26,8 @@ DAMAGED = {
     "no UTF-8": (b'{"\xff": 1}', "is not JSON: "),
     "a blank line": (b"", "is not JSON: "),
     "a key twice": (b'{"type": "close", "at": 0.0, "at": 1.0}', "is not JSON: Detected duplicate key"),
-    "no line that there is": ({"type": "bigin", "at": 0.0}, "type: is none that a record has"),
-    "no type": ({"at": 0.0}, "type: is none that a record has"),
+    "no line that there is": ({"type": "bigin", "at": 0.0}, "type: is no line of a record"),
+    "no type": ({"at": 0.0}, "type: is no line of a record"),
     "no object": ([], "Input should be a valid dictionary"),
     "a key too many": (CLOSE | {"x": 1}, "close.x: Extra inputs are not permitted"),
     "a key too few": ({"type": "close"}, "close.at: Field required"),
@@ -49,7 +49,7 @@ DAMAGED = {
     ),
     "a setting with which it would be run otherwise": (
         {"type": "hook", "at": 0.0, "hook": "h", "runs": "", "settings": {"env": {"LD_PRELOAD": "x"}}},
-        "settings.env: is none that a record has",
+        "settings.env: is no setting of a record",
     ),
     "a setting that is none": (
         {"type": "hook", "at": 0.0, "hook": "h", "runs": "", "settings": {"timeout": "long"}},
@@ -99,7 +99,7 @@ def test_what_is_no_record_is_said_to_be_none(data, why):
 
 def test_a_last_line_that_is_cut_off_is_left_out():
     cut = record(HEADER, BEGIN, json.dumps(END).encode()[:-5], end=b"")
-    assert [type(entry) for entry in cut] == [Begun]
+    assert [type(entry) for entry in cut] == [Chain]
     assert (cut.cut_off, cut.closed) == (True, False)
     assert [chain.number for chain in cut.open_chains] == [1]
 
@@ -132,5 +132,5 @@ def test_events_carry_where_they_belong():
     meta = {"SessionKey": "s1", "Iteration": 2}
     event = {"type": "event", "at": 0.0, "event": "turn_end", "payload": {"n": 2**70}, "meta": meta, "hooks": ["a"]}
     (told,) = list(record(HEADER, event))
-    assert isinstance(told, Told)
+    assert isinstance(told, EventEmitted)
     assert (told.payload, told.meta.session_key, told.meta.iteration, told.hooks) == ({"n": 2**70}, "s1", 2, ("a",))

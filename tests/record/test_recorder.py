@@ -270,8 +270,8 @@ async def test_a_reader_that_hangs_does_not_hold_up_the_host(path):
 
 
 async def test_one_that_takes_too_little_is_given_up_before_memory_is(path, journal, monkeypatch):
-    monkeypatch.setattr("picohook.record.sink.MOST", 1 << 20)
-    monkeypatch.setattr("picohook.record.sink.PATIENCE", 0.0)
+    monkeypatch.setattr("picohook.record.writer.MAX_WAITING", 1 << 20)
+    monkeypatch.setattr("picohook.record.writer.CLOSE_TIMEOUT", 0.0)
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     recorder = Recorder(path, logger=journal)
@@ -280,7 +280,7 @@ async def test_one_that_takes_too_little_is_given_up_before_memory_is(path, jour
             await host.before_tool(ToolCall(tool="bash", arguments={"text": "x" * 65536}))
     os.close(reader)
     (said,) = journal.all("the record cannot be written, and ends here")
-    assert "more slowly" in said["why"]
+    assert "faster than they can be written" in said["why"]
     assert recorder.lost > 0
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from picohook import Continue, FunctionHook, Host, Modify, Notes, Recorder, Respond, Retry, ToolCall
 from picohook.record.reader import Record
-from picohook.record.replay import Replay, choose, same, survey
+from picohook.record.replay import Replay, choose_hook, recorded_hooks, same
 from picohook.testing import hook_process
 
 pytestmark = pytest.mark.anyio
@@ -75,7 +75,7 @@ async def replayed(path, hooks):
 
 async def replayed_alone(path, name, command):
     """Every question of one hook, asked of a command."""
-    spec = survey(record(path))[name].stand_in(name, command)
+    spec = recorded_hooks(record(path))[name].stand_in(name, command)
     again = Replay()
     async with Host([spec], listeners=[again.listener]) as host:
         return [one async for one in again.of_hook(name, record(path), host)], again
@@ -331,7 +331,7 @@ async def test_a_program_stands_in_with_the_settings_that_decide(path):
     async with Host([hook], listeners=[Recorder(path)]) as host:
         await host.before_llm({"model": "m"})
         host.emit("turn_end")
-    spec = survey(record(path))["h"].stand_in("h", [sys.executable, "x.py"])
+    spec = recorded_hooks(record(path))["h"].stand_in("h", [sys.executable, "x.py"])
     assert (spec.command, spec.may_edit, spec.respond, spec.timeout) == (
         (sys.executable, "x.py"),
         ("messages",),
@@ -373,10 +373,10 @@ def test_the_hook_that_is_meant_is_the_only_one_that_was_asked_or_named():
         {"type": "begin", "at": 0.0, "chain": 1, "stage": "before_tool", "params": {"tool": "t"}},
         {"type": "ask", "at": 0.0, "chain": 1, "hook": "guard"},
     ]
-    hooks = survey(Record(io.BytesIO(b"".join(json.dumps(line).encode() + b"\n" for line in lines)), "r"))
-    assert choose(hooks, None) == choose(hooks, "guard") == "guard"
+    hooks = recorded_hooks(Record(io.BytesIO(b"".join(json.dumps(line).encode() + b"\n" for line in lines)), "r"))
+    assert choose_hook(hooks, None) == choose_hook(hooks, "guard") == "guard"
     with pytest.raises(Exception, match=r"no hook 'audit' was asked in this record \(there are: guard\)"):
-        choose(hooks, "audit")
+        choose_hook(hooks, "audit")
 
 
 def test_values_are_the_same_as_json():
