@@ -102,7 +102,7 @@ async def _serve(  # noqa: PLR0917 - anyio.run calls it
                 doors = []
                 if metrics is not None:
                     doors.append(await open_metrics_endpoint(host, metrics, Log()))
-                    opened.callback(doors[0].close)
+                    opened.callback(doors[0].listening.close)
                 clients = await sidecar.at_streams(*streams) if streams else await sidecar.at_socket(cast(Path, socket))
                 on_endings(lambda _: sidecar.end())
                 if socket is not None:
@@ -112,5 +112,5 @@ async def _serve(  # noqa: PLR0917 - anyio.run calls it
                         tasks.start_soon(door.run)
                     await sidecar.serve(clients)
                     tasks.cancel_scope.cancel()
-        if isinstance(clients, Connection) and clients.failure:
-            raise PicohookError(f"standard {clients.failure}")
+        if isinstance(clients, Connection) and clients.stream.failure:
+            raise PicohookError(f"standard {clients.stream.failure}")

@@ -177,8 +177,7 @@ def decision_from_json(values: dict[str, Any]) -> Decision:
     given = {name: value for name, value in values.items() if name != "hook"}
     kind = _DECISIONS[given.pop("kind")]
     if "notes" in given:
-        notes = dict(given["notes"])
-        notes["inject_messages"] = tuple(notes.get("inject_messages", ()))
-        given["notes"] = Notes(**notes)
+        notes = given["notes"]
+        given["notes"] = Notes(**{**notes, "inject_messages": tuple(notes.get("inject_messages", ()))})
     decision: Decision = kind(**given)
     return decision

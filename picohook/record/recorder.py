@@ -192,7 +192,6 @@ class Recorder(RecordListener):
         self.wants_lines = wire
         self._log = Log(logger)
         self._writer: BackgroundWriter | None = None
-        self._open = False
         self._logged = False
 
     @property
@@ -204,21 +203,18 @@ class Recorder(RecordListener):
         if self._writer is not None:
             raise PicohookError("a recorder is for one host: make another one")
         self._writer = BackgroundWriter(open_record(self.path))
-        self._open = True
         super().opened()
 
     def closed(self) -> None:
         super().closed()
-        self._open = False
         assert self._writer is not None
         self._writer.close()
         self._log_failure(self._writer)
 
     def _take(self, line: bytes) -> None:
         assert self._writer is not None
-        if self._open:
-            self._writer.put(line)
-            self._log_failure(self._writer)
+        self._writer.put(line)
+        self._log_failure(self._writer)
 
     def _log_failure(self, writer: BackgroundWriter) -> None:
         if writer.failure and not self._logged:

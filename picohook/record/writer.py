@@ -38,7 +38,9 @@ class BackgroundWriter:
         self._thread.start()
 
     def put(self, line: bytes) -> None:
-        """Write a line soon, without waiting."""
+        """Write a line soon, without waiting. After `close` it is dropped."""
+        if self._closing:
+            return
         with self._lock:
             if self.failure:
                 self.lost += 1

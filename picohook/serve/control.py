@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ..engine.engine import Engine
     from ..engine.generations import Reloaded
     from ..observe.log import Log
-    from .server.connection import Notify
 
 MAX_CLIENTS = 32
 NOUN = "the control socket"
@@ -47,20 +46,17 @@ async def open_control(host: Engine, path: str | os.PathLike[str], log: Log) -> 
 class ControlContext:
     """One client's access to a host."""
 
-    def __init__(self, host: Engine, notify: Notify) -> None:
+    def __init__(self, host: Engine, connection: Connection) -> None:
         self.host = host
-        self._notify = notify
+        self._connection = connection
 
-    def watch(self) -> None:
-        """Notify the client of every change from now on."""
-        self.host.watchers.add(self._changed)
+    def notify(self, change: StateChange | Outcome[Any] | Reloaded) -> None:
+        """Notify the client of a change, for which it watches."""
+        self._connection.notify(*_notification(change))
 
     async def aclose(self) -> None:
-        """The client has gone."""
-        self.host.watchers.discard(self._changed)
-
-    def _changed(self, change: StateChange | Outcome[Any] | Reloaded) -> None:
-        self._notify(*_notification(change))
+        """The connection has ended."""
+        self.host.watchers.discard(self.notify)
 
 
 def _notification(change: StateChange | Outcome[Any] | Reloaded) -> tuple[str, Mapping[str, Any]]:
@@ -124,7 +120,7 @@ async def _restart(context: ControlContext, params: HookParams) -> bool:
 
 
 async def _watch(context: ControlContext, _: Params) -> bool:
-    context.watch()
+    context.host.watchers.add(context.notify)
     return True
 
 

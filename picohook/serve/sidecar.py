@@ -18,7 +18,6 @@ from .methods.context import SidecarContext
 from .server.connection import Connection, ConnectionLimits, two_descriptors
 from .server.dispatch import LibraryDispatcher
 from .server.listening_socket import ListeningSocket
-from .server.outgoing import OutgoingRequests
 from .server.socket_server import SocketServer
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     from ..engine.engine import Engine
     from ..observe.log import Logger
-    from .server.connection import Notify
 
 MAX_CLIENTS = 128
 GRACE = 5.0
@@ -78,13 +76,11 @@ class Sidecar:
         )
 
     def _connection(self, descriptors: tuple[int, int]) -> Connection:
-        outgoing = OutgoingRequests()
-
-        def context(notify: Notify) -> SidecarContext:
-            return SidecarContext(self._host, notify, self._taken, self.end, outgoing)
+        def context(connection: Connection) -> SidecarContext:
+            return SidecarContext(self._host, connection, self._taken, self.end)
 
         return Connection(
-            DISPATCHER, context, descriptors, limits=self._limits, log=self._log, noun=NOUN, outgoing=outgoing
+            DISPATCHER, context, descriptors, limits=self._limits, log=self._log, noun=NOUN, takes_responses=True
         )
 
     async def serve(self, clients: Connection | SocketServer) -> None:

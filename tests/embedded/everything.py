@@ -154,7 +154,7 @@ class Tried:
 
     async def _the_metrics(self, host):
         door = await open_metrics_endpoint(host, "127.0.0.1:0", Log())
-        address = f"http://127.0.0.1:{door.listening.port}/metrics"
+        address = f"http://127.0.0.1:{door.listening.socket.getsockname()[1]}/metrics"
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(door.run)
             assert b"picohook" in await in_thread(fetched, address)

@@ -213,7 +213,7 @@ async def test_a_client_of_a_server_that_went_is_freed_at_once(leaves):
         near, far = socket.socketpair()
         client = Connection(
             DISPATCHER,
-            lambda tell: ControlContext(Slow(), tell),
+            lambda connection: ControlContext(Slow(), connection),
             two_descriptors(near),
             limits=ConnectionLimits(line=1 << 20),
             log=Log(),

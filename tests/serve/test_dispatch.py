@@ -115,7 +115,8 @@ def test_only_public_names_of_the_library_are_used():
 
     sources = [path.read_text() for path in Path(picohook.__file__).parent.rglob("*.py")]
     imports = [
-        re.findall(r"(?:from|import) (jsonrpcserver\S*)(?: import (.*?))?(?:  #|$)", source, re.MULTILINE) for source in sources
+        re.findall(r"(?:from|import) (jsonrpcserver\S*)(?: import (.*?))?(?:  #|$)", source, re.MULTILINE)
+        for source in sources
     ]
     used = [(module, name) for found in imports for module, names in found for name in names.split(", ")]
     assert used

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from ...model.payloads import Meta
     from ...turns.session import Session
     from ..remote_turn import RemoteSession, RemoteTurn
-    from ..server.connection import Notify
-    from ..server.outgoing import OutgoingRequests
+    from ..server.connection import Connection
 
 MAX_OPEN = 1024
 """Sessions, and turns, that one connection may have open."""
@@ -26,12 +25,10 @@ MAX_OPEN = 1024
 class SidecarContext(ControlContext):
     """One connection. Its sessions and turns end with it."""
 
-    def __init__(
-        self, host: Engine, notify: Notify, taken: set[str], end: Callable[[], None], outgoing: OutgoingRequests
-    ) -> None:
-        super().__init__(host, notify)
-        self.outgoing = outgoing
-        """The requests to the client, which asks the hooks that it answers itself."""
+    def __init__(self, host: Engine, connection: Connection, taken: set[str], end: Callable[[], None]) -> None:
+        super().__init__(host, connection)
+        self.outgoing = connection.outgoing
+        """The requests to the client, which answers hooks of its own."""
         self.sessions: dict[str, RemoteSession] = {}
         self.turns: dict[str, RemoteTurn] = {}
         self.taken = taken

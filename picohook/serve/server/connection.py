@@ -9,49 +9,46 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
 from ...errors import ConfigError, PicohookError
 from ...protocol.lines import LineBuffer
+from ...protocol.messages import decode_value
 from ...transport.current import current_reactor
 from ...turns.errors import RetryLimitError
 from ...wire.text import cut
 from .jsonrpc import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
+    PARSE_ERROR,
     REFUSED,
     RETRY_LIMIT,
     SHUTTING_DOWN,
     RpcError,
     error_response,
     notification,
-    parse,
     require_request,
     response,
 )
-from .outgoing import is_response
+from .outgoing import OutgoingRequests, is_response
 from .stream import Stream
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
 
     from anyio.abc import TaskGroup
 
     from ...observe.log import Log
     from .dispatch import Dispatcher
-    from .outgoing import OutgoingRequests
 
 
 SHOWN = 100
 """Bytes of a method's name that the log shows."""
-
-Notify: TypeAlias = Callable[[str, Any], None]
-"""Sends a notification: its method and its params."""
 
 
 class Context(Protocol):
@@ -115,19 +112,21 @@ class Connection:
     def __init__(
         self,
         dispatcher: Dispatcher,
-        context_for: Callable[[Notify], Context],
+        context_for: Callable[[Connection], Context],
         descriptors: tuple[int, int],
         *,
         limits: ConnectionLimits,
         log: Log,
         noun: str,
-        outgoing: OutgoingRequests | None = None,
+        takes_responses: bool = False,
     ) -> None:
         """Takes the descriptors, to read from and to write to. `noun` names the server in the log.
 
-        `outgoing` are the requests to the client, if the server makes any.
+        With `takes_responses` the server makes requests of its own; without it, a response is an invalid request.
         """
-        self._context = context_for(self.notify)
+        self.outgoing = OutgoingRequests(self._send, self._send_if_read)
+        self._takes_responses = takes_responses
+        self._context = context_for(self)
         self._dispatcher = dispatcher
         self._limits = limits
         self._log = log
@@ -142,7 +141,6 @@ class Connection:
         self._finishing = False
         """No more is read. The connection ends when everything that was asked is answered."""
         self._ended = anyio.Event()
-        self._outgoing = outgoing
         self.stream = Stream(
             current_reactor(),
             *descriptors,
@@ -152,13 +150,6 @@ class Connection:
             on_written=self._resume,
         )
         self._tasks: TaskGroup
-        if outgoing is not None:
-            outgoing.connect(self._send, self._send_if_read)
-
-    @property
-    def failure(self) -> str:
-        """Why it could not be read or written any more; empty if the client closed it."""
-        return self.stream.failure
 
     async def run(self) -> None:
         """Serve it until it ends."""
@@ -190,8 +181,7 @@ class Connection:
     def _stop_reading(self) -> None:
         self._finishing = True
         self.stream.pause()
-        if self._outgoing is not None:
-            self._outgoing.close()
+        self.outgoing.close()
 
     def abort(self) -> None:
         """End now. Open calls are answered with an error."""
@@ -228,9 +218,9 @@ class Connection:
 
     def _take(self, line: bytes) -> None:
         try:
-            value = parse(line)
-        except RpcError as error:
-            self._reject(error)
+            value = decode_value(line)
+        except ValueError:
+            self._reject(RpcError(PARSE_ERROR))
             return
         if type(value) is not list:
             self._enqueue(_Request(value))
@@ -244,11 +234,11 @@ class Connection:
                 self._enqueue(_Request(one, batch, index))
 
     def _enqueue(self, request: _Request) -> None:
-        if self._outgoing is not None and is_response(request.value):
-            self._outgoing.take(request.value)
+        if self._takes_responses and is_response(request.value):
+            self.outgoing.take(request.value)
             self._answer(request, None)
             return
-        if self._outgoing and len(self._queue) >= self._limits.in_flight + self._limits.batch:
+        if self.outgoing and len(self._queue) >= self._limits.in_flight + self._limits.batch:
             why = "too many calls wait already, behind those that wait for answers of the client's own"
             self._answer(request, error_response(request.identity, RpcError(REFUSED, why)))
             return
@@ -269,9 +259,8 @@ class Connection:
         if self._finishing:
             return
         # Open calls may wait for answers of the client's own, so those are read however many calls are queued.
-        waits_for_client = self._outgoing is not None and len(self._outgoing) > 0
         busy = bool(self._queue) and self._workers == self._limits.in_flight
-        if full or (busy and not waits_for_client):
+        if full or (busy and not self.outgoing):
             self.stream.pause()
         else:
             self.stream.read_on()
@@ -352,12 +341,10 @@ class Connection:
         self._resume()
         return True
 
-    def _send_if_read(self, line: bytes) -> bool:
-        """Send a line, unless the client has much to read already; whether it is sent."""
-        if self._ended.is_set() or self.stream.unsent > self._limits.unread:
-            return False
-        self.stream.send(line)
-        return True
+    def _send_if_read(self, line: bytes) -> None:
+        """Send a line, unless the client has much to read already."""
+        if not self._ended.is_set() and self.stream.unsent <= self._limits.unread:
+            self.stream.send(line)
 
     def notify(self, method: str, params: Any) -> None:
         """Send a notification. Drops the client if it is too far behind."""

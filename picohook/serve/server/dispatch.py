@@ -27,13 +27,9 @@ TRUE: Schema = {"const": True}
 
 
 class Params(BaseModel):
-    """The params of a method. An unknown name is an error."""
+    """The params of a method. This class has none. An unknown name is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class NoParams(Params):
-    """No params."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +40,7 @@ class Method:
     summary: str
     call: Callable[[Any, Any], Awaitable[Any]]
     """Called with the context of the client's connection and the params."""
-    params: type[BaseModel] = NoParams
+    params: type[BaseModel] = Params
     result: Schema = field(default_factory=lambda: TRUE)
     """JSON Schema."""
     errors: tuple[int, ...] = ()

@@ -1,14 +1,11 @@
-"""JSON-RPC 2.0: lines parsed, requests checked, responses made. Pure.
-
-Lines are read by the protocol's strict decoder: numbers stay exact, and a repeated key is a parse error.
-"""
+"""JSON-RPC 2.0: error codes, the check of a request, and the lines of responses and notifications. Pure."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, Final
 
-from ...protocol.messages import decode_value, encode
+from ...protocol.messages import encode
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -52,14 +49,6 @@ class RpcError(Exception):
     def because(cls, code: int, why: str, data: Any = None) -> RpcError:
         """One whose message is the code's own, and why."""
         return cls(code, f"{ERRORS[code]}: {why}", data)
-
-
-def parse(line: bytes) -> Any:
-    """The value of a line. Raises `RpcError`."""
-    try:
-        return decode_value(line)
-    except ValueError:
-        raise RpcError(PARSE_ERROR) from None
 
 
 def require_request(value: Any) -> None:

@@ -40,12 +40,13 @@ class ListeningSocket:
         if len(os.fsencode(path)) > LONGEST_PATH:
             raise PicohookError(f"{noun} {path} cannot be made: its path has more than {LONGEST_PATH} bytes")
         try:
-            lock = await _locked(os.path.dirname(path))
+            directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
+                await _lock(directory, os.path.dirname(path))
                 _require_free(path, noun)
                 return cls(_listen(path), path)
             finally:
-                os.close(lock)
+                os.close(directory)
         except OSError as error:
             raise PicohookError(f"{noun} {path} cannot be made: {error.strerror or error}") from None
 
@@ -61,11 +62,6 @@ class ListeningSocket:
         listening.setblocking(False)
         return cls(listening)
 
-    @property
-    def port(self) -> int:
-        """The port that it has, also if it was made with port 0."""
-        return int(self.socket.getsockname()[1])
-
     def unlink(self) -> None:
         """Remove the socket's file, so that no further client finds it. Leaves a file that another program put there."""
         if self._owner == os.getpid() and self._inode is not None and _inode(self.path) == self._inode:
@@ -78,22 +74,16 @@ class ListeningSocket:
         self.socket.close()
 
 
-async def _locked(directory: str) -> int:
-    """A descriptor of the directory, locked against other programs that make a socket in it."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for _ in range(LOCK_TRIES):
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                await anyio.sleep(LOCK_PAUSE)
-            else:
-                return descriptor
-    except BaseException:
-        os.close(descriptor)
-        raise
-    os.close(descriptor)
-    raise PicohookError(f"a socket cannot be made in {directory}: another program holds it locked")
+async def _lock(directory: int, path: str) -> None:
+    """Lock the directory against other programs that make a socket in it, until the descriptor is closed."""
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            await anyio.sleep(LOCK_PAUSE)
+        else:
+            return
+    raise PicohookError(f"a socket cannot be made in {path}: another program holds it locked")
 
 
 def _require_free(path: str, noun: str) -> None:

@@ -25,19 +25,12 @@ SHOWN = 200
 class OutgoingRequests:
     """The requests to one client. Each ends once: by its response, by its deadline, or with the connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, send: Callable[[bytes], bool], send_if_read: Callable[[bytes], None]) -> None:
+        """`send` sends a line, and returns whether it could. `send_if_read` drops it if the client is slow to read."""
         self._open: dict[int, _OpenRequest] = {}
         self._last_id = 0
-        self._closed = False
-        self._send: Callable[[bytes], bool] = _unconnected
-        self._send_if_read: Callable[[bytes], bool] = _unconnected
-
-    def connect(self, send: Callable[[bytes], bool], send_if_read: Callable[[bytes], bool]) -> None:
-        """Take the connection's two ways to send a line. Each returns whether the line is sent.
-
-        `send_if_read` drops the line if the client is slow to read.
-        """
-        self._send, self._send_if_read = send, send_if_read
+        self._send: Callable[[bytes], bool] | None = send
+        self._send_if_read: Callable[[bytes], None] | None = send_if_read
 
     def __len__(self) -> int:
         return len(self._open)
@@ -51,7 +44,7 @@ class OutgoingRequests:
         request = self._open[number] = _OpenRequest()
         try:
             line = b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":%b}\n' % (number, ASK.encode(), params)
-            if self._closed or not self._send(line):
+            if self._send is None or not self._send(line):
                 raise HookCrashedError("the client is gone")
             with anyio.CancelScope(deadline=deadline):
                 await request.ended.wait()
@@ -60,12 +53,12 @@ class OutgoingRequests:
             return request.result()
         finally:
             del self._open[number]
-            if not request.ended.is_set() and not self._closed:
+            if not request.ended.is_set() and self._send_if_read is not None:
                 self._send_if_read(notification(CANCEL, {"id": number}) + b"\n")
 
     def notify(self, params: dict[str, Any]) -> None:
         """Send an event, unless the client is slow to read."""
-        if not self._closed:
+        if self._send_if_read is not None:
             self._send_if_read(b'{"jsonrpc":"2.0","method":"%b","params":%b}\n' % (EVENT.encode(), encode(params)))
 
     def take(self, response: dict[str, Any]) -> None:
@@ -78,7 +71,7 @@ class OutgoingRequests:
 
     def close(self) -> None:
         """No response will come any more: open requests fail now, and later ones at once."""
-        self._closed = True
+        self._send = self._send_if_read = None
         for request in self._open.values():
             request.ended.set()
 
@@ -104,7 +97,3 @@ class _OpenRequest:
 def is_response(value: Any) -> bool:
     """Whether a message is a response, and no request."""
     return type(value) is dict and "method" not in value and "id" in value and ("result" in value or "error" in value)
-
-
-def _unconnected(_: bytes) -> bool:
-    return False

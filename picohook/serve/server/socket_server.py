@@ -80,10 +80,6 @@ class SocketServer:
         for handler in tuple(self.handlers):
             handler.abort()
 
-    def close(self) -> None:
-        """Stop listening, for a server that was never run."""
-        self.listening.close()
-
     async def _serve(self, handler: Handler) -> None:
         try:
             await handler.run()
