@@ -51,7 +51,7 @@ def hooks():
     ]  # fmt: skip
 
 
-def test_every_version_that_there_has_been_has_its_record():
+def test_there_is_a_record_of_every_version():
     assert {path.name for path in VERSIONS.iterdir()} == {f"{version}.jsonl" for version in range(1, VERSION + 1)}
 
 

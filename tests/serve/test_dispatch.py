@@ -55,7 +55,7 @@ def error_of(dispatcher, request):
     ],
     ids=["an unknown name", "names of the server's own", "wrong types", "too many"],
 )
-def test_wrong_params_get_the_same_error_on_both_ways(library, name, params):
+def test_wrong_params_get_the_same_error_with_the_library_and_without(library, name, params):
     request = {"jsonrpc": "2.0", "id": 1, "method": name, "params": params}
     code, message, data = error_of(DIRECT, request)
     assert (code, message, data) == error_of(library, request)
@@ -64,7 +64,7 @@ def test_wrong_params_get_the_same_error_on_both_ways(library, name, params):
 
 
 @pytest.mark.parametrize("name", ["nothing", "before_tools", "__class__", "rpc.discover", ""])
-def test_an_unknown_method_gets_the_same_error_on_both_ways(library, name):
+def test_an_unknown_method_gets_the_same_error_with_the_library_and_without(library, name):
     request = {"jsonrpc": "2.0", "method": name, "params": {"a": 1}}  # a notification: its error is logged
     assert error_of(DIRECT, request) == error_of(library, request)
     assert error_of(DIRECT, request)[0] == METHOD_NOT_FOUND
@@ -81,14 +81,14 @@ def test_an_unknown_method_gets_the_same_error_on_both_ways(library, name):
         ("before_tool", {"tool": "bash", "arguments": {"n": 2**70}}),
     ],
 )
-def test_right_params_are_bound_alike_on_both_ways(library, name, params):
+def test_right_params_are_bound_alike_with_the_library_and_without(library, name, params):
     request = {"jsonrpc": "2.0", "id": 1, "method": name, "params": params}
     direct, through = DIRECT.dispatch("context", request), library.dispatch("context", request)
     assert (direct.func, direct.args) == (through.func, through.args)
     assert direct.args[0] == "context"
 
 
-def test_what_breaks_while_params_are_read_is_raised_on_both_ways_and_told_to_no_client():
+def test_a_failure_while_params_are_read_is_no_error_for_the_client_with_the_library_or_without():
     class Broken(Method):
         def bind(self, context, params):
             raise ZeroDivisionError
