@@ -1,4 +1,4 @@
-"""Reading a record, line by line, with what belongs to each chain kept until that chain is over."""
+"""Reads a record line by line. What belongs to a chain is kept until the chain has ended."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from ..model.stages import STAGES
 from ..protocol.messages import decode_value
 from ..wire.text import cut, escape
 from ..wire.words import PAUSE
-from .form import (
-    KEPT,
+from .facts import facts_of_answer, facts_of_end
+from .format import (
     LINES,
+    SETTINGS,
     VERSION,
     AbandonedLine,
     AnswerLine,
@@ -31,8 +32,6 @@ from .form import (
     HookLine,
     WireLine,
     decision_from_json,
-    facts_of_answer,
-    facts_of_end,
 )
 
 if TYPE_CHECKING:
@@ -48,84 +47,77 @@ LONGEST_LINE = 256 << 20
 
 
 class RecordError(PicohookError):
-    """What was given is no record, or one that was damaged; the message names the line."""
+    """The file is no record, or is damaged. The message names the line."""
 
 
 @dataclass(slots=True)
 class Chain:
-    """A chain, as far as it was read."""
+    """A chain, as far as it has been read. As an entry, it begins."""
 
     number: int
-    line: int
-    """Where it begins in the record."""
+    line_number: int
+    """The line of the record where it begins."""
     at: float
     stage: Stage[Any]
     asked_about: dict[str, Any]
     said: tuple[str, Decision] | None
     without: tuple[str, ...]
     params: dict[str, Any]
-    """What the hooks asked so far have made of it."""
+    """The params as the hooks asked so far have changed them."""
     waiting: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What hooks were asked about, that have not answered yet."""
+    """The params that a hook was asked about which has not answered yet, by its name."""
     answers: list[AnswerLine] = field(default_factory=list)
 
     def payload(self) -> Payload:
-        """What it was asked about."""
+        """The payload with which it began."""
         return payload_of(self.stage, self.asked_about)
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """A chain begins."""
-
-    chain: Chain
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
+class HookAsked:
     """A hook is asked."""
 
-    line: int
+    line_number: int
     at: float
     chain: Chain
     hook: str
     params: dict[str, Any]
     stands_in: bool
     again: bool
-    """It has decided already, in this chain or before it: a guard, that may no longer change anything."""
+    """It has decided before, in this chain or before a pause: it is a guard, which may not change anything now."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What came of asking a hook."""
+class HookAnswered:
+    """A hook answered, or failed."""
 
-    said: AnswerLine
+    line: AnswerLine
     chain: Chain
     before: dict[str, Any]
-    """What it was asked about."""
+    """The params that it was asked about."""
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a replay is held to."""
-        return facts_of_answer(self.said, approves=self.chain.stage.approves)
+        """What a replay compares."""
+        return facts_of_answer(self.line, approves=self.chain.stage.approves)
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """What a chain concluded."""
+class ChainEnded:
+    """The outcome of a chain."""
 
-    said: EndLine
+    line: EndLine
     chain: Chain
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a replay is held to."""
-        return facts_of_end(self.said, self.chain.answers, self.chain.params)
+        """What a replay compares."""
+        return facts_of_end(self.line, self.chain.answers, self.chain.params)
 
 
 @dataclass(frozen=True, slots=True)
-class Abandoned:
-    """A chain came to nothing."""
+class ChainAbandoned:
+    """The caller of a chain was cancelled."""
 
     at: float
     chain: Chain
@@ -133,10 +125,10 @@ class Abandoned:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """An event."""
+class EventEmitted:
+    """An event, and the hooks that were told of it."""
 
-    line: int
+    line_number: int
     at: float
     kind: str
     payload: dict[str, Any]
@@ -144,23 +136,23 @@ class Told:
     hooks: tuple[str, ...]
 
 
-Entry = Begun | Ask | Answer | End | Abandoned | Told | HookLine | WireLine | CloseLine
+Entry = Chain | HookAsked | HookAnswered | ChainEnded | ChainAbandoned | EventEmitted | HookLine | WireLine | CloseLine
 
 
 class Reader:
-    """Takes the lines of a record, one after another, and says what they mean. Raises `RecordError`."""
+    """Makes entries of the lines of a record, which it takes one after another."""
 
     def __init__(self, name: str = "") -> None:
         self.header: Header | None = None
         self.chains: dict[int, Chain] = {}
-        """Those that are not over."""
+        """The chains that have not ended, by number."""
         self.closed = False
-        """Whether the last line was that the host has ended."""
+        """Whether the last line said that the host ended."""
         self._name = name
         self._number = 0
 
     def take(self, data: bytes) -> Entry | None:
-        """What the next line means; None for the header."""
+        """The entry of the next line; None for the header. Raises `RecordError`."""
         self._number += 1
         try:
             value = decode_value(data)
@@ -175,7 +167,7 @@ class Reader:
             raise self.wrong(_first_of(error)) from None
 
     def wrong(self, why: str) -> RecordError:
-        """What is wrong with the line that was taken last."""
+        """An error about the line that was taken last."""
         return RecordError(f"{self._name}: line {self._number}: {escape(cut(why, 400))}")
 
     def _no_record(self) -> RecordError:
@@ -198,7 +190,7 @@ class Reader:
             raise self.wrong("comes after the end of the host")
         match line:
             case BeginLine():
-                return Begun(self._begin(line))
+                return self._begin(line)
             case EventLine():
                 return self._event(line)
             case HookLine():
@@ -219,13 +211,13 @@ class Reader:
                 before = chain.waiting.pop(line.hook, chain.params)
                 chain.answers.append(line)
                 chain.params = chain.params if line.params is None else line.params
-                return Answer(line, chain, before)
+                return HookAnswered(line, chain, before)
             case EndLine():
                 del self.chains[line.chain]
-                return End(line, chain)
+                return ChainEnded(line, chain)
             case AbandonedLine():
                 del self.chains[line.chain]
-                return Abandoned(line.at, chain, line.why)
+                return ChainAbandoned(line.at, chain, line.why)
 
     def _begin(self, line: BeginLine) -> Chain:
         if line.stage not in STAGES:
@@ -233,13 +225,13 @@ class Reader:
         if line.chain in self.chains:
             raise self.wrong(f"chain: {line.chain} is under way already")
         stage = STAGES[line.stage]
-        said = None if line.said is None else self._said(stage, line.said)
+        said = None if line.said is None else self._decision(stage, line.said)
         payload_of(stage, line.params)
         chain = Chain(line.chain, self._number, line.at, stage, line.params, said, line.without, line.params)
         self.chains[line.chain] = chain
         return chain
 
-    def _said(self, stage: Stage[Any], given: dict[str, Any]) -> tuple[str, Decision]:
+    def _decision(self, stage: Stage[Any], given: dict[str, Any]) -> tuple[str, Decision]:
         try:
             hook, decision = given["hook"], decision_from_json(given)
         except (LookupError, TypeError, ValueError):
@@ -249,35 +241,35 @@ class Reader:
         return hook, decision
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
-        """They come to apply to a program: a record that somebody made has no say in how that is run."""
-        for name in settings.keys() - set(KEPT):
-            raise self.wrong(f"settings.{name}: is none that a record has")
+        """Refuse settings that would change how a program is run: the record may come from anywhere."""
+        for name in settings.keys() - set(SETTINGS):
+            raise self.wrong(f"settings.{name}: is no setting of a record")
         HookSpec.model_validate(settings)
 
-    def _ask(self, chain: Chain, line: AskLine) -> Ask:
+    def _ask(self, chain: Chain, line: AskLine) -> HookAsked:
         if line.params is not None:
             payload_of(chain.stage, line.params)
             chain.params = line.params
         chain.waiting[line.hook] = chain.params
         again = line.hook in chain.without or any(answer.hook == line.hook for answer in chain.answers)
-        return Ask(self._number, line.at, chain, line.hook, chain.params, line.stands_in, again)
+        return HookAsked(self._number, line.at, chain, line.hook, chain.params, line.stands_in, again)
 
-    def _event(self, line: EventLine) -> Told:
+    def _event(self, line: EventLine) -> EventEmitted:
         try:
             kind = known_kind(line.event)
         except ValueError as error:
             raise self.wrong(f"event: {error}") from None
-        return Told(self._number, line.at, kind, line.payload, Meta.model_validate(line.meta), line.hooks)
+        return EventEmitted(self._number, line.at, kind, line.payload, Meta.model_validate(line.meta), line.hooks)
 
 
 class Record:
-    """A record in a file. Iterating over it reads it once, and holds no more of it than the chains that are under way."""
+    """A record in a file. Iterating over it reads it once, and keeps only the chains that have not ended."""
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         self._file = file
         self._reader = Reader(name)
         self.cut_off = False
-        """Whether the last line is not whole, as after a crash: it is left out."""
+        """Whether the last line is incomplete, as after a crash. It is left out."""
         first = file.readline(LONGEST_HEADER)
         if not first:
             raise RecordError(f"{name}: is empty")
@@ -301,17 +293,17 @@ class Record:
 
     @property
     def closed(self) -> bool:
-        """Whether it was written to the end of the host."""
+        """Whether it was written until the host ended."""
         return self._reader.closed
 
     @property
     def open_chains(self) -> list[Chain]:
-        """Those that have not ended, so far."""
+        """The chains that have not ended so far."""
         return list(self._reader.chains.values())
 
 
 def payload_of(stage: Stage[Any], params: dict[str, Any]) -> Payload:
-    """The params of a request as the payload that they were made of."""
+    """The payload with these params."""
     payload: Payload = stage.payload.model_validate(params)
     return payload
 
@@ -319,6 +311,6 @@ def payload_of(stage: Stage[Any], params: dict[str, Any]) -> Payload:
 def _first_of(error: ValidationError) -> str:
     detail = error.errors(include_url=False)[0]
     if detail["type"] in {"union_tag_invalid", "union_tag_not_found"}:
-        return "type: is none that a record has"
+        return "type: is no line of a record"
     place = ".".join(str(step) for step in detail["loc"])
     return f"{place}: {detail['msg']}" if place else detail["msg"]

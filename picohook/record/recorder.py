@@ -1,4 +1,4 @@
-"""Writing down what a host asks and tells."""
+"""Records what a host asks its hooks, what they answer, and what they are told."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ..protocol.messages import encode
 from ..wire.regular_files import open_regular
 from ..wire.text import escape
 from ..wire.version import VERSION as PICOHOOK
-from .form import KEPT, VERSION, decision_to_json
-from .sink import Sink
+from .format import SETTINGS, VERSION, decision_to_json
+from .writer import BackgroundWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound=Payload)
 
 BEGINNING = b'{"type":"record",'
-"""Of every record."""
+"""The first bytes of every record."""
 
 
-class Scribe(Listener):
-    """Makes the lines of a record, and hands them on."""
+class RecordListener(Listener):
+    """Makes the lines of a record, and gives each to `put`."""
 
     def __init__(self, put: Callable[[bytes], None]) -> None:
         self._put = put
@@ -55,7 +55,7 @@ class Scribe(Listener):
 
     def begin(self, stage: Stage[P], payload: P) -> Account[P]:
         self._chains += 1
-        return _Chain(self, self._chains, stage, payload)
+        return _ChainLines(self, self._chains, stage, payload)
 
     def told(self, event: Event, hooks: Sequence[Hook]) -> None:
         for hook in hooks:
@@ -71,34 +71,34 @@ class Scribe(Listener):
         self.write("close", {})
 
     def now(self) -> float:
-        """Seconds since the host began."""
+        """Seconds since the host started."""
         return round(time.monotonic() - self._began, 6)
 
-    def write(self, kind: str, said: dict[str, Any], params: bytes | None = None, *, at: float | None = None) -> None:
-        """One line. `params` are JSON already."""
-        line = encode({"type": kind, "at": self.now() if at is None else at, **said})
+    def write(self, kind: str, values: dict[str, Any], params: bytes | None = None, *, at: float | None = None) -> None:
+        """Put one line. `params` are JSON already."""
+        line = encode({"type": kind, "at": self.now() if at is None else at, **values})
         self._put(line + b"\n" if params is None else b'%b,"params":%b}\n' % (line[:-1], params))
 
     def know(self, hook: Hook) -> None:
-        """Say what a hook is, unless it was said."""
+        """Put the line of a hook, unless it was put before."""
         if self._known.get(hook.name) is hook or isinstance(hook, DecidedHook):
             return
         self._known[hook.name] = hook
-        settings = hook.spec.model_dump(mode="json", include=set(KEPT), exclude_defaults=True)
+        settings = hook.spec.model_dump(mode="json", include=set(SETTINGS), exclude_defaults=True)
         line = {"hook": hook.name, "runs": hook.spec.runs, "settings": settings}
         self.write("hook", line | ({"whole_modes": True} if isinstance(hook.spec, WholeModeSpec) else {}))
 
 
-class _Chain(Account[P]):
-    """One chain. Its beginning is written with what follows it: a payload that is no JSON is never asked about."""
+class _ChainLines(Account[P]):
+    """The lines of one chain. It begins with its first question, because a payload that is no JSON is never asked about."""
 
-    def __init__(self, scribe: Scribe, number: int, stage: Stage[P], payload: P) -> None:
+    def __init__(self, listener: RecordListener, number: int, stage: Stage[P], payload: P) -> None:
         super().__init__(stage, payload)
-        self._scribe = scribe
-        self._given = payload
-        """Without what later listeners mark it with."""
+        self._listener = listener
+        self._original = payload
+        """The payload without the marks of later listeners."""
         self._of = {"chain": number}
-        self._at = scribe.now()
+        self._at = listener.now()
         self._resumed: dict[str, Any] = {}
         self._written: P | None = None
         """The payload whose params were written last."""
@@ -109,15 +109,15 @@ class _Chain(Account[P]):
         self._resumed["without"] = sorted(skip)
 
     def asking(self, hook: Hook, encoded: Encoded[P]) -> None:
-        self._begin(encoded.params() if encoded.payload is self._given else None)
-        self._scribe.know(hook)
-        said = self._of | {"hook": hook.name} | ({"stands_in": True} if isinstance(hook, DecidedHook) else {})
-        self._scribe.write("ask", said, self._params(encoded))
+        self._begin(encoded.params() if encoded.payload is self._original else None)
+        self._listener.know(hook)
+        line = self._of | {"hook": hook.name} | ({"stands_in": True} if isinstance(hook, DecidedHook) else {})
+        self._listener.write("ask", line, self._params(encoded))
 
     def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
-        self._begin(encoded.params() if encoded.payload is self._given else None)
+        self._begin(encoded.params() if encoded.payload is self._original else None)
         entry, decision = asked.entry, asked.decision
-        said: dict[str, Any] = {
+        line: dict[str, Any] = {
             **self._of,
             "hook": hook.name,
             "action": decision.action,
@@ -131,11 +131,11 @@ class _Chain(Account[P]):
             "retries": entry.retries,
             "answer": _plain(asked.answer),
         }
-        self._scribe.write("answer", _given(said), self._params(asked.encoded))
+        self._listener.write("answer", _without_defaults(line), self._params(asked.encoded))
 
     def concluded(self, outcome: Outcome[P]) -> None:
         self._begin(None)
-        said: dict[str, Any] = {
+        line: dict[str, Any] = {
             **self._of,
             "action": outcome.action,
             "approved": outcome.approved,
@@ -145,17 +145,17 @@ class _Chain(Account[P]):
             "hook": outcome.hook,
             "skipped": [entry.hook for entry in outcome.trail if entry.skipped],
         }
-        self._scribe.write("end", _given(said))
+        self._listener.write("end", _without_defaults(line))
 
     def abandoned(self, error: BaseException) -> None:
         if self._written is not None:
-            self._scribe.write("abandoned", {**self._of, "why": type(error).__name__})
+            self._listener.write("abandoned", {**self._of, "why": type(error).__name__})
 
     def _begin(self, params: bytes | None) -> None:
         if self._written is None:
-            params = encode(self._given.wire()) if params is None else params
-            self._scribe.write("begin", {**self._of, "stage": self.stage.name, **self._resumed}, params, at=self._at)
-            self._written = self._given
+            params = encode(self._original.wire()) if params is None else params
+            self._listener.write("begin", {**self._of, "stage": self.stage.name, **self._resumed}, params, at=self._at)
+            self._written = self._original
 
     def _params(self, encoded: Encoded[P]) -> bytes | None:
         if encoded.payload is self._written:
@@ -165,7 +165,7 @@ class _Chain(Account[P]):
 
 
 def _plain(answer: Any) -> Any:
-    """An answer as JSON. A function in this process can answer what has no such form."""
+    """An answer as JSON, or its `repr`: a Python function can answer what is no JSON."""
     try:
         encode(answer)
     except EncodeError:
@@ -173,18 +173,17 @@ def _plain(answer: Any) -> Any:
     return answer
 
 
-def _given(said: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in said.items() if value is False or value or name in {"chain", "seconds"}}
+def _without_defaults(line: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in line.items() if value is False or value or name in {"chain", "seconds"}}
 
 
-class Recorder(Scribe):
-    """Writes what a host asks, is answered and tells into a file: `Host(hooks, listeners=[Recorder("session.jsonl")])`.
+class Recorder(RecordListener):
+    """Records a host in a file: `Host(hooks, listeners=[Recorder("session.jsonl")])`.
 
-    The file is for its owner alone, since all payloads are in it. One that is there is replaced, if it is a record; any other
-    is left as it is, and the host does not start. It is written in a thread: the host never waits for it, except, for five
-    seconds at most, at its end. When it cannot be written, that is logged once, what it has up to there stays, and `lost`
-    counts the lines that it lacks. With `wire`, the raw lines of every process are in it too: what went to its standard input
-    and what came from its standard output.
+    Only the owner may read the file, because it holds all payloads. An existing record is replaced. Any other existing file is
+    left as it is, and the host does not start. A thread writes the file. The host waits for it only at its end, for at most
+    five seconds. If the file cannot be written, that is logged once, the lines written so far stay, and `lost` counts the
+    others. With `wire`, the record has the raw lines of every process too: its standard input and its standard output.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, wire: bool = False, logger: Logger | None = None) -> None:
@@ -192,45 +191,41 @@ class Recorder(Scribe):
         self.path = os.fspath(path)
         self.wants_lines = wire
         self._log = Log(logger)
-        self._sink: Sink | None = None
-        self._open = False
-        self._told = False
+        self._writer: BackgroundWriter | None = None
+        self._logged = False
 
     @property
     def lost(self) -> int:
-        """Lines that are not in the file."""
-        return 0 if self._sink is None else self._sink.lost
+        """The number of lines that could not be written."""
+        return 0 if self._writer is None else self._writer.lost
 
     def opened(self) -> None:
-        if self._sink is not None:
+        if self._writer is not None:
             raise PicohookError("a recorder is for one host: make another one")
-        self._sink = Sink(open_record(self.path))
-        self._open = True
+        self._writer = BackgroundWriter(open_record(self.path))
         super().opened()
 
     def closed(self) -> None:
         super().closed()
-        self._open = False
-        assert self._sink is not None
-        self._sink.close()
-        self._say_what_failed(self._sink)
+        assert self._writer is not None
+        self._writer.close()
+        self._log_failure(self._writer)
 
     def _take(self, line: bytes) -> None:
-        assert self._sink is not None
-        if self._open:
-            self._sink.put(line)
-            self._say_what_failed(self._sink)
+        assert self._writer is not None
+        self._writer.put(line)
+        self._log_failure(self._writer)
 
-    def _say_what_failed(self, sink: Sink) -> None:
-        if sink.failure and not self._told:
-            self._told = True
-            self._log.error("the record cannot be written, and ends here", path=self.path, why=sink.failure)
+    def _log_failure(self, writer: BackgroundWriter) -> None:
+        if writer.failure and not self._logged:
+            self._logged = True
+            self._log.error("the record cannot be written, and ends here", path=self.path, why=writer.failure)
 
 
 def open_record(path: str) -> int:
-    """A descriptor to write a record to, which nobody else can read. Raises `PicohookError`."""
+    """A descriptor to write a record to; only the owner may read the file. Raises `PicohookError`."""
     try:
-        # Not waiting: a pipe that nobody reads is an error, instead of a host that never begins.
+        # Without waiting: a pipe that has no reader is an error, and does not keep the host from starting for ever.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     except (OSError, ValueError) as error:
         raise _unwritable(path, error) from None
@@ -249,11 +244,11 @@ def open_record(path: str) -> int:
 
 
 def _require_record(path: str) -> None:
-    """What is there and is no record was not meant to be replaced."""
+    """Raise `PicohookError` if the file holds anything but a record, which was not meant to be replaced."""
     other, _ = open_regular(path)
     try:
         if os.read(other, len(BEGINNING)) not in {b"", BEGINNING}:
-            raise PicohookError(f"{escape(path)} is there, and is no record: name another file")
+            raise PicohookError(f"{escape(path)} exists and is no record: name another file")
     finally:
         os.close(other)
 

@@ -1,4 +1,4 @@
-"""Asking hooks again what a record says was asked, one question after another, in the order in which they were asked."""
+"""Asks hooks again what a record says they were asked, one question after another, in the recorded order."""
 
 from __future__ import annotations
 
@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING, Any
 from ..errors import PicohookError
 from ..model.spec import HookSpec, WholeModeSpec
 from ..wire import words
-from .form import FACTS, FAILED, HookLine, editable
-from .reader import Abandoned, Answer, Ask, Begun, End, Reader, Told, payload_of
-from .recorder import Scribe
+from .facts import FACTS, FAILED, editable
+from .format import HookLine
+from .reader import (
+    Chain,
+    ChainAbandoned,
+    ChainEnded,
+    EventEmitted,
+    HookAnswered,
+    HookAsked,
+    Reader,
+    payload_of,
+)
+from .recorder import RecordListener
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Iterator
@@ -19,172 +29,181 @@ if TYPE_CHECKING:
     from ..host import Host
     from ..model.payloads import Payload
     from ..model.stages import Stage
-    from .reader import Chain, Entry
+    from .reader import Entry
 
 Facts = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Known:
-    """A hook, as far as a record tells."""
+class RecordedHook:
+    """A hook of a record."""
 
     line: HookLine | None = None
-    """What it was last."""
+    """Its last line."""
     named: set[str] = field(default_factory=set)
-    """The stages that its settings named."""
+    """The stages that its settings name."""
     stages: set[str] = field(default_factory=set)
-    """Where it was asked."""
+    """The stages at which it was asked."""
     told: bool = False
     """Whether it was told of events."""
 
     def stand_in(self, name: str, command: Collection[str]) -> HookSpec:
-        """The settings of a program that is to answer what this hook was asked."""
+        """The settings of a program that answers in its place."""
         settings = {} if self.line is None else self.line.settings
         kind = WholeModeSpec if self.line is not None and self.line.whole_modes else HookSpec
         settings = settings | {"stages": sorted(self.stages if kind is HookSpec else self.named)}
-        # What somebody names on a command line runs as it would there, and tells nothing when it does not start.
-        place = {"name": name, "command": list(command), "inherit_env": True, "required": True}
-        return kind.model_validate(settings | place | {"observe": ["*"] if self.told else []})
+        # It runs as it would on the command line that names it, and one that does not start ends the replay.
+        runs = {"name": name, "command": list(command), "inherit_env": True, "required": True}
+        return kind.model_validate(settings | runs | {"observe": ["*"] if self.told else []})
 
 
-def survey(entries: Iterable[Entry]) -> dict[str, Known]:
-    """The hooks of a record, by name. It reads the record to its end, so that nothing is run that is damaged."""
-    hooks: defaultdict[str, Known] = defaultdict(Known)
+def recorded_hooks(entries: Iterable[Entry]) -> dict[str, RecordedHook]:
+    """The hooks of a record, by name. Reads the whole record, so that a damaged one is refused before anything runs."""
+    hooks: defaultdict[str, RecordedHook] = defaultdict(RecordedHook)
     for entry in entries:
         match entry:
             case HookLine():
                 hooks[entry.hook].line = entry
                 hooks[entry.hook].named.update(entry.settings.get("stages", ()))
-            case Ask(stands_in=False):
+            case HookAsked(stands_in=False):
                 hooks[entry.hook].stages.add(entry.chain.stage.name)
-            case Told():
+            case EventEmitted():
                 for name in entry.hooks:
                     hooks[name].told = True
     return dict(hooks)
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """One decision, as it was and as it is now."""
+class Comparison:
+    """One decision, recorded and replayed."""
 
-    line: int
-    """Where it was asked for."""
+    line_number: int
+    """The line of the record where it was asked for."""
     stage: Stage[Any]
     params: dict[str, Any]
-    """What was asked about."""
+    """The params that were asked about."""
     hook: str
     """The hook that decided; empty for a whole chain."""
     recorded: Facts
     replayed: Facts
     hooks: dict[str, tuple[str, str]]
-    """Of a chain, the hooks whose actions differ: what they were, and what they are."""
+    """For a chain: the hooks whose actions differ, with the recorded action and the replayed one."""
     errors: dict[str, str]
-    """What went wrong in hooks now."""
+    """The errors of hooks in the replay."""
 
     def differences(self, ignored: Collection[str] = ()) -> Iterator[str]:
-        """The facts that differ."""
+        """The names of the facts that differ."""
         for fact in FACTS:
             if fact not in ignored and not same(self.recorded.get(fact), self.replayed.get(fact)):
                 yield fact
 
     def payloads(self) -> tuple[Any, Any]:
-        """What each has made of the payload."""
+        """The recorded payload and the replayed one."""
         asked = editable(self.params)
         return self.recorded.get("payload", asked), self.replayed.get("payload", asked)
 
 
 class Replay:
-    """Asks a host what a record says was asked. Its `listener` is one of the host's."""
+    """Asks a host again. The host has to have its `listener`."""
 
     def __init__(self) -> None:
         self.unanswered = 0
-        """Questions that the record has no answer to: whoever asked gave up, or the host was killed."""
-        self.listener = Scribe(self._take)
+        """The number of questions that have no answer in the record: the caller was cancelled, or the host was killed."""
+        self.listener = RecordListener(self._take)
         self._reader = Reader("the replay")
-        self._end: End | None = None
+        self._end: ChainEnded | None = None
 
     def _take(self, line: bytes) -> None:
         entry = self._reader.take(line)
-        if isinstance(entry, End):
+        if isinstance(entry, ChainEnded):
             self._end = entry
 
-    async def chains(self, entries: Iterable[Entry], host: Host) -> AsyncIterator[Compared]:
-        """Every chain, and every event."""
-        asked: dict[int, End] = {}
+    async def chains(self, entries: Iterable[Entry], host: Host) -> AsyncIterator[Comparison]:
+        """Ask every chain, and tell every event; yield each chain's comparison."""
+        asked: dict[int, ChainEnded] = {}
         for entry in entries:
             match entry:
-                case Begun(chain):
-                    asked[chain.number] = await self._ask(host, chain)
-                case End(_, chain):
+                case Chain():
+                    asked[entry.number] = await self._ask(host, entry)
+                case ChainEnded(_, chain):
                     again = asked.pop(chain.number)
-                    moved = _moved(_actions(entry), _actions(again))
-                    yield Compared(
-                        chain.line, chain.stage, chain.asked_about, "", entry.facts, again.facts, moved, _errors(again)
+                    changed = _changed_actions(_actions(entry), _actions(again))
+                    yield Comparison(
+                        chain.line_number,
+                        chain.stage,
+                        chain.asked_about,
+                        "",
+                        entry.facts,
+                        again.facts,
+                        changed,
+                        _errors(again),
                     )
-                case Abandoned():
+                case ChainAbandoned():
                     del asked[entry.chain.number]
                     self.unanswered += 1
-                case Told():
+                case EventEmitted():
                     await host.emit_and_wait(entry.kind, entry.payload, meta=entry.meta)
         self.unanswered += len(asked)
 
-    async def of_hook(self, name: str, entries: Iterable[Entry], host: Host) -> AsyncIterator[Compared]:
-        """Every time that this hook was asked or told, to a host that has no other."""
-        asked: dict[int, tuple[Ask, Facts, dict[str, str]]] = {}
+    async def of_hook(self, name: str, entries: Iterable[Entry], host: Host) -> AsyncIterator[Comparison]:
+        """Ask and tell this hook alone, whenever it was; yield each answer's comparison. The host has no other hook."""
+        asked: dict[int, tuple[HookAsked, Facts, dict[str, str]]] = {}
         for entry in entries:
             match entry:
-                case Ask(stands_in=False) if entry.hook == name:
+                case HookAsked(stands_in=False) if entry.hook == name:
                     end = await self._ask(host, entry.chain, payload_of(entry.chain.stage, entry.params), alone=True)
                     asked[entry.chain.number] = entry, _only(end, entry), _errors(end)
-                case Answer(said, chain) if said.hook == name and chain.number in asked:
+                case HookAnswered(line, chain) if line.hook == name and chain.number in asked:
                     ask, *now = asked.pop(chain.number)
-                    yield Compared(ask.line, chain.stage, ask.params, name, entry.facts, now[0], {}, now[1])
-                case End() | Abandoned() if entry.chain.number in asked:
+                    yield Comparison(ask.line_number, chain.stage, ask.params, name, entry.facts, now[0], {}, now[1])
+                case ChainEnded() | ChainAbandoned() if entry.chain.number in asked:
                     del asked[entry.chain.number]
                     self.unanswered += 1
-                case Told() if name in entry.hooks:
+                case EventEmitted() if name in entry.hooks:
                     await host.emit_and_wait(entry.kind, entry.payload, meta=entry.meta)
         self.unanswered += len(asked)
 
-    async def _ask(self, host: Host, chain: Chain, payload: Payload | None = None, *, alone: bool = False) -> End:
+    async def _ask(
+        self, host: Host, chain: Chain, payload: Payload | None = None, *, alone: bool = False
+    ) -> ChainEnded:
         resumed = {} if alone else {"answered": chain.said, "skip": chain.without}
         await host.ask(chain.stage.name, payload or chain.payload(), **resumed)  # type: ignore[arg-type]
         end, self._end = self._end, None
-        assert end is not None, "a chain that ended was listened"
+        assert end is not None, "the host has the listener"
         return end
 
 
-def _only(end: End, ask: Ask) -> Facts:
-    """What the only hook of a chain has decided."""
-    (said,) = end.chain.answers
-    facts = Answer(said, end.chain, ask.params).facts
-    if ask.again and said.action in {words.CONTINUE, words.MODIFY} and "payload" in facts:
-        return {"action": FAILED, "failed": "reply"}  # a guard that is asked again may not change the call
+def _only(end: ChainEnded, ask: HookAsked) -> Facts:
+    """The facts of the only hook of a chain."""
+    (line,) = end.chain.answers
+    facts = HookAnswered(line, end.chain, ask.params).facts
+    if ask.again and line.action in {words.CONTINUE, words.MODIFY} and "payload" in facts:
+        return {"action": FAILED, "failed": "reply"}  # a guard may not change a call about which it is asked again
     return facts
 
 
-def _errors(end: End) -> dict[str, str]:
-    return {said.hook: said.error for said in end.chain.answers if said.error is not None}
+def _errors(end: ChainEnded) -> dict[str, str]:
+    return {line.hook: line.error for line in end.chain.answers if line.error is not None}
 
 
-def _actions(end: End) -> dict[str, str]:
-    """Of each hook of a chain, what it came to at last."""
-    actions = dict.fromkeys(end.said.skipped, "not asked: its filter")
+def _actions(end: ChainEnded) -> dict[str, str]:
+    """The last action of each hook of a chain."""
+    actions = dict.fromkeys(end.line.skipped, "not asked: its filter")
     if end.chain.stage.approves:
         actions |= dict.fromkeys(end.chain.waiting, "not waited for")
-    for said in end.chain.answers:
-        facts = Answer(said, end.chain, {}).facts
-        actions[said.hook] = f"{FAILED} ({said.failed})" if said.failed else facts["action"]
+    for line in end.chain.answers:
+        facts = HookAnswered(line, end.chain, {}).facts
+        actions[line.hook] = f"{FAILED} ({line.failed})" if line.failed else facts["action"]
     return actions
 
 
-def _moved(before: dict[str, str], after: dict[str, str]) -> dict[str, tuple[str, str]]:
-    moved = {name: (before.get(name, "not asked"), after.get(name, "not asked")) for name in before | after}
-    return {name: pair for name, pair in moved.items() if pair[0] != pair[1]}
+def _changed_actions(before: dict[str, str], after: dict[str, str]) -> dict[str, tuple[str, str]]:
+    changed = {name: (before.get(name, "not asked"), after.get(name, "not asked")) for name in before | after}
+    return {name: pair for name, pair in changed.items() if pair[0] != pair[1]}
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are one as JSON: numbers exact, and true no 1."""
+    """Whether two values are the same JSON: numbers exactly, and `true` is not 1."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
     if isinstance(one, list) and isinstance(other, list):
@@ -192,9 +211,9 @@ def same(one: Any, other: Any) -> bool:
     return isinstance(one, bool) is isinstance(other, bool) and one == other
 
 
-def choose(hooks: dict[str, Known], name: str | None) -> str:
-    """The hook that is meant: the only one, or the one that is named. Raises `PicohookError`."""
-    asked = sorted(hook for hook, known in hooks.items() if known.stages)
+def choose_hook(hooks: dict[str, RecordedHook], name: str | None) -> str:
+    """The name of the only hook that was asked, or `name`. Raises `PicohookError`."""
+    asked = sorted(hook for hook, recorded in hooks.items() if recorded.stages)
     if not asked:
         raise PicohookError("no hook was asked anything in this record")
     if name is None and len(asked) > 1:

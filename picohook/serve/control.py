@@ -1,42 +1,181 @@
-"""The control socket: a running host is looked at and acted on through it, by who may open it, its owner.
+"""The control socket: clients look at a running host and act on it. Payloads never go through it.
 
-JSON-RPC 2.0 over a Unix socket, one message a line; the methods are those of `operating`.
+It speaks JSON-RPC 2.0 over a Unix socket that only its owner may open, one message a line.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .client import Client, Limits, both_ways
-from .door import Door
-from .operating import OPERATING, Operator
-from .place import Place
-from .table import Table
+from ..engine.order import in_order, layer
+from ..hooks.base import StateChange
+from ..model.decisions import Outcome
+from ..model.stages import STAGES
+from ..observe.metrics import prometheus
+from .server.connection import Connection, ConnectionLimits, two_descriptors
+from .server.dispatch import Dispatcher, Method, Params
+from .server.jsonrpc import REFUSED
+from .server.listening_socket import ListeningSocket
+from .server.socket_server import SocketServer
 
 if TYPE_CHECKING:
     import os
     import socket
+    from collections.abc import Mapping
 
     from ..engine.engine import Engine
+    from ..engine.status import Reloaded
     from ..observe.log import Log
 
-MAX_LINE = 64 * 1024
-"""Bytes of a request."""
 MAX_CLIENTS = 32
-BEHIND = 1024
-"""Notifications that a client may be behind before it is dropped."""
-
 NOUN = "the control socket"
-_LIMITS = Limits(line=MAX_LINE, in_flight=8, behind=BEHIND, last_words=0.0)
-_TABLE = Table(OPERATING)
+LIMITS = ConnectionLimits(line=64 * 1024, in_flight=8, unread_notifications=1024, drain=0.0)
 
 
-async def open_control(host: Engine, path: str | os.PathLike[str], log: Log) -> Door:
-    """Listen there. What a dead host left there is replaced; that another program listens there is a `PicohookError`."""
-    state = functools.partial(Operator, host)
+async def open_control(host: Engine, path: str | os.PathLike[str], log: Log) -> SocketServer:
+    """The server of a host's control socket, listening. Raises `PicohookError`."""
+    context = functools.partial(ControlContext, host)
 
-    def admit(connection: socket.socket) -> Client:
-        return Client(_TABLE, state, both_ways(connection), limits=_LIMITS, log=log, noun=NOUN)
+    def handle(connection: socket.socket) -> Connection:
+        return Connection(DISPATCHER, context, two_descriptors(connection), limits=LIMITS, log=log, noun=NOUN)
 
-    return Door(await Place.at(path, NOUN), admit, MAX_CLIENTS, log)
+    return SocketServer(await ListeningSocket.at_path(path, NOUN), handle, MAX_CLIENTS, log)
+
+
+class ControlContext:
+    """One client's access to a host."""
+
+    def __init__(self, host: Engine, connection: Connection) -> None:
+        self.host = host
+        self._connection = connection
+
+    def notify(self, change: StateChange | Outcome[Any] | Reloaded) -> None:
+        """Notify the client of a change, for which it watches."""
+        self._connection.notify(*_notification(change))
+
+    async def aclose(self) -> None:
+        """The connection has ended."""
+        self.host.on_change.discard(self.notify)
+
+
+def _notification(change: StateChange | Outcome[Any] | Reloaded) -> tuple[str, Mapping[str, Any]]:
+    """The method and params of the notification."""
+    if isinstance(change, StateChange):
+        return "state", {"hook": change.hook, "state": change.state, "pid": change.pid}
+    if not isinstance(change, Outcome):
+        return "reloaded", change.wire()
+    trail = [{key: value for key, value in entry.wire().items() if key != "notes"} for entry in change.trail]
+    params = {"stage": change.stage, "action": change.action, "hook": change.hook, "reason": change.reason}
+    return "outcome", params | {"trail": trail} | ({} if change.approved is None else {"approved": change.approved})
+
+
+class HookParams(Params):
+    """Which hook."""
+
+    hook: str
+
+
+async def _status(context: ControlContext, _: Params) -> dict[str, Any]:
+    return context.host.status().wire()
+
+
+async def _list(context: ControlContext, _: Params) -> dict[str, Any]:
+    host = context.host
+    stages = {
+        name: [
+            {
+                "hook": hook.name,
+                "layer": layer(hook),
+                "timeout": hook.spec.timeout_at(name, host.timeouts, approves=stage.approves),
+            }
+            for hook in host.asked_at(name)
+        ]
+        for name, stage in STAGES.items()
+    }
+    observers = [
+        {"hook": hook.name, "layer": layer(hook), "observe": [*hook.spec.observe]}
+        for hook in in_order(host.hooks)
+        if hook.spec.observe
+    ]
+    return {"stages": {name: hooks for name, hooks in stages.items() if hooks}, "events": observers}
+
+
+async def _metrics(context: ControlContext, _: Params) -> str:
+    return prometheus(context.host.status().wire()["hooks"])
+
+
+async def _reload(context: ControlContext, _: Params) -> dict[str, Any]:
+    return (await context.host.reload()).wire()
+
+
+async def _reset(context: ControlContext, params: HookParams) -> bool:
+    context.host.reset(params.hook)
+    return True
+
+
+async def _restart(context: ControlContext, params: HookParams) -> bool:
+    context.host.restart(params.hook)
+    return True
+
+
+async def _watch(context: ControlContext, _: Params) -> bool:
+    context.host.on_change.add(context.notify)
+    return True
+
+
+_NAMES = {"type": "array", "items": {"type": "string"}}
+_STATUS = {
+    "type": "object",
+    "properties": {
+        "hooks": {"type": "array", "items": {"type": "object"}},
+        "containment": {"type": "string"},
+        "log_failures": {"type": "integer"},
+        "containment_lacks": {"type": "object"},
+    },
+    "required": ["hooks", "containment", "log_failures", "containment_lacks"],
+}
+_HOOKS = {
+    "type": "object",
+    "properties": {
+        "stages": {
+            "type": "object",
+            "additionalProperties": {"type": "array", "items": {"type": "object"}},
+        },
+        "events": {"type": "array", "items": {"type": "object"}},
+    },
+    "required": ["stages", "events"],
+}
+_RELOADED = {
+    "type": "object",
+    "properties": {
+        **dict.fromkeys(("added", "removed", "changed", "kept"), _NAMES),
+        "failed": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+    "required": ["added", "removed", "changed", "kept", "failed"],
+}
+
+CONTROL_METHODS = (
+    Method("status", "The state of every hook, in the form of `HostStatus`.", _status, result=_STATUS),
+    Method(
+        "list", "The hooks of each stage in the order they are asked, and what each observes.", _list, result=_HOOKS
+    ),
+    Method("metrics", "Counts and times, in Prometheus' text format.", _metrics, result={"type": "string"}),
+    Method(
+        "reload",
+        "Read the configuration again, and apply it without losing a call.",
+        _reload,
+        result=_RELOADED,
+        errors=(REFUSED,),
+    ),
+    Method("reset", "Start a hook again that was given up.", _reset, HookParams, errors=(REFUSED,)),
+    Method("restart", "End a hook's process and start a new one.", _restart, HookParams, errors=(REFUSED,)),
+    Method(
+        "watch",
+        "Send every change from now on, as notifications `state`, `outcome` and `reloaded`, until the connection ends.",
+        _watch,
+    ),
+)
+"""Every method of the control socket. The sidecar has them too."""
+
+DISPATCHER = Dispatcher(CONTROL_METHODS)

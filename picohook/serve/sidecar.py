@@ -1,6 +1,6 @@
-"""The sidecar: a host for a runtime in any language, which asks it over standard streams or a Unix socket.
+"""The sidecar: a host served to programs in any language, over standard streams or a Unix socket.
 
-JSON-RPC 2.0, one message a line; the methods are those of `driving`, and what it takes to operate a host.
+It speaks JSON-RPC 2.0, one message a line.
 """
 
 from __future__ import annotations
@@ -10,28 +10,29 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from ..model.stages import STAGES
 from ..observe.log import Log
 from ..wire.words import MAX_LINE
-from .client import Client, Limits, both_ways
-from .door import Door
-from .driving import DRIVING, Driver
-from .place import Place
-from .questions import Questions
-from .table import Table
+from .methods import METHODS
+from .methods.context import SidecarContext
+from .server.connection import Connection, ConnectionLimits, two_descriptors
+from .server.dispatch import LibraryDispatcher
+from .server.listening_socket import ListeningSocket
+from .server.socket_server import SocketServer
 
 if TYPE_CHECKING:
     import os
 
     from ..engine.engine import Engine
     from ..observe.log import Logger
-    from .client import Tell
 
 MAX_CLIENTS = 128
 GRACE = 5.0
-"""Seconds that calls under way have to end, once the server is to end."""
+"""Seconds that open calls have when the server ends."""
 NOUN = "the sidecar"
-LIMITS = Limits(line=MAX_LINE)
-TABLE = Table(DRIVING)
+LIMITS = ConnectionLimits(line=MAX_LINE)
+DISPATCHER = LibraryDispatcher(METHODS, direct=STAGES)
+"""The stages do without the library: an agent asks them at every step, and it would take longer than all else does."""
 
 
 class Sidecar:
@@ -41,11 +42,11 @@ class Sidecar:
 
         async with Host.from_config("picohook.toml") as host:
             sidecar = Sidecar(host)
-            await sidecar.serve(await sidecar.at_socket("hooks.sock"))  # or: sidecar.at_streams(0, 1)
+            await sidecar.serve(await sidecar.at_socket("hooks.sock"))  # or: await sidecar.at_streams(0, 1)
     """
 
     def __init__(
-        self, host: Engine, *, logger: Logger | None = None, limits: Limits = LIMITS, grace: float = GRACE
+        self, host: Engine, *, logger: Logger | None = None, limits: ConnectionLimits = LIMITS, grace: float = GRACE
     ) -> None:
         self._host = host
         self._log = Log(logger)
@@ -56,37 +57,42 @@ class Sidecar:
         self._at_once = anyio.Event()
 
     def end(self) -> None:
-        """Let all that was asked be answered, within the grace, and end. A second time: end now."""
+        """End when everything that was asked is answered, or the grace is over. The second time: end now."""
         if self._ending.is_set():
             self._at_once.set()
         self._ending.set()
 
-    def at_streams(self, read_fd: int, write_fd: int) -> Client:
-        """One client on two descriptors, which it closes. Its end of input is the end of the server."""
-        questions = Questions()
+    async def at_streams(self, read_fd: int, write_fd: int) -> Connection:
+        """One client on two descriptors, which the connection closes. The end of its input ends the server."""
+        await anyio.to_thread.run_sync(DISPATCHER.load)
+        return self._connection((read_fd, write_fd))
 
-        def state(tell: Tell) -> Driver:
-            return Driver(self._host, tell, self._taken, self.end, questions)
+    async def at_socket(self, path: str | os.PathLike[str]) -> SocketServer:
+        """The clients of a Unix socket. Raises `PicohookError`."""
+        await anyio.to_thread.run_sync(DISPATCHER.load)
+        listening = await ListeningSocket.at_path(path, NOUN)
+        return SocketServer(
+            listening, lambda connection: self._connection(two_descriptors(connection)), MAX_CLIENTS, self._log
+        )
 
-        descriptors = (read_fd, write_fd)
-        return Client(TABLE, state, descriptors, limits=self._limits, log=self._log, noun=NOUN, questions=questions)
+    def _connection(self, descriptors: tuple[int, int]) -> Connection:
+        def context(connection: Connection) -> SidecarContext:
+            return SidecarContext(self._host, connection, self._taken, self.end)
 
-    async def at_socket(self, path: str | os.PathLike[str]) -> Door:
-        """All who come to a Unix socket there. Raises `PicohookError`."""
-        await anyio.to_thread.run_sync(TABLE.load)
-        place = await Place.at(path, NOUN)
-        return Door(place, lambda connection: self.at_streams(*both_ways(connection)), MAX_CLIENTS, self._log)
+        return Connection(
+            DISPATCHER, context, descriptors, limits=self._limits, log=self._log, noun=NOUN, takes_responses=True
+        )
 
-    async def serve(self, who: Client | Door) -> None:
-        """Serve them, until they are gone or the server is to end."""
+    async def serve(self, clients: Connection | SocketServer) -> None:
+        """Serve until the clients have gone or the server is told to end."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._end_in_time, who)
-            await who.run()
+            tasks.start_soon(self._end_in_time, clients)
+            await clients.run()
             tasks.cancel_scope.cancel()
 
-    async def _end_in_time(self, who: Client | Door) -> None:
+    async def _end_in_time(self, clients: Connection | SocketServer) -> None:
         await self._ending.wait()
-        who.finish()
+        clients.finish()
         with anyio.move_on_after(self._grace):
             await self._at_once.wait()
-        who.abort()
+        clients.abort()

@@ -17,7 +17,7 @@ from picohook.config.trust import require_trust, trust
 from picohook.errors import ConfigError, TrustError
 from picohook.listeners import ledger
 from picohook.record import reader
-from picohook.record.form import VERSION
+from picohook.record.format import VERSION
 from picohook.wire.regular_files import open_regular, read_regular
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`picohook control`, as it is typed."""
+"""`picohook control` on the command line."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ async def test_reset_and_restart(path, board, tmp_path, journal):
         )
 
 
-async def test_watch_shows_what_happens_until_it_is_interrupted(path):
+async def test_watch_shows_changes_until_it_is_interrupted(path):
     hook = FunctionHook(
         "no", {"before_tool": lambda _: Deny(reason="not\x1b[31m today"), "approve_tool": lambda _: True}
     )
@@ -180,7 +180,7 @@ async def test_watch_says_that_the_host_is_gone_and_prints_json(path):
     assert "closed the connection" in "".join(errors)
 
 
-async def test_nobody_there_is_an_error_that_names_the_path(path):
+async def test_a_path_without_a_server_is_an_error_that_names_it(path):
     assert await control("status", "--control", path, code=1) == f"Error: no host has its control socket at {path}\n"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))

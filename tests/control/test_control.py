@@ -1,4 +1,4 @@
-"""The control socket: what can be asked of a running host, and that whoever asks hurts nobody."""
+"""The control socket: its methods, and that no client of it affects the host or other clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from scripted import SERVE, command, descriptors, scripted
 
 from picohook import Deny, FunctionHook, Host, PicohookError, RestartPolicy, ToolCall
-from picohook.serve.control import BEHIND, MAX_CLIENTS, MAX_LINE
+from picohook.serve.control import LIMITS, MAX_CLIENTS
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +71,7 @@ async def test_metrics_are_in_prometheus_format(path, connect):
         assert 'picohook_executions_total{hook="one",stage="before_tool"} 1\n' in text
 
 
-async def test_reload_takes_the_configuration_over_and_says_what_it_did(path, connect, tmp_path):
+async def test_reload_applies_the_configuration_and_returns_the_changes(path, connect, tmp_path):
     async with Host.from_config(configuration(tmp_path, "one", "two"), control=path) as host:
         configuration(tmp_path, "two", "three")
         assert await (await connect()).result("reload") == {
@@ -96,7 +96,7 @@ async def test_a_reload_that_is_refused_says_what_is_wrong_with_the_configuratio
         assert 'did you mean "command"' in error["message"]
 
 
-async def test_a_host_without_a_configuration_says_so(path, connect):
+async def test_a_host_without_a_configuration_refuses_to_reload(path, connect):
     async with Host(control=path):
         error = (await (await connect()).ask("reload"))["error"]
         assert error == {
@@ -130,7 +130,7 @@ async def test_a_hook_is_restarted_through_the_socket(path, connect, board):
 
 
 @pytest.mark.parametrize("method", ["reset", "restart"])
-async def test_a_hook_that_there_is_not_is_refused_with_the_name_that_may_be_meant(path, connect, method):
+async def test_an_unknown_hook_is_refused_with_the_nearest_name(path, connect, method):
     async with Host([scripted("guard"), FunctionHook("function")], control=path):
         client = await connect()
         error = (await client.ask(method, {"hook": "gaurd"}))["error"]
@@ -141,7 +141,7 @@ async def test_a_hook_that_there_is_not_is_refused_with_the_name_that_may_be_mea
 # Watching.
 
 
-async def test_who_watches_is_told_of_every_state_and_conclusion(path, connect, board):
+async def test_a_client_that_watches_gets_every_state_and_outcome(path, connect, board):
     async with Host(control=path) as host:
         client = await connect()
         assert await client.result("watch") is True
@@ -171,7 +171,7 @@ async def test_who_watches_is_told_of_every_state_and_conclusion(path, connect, 
         assert [(await client.told("state"))["state"] for _ in range(2)] == ["stopping", "stopped"]
 
 
-async def test_who_watches_is_told_of_reloads_and_can_still_ask(path, connect, tmp_path):
+async def test_a_client_that_watches_gets_reloads_and_can_still_ask(path, connect, tmp_path):
     async with Host.from_config(configuration(tmp_path, "one"), control=path) as host:
         client = await connect()
         await client.result("watch")
@@ -186,7 +186,7 @@ async def test_who_watches_is_told_of_reloads_and_can_still_ask(path, connect, t
         assert (await client.message())["error"]["code"] == -32601  # told once, though it asked to be twice
 
 
-async def test_payloads_are_not_told(path, connect):
+async def test_no_payload_goes_to_a_client_that_watches(path, connect):
     answer = {"action": "modify", "call": {"arguments": {"a": "secret"}}, "additional_context": "secret"}
     hook = FunctionHook("edits", {"before_tool": lambda _: answer})
     async with Host([hook], control=path) as host:
@@ -214,7 +214,7 @@ async def test_no_byte_of_a_hook_that_acts_on_a_terminal_comes_through(path, con
             assert all(32 <= byte < 127 for byte in line)
 
 
-async def test_a_client_that_hangs_up_is_told_no_more(path, connect):
+async def test_a_client_that_closes_its_connection_no_longer_watches(path, connect):
     async with Host(control=path) as host:
         client = await connect()
         await client.result("watch")
@@ -237,7 +237,7 @@ async def test_a_client_that_does_not_read_is_dropped_and_others_are_not(path, c
             await host.before_tool(CALL)
             await quick.told("outcome")
             count += 1
-        assert BEHIND < count < 2 * BEHIND
+        assert LIMITS.unread_notifications < count < 2 * LIMITS.unread_notifications
         while len(host.on_change) != 1:
             await anyio.lowlevel.checkpoint()
         told = 0
@@ -248,7 +248,7 @@ async def test_a_client_that_does_not_read_is_dropped_and_others_are_not(path, c
         await quick.told("outcome")
 
 
-async def test_a_watcher_in_code_is_told_too_and_hurts_nobody(journal):
+async def test_a_function_can_watch_and_one_that_raises_harms_nothing(journal):
     told = []
 
     def broken(_):
@@ -275,9 +275,9 @@ WRONG = {
     "no version": ('{"id": 1, "method": "status"}', -32600),
     "another version": ('{"jsonrpc": "1.0", "id": 1, "method": "status"}', -32600),
     "no method": ('{"jsonrpc": "2.0", "id": 1}', -32600),
-    "a method that is none": ('{"jsonrpc": "2.0", "id": 1, "method": 1}', -32600),
-    "params that are none": ('{"jsonrpc": "2.0", "id": 1, "method": "status", "params": "x"}', -32600),
-    "an id that is none": ('{"jsonrpc": "2.0", "id": {}, "method": "status"}', -32600),
+    "a method of another type": ('{"jsonrpc": "2.0", "id": 1, "method": 1}', -32600),
+    "params of another type": ('{"jsonrpc": "2.0", "id": 1, "method": "status", "params": "x"}', -32600),
+    "an id of another type": ('{"jsonrpc": "2.0", "id": {}, "method": "status"}', -32600),
     "an unknown method": ('{"jsonrpc": "2.0", "id": 1, "method": "run"}', -32601),
     "a private method": ('{"jsonrpc": "2.0", "id": 1, "method": "__init__"}', -32601),
     "params too many": ('{"jsonrpc": "2.0", "id": 1, "method": "status", "params": [1]}', -32602),
@@ -292,7 +292,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-async def test_what_is_asked_wrongly_gets_its_error_and_the_connection_goes_on(path, connect, case):
+async def test_a_wrong_request_gets_its_error_and_the_connection_stays_open(path, connect, case):
     line, code = WRONG[case]
     async with Host(control=path):
         client = await connect()
@@ -303,7 +303,7 @@ async def test_what_is_asked_wrongly_gets_its_error_and_the_connection_goes_on(p
         assert (await client.result("status"))["hooks"] == []
 
 
-async def test_notifications_are_done_and_not_answered(path, connect, board):
+async def test_notifications_are_carried_out_and_never_answered(path, connect, board):
     async with Host([scripted("one", board.call("one"), SERVE)], control=path):
         old = await board.line("one")
         client = await connect()
@@ -316,7 +316,7 @@ async def test_notifications_are_done_and_not_answered(path, connect, board):
         await board.line("one")
 
 
-async def test_a_batch_is_answered_as_one_and_ids_come_back_as_they_are(path, connect):
+async def test_a_batch_is_answered_in_one_line_with_the_exact_ids(path, connect):
     async with Host(control=path):
         batch = [
             {"jsonrpc": "2.0", "id": "a", "method": "list"},
@@ -329,7 +329,7 @@ async def test_a_batch_is_answered_as_one_and_ids_come_back_as_they_are(path, co
         assert [answer.get("error", {}).get("code") for answer in answers] == [None, -32601, -32600]
 
 
-async def test_a_host_whose_own_code_breaks_tells_the_client_nothing_of_it(path, connect, journal):
+async def test_a_failure_in_the_hosts_own_code_is_logged_and_the_client_gets_no_cause(path, connect, journal):
     class Broken(FunctionHook):
         def status(self):
             raise ZeroDivisionError("internals")
@@ -345,9 +345,9 @@ async def test_a_line_that_is_too_long_ends_only_its_own_connection(path, connec
     async with Host(control=path):
         other = await connect()
         exact = await connect()
-        assert "result" in await exact.exchange(request + " " * (MAX_LINE - len(request) - 1) + "}")
+        assert "result" in await exact.exchange(request + " " * (LIMITS.line - len(request) - 1) + "}")
         long = await connect()
-        await long.send(b"x" * (MAX_LINE + 1))
+        await long.send(b"x" * (LIMITS.line + 1))
         answer = await long.message()
         assert (answer["error"]["code"], answer["id"]) == (-32600, None)
         assert await long.line() is None
@@ -363,7 +363,7 @@ async def test_an_endless_line_ends_only_its_own_connection(path, connect):
         assert (await (await connect()).result("status"))["hooks"] == []
 
 
-async def test_a_client_that_vanishes_without_reading_hurts_nobody(path, connect):
+async def test_a_client_that_vanishes_without_reading_does_not_affect_others(path, connect):
     async with Host(control=path):
         for _ in range(3 * MAX_CLIENTS):
             with socket.socket(socket.AF_UNIX) as client:
@@ -377,7 +377,7 @@ async def test_a_client_that_vanishes_without_reading_hurts_nobody(path, connect
                 break
 
 
-async def test_so_many_clients_and_no_more_are_served_at_once(path, connect):
+async def test_clients_past_the_limit_are_turned_away_until_one_goes(path, connect):
     async with Host(control=path):
         clients = [await connect() for _ in range(MAX_CLIENTS)]
         for client in clients:
@@ -443,7 +443,7 @@ while True:
     assert seen <= {(True, "0o40700"), (False, "0o140600")}
 
 
-async def test_it_is_there_while_hooks_start_and_gone_when_the_host_is(path, connect, board):
+async def test_the_socket_exists_from_the_start_of_the_hooks_to_the_end_of_the_host(path, connect, board):
     over = anyio.Event()
     host = Host([scripted("slow", board.call("slow"), ["read"], ["wait"], ["reply", {}], SERVE)], control=path)
 
@@ -465,7 +465,7 @@ async def test_it_is_there_while_hooks_start_and_gone_when_the_host_is(path, con
         over.set()
 
 
-async def test_what_a_dead_host_left_is_replaced(path, connect, tmp_path):
+async def test_the_socket_of_a_dead_host_is_replaced(path, connect, tmp_path):
     script = f"""
 import os, signal, anyio, picohook
 async def main():
@@ -480,7 +480,7 @@ anyio.run(main)
     assert not path.exists()
 
 
-async def test_a_living_host_keeps_its_place(path, connect):
+async def test_the_socket_of_a_living_host_is_not_replaced(path, connect):
     async with Host(control=path):
         with pytest.raises(PicohookError, match="another program listens at"):
             async with Host([scripted("never")], control=path):
@@ -488,7 +488,7 @@ async def test_a_living_host_keeps_its_place(path, connect):
         assert (await (await connect()).result("status"))["hooks"] == []
 
 
-async def test_of_hosts_that_start_at_once_one_gets_the_place(path, connect):
+async def test_only_one_of_several_hosts_that_start_at_once_gets_the_path(path, connect):
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
     over = anyio.Event()
@@ -512,10 +512,10 @@ async def test_of_hosts_that_start_at_once_one_gets_the_place(path, connect):
     assert len(inside) == 1
 
 
-async def test_one_host_at_a_time_looks_whether_the_place_is_free(path, monkeypatch):
+async def test_one_host_at_a_time_checks_whether_the_path_is_free(path, monkeypatch):
     directory = os.open(path.parent, os.O_RDONLY)
     fcntl.flock(directory, fcntl.LOCK_EX)
-    monkeypatch.setattr("picohook.serve.place.CLAIM_TRIES", 2)
+    monkeypatch.setattr("picohook.serve.server.listening_socket.LOCK_TRIES", 2)
     with pytest.raises(PicohookError, match="another program holds it locked"):
         async with Host(control=path):
             pytest.fail("it was entered")
@@ -526,7 +526,7 @@ async def test_one_host_at_a_time_looks_whether_the_place_is_free(path, monkeypa
 
 
 @pytest.mark.parametrize("kind", ["file", "directory", "link"])
-async def test_what_is_no_socket_is_left_alone(path, kind):
+async def test_a_file_that_is_no_socket_is_left_alone(path, kind):
     {
         "file": lambda: path.write_text("precious"),
         "directory": path.mkdir,
@@ -538,7 +538,7 @@ async def test_what_is_no_socket_is_left_alone(path, kind):
     assert os.path.lexists(path)
 
 
-async def test_a_socket_that_cannot_be_made_says_why(tmp_path):
+async def test_a_socket_that_cannot_be_made_is_refused_with_the_cause(tmp_path):
     for path, why in (
         (tmp_path / "nowhere" / "control", "No such file or directory"),
         (tmp_path / ("x" * 200), "more than 103 bytes"),
@@ -548,7 +548,7 @@ async def test_a_socket_that_cannot_be_made_says_why(tmp_path):
                 pytest.fail("it was entered")
 
 
-async def test_a_socket_that_another_put_in_its_place_is_not_removed(path):
+async def test_a_socket_that_another_program_put_at_the_path_is_not_removed(path):
     async with Host(control=path):
         path.unlink()
         path.write_text("somebody else's")
@@ -565,7 +565,7 @@ async def test_closing_does_not_wait_for_clients(path, connect):
         pass
 
 
-async def test_no_socket_without_being_asked_for(tmp_path, monkeypatch):
+async def test_a_host_without_control_makes_no_socket(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     async with Host([scripted("one")]):
         assert list(tmp_path.iterdir()) == []

@@ -43,8 +43,8 @@ from picohook.conformance import hook as conformance
 from picohook.conformance.report import FAIL
 from picohook.protocol.messages import Junk, decode
 from picohook.model.replies import read_decision
-from picohook.serve.rpc import ERRORS
-from picohook.serve.sidecar import TABLE
+from picohook.serve.server.jsonrpc import ERRORS
+from picohook.serve.sidecar import DISPATCHER
 from picohook.model.stages import STAGES
 
 ROOT = Path(__file__).parents[2]
@@ -419,9 +419,9 @@ def test_the_index_has_every_page():
 def test_the_sidecars_page_has_every_method_param_and_error():
     text = (ROOT / "docs/reference/sidecar.md").read_text(encoding="utf-8")
     words = {*re.findall(r"`([^`]+)`", prose(ROOT / "docs/reference/sidecar.md"))}
-    stages = {name: method for name, method in TABLE.methods.items() if name in STAGES}
-    params = {name for name, method in TABLE.methods.items() if name not in stages for name in method.params.model_fields}
-    assert (TABLE.methods.keys() | params) - words == set()
+    stages = {name: method for name, method in DISPATCHER.methods.items() if name in STAGES}
+    params = {name for name, method in DISPATCHER.methods.items() if name not in stages for name in method.params.model_fields}
+    assert (DISPATCHER.methods.keys() | params) - words == set()
     assert {code for code in ERRORS if f"| `{code}` | {ERRORS[code]} |" not in text} == set()
 
 

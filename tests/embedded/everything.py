@@ -23,7 +23,7 @@ from picohook import AuditLog, FunctionHook, Host, Prompt, Recorder, ToolCall
 from picohook.cli.control_client import ask, connected, request
 from picohook.listeners.ledger import verify
 from picohook.observe.log import Log
-from picohook.serve.exporter import open_exporter
+from picohook.serve.metrics_endpoint import open_metrics_endpoint
 from picohook.serve.sidecar import Sidecar
 
 PATIENCE = 30
@@ -153,8 +153,8 @@ class Tried:
             sidecar.end()
 
     async def _the_metrics(self, host):
-        door = await open_exporter(host, "127.0.0.1:0", Log())
-        address = f"http://127.0.0.1:{door._place.port}/metrics"
+        door = await open_metrics_endpoint(host, "127.0.0.1:0", Log())
+        address = f"http://127.0.0.1:{door.listening.socket.getsockname()[1]}/metrics"
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(door.run)
             assert b"picohook" in await in_thread(fetched, address)

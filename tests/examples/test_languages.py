@@ -14,7 +14,7 @@ import pytest
 from picohook import HookSpec, Host, LLMRequest, LLMResponse, Recorder, ToolCall
 from picohook.model.spec import Timeouts
 from picohook.record.reader import Record
-from picohook.record.replay import Replay, survey
+from picohook.record.replay import Replay, recorded_hooks
 from picohook.testing import RecordingHost
 
 from .conftest import EXAMPLES, needed
@@ -333,7 +333,7 @@ async def test_it_decides_what_the_one_in_python_was_recorded_to_decide(command,
 
     again = Replay()
     with path.open("rb") as file:
-        hook = survey(Record(file, path.name))["hook"].stand_in("hook", command)
+        hook = recorded_hooks(Record(file, path.name))["hook"].stand_in("hook", command)
         file.seek(0)
         async with Host([hook], timeouts=PATIENT, listeners=[again.listener]) as host:
             compared = [one async for one in again.of_hook("hook", Record(file, path.name), host)]

@@ -15,9 +15,8 @@ import pytest
 from picohook import HookCrashedError, HookSpec, Host, RestartPolicy, Timeouts, ToolCall
 from picohook.errors import HandshakeError
 from picohook.observe.log import Log
-from picohook.serve.client import Client, Limits, both_ways
-from picohook.serve.operating import OPERATING, Operator
-from picohook.serve.table import Table
+from picohook.serve.control import DISPATCHER, ControlContext
+from picohook.serve.server.connection import Connection, ConnectionLimits, two_descriptors
 from picohook.transport.channel import Channel, Counters
 from picohook.transport.current import current_reactor
 
@@ -202,7 +201,6 @@ async def test_an_unfinished_line_is_freed_with_its_channel_whoever_asked_it():
 
 @pytest.mark.parametrize("leaves", ["in_the_middle_of_a_line", "while_it_is_answered"])
 async def test_a_client_of_a_server_that_went_is_freed_at_once(leaves):
-    table = Table(OPERATING)
     more = {"in_the_middle_of_a_line": b"x" * 50_000, "while_it_is_answered": b""}[leaves]
     asked = anyio.Event()
 
@@ -213,11 +211,11 @@ async def test_a_client_of_a_server_that_went_is_freed_at_once(leaves):
 
     with without_a_collection():
         near, far = socket.socketpair()
-        client = Client(
-            table,
-            lambda tell: Operator(Slow(), tell),
-            both_ways(near),
-            limits=Limits(line=1 << 20),
+        client = Connection(
+            DISPATCHER,
+            lambda connection: ControlContext(Slow(), connection),
+            two_descriptors(near),
+            limits=ConnectionLimits(line=1 << 20),
             log=Log(),
             noun="it",
         )

@@ -1,4 +1,4 @@
-"""What a record says is taken at its word, and what is no record, or a damaged one, is refused with the line."""
+"""Records are read as they were written. A damaged one is refused with the line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from picohook.record.reader import Begun, Record, RecordError, Told
+from picohook.record.reader import Chain, EventEmitted, Record, RecordError
 
 HEADER = {"type": "record", "version": 1, "time": "now", "picohook": "0.1.0"}
 BEGIN = {"type": "begin", "at": 0.0, "chain": 1, "stage": "before_tool", "params": {"tool": "t"}}
@@ -26,37 +26,37 @@ DAMAGED = {
     "no UTF-8": (b'{"\xff": 1}', "is not JSON: "),
     "a blank line": (b"", "is not JSON: "),
     "a key twice": (b'{"type": "close", "at": 0.0, "at": 1.0}', "is not JSON: Detected duplicate key"),
-    "no line that there is": ({"type": "bigin", "at": 0.0}, "type: is none that a record has"),
-    "no type": ({"at": 0.0}, "type: is none that a record has"),
+    "an unknown type of line": ({"type": "bigin", "at": 0.0}, "type: is no line of a record"),
+    "no type": ({"at": 0.0}, "type: is no line of a record"),
     "no object": ([], "Input should be a valid dictionary"),
     "a key too many": (CLOSE | {"x": 1}, "close.x: Extra inputs are not permitted"),
     "a key too few": ({"type": "close"}, "close.at: Field required"),
     "a value of another type": (ASK | {"hook": 1}, "ask.hook: Input should be a valid string"),
-    "a stage that there is not": (BEGIN | {"chain": 9, "stage": "before"}, "stage: there is no stage 'before'"),
-    "params that are no payload": (BEGIN | {"chain": 9, "params": {}}, "tool: Field required"),
-    "params of an ask that are none": (ASK | {"params": {"tol": "t"}}, "tool: Field required"),
+    "an unknown stage": (BEGIN | {"chain": 9, "stage": "before"}, "stage: there is no stage 'before'"),
+    "params of another payload": (BEGIN | {"chain": 9, "params": {}}, "tool: Field required"),
+    "params of an ask that are no payload": (ASK | {"params": {"tol": "t"}}, "tool: Field required"),
     "a chain twice": (BEGIN, "chain: 1 is under way already"),
     "a chain that did not begin": (END | {"chain": 9}, "is of chain 9, which is not under way"),
-    "an event that there is not": ({"type": "event", "at": 0.0, "event": "tea", "payload": {}}, "event: there is no"),
-    "meta that is none": (
+    "an unknown event": ({"type": "event", "at": 0.0, "event": "tea", "payload": {}}, "event: there is no"),
+    "unknown meta": (
         {"type": "event", "at": 0.0, "event": "turn_end", "payload": {}, "meta": {"Turn": 1}},
         "Turn: Extra inputs",
     ),
-    "a decision that is none": (BEGIN | {"chain": 9, "said": {"hook": "h", "kind": "Maybe"}}, "said: is no decision"),
-    "a decision that answers for nobody here": (
+    "an unknown decision": (BEGIN | {"chain": 9, "said": {"hook": "h", "kind": "Maybe"}}, "said: is no decision"),
+    "a decision that cannot answer for a hook": (
         BEGIN | {"chain": 9, "said": {"hook": "h", "kind": "Pause"}},
         "said: is no decision that answers for a hook here",
     ),
-    "a setting with which it would be run otherwise": (
+    "a setting that changes how the hook runs": (
         {"type": "hook", "at": 0.0, "hook": "h", "runs": "", "settings": {"env": {"LD_PRELOAD": "x"}}},
-        "settings.env: is none that a record has",
+        "settings.env: is no setting of a record",
     ),
-    "a setting that is none": (
+    "a setting of a wrong type": (
         {"type": "hook", "at": 0.0, "hook": "h", "runs": "", "settings": {"timeout": "long"}},
         "timeout: Input should be a valid number",
     ),
-    "a decision of nobody": (BEGIN | {"chain": 9, "said": {"kind": "Continue"}}, "said: is no decision"),
-    "a decision with too much": (
+    "a decision without a hook": (BEGIN | {"chain": 9, "said": {"kind": "Continue"}}, "said: is no decision"),
+    "a decision with an unknown field": (
         BEGIN | {"chain": 9, "said": {"hook": "h", "kind": "Continue", "x": 1}},
         "said: is no decision",
     ),
@@ -64,7 +64,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("case", DAMAGED)
-def test_a_damaged_line_is_named_with_what_is_wrong_with_it(case):
+def test_the_error_of_a_damaged_line_names_the_line_and_the_cause(case):
     line, why = DAMAGED[case]
     with pytest.raises(RecordError) as error:
         list(record(HEADER, BEGIN, line, CLOSE))
@@ -72,7 +72,7 @@ def test_a_damaged_line_is_named_with_what_is_wrong_with_it(case):
     assert why in str(error.value)
 
 
-def test_nothing_comes_after_the_end():
+def test_a_line_after_the_end_of_the_host_is_an_error():
     with pytest.raises(RecordError, match="line 3: comes after the end of the host"):
         list(record(HEADER, CLOSE, BEGIN))
 
@@ -91,26 +91,26 @@ def test_nothing_comes_after_the_end():
         ),
     ],
 )
-def test_what_is_no_record_is_said_to_be_none(data, why):
+def test_a_file_that_is_no_record_of_this_version_is_refused_with_the_cause(data, why):
     with pytest.raises(RecordError) as error:
         Record(io.BytesIO(data), "r.jsonl")
     assert str(error.value).startswith(why)
 
 
-def test_a_last_line_that_is_cut_off_is_left_out():
+def test_an_incomplete_last_line_is_left_out():
     cut = record(HEADER, BEGIN, json.dumps(END).encode()[:-5], end=b"")
-    assert [type(entry) for entry in cut] == [Begun]
+    assert [type(entry) for entry in cut] == [Chain]
     assert (cut.cut_off, cut.closed) == (True, False)
     assert [chain.number for chain in cut.open_chains] == [1]
 
 
-def test_a_last_line_that_only_lacks_its_end_is_whole():
+def test_a_complete_last_line_without_a_newline_is_read():
     whole = record(HEADER, BEGIN, END, CLOSE, end=b"")
     assert len(list(whole)) == 3
     assert (whole.cut_off, whole.closed, whole.open_chains) == (False, True, [])
 
 
-def test_it_is_read_as_it_is_iterated_over_and_keeps_no_chain_that_is_over():
+def test_a_record_is_read_as_it_is_iterated_over_and_ended_chains_are_dropped():
     def lines():
         yield json.dumps(HEADER)
         yield json.dumps(BEGIN | {"chain": 0})
@@ -128,9 +128,9 @@ def test_it_is_read_as_it_is_iterated_over_and_keeps_no_chain_that_is_over():
     assert most == 2
 
 
-def test_events_carry_where_they_belong():
+def test_an_event_has_its_meta_and_its_hooks():
     meta = {"SessionKey": "s1", "Iteration": 2}
     event = {"type": "event", "at": 0.0, "event": "turn_end", "payload": {"n": 2**70}, "meta": meta, "hooks": ["a"]}
     (told,) = list(record(HEADER, event))
-    assert isinstance(told, Told)
+    assert isinstance(told, EventEmitted)
     assert (told.payload, told.meta.session_key, told.meta.iteration, told.hooks) == ({"n": 2**70}, "s1", 2, ("a",))

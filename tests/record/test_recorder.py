@@ -1,4 +1,4 @@
-"""A recorder writes down what a host asks, is answered and tells, and never gets in its way."""
+"""A recorder writes down questions, answers and events of a host, and never holds it up."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def deny(call):
     return Deny(f"no {call.tool}")
 
 
-async def test_a_chain_is_written_hook_by_hook_with_params_only_where_they_are_other_ones(path):
+async def test_a_chain_is_written_hook_by_hook_with_params_only_where_they_differ(path):
     hooks = [
         FunctionHook("choosy", {"before_tool": deny}, filter={"tool": "web"}),
         FunctionHook("first", {"before_tool": lambda call: Continue()}),
@@ -84,7 +84,7 @@ async def test_a_chain_is_written_hook_by_hook_with_params_only_where_they_are_o
     assert [line["at"] for line in rest] == sorted(line["at"] for line in rest)
 
 
-async def test_a_hook_is_described_once_and_again_when_it_is_another_one(path):
+async def test_a_hook_is_described_once_and_again_when_it_was_replaced(path):
     async with Host(listeners=[Recorder(path)]) as host:
         for settings in ({"respond": "forbid"}, {}):
             await host.mount(FunctionHook("guard", {"before_tool": deny}, **settings))
@@ -134,7 +134,7 @@ async def test_every_kind_of_answer_is_written(path):
     assert failed["error"].startswith("ZeroDivisionError: division by zero (test_recorder.py:")
 
 
-async def test_a_question_that_was_given_up_is_written_without_an_answer(path):
+async def test_a_question_whose_caller_was_cancelled_is_written_without_an_answer(path):
     asked = anyio.Event()
 
     async def never(call):
@@ -177,7 +177,7 @@ async def test_a_payload_that_is_no_json_leaves_no_trace_and_what_follows_is_rec
     assert journal.all("a listener failed") == []
 
 
-async def test_what_hooks_are_asked_is_written_also_where_another_witness_marks_it(path):
+async def test_the_params_of_questions_are_written_with_the_marks_of_other_listeners(path):
     class Marks(Listener):
         def begin(self, stage, payload):
             meta = payload.meta.model_copy(update={"trace_path": "t1"})
@@ -192,7 +192,7 @@ async def test_what_hooks_are_asked_is_written_also_where_another_witness_marks_
 # The file.
 
 
-async def test_the_file_is_for_its_owner_alone_and_replaces_an_older_record(path):
+async def test_only_the_owner_may_read_the_file_and_it_replaces_an_older_record(path):
     for times in (2, 1):
         async with Host([FunctionHook("a", {"before_tool": deny})], listeners=[Recorder(path)]) as host:
             for _ in range(times):
@@ -212,13 +212,13 @@ async def test_a_file_that_is_no_record_is_left_as_it_is_and_the_host_does_not_s
 
 
 @pytest.mark.parametrize("name", ["no/such/directory", ".", "nul\0"])
-async def test_a_file_that_cannot_be_made_is_said_before_anything_runs(tmp_path, name):
+async def test_a_file_that_cannot_be_made_is_refused_before_anything_runs(tmp_path, name):
     with pytest.raises(PicohookError, match="cannot be written"):
         async with Host(listeners=[Recorder(tmp_path / name)]):
             raise AssertionError("it was entered")
 
 
-async def test_a_pipe_that_nobody_reads_is_said_before_anything_runs(path):
+async def test_a_pipe_without_a_reader_is_refused_before_anything_runs(path):
     os.mkfifo(path)
     with pytest.raises(PicohookError, match="cannot be written"):
         async with Host(listeners=[Recorder(path)]):
@@ -235,7 +235,7 @@ async def test_a_recorder_is_for_one_host(path):
     assert types(path) == ["record", "close"]
 
 
-# It never gets in the way.
+# It never holds up the host.
 
 
 async def test_a_full_disk_is_logged_once_and_counted_and_changes_no_outcome(journal):
@@ -269,9 +269,9 @@ async def test_a_reader_that_hangs_does_not_hold_up_the_host(path):
     assert (found.count("end"), found[-1]) == (50, "close")
 
 
-async def test_one_that_takes_too_little_is_given_up_before_memory_is(path, journal, monkeypatch):
-    monkeypatch.setattr("picohook.record.sink.MOST", 1 << 20)
-    monkeypatch.setattr("picohook.record.sink.PATIENCE", 0.0)
+async def test_a_file_that_is_too_slow_is_given_up_before_memory_runs_out(path, journal, monkeypatch):
+    monkeypatch.setattr("picohook.record.writer.MAX_WAITING", 1 << 20)
+    monkeypatch.setattr("picohook.record.writer.CLOSE_TIMEOUT", 0.0)
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     recorder = Recorder(path, logger=journal)
@@ -280,11 +280,11 @@ async def test_one_that_takes_too_little_is_given_up_before_memory_is(path, jour
             await host.before_tool(ToolCall(tool="bash", arguments={"text": "x" * 65536}))
     os.close(reader)
     (said,) = journal.all("the record cannot be written, and ends here")
-    assert "more slowly" in said["why"]
+    assert "faster than they can be written" in said["why"]
     assert recorder.lost > 0
 
 
-def test_a_blocking_host_is_recorded_as_well(path):
+def test_a_blocking_host_is_recorded_too(path):
     with Host.blocking([FunctionHook("a", {"before_tool": deny})], listeners=[Recorder(path)]) as host:
         assert host.ask("before_tool", {"tool": "bash"}).reason == "no bash"
     assert types(path) == ["record", "begin", "hook", "ask", "answer", "end", "close"]

@@ -1,4 +1,4 @@
-"""What was recorded is asked again, in its order, and what differs is found."""
+"""A replay asks again what was recorded, in its order, and finds the differences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from picohook import Continue, FunctionHook, Host, Modify, Notes, Recorder, Respond, Retry, ToolCall
 from picohook.record.reader import Record
-from picohook.record.replay import Replay, choose, same, survey
+from picohook.record.replay import Replay, choose_hook, recorded_hooks, same
 from picohook.testing import hook_process
 
 pytestmark = pytest.mark.anyio
@@ -75,7 +75,7 @@ async def replayed(path, hooks):
 
 async def replayed_alone(path, name, command):
     """Every question of one hook, asked of a command."""
-    spec = survey(record(path))[name].stand_in(name, command)
+    spec = recorded_hooks(record(path))[name].stand_in(name, command)
     again = Replay()
     async with Host([spec], listeners=[again.listener]) as host:
         return [one async for one in again.of_hook(name, record(path), host)], again
@@ -85,7 +85,7 @@ def changed(compared):
     return [one for one in compared if list(one.differences())]
 
 
-async def test_a_session_of_a_thousand_calls_is_decided_the_same_again_chain_by_chain_and_hook_by_hook(path):
+async def test_a_replay_of_a_thousand_calls_decides_the_same_for_whole_chains_and_for_one_hook(path):
     sources = {"counts": COUNTS, "rewrites": REWRITES, "approves": APPROVES}
     denied = 0
 
@@ -162,7 +162,7 @@ async def test_exactly_the_decisions_of_a_changed_policy_are_found(path):
 
 
 async def replay_one(path, before, after, *, stage="before_tool", payload=None, **settings):
-    """What differs in the one decision, when a hook answers otherwise."""
+    """The differences of the one decision when a hook answers otherwise."""
     payload = payload or {"tool": "bash", "arguments": {"a": 1}}
     async with Host([FunctionHook("h", {stage: before}, **settings)], listeners=[Recorder(path)]) as host:
         await host.ask(stage, payload)
@@ -211,7 +211,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_a_difference_is_what_a_decision_comes_to(path, case):
+async def test_decisions_differ_by_their_effect_and_not_by_their_form(path, case):
     before, after, expected = CASES[case]
     answers = [answer if callable(answer) else lambda call, answer=answer: answer for answer in (before, after)]
     assert (await replay_one(path, *answers)).keys() == expected
@@ -226,13 +226,13 @@ async def test_feedback_and_approval_are_compared(path):
     assert differing == {"action": ("approved", "denied")}
 
 
-async def test_a_failure_that_ends_the_chain_is_compared_by_its_kind_and_not_by_its_words(path):
+async def test_failures_are_compared_by_their_kind_and_not_by_their_text(path):
     assert await replay_one(path, fail, lambda call: 1 / 0, on_failure="deny") == {}
     assert (await replay_one(path, fail, lambda call: {}, on_failure="deny")).keys() == {"action", "failed"}
 
 
 async def test_only_what_was_asked_is_asked_again(path):
-    """A hook that answers for a tool that is not its own is put to approval: that was another question, and is one again."""
+    """A hook that answers for another's tool needs an approval. That was a question of its own, and is one again."""
     asked = []
 
     def approve(call):
@@ -250,7 +250,7 @@ async def test_only_what_was_asked_is_asked_again(path):
     assert (changed(compared), asked) == ([], ["bash", "bash"])
 
 
-async def test_a_chain_that_went_on_after_a_pause_goes_on_so_again(path):
+async def test_a_chain_that_was_resumed_after_a_pause_is_resumed_again(path):
     def hooks(asked):
         def note(name):
             return lambda call: asked.append((name, call.tool)) or Continue()
@@ -266,8 +266,8 @@ async def test_a_chain_that_went_on_after_a_pause_goes_on_so_again(path):
     assert (changed(compared), len(compared), again) == ([], 1, recorded)
 
 
-async def test_a_guard_that_is_asked_again_is_held_to_what_it_may_do_then(path):
-    """The second time it may not change the call any more, whichever program answers for it."""
+async def test_a_guard_that_is_asked_again_may_change_nothing_in_a_replay_either(path):
+    """The second time it may not change the call, whichever program answers for it."""
     guard = FunctionHook("guard", {"before_tool": lambda call: Continue()}, guard=True, priority=1)
     later = FunctionHook("later", {"before_tool": lambda call: Modify({"tool": "sh"})}, priority=2)
     async with Host([guard, later], listeners=[Recorder(path)]) as host:
@@ -278,7 +278,7 @@ async def test_a_guard_that_is_asked_again_is_held_to_what_it_may_do_then(path):
     assert [one.replayed["action"] for one in answers] == ["modify", "failed"]
 
 
-async def test_a_guard_that_decided_before_a_pause_is_held_to_that_too(path):
+async def test_a_guard_that_decided_before_a_pause_may_change_nothing_after_it_in_a_replay_either(path):
     guard = FunctionHook("guard", {"before_tool": lambda call: Continue()}, guard=True, priority=1)
     async with Host([guard], listeners=[Recorder(path)]) as host:
         said = ("boss", Modify({"tool": "changed"}))
@@ -310,7 +310,7 @@ async def test_a_question_without_an_answer_is_asked_and_counted_and_not_compare
     assert (compared, again.unanswered) == ([], 1)
 
 
-async def test_each_try_of_a_question_is_one_that_the_hook_was_asked(path):
+async def test_each_retry_of_a_question_is_asked_again(path):
     def fail_once(call, tries=[]):  # noqa: B006
         tries.append(call)
         if len(tries) == 1:
@@ -324,14 +324,14 @@ async def test_each_try_of_a_question_is_one_that_the_hook_was_asked(path):
     assert one.replayed["reason"] == "after 2 calls and 0 events"
 
 
-async def test_a_program_stands_in_with_the_settings_that_decide(path):
-    """What it may edit, whether it may answer, and how it is told are the hook's; where it runs is its own."""
+async def test_a_program_answers_in_place_of_a_hook_with_its_recorded_settings(path):
+    """The program gets the hook's permissions and timeouts, and runs in its own directory."""
     settings = {"may_edit": ("messages",), "respond": "forbid", "timeout": 7.0, "observe": ("agent.turn.end",)}
     hook = FunctionHook("h", {"before_llm": lambda request: Continue()}, **settings)
     async with Host([hook], listeners=[Recorder(path)]) as host:
         await host.before_llm({"model": "m"})
         host.emit("turn_end")
-    spec = survey(record(path))["h"].stand_in("h", [sys.executable, "x.py"])
+    spec = recorded_hooks(record(path))["h"].stand_in("h", [sys.executable, "x.py"])
     assert (spec.command, spec.may_edit, spec.respond, spec.timeout) == (
         (sys.executable, "x.py"),
         ("messages",),
@@ -366,20 +366,20 @@ async def test_a_hook_need_not_know_the_stages_that_picoclaws_configuration_gave
     )
 
 
-def test_the_hook_that_is_meant_is_the_only_one_that_was_asked_or_named():
+def test_the_chosen_hook_is_the_named_one_or_the_only_one():
     lines = [
         {"type": "record", "version": 1, "time": "", "picohook": ""},
         {"type": "event", "at": 0.0, "event": "turn_end", "payload": {}, "hooks": ["audit"]},
         {"type": "begin", "at": 0.0, "chain": 1, "stage": "before_tool", "params": {"tool": "t"}},
         {"type": "ask", "at": 0.0, "chain": 1, "hook": "guard"},
     ]
-    hooks = survey(Record(io.BytesIO(b"".join(json.dumps(line).encode() + b"\n" for line in lines)), "r"))
-    assert choose(hooks, None) == choose(hooks, "guard") == "guard"
+    hooks = recorded_hooks(Record(io.BytesIO(b"".join(json.dumps(line).encode() + b"\n" for line in lines)), "r"))
+    assert choose_hook(hooks, None) == choose_hook(hooks, "guard") == "guard"
     with pytest.raises(Exception, match=r"no hook 'audit' was asked in this record \(there are: guard\)"):
-        choose(hooks, "audit")
+        choose_hook(hooks, "audit")
 
 
-def test_values_are_the_same_as_json():
+def test_values_are_compared_as_json():
     assert same({"a": [1, {"b": None}]}, {"a": [1.0, {"b": None}]})
     assert not same({"a": 1}, {"a": 1, "b": None})
     assert not same([1], [1, 2])

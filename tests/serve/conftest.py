@@ -36,9 +36,9 @@ def serving(path):
     async def serving(host, **settings):
         async with host:
             sidecar = Sidecar(host, **settings)
-            sidecar.door = door = await sidecar.at_socket(path)
+            sidecar.server = server = await sidecar.at_socket(path)
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(sidecar.serve, door)
+                tasks.start_soon(sidecar.serve, server)
                 try:
                     yield sidecar
                 finally:

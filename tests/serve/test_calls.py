@@ -1,4 +1,4 @@
-"""What a client asks, and what it is answered: results, errors, batches, notifications."""
+"""Requests of a client and their answers: results, errors, batches, notifications, limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scripted import SERVE, command, scripted
 
 from picohook import AbortTurn, Deny, FunctionHook, Host, Modify, Respond, Retry
 from picohook.model.stages import STAGES
-from picohook.serve.client import Limits
+from picohook.serve.server.connection import ConnectionLimits
 
 pytestmark = pytest.mark.anyio
 
@@ -75,13 +75,13 @@ async def test_each_stage_is_a_method_whose_result_is_the_outcome(serving, conne
         ("after_tool", Modify({"for_llm": f"{HUGE}"}), {"action": "modify"}),
     ],
 )
-async def test_what_a_hook_decides_comes_out(serving, connect, stage, decision, expected):
+async def test_the_outcome_has_the_hooks_decision(serving, connect, stage, decision, expected):
     async with serving(Host([function(stage, lambda _: decision)])):
         result = await (await connect()).result(stage, PAYLOADS[stage])
         assert result.items() >= expected.items()
 
 
-async def test_a_hooks_own_answer_is_the_result(serving, connect):
+async def test_a_hook_that_answers_itself_gives_the_outcome_its_result(serving, connect):
     hook = function("before_tool", lambda _: Respond({"for_llm": None, "for_user": "hi"}), provides=("bash",))
     async with serving(Host([hook])):
         result = await (await connect()).result("before_tool", CALL)
@@ -128,14 +128,14 @@ async def test_values_come_back_exactly_through_a_hook_process(serving, connect,
 
 
 @pytest.mark.parametrize("identity", [0, -1, HUGE, 1.5, "", 'a\u2028"\\', None])
-async def test_ids_come_back_as_they_are(serving, connect, identity):
+async def test_a_response_has_the_exact_id_of_its_request(serving, connect, identity):
     async with serving(Host()):
         answer = await (await connect()).exchange(json.dumps({"jsonrpc": "2.0", "id": identity, "method": "list"}))
         assert (answer["id"], type(answer["id"])) == (identity, type(identity))
         assert "result" in answer
 
 
-async def test_answers_come_as_they_are_ready_and_not_in_order(serving, connect):
+async def test_answers_come_as_they_are_ready_in_any_order(serving, connect):
     first, second = anyio.Event(), anyio.Event()
 
     async def wait(call):
@@ -153,7 +153,7 @@ async def test_answers_come_as_they_are_ready_and_not_in_order(serving, connect)
         assert (await client.message())["id"] == "first"
 
 
-async def test_requests_in_pieces_and_many_in_one_piece(serving, connect):
+async def test_requests_may_come_in_pieces_and_many_in_one_piece(serving, connect):
     async with serving(Host([function("before_tool", lambda _: None)])):
         client = await connect()
         lines = "".join(
@@ -181,7 +181,7 @@ async def test_events_reach_their_observers(serving, connect):
         assert told == [("error", {"Stage": "x", "Message": None}), ("turn_start", {"n": 1})]
 
 
-async def test_a_sidecar_can_be_operated_as_any_host(serving, connect):
+async def test_a_sidecar_has_the_methods_of_the_control_socket(serving, connect):
     async with serving(Host([scripted("one")])):
         client = await connect()
         assert [hook["name"] for hook in (await client.result("status"))["hooks"]] == ["one"]
@@ -213,11 +213,11 @@ WRONG = {
     "a number": ("1", -32600, "no object"),
     "an empty batch": ("[]", -32600, "empty batch"),
     "no version": ('{"id": 1, "method": "status"}', -32600, "`jsonrpc`"),
-    "a method that is none": ('{"jsonrpc": "2.0", "id": 1, "method": 1}', -32600, "`method`"),
-    "params that are none": ('{"jsonrpc": "2.0", "id": 1, "method": "status", "params": null}', -32600, "`params`"),
-    "an id that is none": ('{"jsonrpc": "2.0", "id": true, "method": "status"}', -32600, "`id`"),
+    "a method of another type": ('{"jsonrpc": "2.0", "id": 1, "method": 1}', -32600, "`method`"),
+    "params of another type": ('{"jsonrpc": "2.0", "id": 1, "method": "status", "params": null}', -32600, "`params`"),
+    "an id of another type": ('{"jsonrpc": "2.0", "id": true, "method": "status"}', -32600, "`id`"),
     "a method nearly": ('{"jsonrpc": "2.0", "id": 1, "method": "before_tools"}', -32601, "did you mean 'before_tool'?"),
-    "no method at all": ('{"jsonrpc": "2.0", "id": 1, "method": "\\u001b[31m"}', -32601, "Method not found"),
+    "an unknown method": ('{"jsonrpc": "2.0", "id": 1, "method": "\\u001b[31m"}', -32601, "Method not found"),
     "a private one": ('{"jsonrpc": "2.0", "id": 1, "method": "__class__"}', -32601, "Method not found"),
     "a payload without its field": (
         '{"jsonrpc": "2.0", "id": 1, "method": "before_tool"}',
@@ -255,23 +255,23 @@ WRONG = {
         -32602,
         "context: unknown key",
     ),
-    "an event that there is not": (
+    "an unknown event": (
         '{"jsonrpc": "2.0", "id": 1, "method": "emit", "params": {"kind": "turn_strat"}}',
         -32602,
         "did you mean 'turn_start'?",
     ),
-    "a hook that there is not": (
+    "an unknown hook": (
         '{"jsonrpc": "2.0", "id": 1, "method": "reset", "params": {"hook": "on"}}',
         -32000,
         "no hook named 'on'",
     ),
     "a reload of nothing": ('{"jsonrpc": "2.0", "id": 1, "method": "reload"}', -32000, "can be reloaded"),
-    "a session that there is not": (
+    "an unknown session": (
         '{"jsonrpc": "2.0", "id": 1, "method": "session.end", "params": {"session": "s"}}',
         -32001,
         "no session 's' open",
     ),
-    "a turn that there is not": (
+    "an unknown turn": (
         '{"jsonrpc": "2.0", "id": 1, "method": "turn.end", "params": {"turn": "t"}}',
         -32001,
         "no turn 't' open",
@@ -280,7 +280,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-async def test_what_is_asked_wrongly_gets_its_error_and_the_connection_goes_on(serving, connect, case):
+async def test_a_wrong_request_gets_its_error_and_the_connection_stays_open(serving, connect, case):
     line, code, message = WRONG[case]
     async with serving(Host()):
         client = await connect()
@@ -294,13 +294,13 @@ async def test_what_is_asked_wrongly_gets_its_error_and_the_connection_goes_on(s
         assert (await client.result("status"))["hooks"] == []
 
 
-async def test_a_wrong_payload_names_every_field_for_programs(serving, connect):
+async def test_the_error_of_a_wrong_payload_names_every_wrong_field_in_its_data(serving, connect):
     async with serving(Host()):
         error = (await (await connect()).ask("after_tool", {"tool": 1, "result": {"for_lm": "x"}}))["error"]
         assert [problem["where"] for problem in error["data"]["problems"]] == ["tool", "result.for_lm"]
 
 
-async def test_a_host_whose_own_code_breaks_tells_the_client_nothing_of_it(serving, connect, journal):
+async def test_a_failure_in_the_hosts_own_code_is_logged_and_the_client_gets_no_cause(serving, connect, journal):
     class Broken(FunctionHook):
         def status(self):
             raise ZeroDivisionError("internals")
@@ -311,7 +311,7 @@ async def test_a_host_whose_own_code_breaks_tells_the_client_nothing_of_it(servi
         assert "internals" in journal.all("the sidecar failed", level="error")[0]["why"]
 
 
-async def test_a_wrong_configuration_on_reload_is_told_with_every_problem(serving, connect, tmp_path):
+async def test_a_reload_of_a_wrong_configuration_lists_every_problem(serving, connect, tmp_path):
     config = tmp_path / "picohook.toml"
     config.write_text(f"[hooks.one]\nstages = ['before_tool']\ncommand = {json.dumps(command(SERVE))}\n")
     async with serving(Host.from_config(config)):
@@ -321,7 +321,7 @@ async def test_a_wrong_configuration_on_reload_is_told_with_every_problem(servin
         assert [problem["where"] for problem in error["data"]["problems"]] == ["hooks.one.comand"]
 
 
-async def test_notifications_are_done_and_never_answered(serving, connect):
+async def test_notifications_are_carried_out_and_never_answered(serving, connect):
     seen = []
     async with serving(Host([function("before_tool", lambda call: seen.append(call.tool))])):
         client = await connect()
@@ -338,7 +338,7 @@ async def test_notifications_are_done_and_never_answered(serving, connect):
 # Batches.
 
 
-async def test_a_batch_is_answered_as_one_in_its_order_and_without_its_notifications(serving, connect):
+async def test_a_batch_is_answered_in_one_line_in_its_order_without_its_notifications(serving, connect):
     gates = {name: anyio.Event() for name in "ab"}
 
     async def wait(call):
@@ -369,8 +369,8 @@ async def test_a_batch_is_answered_as_one_in_its_order_and_without_its_notificat
         ]
 
 
-async def test_a_batch_of_too_many_is_refused_and_one_of_as_many_is_not(serving, connect):
-    async with serving(Host(), limits=Limits(line=1 << 20, batch=3)):
+async def test_a_batch_past_the_limit_is_refused_and_one_at_the_limit_is_not(serving, connect):
+    async with serving(Host(), limits=ConnectionLimits(line=1 << 20, batch=3)):
         client = await connect()
         status = {"jsonrpc": "2.0", "id": 1, "method": "list"}
         assert len(await client.exchange(json.dumps([status] * 3))) == 3
@@ -384,7 +384,7 @@ async def test_a_batch_of_too_many_is_refused_and_one_of_as_many_is_not(serving,
 
 async def test_a_line_that_is_too_long_is_answered_and_ends_only_its_own_connection(serving, connect):
     request = '{"jsonrpc": "2.0", "id": 1, "method": "list"'
-    async with serving(Host(), limits=Limits(line=1000)):
+    async with serving(Host(), limits=ConnectionLimits(line=1000)):
         other, exact, long = await connect(), await connect(), await connect()
         assert "result" in await exact.exchange(request + " " * (1000 - len(request) - 1) + "}")
         await long.send(b'{"jsonrpc": "2.0", "id": 7, "method": "list"}\n' + b"x" * 1001)
@@ -407,7 +407,7 @@ async def test_more_calls_than_may_be_in_flight_wait_and_are_all_answered(servin
         await gate.wait()
         under_way -= 1
 
-    async with serving(Host([function("before_tool", count)]), limits=Limits(line=1 << 20, in_flight=4)):
+    async with serving(Host([function("before_tool", count)]), limits=ConnectionLimits(line=1 << 20, in_flight=4)):
         client = await connect()
         for number in range(50):
             await client.send(json.dumps({"jsonrpc": "2.0", "id": number, "method": "before_tool", "params": CALL}))
@@ -415,8 +415,8 @@ async def test_more_calls_than_may_be_in_flight_wait_and_are_all_answered(servin
         assert most == 4
 
 
-async def test_a_client_that_does_not_read_is_read_no_more_and_gets_everything_when_it_does(serving, path):
-    limits = Limits(line=1 << 20, unread=100_000)
+async def test_no_more_is_read_from_a_client_that_does_not_read_until_it_does_and_it_gets_every_answer(serving, path):
+    limits = ConnectionLimits(line=1 << 20, unread=100_000)
     params = {"tool": "t", "arguments": {"text": "x" * 10_000}}
     lines = [
         json.dumps({"jsonrpc": "2.0", "id": number, "method": "before_tool", "params": params}).encode() + b"\n"
@@ -434,10 +434,10 @@ async def test_a_client_that_does_not_read_is_read_no_more_and_gets_everything_w
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(send)
-            while not (guests := sidecar.door._guests):
+            while not (connections := sidecar.server.handlers):
                 await anyio.lowlevel.checkpoint()
-            (guest,) = guests
-            while guest._stream.unsent <= limits.unread or guest._stream._reading:
+            (connection,) = connections
+            while connection.stream.unsent <= limits.unread or connection.stream._reading:
                 await anyio.lowlevel.checkpoint()
             assert sent < 1000
             received = b""
@@ -446,12 +446,12 @@ async def test_a_client_that_does_not_read_is_read_no_more_and_gets_everything_w
         answers = [json.loads(line) for line in received.splitlines()]
         assert [answer["id"] for answer in answers] == [*range(1000)]
         assert all(answer["result"]["payload"]["arguments"] == params["arguments"] for answer in answers)
-        assert guest._stream.unsent == 0
+        assert connection.stream.unsent == 0
         await stream.aclose()
 
 
 async def test_a_client_that_watches_and_does_not_read_is_dropped_and_others_are_not(serving, connect, journal):
-    limits = Limits(line=1 << 20, behind=10)
+    limits = ConnectionLimits(line=1 << 20, unread_notifications=10)
     async with serving(
         Host([function("before_tool", lambda _: Deny("x" * 1000))]), limits=limits, logger=journal
     ) as sidecar:
@@ -464,14 +464,14 @@ async def test_a_client_that_watches_and_does_not_read_is_dropped_and_others_are
         assert "result" in await quick.ask("before_tool", CALL)
 
 
-async def test_what_came_to_more_than_may_wait_drops_a_client_that_does_not_read(serving, path, journal, connect):
+async def test_a_client_is_dropped_whose_unread_answers_pass_the_limit(serving, path, journal, connect):
     gate = anyio.Event()
 
     async def wait(call):
         await gate.wait()
         return Modify({"arguments": {"text": "x" * 100_000}}) if call.tool == "t" else None
 
-    limits = Limits(line=1 << 20, unread=1 << 20, unread_most=1 << 21)
+    limits = ConnectionLimits(line=1 << 20, unread=1 << 20, unread_max=1 << 21)
     async with serving(Host([function("before_tool", wait)]), limits=limits, logger=journal):
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(str(path))
@@ -551,9 +551,7 @@ async def test_clients_that_vanish_without_reading_hurt_nobody(serving, path, co
             await anyio.lowlevel.checkpoint()
         while True:
             client = await connect()
-            with contextlib.suppress(
-                anyio.BrokenResourceError
-            ):  # for a moment, those that are still served fill the house
+            with contextlib.suppress(anyio.BrokenResourceError):  # for a moment, the clients that went still count
                 await client.send('{"jsonrpc": "2.0", "id": 1, "method": "status"}')
                 if await client.line() is not None:
                     break

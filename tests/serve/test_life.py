@@ -14,7 +14,7 @@ import pytest
 from scripted import PATIENCE, descriptors, settled, tasks_alive
 
 from picohook import FunctionHook, Host, Modify, PicohookError
-from picohook.serve.client import Limits
+from picohook.serve.server.connection import ConnectionLimits
 from picohook.serve.sidecar import MAX_CLIENTS, Sidecar
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +52,7 @@ async def test_only_its_owner_may_open_the_socket_and_it_goes_with_the_server(se
     assert not path.exists()
 
 
-async def test_what_a_dead_server_left_is_replaced_and_a_living_one_is_not(serving, path, connect):
+async def test_the_socket_of_a_dead_server_is_replaced_and_that_of_a_living_one_is_not(serving, path, connect):
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
     async with serving(Host()), Host() as other:
@@ -61,7 +61,7 @@ async def test_what_a_dead_server_left_is_replaced_and_a_living_one_is_not(servi
         assert (await (await connect()).result("status"))["hooks"] == []
 
 
-async def test_what_is_no_socket_is_left_alone(path):
+async def test_a_file_that_is_no_socket_is_left_alone(path):
     path.write_text("precious")
     async with Host() as host:
         with pytest.raises(PicohookError, match="is no socket"):
@@ -69,7 +69,7 @@ async def test_what_is_no_socket_is_left_alone(path):
     assert path.read_text() == "precious"
 
 
-async def test_so_many_clients_and_no_more(serving, connect, monkeypatch):
+async def test_clients_past_the_limit_are_turned_away_until_one_goes(serving, connect, monkeypatch):
     monkeypatch.setattr("picohook.serve.sidecar.MAX_CLIENTS", 3)
     assert MAX_CLIENTS > 100
     async with serving(Host()):
@@ -89,7 +89,7 @@ async def test_so_many_clients_and_no_more(serving, connect, monkeypatch):
 async def test_clients_leave_nothing_behind(serving, connect):
     async with serving(Host([FunctionHook("f", {"before_tool": lambda _: None})])) as sidecar:
         await (await connect()).result("before_tool", {"tool": "x"})
-        while len(sidecar.door._guests) > 1:
+        while len(sidecar.server.handlers) > 1:
             await anyio.lowlevel.checkpoint()
         before, tasks = descriptors(), tasks_alive()
         for _ in range(5):
@@ -131,7 +131,7 @@ async def test_what_was_asked_is_answered_before_the_end(path, connect):
 
 
 @pytest.mark.parametrize("how", ["the grace is over", "told twice"])
-async def test_calls_that_take_longer_are_answered_with_an_error(path, connect, how):
+async def test_calls_that_outlast_the_grace_are_answered_with_an_error(path, connect, how):
     gate = Gate()
     async with Host([gate]) as host, anyio.create_task_group() as tasks:
         sidecar = Sidecar(host, grace=0.0 if how == "the grace is over" else 1000.0)
@@ -151,10 +151,10 @@ async def test_calls_that_take_longer_are_answered_with_an_error(path, connect, 
         assert await client.line() is None
 
 
-async def test_calls_that_waited_for_their_turn_are_answered_too(path, connect):
+async def test_queued_calls_are_answered_with_an_error_at_the_end_too(path, connect):
     gate = Gate()
     async with Host([gate]) as host, anyio.create_task_group() as tasks:
-        sidecar = Sidecar(host, grace=0.0, limits=Limits(line=1000, in_flight=2))
+        sidecar = Sidecar(host, grace=0.0, limits=ConnectionLimits(line=1000, in_flight=2))
         tasks.start_soon(sidecar.serve, await sidecar.at_socket(path))
         client = await connect()
         await client.send(b"".join(request(number, "before_tool", tool="x") for number in range(5)))
@@ -167,14 +167,14 @@ async def test_calls_that_waited_for_their_turn_are_answered_too(path, connect):
 
 async def test_calls_that_wait_for_a_slow_reader_are_answered_before_the_end(path):
     hook = FunctionHook("f", {"before_tool": lambda _: Modify({"arguments": {"text": "x" * 500_000}})})
-    limits = Limits(line=10_000, in_flight=1, unread=100_000, last_words=PATIENCE)
+    limits = ConnectionLimits(line=10_000, in_flight=1, unread=100_000, drain=PATIENCE)
     async with Host([hook]) as host, anyio.create_task_group() as tasks:
         sidecar = Sidecar(host, grace=PATIENCE, limits=limits)
-        door = await sidecar.at_socket(path)
-        tasks.start_soon(sidecar.serve, door)
+        server = await sidecar.at_socket(path)
+        tasks.start_soon(sidecar.serve, server)
         stream = await anyio.connect_unix(path)
         await stream.send(b"".join(request(number, "before_tool", tool="x") for number in range(5)))
-        while not any(guest._held for guest in door._guests):
+        while not any(connection.held for connection in server.handlers):
             await anyio.lowlevel.checkpoint()
         sidecar.end()
         received = b""
@@ -189,7 +189,7 @@ async def test_calls_that_wait_for_a_slow_reader_are_answered_before_the_end(pat
 
 async def test_a_client_that_does_not_read_does_not_hold_up_the_end(path, connect):
     async with Host() as host, anyio.create_task_group() as tasks:
-        sidecar = Sidecar(host, grace=0.0, limits=Limits(line=1 << 20, last_words=0.01))
+        sidecar = Sidecar(host, grace=0.0, limits=ConnectionLimits(line=1 << 20, drain=0.01))
         tasks.start_soon(sidecar.serve, await sidecar.at_socket(path))
         client = await connect()
         for number in range(100):
@@ -222,7 +222,7 @@ class Streams:
     async def serving(self, host, **settings):
         async with host, anyio.create_task_group() as tasks:
             sidecar = Sidecar(host, **settings)
-            tasks.start_soon(sidecar.serve, sidecar.at_streams(self._theirs_in, self._theirs_out))
+            tasks.start_soon(sidecar.serve, await sidecar.at_streams(self._theirs_in, self._theirs_out))
             yield sidecar
 
     def write(self, data):
@@ -255,7 +255,7 @@ def streams():
     streams.close()
 
 
-async def test_the_end_of_its_input_is_the_end_of_the_server_once_all_is_answered(streams):
+async def test_the_end_of_its_input_ends_the_server_when_everything_is_answered(streams):
     gate = Gate()
     async with streams.serving(Host([gate])):
         streams.write(request(1, "before_tool", tool="x") + request(2, "list") + b'{"half')
@@ -266,7 +266,7 @@ async def test_the_end_of_its_input_is_the_end_of_the_server_once_all_is_answere
         assert await streams.line() == b""
 
 
-async def test_calls_of_a_program_that_is_gone_are_cancelled(streams):
+async def test_calls_of_a_program_that_has_gone_are_cancelled(streams):
     """It closes both its ends, as the system does for one that is killed; in whichever order."""
     gate = Gate()
     async with streams.serving(Host([gate])):
@@ -279,7 +279,7 @@ async def test_calls_of_a_program_that_is_gone_are_cancelled(streams):
 
 
 @pytest.mark.parametrize("kind", ["pair of sockets", "socket"])
-async def test_sockets_as_standard_streams_end_in_order_too(kind):
+async def test_standard_streams_that_are_sockets_end_in_order_too(kind):
     """Some runtimes make them in place of pipes."""
     gate = Gate()
     ours, theirs = socket.socketpair()
@@ -287,7 +287,7 @@ async def test_sockets_as_standard_streams_end_in_order_too(kind):
     with ours, ours_out:
         async with Host([gate]) as host, anyio.create_task_group() as tasks:
             sidecar = Sidecar(host)
-            tasks.start_soon(sidecar.serve, sidecar.at_streams(theirs.detach(), theirs_out.detach()))
+            tasks.start_soon(sidecar.serve, await sidecar.at_streams(theirs.detach(), theirs_out.detach()))
             ours.sendall(request(1, "before_tool", tool="x"))
             await gate.has(1)
             ours.shutdown(socket.SHUT_WR)
@@ -301,7 +301,7 @@ async def test_sockets_as_standard_streams_end_in_order_too(kind):
             assert json.loads(ours_out.recv(65536))["id"] == 1
 
 
-async def test_shutdown_ends_it_too(streams):
+async def test_the_method_shutdown_ends_the_server(streams):
     async with streams.serving(Host()):
         streams.write(request(1, "shutdown") + request(2, "list"))
         answers = {(await streams.message())["id"]}
@@ -310,7 +310,7 @@ async def test_shutdown_ends_it_too(streams):
         assert answers in ({1}, {1, 2})
 
 
-async def test_output_that_nobody_reads_any_more_ends_it(streams):
+async def test_output_whose_reader_has_gone_ends_the_server(streams):
     async with streams.serving(Host()):
         os.close(streams.output)
         streams.write(request(1, "list"))
@@ -322,19 +322,19 @@ async def test_a_file_as_input_is_read_to_its_end(tmp_path, streams):
     answers = os.open(tmp_path / "out", os.O_WRONLY | os.O_CREAT)
     async with Host() as host:
         sidecar = Sidecar(host)
-        await sidecar.serve(sidecar.at_streams(os.open(tmp_path / "in", os.O_RDONLY), answers))
+        await sidecar.serve(await sidecar.at_streams(os.open(tmp_path / "in", os.O_RDONLY), answers))
     lines = (tmp_path / "out").read_bytes().splitlines()
     assert [json.loads(line)["id"] for line in lines] == [*range(count)]
 
 
-async def test_descriptors_block_again_when_it_is_over():
+async def test_descriptors_are_blocking_again_after_the_end():
     theirs_in, ours_in = os.pipe()
     ours_out, theirs_out = os.pipe()
     kept = [os.dup(theirs_in), os.dup(theirs_out)]
     os.close(ours_in)
     async with Host() as host:
         sidecar = Sidecar(host)
-        client = sidecar.at_streams(theirs_in, theirs_out)
+        client = await sidecar.at_streams(theirs_in, theirs_out)
         assert [os.get_blocking(fd) for fd in kept] == [False, False]
         await sidecar.serve(client)
     assert [os.get_blocking(fd) for fd in kept] == [True, True]

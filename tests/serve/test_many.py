@@ -1,4 +1,4 @@
-"""Many clients at once: nothing is lost, nothing is answered to the wrong one.
+"""Many clients at once: no answer is lost, and none goes to the wrong client.
 
 `PICOHOOK_CALLS=2000` makes it 2,000 calls for each of the 50 clients, 100,000 in all: `make many`.
 """
@@ -21,7 +21,7 @@ CLIENTS = 50
 CALLS = int(os.environ.get("PICOHOOK_CALLS", "100"))
 WINDOW = 20
 
-# It says back what it is asked about, and denies every tenth: each answer is good for its own question alone.
+# It repeats what it is asked about, and denies every tenth: each answer fits its own question alone.
 ECHO = """
 def before_tool(params):
     number = params["arguments"]["number"]
@@ -31,7 +31,7 @@ def before_tool(params):
 """
 
 
-async def test_fifty_clients_at_once_each_get_every_answer_of_their_own(serving, connect):
+async def test_fifty_clients_at_once_get_every_answer_and_only_their_own(serving, connect):
     spec = hook_process(ECHO, timeout=60)
     async with serving(Host([spec])):
         begun = time.perf_counter()
@@ -46,7 +46,7 @@ async def test_fifty_clients_at_once_each_get_every_answer_of_their_own(serving,
 
 
 async def ask_all(client, name):
-    """Ask so many times, with a window of questions under way, and look at every answer."""
+    """Send all requests, with a bounded number open at once, and check every answer."""
     awaited, asked = set(), 0
     while asked < CALLS or awaited:
         if len(awaited) <= WINDOW // 2 and asked < CALLS:

@@ -1,4 +1,4 @@
-"""The document of the protocol: that it is OpenRPC, and that it says what the server does."""
+"""The OpenRPC document: it is valid, and describes what the server does."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 
 from picohook import AbortTurn, Continue, Deny, FunctionHook, Host, Modify, Notes, Respond, Retry
 from picohook.model.stages import STAGES
-from picohook.serve.openrpc import openrpc
-from picohook.serve.rpc import ERRORS
-from picohook.serve.sidecar import TABLE
+from picohook.serve.methods.openrpc import openrpc
+from picohook.serve.server.jsonrpc import ERRORS
+from picohook.serve.sidecar import DISPATCHER
 
 DOCUMENT = json.loads(json.dumps(openrpc()))
 METHODS = {method["name"]: method for method in DOCUMENT["methods"]}
 
-# What the meta schema of OpenRPC 1.3 asks of the parts that there are.
+# The meta schema of OpenRPC 1.3, for the parts that the document has.
 NAME = {"type": "string", "minLength": 1}
 REFERENCE = {"type": "object", "required": ["$ref"], "properties": {"$ref": NAME}, "additionalProperties": False}
 DESCRIPTOR = {
@@ -92,7 +92,7 @@ def test_it_is_an_openrpc_document():
         assert required == sorted(required, reverse=True)
 
 
-def test_its_schemas_are_schemas_and_its_references_lead_somewhere():
+def test_its_schemas_are_valid_and_its_references_resolve():
     for target in re.findall(r'"\$ref": "([^"]+)"', json.dumps(DOCUMENT)):
         assert target.startswith("#/")
         here = DOCUMENT
@@ -105,8 +105,8 @@ def test_its_schemas_are_schemas_and_its_references_lead_somewhere():
             jsonschema.Draft202012Validator.check_schema(part["schema"])
 
 
-def test_it_has_the_methods_and_the_errors_that_there_are():
-    assert METHODS.keys() == TABLE.methods.keys()
+def test_it_has_every_method_and_every_error():
+    assert METHODS.keys() == DISPATCHER.methods.keys()
     assert {error["code"] for error in DOCUMENT["components"]["errors"].values()} == ERRORS.keys()
 
 
@@ -119,7 +119,7 @@ def test_a_stages_params_are_its_payload(stage):
 
 
 @pytest.mark.anyio
-async def test_outcomes_are_what_it_says(serving, connect):
+async def test_outcomes_match_its_schemas(serving, connect):
     everything = Notes("shown", "added", ({"role": "user"},))
     decisions = {
         "before_llm": [Retry("again"), Respond({"content": "hi"}), Modify({"model": "m"}), Continue(notes=everything)],
@@ -154,7 +154,7 @@ async def test_outcomes_are_what_it_says(serving, connect):
 
 
 @pytest.mark.anyio
-async def test_results_are_what_it_says(serving, connect, tmp_path):
+async def test_results_match_its_schemas(serving, connect, tmp_path):
     config = tmp_path / "picohook.toml"
     config.write_text("[hooks.h]\ncommand = ['sleep', '1000']\nobserve = ['*']\nhello_timeout = 0.01\n")
     async with serving(Host.from_config(config)):

@@ -9,7 +9,7 @@ import pytest
 
 from picohook import Deny, FunctionHook, Host, Timeouts, blade_hooks
 from picohook.hooks.blade import HookEvent
-from picohook.serve.client import Limits
+from picohook.serve.server.connection import ConnectionLimits
 from picohook.wire.words import MAX_LINE
 
 pytestmark = pytest.mark.anyio
@@ -19,7 +19,7 @@ CALL = {"tool": "bash", "arguments": {"command": "ls"}}
 
 
 class Agent:
-    """A client that answers for its own hooks while it waits for its answers."""
+    """A client that answers for its hooks while it waits for answers."""
 
     def __init__(self, client):
         self.client = client
@@ -90,7 +90,9 @@ async def test_it_is_asked_about_no_other_session_and_no_other_client(serving, c
             assert (await who.ask("before_tool", meta=meta, **CALL))["trail"] == []
 
 
-async def test_hooks_of_a_client_come_last_in_their_own_order_and_see_what_the_hosts_left(serving, connect):
+async def test_hooks_of_a_client_are_asked_last_in_their_own_order_about_the_payload_after_the_hosts_hooks(
+    serving, connect
+):
     first = FunctionHook("first", {"before_tool": lambda _: {"action": "modify", "call": {"arguments": {"n": 1}}}})
     async with serving(Host([first], timeouts=FAR)):
         agent = Agent(await connect())
@@ -125,7 +127,9 @@ async def test_it_is_told_of_its_sessions_events(serving, connect):
     ("on_failure", "action"), [("continue", "continue"), ("deny", "deny_tool"), ("abort", "abort_turn")]
 )
 @pytest.mark.parametrize("answer", [{"error": {"code": -32000, "message": "oops"}}, {"action": "nonsense"}])
-async def test_an_answer_that_decides_nothing_counts_as_on_failure_says(serving, connect, on_failure, action, answer):
+async def test_an_answer_that_is_no_decision_is_a_failure_and_on_failure_decides(
+    serving, connect, on_failure, action, answer
+):
     async with serving(Host(timeouts=FAR)):
         agent = Agent(await connect())
         turn = await agent.start("s1", guard={"stages": ["before_tool"], "on_failure": on_failure})
@@ -146,7 +150,7 @@ async def test_only_true_approves(serving, connect):
     assert said == [True, False, False, False, False]
 
 
-async def test_one_that_does_not_answer_is_given_up_at_its_timeout_and_the_client_is_told(serving, connect):
+async def test_a_hook_that_does_not_answer_is_cancelled_at_its_timeout(serving, connect):
     async with serving(Host(timeouts=FAR)):
         agent = Agent(await connect())
         turn = await agent.start("s1", guard={"stages": ["before_tool"], "timeout": 0.05, "on_failure": "deny"})
@@ -160,7 +164,7 @@ async def test_one_that_does_not_answer_is_given_up_at_its_timeout_and_the_clien
         assert await agent.ask("session.end", session="s1") is True
 
 
-async def test_when_its_client_goes_an_approval_is_denied_and_nothing_waits(serving, connect):
+async def test_an_approval_is_denied_at_once_when_its_client_goes(serving, connect):
     outcomes = []
     host = Host(timeouts=FAR)
     async with serving(host):
@@ -179,8 +183,8 @@ async def test_when_its_client_goes_an_approval_is_denied_and_nothing_waits(serv
     assert [outcome.approved for outcome in outcomes if outcome.stage == "approve_tool"] == [False]
 
 
-async def test_calls_that_fill_the_connection_do_not_keep_out_the_answers_that_they_wait_for(serving, connect):
-    async with serving(Host(timeouts=FAR), limits=Limits(line=MAX_LINE, in_flight=2, batch=4)):
+async def test_answers_of_the_client_are_read_however_many_of_its_calls_wait_for_them(serving, connect):
+    async with serving(Host(timeouts=FAR), limits=ConnectionLimits(line=MAX_LINE, in_flight=2, batch=4)):
         agent = Agent(await connect())
         turn = await agent.start("s1", guard={"stages": ["before_tool"]})
         for _ in range(5):
@@ -195,8 +199,8 @@ async def test_calls_that_fill_the_connection_do_not_keep_out_the_answers_that_t
                 answered += 1
 
 
-async def test_what_waits_behind_unanswered_questions_is_bounded(serving, connect):
-    async with serving(Host(timeouts=FAR), limits=Limits(line=MAX_LINE, in_flight=2, batch=4)):
+async def test_calls_that_wait_behind_unanswered_requests_are_bounded(serving, connect):
+    async with serving(Host(timeouts=FAR), limits=ConnectionLimits(line=MAX_LINE, in_flight=2, batch=4)):
         agent = Agent(await connect())
         turn = await agent.start("s1", guard={"stages": ["before_tool"]})
         for _ in range(9):
@@ -220,7 +224,7 @@ async def test_what_waits_behind_unanswered_questions_is_bounded(serving, connec
         ({"hook": "h@session", "stages": ["before_tool"]}, "cannot be the name of a hook"),
     ],
 )
-async def test_what_cannot_be_mounted_is_refused_and_says_why(serving, connect, params, said):
+async def test_a_hook_that_cannot_be_mounted_is_refused_with_the_cause(serving, connect, params, said):
     async with serving(Host(timeouts=FAR)):
         agent = Agent(await connect())
         await agent.start("s1")
@@ -229,7 +233,7 @@ async def test_what_cannot_be_mounted_is_refused_and_says_why(serving, connect, 
         assert said in error["message"]
 
 
-async def test_a_client_mounts_in_its_own_sessions_only_and_takes_out_what_it_mounted(serving, connect):
+async def test_a_client_mounts_and_unmounts_only_its_own_hooks_in_its_own_sessions(serving, connect):
     async with serving(Host([FunctionHook("operators", {"before_tool": lambda _: Deny("no")})], timeouts=FAR)):
         agent, other = Agent(await connect()), Agent(await connect())
         turn = await agent.start("s1", guard={"stages": ["before_tool"]})
@@ -292,9 +296,7 @@ async def test_blades_abort_ends_a_session_that_is_asked_without_a_turn(serving,
         assert "turn" in await other.ask("turn.start", session="s2")
 
 
-async def test_what_is_asked_after_its_session_or_turn_is_over_is_not_approved_without_the_clients_hook(
-    serving, connect
-):
+async def test_a_request_about_an_ended_session_or_turn_is_refused_if_the_client_had_hooks_there(serving, connect):
     async with serving(Host(timeouts=FAR)):
         agent, other = Agent(await connect()), Agent(await connect())
         turn = await agent.start("s1", user={"stages": ["approve_tool"]})

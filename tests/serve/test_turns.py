@@ -1,4 +1,4 @@
-"""Sessions and turns of a client whose loop is its own: ids, iterations, notes, rounds, pauses, events."""
+"""Sessions and turns whose loop runs in a client: ids, iterations, notes, rounds, pauses, events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Observer(FunctionHook):
         self.events.append(event)
 
     async def kinds(self, last):
-        """All kinds, as soon as the last one is there."""
+        """The kinds of all events, when the last one has come."""
         with anyio.fail_after(30):
             while not self.events or self.events[-1].kind != last:
                 await anyio.lowlevel.checkpoint()
@@ -48,7 +48,7 @@ async def begin(client, **about):
 OF_T = {"TurnID": "t"}
 
 
-async def test_a_whole_turn_tells_of_the_same_events_as_one_in_python(serving, connect, observer):
+async def test_a_whole_turn_emits_the_same_events_as_one_in_python(serving, connect, observer):
     call = {"tool": "read", "arguments": {"path": "x"}, "tool_call_id": "c1"}
     response = {"content": "", "tool_calls": [{"id": "c1"}]}
     async with serving(Host([observer])):
@@ -83,7 +83,7 @@ async def test_a_whole_turn_tells_of_the_same_events_as_one_in_python(serving, c
     assert through_sidecar == [event.kind for event in plain.events]
 
 
-async def test_what_is_asked_in_a_turn_has_its_ids_and_iteration(serving, connect):
+async def test_payloads_in_a_turn_get_its_ids_and_iteration(serving, connect):
     async with serving(Host()):
         client = await connect()
         meta = await begin(client)
@@ -104,7 +104,7 @@ async def test_what_is_asked_in_a_turn_has_its_ids_and_iteration(serving, connec
             assert payload["meta"] == {**meta, "Iteration": iteration, "Source": "turn.tool"}
 
 
-async def test_what_the_client_says_itself_stays(serving, connect):
+async def test_meta_that_the_client_gives_stays(serving, connect):
     async with serving(Host()):
         client = await connect()
         await begin(client)
@@ -134,7 +134,7 @@ async def test_events_of_a_turn_carry_its_ids(serving, connect, observer):
         assert observer.events[-1].meta.session_key == "s"
 
 
-async def test_names_are_made_where_none_are_given(serving, connect):
+async def test_sessions_and_turns_without_a_name_get_one(serving, connect):
     async with serving(Host()):
         client = await connect()
         session = (await client.result("session.start"))["session"]
@@ -146,7 +146,7 @@ async def test_names_are_made_where_none_are_given(serving, connect):
 # Notes, rounds.
 
 
-async def test_what_hooks_ask_to_be_added_is_in_the_next_request(serving, connect):
+async def test_notes_of_hooks_are_in_the_next_request(serving, connect):
     note = Notes(additional_context="be brief", inject_messages=({"role": "user", "content": "note"},))
     own = Notes(additional_context="and kind")
     hooks = [
@@ -219,7 +219,7 @@ async def test_without_a_turn_rounds_are_the_clients_own(serving, connect):
         ("approve_tool", True, ["tool_exec_start"]),
     ],
 )
-async def test_events_tell_what_becomes_of_a_call(serving, connect, observer, stage, decision, told):  # noqa: PLR0917
+async def test_each_end_of_a_tool_call_has_its_events(serving, connect, observer, stage, decision, told):  # noqa: PLR0917
     hook = FunctionHook("f", {stage: lambda _: decision}, provides=("x",))
     async with serving(Host([hook, observer])):
         client = await connect()
@@ -230,7 +230,7 @@ async def test_events_tell_what_becomes_of_a_call(serving, connect, observer, st
         assert kinds[2:-2] == told
 
 
-async def test_a_compaction_says_how_much_went(serving, connect, observer):
+async def test_the_event_of_a_compaction_counts_the_dropped_messages(serving, connect, observer):
     async with serving(Host([observer])):
         client = await connect()
         await begin(client)
@@ -275,7 +275,7 @@ async def test_a_hook_owns_the_tools_that_it_added_in_its_session_until_that_end
 # Pauses.
 
 
-async def test_a_paused_call_goes_on_with_the_answer_and_the_hooks_behind(serving, connect):
+async def test_a_paused_call_is_resumed_with_the_answer_and_the_hooks_behind(serving, connect):
     asked = []
 
     def hook(name, decision):
@@ -335,7 +335,7 @@ async def test_a_guard_is_asked_again_about_a_call_that_was_changed_around_a_pau
     ("decision", "code"),
     [({"action": "skip"}, -32602), ({"action": "pause"}, -32000), ({"action": "modify", "call": {"tool": 5}}, -32000)],
 )
-async def test_an_answer_that_is_none_leaves_the_pause_as_it_is(serving, connect, decision, code):
+async def test_a_wrong_answer_to_a_pause_leaves_it_paused(serving, connect, decision, code):
     async with serving(Host([FunctionHook("f", {"before_tool": lambda _: Pause("sure?")})])):
         client = await connect()
         await begin(client)
@@ -348,7 +348,7 @@ async def test_an_answer_that_is_none_leaves_the_pause_as_it_is(serving, connect
 # Names, and ends.
 
 
-async def test_sub_turns_are_told_of_and_their_parents_go_on(serving, connect, observer):
+async def test_sub_turns_have_their_events_and_their_parents_continue(serving, connect, observer):
     async with serving(Host([observer])):
         client = await connect()
         await begin(client)
@@ -384,8 +384,8 @@ async def test_names_that_are_taken_or_not_open_are_refused(serving, connect):
         assert await other.result("session.start", {"session": "s"}) == {"session": "s"}
 
 
-async def test_so_many_sessions_and_no_more(serving, connect, monkeypatch):
-    monkeypatch.setattr("picohook.serve.driving.MOST_OPEN", 2)
+async def test_sessions_and_turns_of_a_connection_are_bounded(serving, connect, monkeypatch):
+    monkeypatch.setattr("picohook.serve.methods.context.MAX_OPEN", 2)
     async with serving(Host()):
         client = await connect()
         await client.result("session.start")
@@ -407,7 +407,7 @@ async def test_the_turns_of_a_session_that_ends_are_aborted(serving, connect, ob
         assert (await client.ask("turn.end", {"turn": "t"}))["error"]["code"] == -32001
 
 
-async def test_what_a_client_that_vanishes_had_open_is_ended(serving, connect, observer):
+async def test_sessions_and_turns_of_a_client_that_vanishes_are_ended(serving, connect, observer):
     async with serving(Host([observer])):
         client, other = await connect(), await connect()
         await begin(client)

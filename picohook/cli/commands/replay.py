@@ -14,7 +14,7 @@ from ...config.layers import Layers
 from ...errors import HookCrashedError, PicohookError
 from ...host import Host
 from ...model.spec import Timeouts
-from ...record.replay import Compared, Known, Replay, choose, survey
+from ...record.replay import Comparison, RecordedHook, Replay, choose_hook, recorded_hooks
 from .. import outcomes, output
 from ..configuration import AsPicoClaw, Named, configured, program
 from ..help import App
@@ -94,7 +94,7 @@ class Tally:
     compared: int = 0
     changed: int = 0
 
-    def take(self, one: Compared) -> None:
+    def take(self, one: Comparison) -> None:
         """Count a decision, and show it if it changed."""
         self.compared += 1
         differing = list(one.differences(self.ignored))
@@ -145,28 +145,28 @@ def _run(
     _conclude(tally, again.unanswered)
 
 
-def _survey(name: str) -> dict[str, Known]:
+def _survey(name: str) -> dict[str, RecordedHook]:
     with opened(name) as source:
         require_rereadable(name)
-        known = survey(source)
+        known = recorded_hooks(source)
     warn_of_end(source, name)
     return known
 
 
-def _chosen(known: dict[str, Known], hook: str | None) -> str:
+def _chosen(known: dict[str, RecordedHook], hook: str | None) -> str:
     try:
-        return choose(known, hook)
+        return choose_hook(known, hook)
     except PicohookError as error:
         raise typer.BadParameter(str(error), param_hint="--hook") from None
 
 
-def _show(one: Compared, differing: list[str]) -> None:
-    output.line(f"line {one.line}: {one.stage.name}: {about(one.stage, one.params)}", style="bold red")
+def _show(one: Comparison, differing: list[str]) -> None:
+    output.line(f"line {one.line_number}: {one.stage.name}: {about(one.stage, one.params)}", style="bold red")
     output.pairs(_facts(one, differing))
     output.line()
 
 
-def _facts(one: Compared, differing: list[str]) -> Iterator[tuple[str, str]]:
+def _facts(one: Comparison, differing: list[str]) -> Iterator[tuple[str, str]]:
     yield from ((name, f"{was} → {now}") for name, (was, now) in one.hooks.items())
     for fact in differing:
         was, now = one.payloads() if fact == "payload" else (one.recorded.get(fact), one.replayed.get(fact))
@@ -184,14 +184,14 @@ def _said(value: Any) -> str:
     return value if isinstance(value, str) else outcomes.shown(value)
 
 
-def _print_json(one: Compared, differing: list[str]) -> None:
+def _print_json(one: Comparison, differing: list[str]) -> None:
     changed = {
         fact: dict(zip(("recorded", "replayed"), one.payloads(), strict=True))
         if fact == "payload"
         else {"recorded": one.recorded.get(fact), "replayed": one.replayed.get(fact)}
         for fact in differing
     }
-    shown: dict[str, Any] = {"line": one.line, "stage": one.stage.name, "params": one.params, "changed": changed}
+    shown: dict[str, Any] = {"line": one.line_number, "stage": one.stage.name, "params": one.params, "changed": changed}
     if one.errors:
         shown["errors"] = one.errors
     if one.hook:

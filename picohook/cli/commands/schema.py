@@ -37,7 +37,7 @@ def schema(
     if what == "config":
         document = configs.schema()
     elif what == "protocol":
-        from ...serve.openrpc import openrpc  # noqa: PLC0415 - loads the whole sidecar
+        from ...serve.methods.openrpc import openrpc  # noqa: PLC0415 - loads the whole sidecar
 
         document = openrpc()
     elif what in STAGES:

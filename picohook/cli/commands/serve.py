@@ -15,8 +15,8 @@ from ...errors import PicohookError
 from ...host import Host
 from ...listeners.listener import Listener
 from ...observe.log import Log
-from ...serve.client import Client
-from ...serve.exporter import open_exporter
+from ...serve.metrics_endpoint import open_metrics_endpoint
+from ...serve.server.connection import Connection
 from ...serve.sidecar import Sidecar
 from .. import output
 from ..configuration import AsPicoClaw, Named, read
@@ -104,9 +104,9 @@ async def _serve(  # noqa: PLR0917 - anyio.run calls it
             with contextlib.ExitStack() as opened:
                 exporter = None
                 if metrics is not None:
-                    exporter = await open_exporter(host, metrics, Log())
-                    opened.callback(exporter.close)
-                clients = sidecar.at_streams(*streams) if streams else await sidecar.at_socket(cast(Path, socket))
+                    exporter = await open_metrics_endpoint(host, metrics, Log())
+                    opened.callback(exporter.listening.close)
+                clients = await sidecar.at_streams(*streams) if streams else await sidecar.at_socket(cast(Path, socket))
                 on_endings(lambda _: sidecar.end())
                 if socket is not None:
                     output.note(f"Serving at {socket}")
@@ -115,5 +115,5 @@ async def _serve(  # noqa: PLR0917 - anyio.run calls it
                         tasks.start_soon(exporter.run)
                     await sidecar.serve(clients)
                     tasks.cancel_scope.cancel()
-        if isinstance(clients, Client) and clients.failure:
-            raise PicohookError(f"standard {clients.failure}")
+        if isinstance(clients, Connection) and clients.stream.failure:
+            raise PicohookError(f"standard {clients.stream.failure}")

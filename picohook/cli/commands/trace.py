@@ -5,8 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ...record.form import AnswerLine, CloseLine, HookLine, WireLine, editable
-from ...record.reader import Abandoned, Answer, Ask, Begun, Chain, End, Entry, Told
+from ...record.facts import editable
+from ...record.format import AnswerLine, CloseLine, HookLine, WireLine
+from ...record.reader import Chain, ChainAbandoned, ChainEnded, Entry, EventEmitted, HookAnswered, HookAsked
 from ...wire import words
 from ...wire.text import cut
 from .. import outcomes, output
@@ -59,33 +60,33 @@ def _row(at: float | None, chain: Chain | None, text: str, *, style: str = "") -
 
 def _people(entry: Entry) -> None:
     match entry:
-        case Begun(chain):
-            again = "" if chain.said is None else f"after a pause, with an answer for {chain.said[0]}"
-            _row(chain.at, chain, _joined(chain.stage.name, again, about(chain.stage, chain.asked_about)), style="bold")
-        case Answer(said, chain):
+        case Chain():
+            again = "" if entry.said is None else f"after a pause, with an answer for {entry.said[0]}"
+            _row(entry.at, entry, _joined(entry.stage.name, again, about(entry.stage, entry.asked_about)), style="bold")
+        case HookAnswered(said, chain):
             _answer(said, chain, entry)
-        case End(said, chain):
+        case ChainEnded(said, chain):
             for name in said.skipped:
                 _hook(None, chain, name, "not asked: its filter")
             _unanswered(chain, "not waited for")
             verdict = entry.facts["action"]
             what = _joined(f"= {verdict}", _time(said.at - chain.at), said.reason or said.feedback)
             _row(said.at, chain, what, style=_GOOD.get(verdict, "red"))
-        case Abandoned(at, chain, why):
+        case ChainAbandoned(at, chain, why):
             _unanswered(chain)
             _row(at, chain, _joined("= abandoned", _time(at - chain.at), why), style="yellow")
-        case Told():
+        case EventEmitted():
             told = f"→ {', '.join(entry.hooks)}" if entry.hooks else ""
             _row(entry.at, None, _joined(entry.kind, told, outcomes.shown(entry.payload) if entry.payload else ""))
         case WireLine():
             _row(entry.at, None, f"{'→' if entry.sent else '←'} {entry.hook}  {entry.line}", style="dim")
         case CloseLine():
             _row(entry.at, None, "the host ended")
-        case HookLine() | Ask():
+        case HookLine() | HookAsked():
             pass
 
 
-def _answer(said: AnswerLine, chain: Chain, entry: Answer) -> None:
+def _answer(said: AnswerLine, chain: Chain, entry: HookAnswered) -> None:
     action = entry.facts["action"] if said.failed is None else f"failed ({said.failed}): {said.action}"
     made = [] if said.params is None else outcomes.changes(editable(entry.before), editable(said.params))
     what = said.error or said.reason or said.feedback or "; ".join(made)
@@ -112,25 +113,25 @@ def _time(seconds: float) -> str:
 
 def _json(entry: Entry) -> None:
     match entry:
-        case End(said, chain):
+        case ChainEnded(said, chain):
             ended = said.model_dump(exclude={"type", "at", "chain", "skipped"}, exclude_defaults=True)
             output.data(
                 _chain(chain, {"ended": said.at, **ended, "skipped": list(said.skipped), "payload": chain.params})
             )
-        case Abandoned(at, chain, why):
+        case ChainAbandoned(at, chain, why):
             output.data(_chain(chain, {"ended": at, "abandoned": why}))
         case WireLine():
             output.data({"at": entry.at, "hook": entry.hook, "sent": entry.sent, "wire": entry.line})
-        case Told():
+        case EventEmitted():
             meta = {name: value for name, value in entry.meta.wire().items() if value}
             told = {"payload": entry.payload, "meta": meta, "hooks": list(entry.hooks)}
-            output.data({"line": entry.line, "at": entry.at, "event": entry.kind, **told})
+            output.data({"line": entry.line_number, "at": entry.at, "event": entry.kind, **told})
 
 
 def _chain(chain: Chain, end: dict[str, Any]) -> dict[str, Any]:
     """Return one chain with all its hooks, as JSON."""
     begin = {
-        "line": chain.line,
+        "line": chain.line_number,
         "at": chain.at,
         "chain": chain.number,
         "stage": chain.stage.name,

@@ -1,14 +1,11 @@
-"""JSON-RPC 2.0, as far as it is the same for every method: what a line asks, and what is answered. Pure.
-
-Lines are read by the protocol's strict decoder, so a number comes out as it came in, and a key that is there twice is no JSON.
-"""
+"""JSON-RPC 2.0: error codes, the check of a request, and the lines of responses and notifications. Pure."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, Final
 
-from ..protocol.messages import decode_value, encode
+from ...protocol.messages import encode
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -16,15 +13,15 @@ METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 REFUSED: Final = -32000
-"""The host cannot do it; the message says why, and `data.problems` what is wrong with a configuration."""
+"""The host cannot do it. The message says why; `data.problems` lists what is wrong with a configuration."""
 NOT_OPEN: Final = -32001
-"""There is no such session or turn on this connection."""
+"""This connection has no such session or turn."""
 TAKEN: Final = -32002
 """A session or turn of this name is open already."""
 RETRY_LIMIT: Final = -32003
 """Hooks asked for another round of this turn too many times."""
 SHUTTING_DOWN: Final = -32004
-"""The server ends, and no longer waits for this call."""
+"""The server ended before the call was answered."""
 
 ERRORS: Final = {
     PARSE_ERROR: "Parse error",
@@ -41,24 +38,21 @@ ERRORS: Final = {
 
 
 class RpcError(Exception):
-    """What is answered in place of a result."""
+    """An error that the client is sent. Its message is the code's own unless it is given."""
 
     def __init__(self, code: int, message: str = "", data: Any = None) -> None:
         super().__init__(message or ERRORS[code])
         self.code = code
         self.data = data
 
-
-def parsed(line: bytes) -> Any:
-    """What is on a line. Raises `RpcError`."""
-    try:
-        return decode_value(line)
-    except ValueError:
-        raise RpcError(PARSE_ERROR) from None
+    @classmethod
+    def because(cls, code: int, why: str, data: Any = None) -> RpcError:
+        """One whose message is the code's own, and why."""
+        return cls(code, f"{ERRORS[code]}: {why}", data)
 
 
 def require_request(value: Any) -> None:
-    """Raise `RpcError`, with the reason, for what is no request."""
+    """Raise `RpcError` unless the value is a request."""
     if type(value) is not dict:
         why = "it is no object"
     elif value.get("jsonrpc") != "2.0":
@@ -71,25 +65,21 @@ def require_request(value: Any) -> None:
         why = "`id` has to be a string or a number"
     else:
         return
-    raise RpcError(INVALID_REQUEST, f"{ERRORS[INVALID_REQUEST]}: {why}")
+    raise RpcError.because(INVALID_REQUEST, why)
 
 
-def answer(identity: Any, result: Any) -> bytes:
-    """A response, in ASCII: no byte of it can act on a terminal. A result that is bytes is JSON already."""
+def response(identity: Any, result: Any) -> bytes:
+    """A response. Its result is ASCII, so that no byte acts on a terminal; bytes are taken as JSON."""
     body = result if type(result) is bytes else json.dumps(result).encode()
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_identity(identity), body)
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(identity), body)
 
 
-def complaint(identity: Any, error: RpcError) -> bytes:
-    """An error response."""
-    told = {"code": error.code, "message": str(error)} | ({} if error.data is None else {"data": error.data})
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (_identity(identity), json.dumps(told).encode())
+def error_response(identity: Any, error: RpcError) -> bytes:
+    """A response with an error."""
+    body = {"code": error.code, "message": str(error)} | ({} if error.data is None else {"data": error.data})
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode(identity), json.dumps(body).encode())
 
 
 def notification(method: str, params: Any) -> bytes:
-    """Something that the other side is told."""
+    """A notification."""
     return json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode()
-
-
-def _identity(identity: Any) -> bytes:
-    return b"%d" % identity if type(identity) is int else encode(identity)

@@ -1,4 +1,4 @@
-"""Prometheus' endpoint: what is scraped, and that no HTTP hurts it."""
+"""The metrics endpoint: what Prometheus gets, and that no HTTP request harms it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scripted import descriptors
 
 from picohook import FunctionHook, Host, PicohookError
 from picohook.observe.log import Log
-from picohook.serve.exporter import MAX_CLIENTS, MAX_HEAD, open_exporter
+from picohook.serve.metrics_endpoint import MAX_CLIENTS, MAX_HEAD, open_metrics_endpoint
 
 pytestmark = pytest.mark.anyio
 
@@ -25,16 +25,22 @@ HOST = [FunctionHook("f", {"before_tool": lambda _: None})]
 @contextlib.asynccontextmanager
 async def exporting(host, where="127.0.0.1:0", journal=None):
     async with host:
-        door = await open_exporter(host, str(where), Log(journal))
+        server = await open_metrics_endpoint(host, str(where), Log(journal))
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(door.run)
-            yield door._place
+            tasks.start_soon(server.run)
+            yield server.listening
             tasks.cancel_scope.cancel()
 
 
-async def exchange(place, data, *, eof=True):
+def port_of(listening):
+    return listening.socket.getsockname()[1]
+
+
+async def exchange(listening, data, *, eof=True):
     """All that is answered to these bytes."""
-    stream = await (anyio.connect_unix(place.path) if place.path else anyio.connect_tcp("127.0.0.1", place.port))
+    stream = await (
+        anyio.connect_unix(listening.path) if listening.path else anyio.connect_tcp("127.0.0.1", port_of(listening))
+    )
     async with stream:
         with contextlib.suppress(anyio.BrokenResourceError):
             await stream.send(data)
@@ -47,11 +53,11 @@ async def exchange(place, data, *, eof=True):
         return answer
 
 
-async def test_metrics_are_scraped_as_any_client_does_it():
-    async with exporting(Host(HOST)) as place:
+async def test_an_http_client_gets_the_metrics():
+    async with exporting(Host(HOST)) as listening:
 
         def scrape():
-            with urllib.request.urlopen(f"http://127.0.0.1:{place.port}/metrics") as response:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port_of(listening)}/metrics") as response:
                 return response.status, response.headers, response.read().decode()
 
         status, headers, text = await anyio.to_thread.run_sync(scrape)
@@ -80,40 +86,40 @@ REQUESTS = {
 @pytest.mark.parametrize("name", REQUESTS)
 async def test_every_request_gets_its_status(name):
     data, status = REQUESTS[name]
-    async with exporting(Host(HOST)) as place:
-        head, _, body = (await exchange(place, data)).partition(b"\r\n\r\n")
+    async with exporting(Host(HOST)) as listening:
+        head, _, body = (await exchange(listening, data)).partition(b"\r\n\r\n")
         assert head.split()[1] == b"%d" % status
         assert b"Connection: close" in head
         length = int(head.split(b"Content-Length: ")[1].split()[0])
         assert length == len(body) or name == "head"
         assert (b"picohook_up" in body) == (status == 200 and name != "head")
-        assert b"200 OK" in await exchange(place, REQUESTS["get"][0])
+        assert b"200 OK" in await exchange(listening, REQUESTS["get"][0])
 
 
-async def test_it_answers_before_the_client_has_ended_its_side():
-    async with exporting(Host(HOST)) as place:
-        assert b"200 OK" in await exchange(place, REQUESTS["get"][0], eof=False)
+async def test_it_answers_while_the_client_keeps_its_side_open():
+    async with exporting(Host(HOST)) as listening:
+        assert b"200 OK" in await exchange(listening, REQUESTS["get"][0], eof=False)
 
 
-async def test_it_can_be_a_socket_of_its_owner_alone(tmp_path):
-    async with exporting(Host(HOST), tmp_path / "metrics") as place:
+async def test_it_can_be_a_unix_socket_that_only_its_owner_may_open(tmp_path):
+    async with exporting(Host(HOST), tmp_path / "metrics") as listening:
         assert stat.S_IMODE((tmp_path / "metrics").lstat().st_mode) == 0o600
-        assert b"200 OK" in await exchange(place, REQUESTS["get"][0])
+        assert b"200 OK" in await exchange(listening, REQUESTS["get"][0])
     assert not (tmp_path / "metrics").exists()
 
 
-async def test_a_port_without_a_host_is_of_this_machine_alone():
+async def test_a_port_without_a_host_listens_on_this_machine_alone():
     async with Host() as host:
-        door = await open_exporter(host, "0", Log())
-        assert door._place.listener.getsockname()[0] == "127.0.0.1"
-        door.close()
+        server = await open_metrics_endpoint(host, "0", Log())
+        assert server.listening.socket.getsockname()[0] == "127.0.0.1"
+        server.listening.close()
 
 
-async def test_an_address_of_version_6_can_be_named():
+async def test_an_ipv6_address_can_be_named():
     async with Host() as host:
-        door = await open_exporter(host, "[::1]:0", Log())
-        assert door._place.listener.getsockname()[0] == "::1"
-        door.close()
+        server = await open_metrics_endpoint(host, "[::1]:0", Log())
+        assert server.listening.socket.getsockname()[0] == "::1"
+        server.listening.close()
 
 
 @pytest.mark.parametrize(
@@ -131,24 +137,24 @@ async def test_an_address_of_version_6_can_be_named():
         "\u0664\u0662",
     ],
 )
-async def test_a_place_that_is_none_says_so(where):
+async def test_an_address_that_cannot_be_listened_at_is_refused_with_its_cause(where):
     async with Host() as host:
         with pytest.raises(PicohookError, match="the metrics' endpoint"):
-            await open_exporter(host, where, Log())
+            await open_metrics_endpoint(host, where, Log())
 
 
-async def test_a_port_that_is_taken_says_so():
-    async with exporting(Host()) as place, Host() as host:
+async def test_a_port_that_is_taken_is_refused_with_its_cause():
+    async with exporting(Host()) as listening, Host() as host:
         with pytest.raises(PicohookError, match="Address already in use"):
-            await open_exporter(host, f"127.0.0.1:{place.port}", Log())
+            await open_metrics_endpoint(host, f"127.0.0.1:{port_of(listening)}", Log())
 
 
-async def test_clients_that_hang_on_hold_up_nobody_for_good_and_leave_nothing():
-    async with exporting(Host(HOST)) as place:
-        await exchange(place, REQUESTS["get"][0])
+async def test_clients_that_send_nothing_do_not_keep_others_out_and_leave_no_descriptor():
+    async with exporting(Host(HOST)) as listening:
+        await exchange(listening, REQUESTS["get"][0])
         before = descriptors()
-        stuck = [socket.create_connection(("127.0.0.1", place.port)) for _ in range(MAX_CLIENTS - 1)]
-        assert b"200 OK" in await exchange(place, REQUESTS["get"][0])
+        stuck = [socket.create_connection(("127.0.0.1", port_of(listening))) for _ in range(MAX_CLIENTS - 1)]
+        assert b"200 OK" in await exchange(listening, REQUESTS["get"][0])
         for connection in stuck:
             connection.close()
         with anyio.fail_after(30):
@@ -156,13 +162,13 @@ async def test_clients_that_hang_on_hold_up_nobody_for_good_and_leave_nothing():
                 await anyio.lowlevel.checkpoint()
 
 
-async def test_a_host_that_breaks_tells_nothing_of_it(journal):
+async def test_a_host_that_fails_is_a_500_that_tells_the_client_nothing_of_the_cause(journal):
     class Broken(FunctionHook):
         def status(self):
             raise ZeroDivisionError("internals")
 
-    async with exporting(Host([Broken("b")]), journal=journal) as place:
-        answer = await exchange(place, REQUESTS["get"][0])
+    async with exporting(Host([Broken("b")]), journal=journal) as listening:
+        answer = await exchange(listening, REQUESTS["get"][0])
         assert b"500 Internal Server Error" in answer
         assert b"internals" not in answer
         assert journal.all("the metrics' endpoint failed", level="error")

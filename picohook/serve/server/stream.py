@@ -1,6 +1,6 @@
-"""One connection's bytes: in, with pauses, and out through a queue. Nothing here waits or raises.
+"""The bytes of one connection: read with pauses, and written through a queue. Nothing here waits or raises.
 
-The two descriptors are those of a socket, or standard input and output, which may also be a file or a terminal.
+The two descriptors are a socket's, or standard input and output, which may be files or terminals.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import anyio
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..transport.reactor import Reactor
+    from ...transport.reactor import Reactor
 
 CHUNK = 65536
 LINES_AT_ONCE = 64
@@ -39,9 +39,9 @@ class Stream:
         self.unsent = 0
         """Bytes that wait to be written."""
         self.broken = False
-        """The other side is gone, or nothing goes through."""
+        """The other side has gone, or reading or writing failed."""
         self.failure = ""
-        """Why nothing goes through, where the other side is not gone."""
+        """Why reading or writing failed; empty if the other side has gone."""
         self._reactor = reactor
         self._read_fd = read_fd
         self._write_fd = write_fd
@@ -58,13 +58,13 @@ class Stream:
         self._pollable = _is_pipe(read_fd) or os.isatty(read_fd)
         self._before = [(fd, os.get_blocking(fd)) for fd in {read_fd, write_fd}]
         for fd, _ in self._before:
-            if _is_pipe(fd):  # a file or a terminal is shared with other programs, and does not block for long
+            if _is_pipe(fd):  # other programs share a file or a terminal, which never blocks for long
                 os.set_blocking(fd, False)
 
     # Reading.
 
     def read_on(self) -> None:
-        """Read, until it is paused."""
+        """Read until it is paused."""
         if self._reading or self._ended:
             return
         self._reading = True
@@ -74,7 +74,7 @@ class Stream:
             self._reactor.soon(self._read_file)
 
     def pause(self) -> None:
-        """Read no more for now."""
+        """Stop reading until `read_on`."""
         if self._reading:
             self._reading = False
             self._reactor.release(self._read_fd)
@@ -103,11 +103,11 @@ class Stream:
             self._break()
             return
         if not os.path.samestat(os.fstat(self._read_fd), os.fstat(self._write_fd)) and _is_pipe(self._write_fd):
-            self._reactor.on_readable(self._write_fd, self._unread)
-        self._on_end()  # the other side may still read
+            self._reactor.on_readable(self._write_fd, self._check_reader)
+        self._on_end()  # the other side may still be reading
 
-    def _unread(self) -> None:
-        """Something is to be seen at where we write to: that nobody reads there any more."""
+    def _check_reader(self) -> None:
+        """The write end is readable: it reports that the reader has gone."""
         if _hung_up(self._write_fd):
             self._break()
         self._reactor.release(self._write_fd)
@@ -122,7 +122,7 @@ class Stream:
         return len(self._out)
 
     def send(self, line: bytes, *, at_once: bool = False) -> None:
-        """Write a line: at once, or together with the others of this turn of the event loop."""
+        """Write a line: at once, or together with the other lines of this pass of the event loop."""
         if self.broken:
             return
         self._out.append(line)
@@ -136,7 +136,7 @@ class Stream:
             self._reactor.soon(self._write_scheduled)
 
     async def emptied(self) -> None:
-        """Until all is written, or nobody reads it any more."""
+        """Return when everything is written, or the reader has gone."""
         if self._out:
             self._emptied = anyio.Event()
             await self._emptied.wait()
@@ -156,10 +156,10 @@ class Stream:
         return self._blocked
 
     def _write_out(self) -> bool:
-        """Write what there is room for; whether more is left."""
+        """Write as much as there is room for; whether more is left."""
         out = self._out
         while out and not self.broken:
-            some = [out[place] for place in range(min(len(out), LINES_AT_ONCE))]
+            some = [out[index] for index in range(min(len(out), LINES_AT_ONCE))]
             try:
                 written = os.writev(self._write_fd, some)
             except BlockingIOError:
@@ -197,19 +197,19 @@ class Stream:
             self._on_broken()
 
     def close(self) -> None:
-        """Give both descriptors back, and let go of the callbacks and of what was not written."""
+        """Close both descriptors, and drop the callbacks and the lines that were not written."""
         self.broken = True
         self._reading = False
         self._out.clear()
-        self._on_data = self._on_end = self._on_broken = self._on_written = _nobody
+        self._on_data = self._on_end = self._on_broken = self._on_written = _closed
         for fd, blocking in self._before:
             self._reactor.release(fd)
             os.set_blocking(fd, blocking)
             os.close(fd)
 
 
-def _nobody(*_: object) -> None:
-    """Stands for the callbacks of who is gone."""
+def _closed(*_: object) -> None:
+    """Stands for the callbacks of a stream that is closed."""
 
 
 def _is_pipe(fd: int) -> bool:

@@ -1,4 +1,4 @@
-"""A file that is written in a thread of its own: whoever has a line for it never waits for a disk."""
+"""Writes a file in a thread of its own, so that the host never waits for a disk."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import stat
 import threading
 
 PAUSE = 0.05
-"""Seconds in which lines gather before they are written."""
+"""Seconds in which lines are gathered before they are written."""
 ENOUGH = 256 * 1024
-"""Bytes that are written without waiting for more."""
-MOST = 64 * 1024 * 1024
-"""Bytes that may wait. A file that takes them more slowly than they come is given up."""
-PATIENCE = 5.0
-"""Seconds in which what waits at the end is to be written."""
+"""Bytes that are written without gathering more."""
+MAX_WAITING = 64 * 1024 * 1024
+"""Bytes that may wait. With more, the file is given up: it is too slow."""
+CLOSE_TIMEOUT = 5.0
+"""Seconds that the lines which wait at the end have to be written."""
 
 
-class Sink:
-    """Takes whole lines. After the first failure it takes none any more, so that the file is what it says, up to there."""
+class BackgroundWriter:
+    """Takes whole lines. After the first failure it takes no more, so that the file has every line up to there."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -31,36 +31,38 @@ class Sink:
         self._hurry = threading.Event()
         self._closing = False
         self.lost = 0
-        """Lines that are not in the file."""
+        """The number of lines that are not in the file."""
         self.failure = ""
-        """Why."""
+        """Why lines are lost; empty if none are."""
         self._thread = threading.Thread(target=self._run, name="picohook record", daemon=True)
         self._thread.start()
 
     def put(self, line: bytes) -> None:
-        """Have a line written soon."""
+        """Write a line soon, without waiting. After `close` it is dropped."""
+        if self._closing:
+            return
         with self._lock:
             if self.failure:
                 self.lost += 1
                 return
             self._lines.append(line)
             self._size += len(line)
-            if self._size > MOST:
-                self._give_up("it is written more slowly than there is to write", self._lines)
+            if self._size > MAX_WAITING:
+                self._give_up("lines come in faster than they can be written", self._lines)
                 self._lines, self._size = [], 0
         self._some.set()
         if self._size > ENOUGH:
             self._hurry.set()
 
     def close(self) -> None:
-        """Write what waits, and close the file: within `PATIENCE`, whatever the disk does."""
+        """Write the lines that wait, and close the file. Takes at most `CLOSE_TIMEOUT`, whatever the disk does."""
         self._closing = True
         self._hurry.set()
         self._some.set()
-        self._thread.join(PATIENCE)
+        self._thread.join(CLOSE_TIMEOUT)
         with self._lock:
             if self._thread.is_alive() and not self.failure:
-                self._give_up("the end of it is not written yet", self._lines)
+                self._give_up("the last lines were not written in time", self._lines)
 
     def _run(self) -> None:
         done = False
@@ -84,7 +86,7 @@ class Sink:
         except OSError as error:
             whole = data.rfind(b"\n", 0, len(data) - len(left)) + 1
             if self._regular:
-                # The end of a line that is cut off has no room, and what follows would be glued to it.
+                # Cut an incomplete line off, because the next line would follow it.
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._descriptor, self._written + whole)
             with self._lock:

@@ -1,23 +1,32 @@
-"""The sidecar's methods as an OpenRPC document, made of the very rows that are dispatched."""
+"""The OpenRPC document of the sidecar, made from the table of methods that it dispatches."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..model.payloads import LLMResponse, ToolResult
-from ..model.stages import STAGES
-from ..wire.version import VERSION
-from .driving import DRIVING
-from .questions import ASK, CANCEL, EVENT
-from .rpc import ERRORS, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, SHUTTING_DOWN
+from ...model.payloads import LLMResponse, ToolResult
+from ...model.stages import STAGES
+from ...wire.version import VERSION
+from ..server.dispatch import Params
+from ..server.jsonrpc import (
+    ERRORS,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    SHUTTING_DOWN,
+)
+from ..server.outgoing import ASK, CANCEL, EVENT
+from . import METHODS
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from .table import Method
+    from ..server.dispatch import Method
 
 OPENRPC = "1.3.2"
-"""The version of the specification that the document keeps to."""
+"""The version of the specification that the document follows."""
 OF_EVERY_METHOD = (
     PARSE_ERROR,
     INVALID_REQUEST,
@@ -35,7 +44,7 @@ def openrpc() -> dict[str, Any]:
     schemas: dict[str, Any] = {"Outcome": _OUTCOME, "TrailEntry": _TRAIL_ENTRY}
     for model in (ToolResult, LLMResponse):
         _described(model, schemas)
-    methods = [_method(method, schemas) for method in DRIVING]
+    methods = [_method(method, schemas) for method in METHODS]
     return {
         "openrpc": OPENRPC,
         "info": {
@@ -62,7 +71,7 @@ def _method(method: Method, schemas: dict[str, Any]) -> dict[str, Any]:
     ]
     return {
         "name": method.name,
-        "summary": method.about,
+        "summary": method.summary,
         "paramStructure": "by-name" if method.name in STAGES else "either",
         "params": sorted(params, key=lambda param: not param["required"]),
         "result": {"name": "outcome" if method.name in STAGES else "result", "schema": method.result},
@@ -71,10 +80,10 @@ def _method(method: Method, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _described(model: type[BaseModel], schemas: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a model; that of a payload, and of all that is in it, becomes one of the document's."""
+    """The schema of a model. Those of payloads, and of what they contain, become schemas of the document."""
     schema = model.model_json_schema(ref_template=_REF)
     schemas |= schema.pop("$defs", {})
-    if not model.__module__.startswith(__package__):
+    if not issubclass(model, Params):
         schemas[model.__name__] = schema
     return schema
 
@@ -88,7 +97,7 @@ _META_REF = {"$ref": _REF.format(model="Meta")}
 _CLIENT_METHODS = [
     {
         "name": ASK,
-        "summary": "A request to the client: what a hook of its own says. The result is what a hook process would answer.",
+        "summary": "A request to the client, to answer for its own hook. The result is what a hook process would answer.",
         "params": {
             **_OF_HOOK,
             "stage": {"enum": [*STAGES]},
@@ -98,12 +107,12 @@ _CLIENT_METHODS = [
     },
     {
         "name": EVENT,
-        "summary": "A notification to the client: an event that a hook of its own observes.",
+        "summary": "A notification to the client: an event that its own hook observes.",
         "params": {**_OF_HOOK, "kind": {"type": "string"}, "meta": _META_REF, "payload": {"type": "object"}},
     },
     {
         "name": CANCEL,
-        "summary": "A notification to the client: the answer to the request of this id is not waited for any longer.",
+        "summary": "A notification to the client: the server no longer waits for the response with this id.",
         "params": {"id": {"type": "integer"}},
     },
 ]
@@ -115,7 +124,7 @@ _TRAIL_ENTRY = {
     "type": "object",
     "properties": {
         "hook": {"type": "string"},
-        "action": {"enum": ["", *_ACTIONS], "description": "Empty when the hook was not waited for."},
+        "action": {"enum": ["", *_ACTIONS], "description": "Empty if the chain did not wait for the hook."},
         "duration_ms": {"type": "number"},
         "error": {"type": ["string", "null"]},
         "reason": {"type": "string"},
@@ -136,22 +145,22 @@ _TRAIL_ENTRY = {
 }
 _OUTCOME = {
     "title": "Outcome",
-    "description": "What the hooks of a stage concluded.",
+    "description": "The outcome of a stage.",
     "type": "object",
     "properties": {
         "stage": {"enum": [*STAGES]},
         "action": {"enum": _ACTIONS},
-        "payload": {"type": "object", "description": "What to go on with."},
+        "payload": {"type": "object", "description": "The payload to continue with."},
         "approved": {"type": "boolean", "description": "At approve_tool: whether the call may run."},
         "result": {
             "description": "With `respond`: the result that stands.",
             "anyOf": [{"$ref": "#/components/schemas/ToolResult"}, {"$ref": "#/components/schemas/LLMResponse"}],
         },
         "feedback": {"type": "string", "description": "With `retry`: what to tell the model."},
-        "reason": {"type": "string", "description": "For people: of a hook that failed, the cause."},
+        "reason": {"type": "string", "description": "For people. Where a hook failed, the cause."},
         "reason_for_llm": {
             "type": "string",
-            "description": "What to tell the model in place of `reason`, where it is given.",
+            "description": "If present, tell the model this in place of `reason`.",
         },
         "trail": {"type": "array", "items": {"$ref": "#/components/schemas/TrailEntry"}},
     },

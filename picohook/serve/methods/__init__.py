@@ -1,0 +1,29 @@
+"""The sidecar's methods: the stages, events, sessions and turns, and those of the control socket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..control import CONTROL_METHODS
+from ..server.dispatch import Method, Params
+from .sessions import SESSION_METHODS
+from .stages import STAGE_METHODS
+from .turns import TURN_METHODS
+
+if TYPE_CHECKING:
+    from .context import SidecarContext
+
+
+async def _shutdown(context: SidecarContext, _: Params) -> bool:
+    context.end()
+    return True
+
+
+METHODS = (
+    *STAGE_METHODS,
+    *SESSION_METHODS,
+    *TURN_METHODS,
+    *CONTROL_METHODS,
+    Method("shutdown", "End the server when everything that was asked is answered.", _shutdown),
+)
+"""Every method of the sidecar."""

@@ -1,0 +1,110 @@
+"""What the sidecar's methods work on: one connection, with the sessions and turns that it has open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ..control import ControlContext
+from ..server.jsonrpc import NOT_OPEN, REFUSED, RpcError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sized
+
+    from ...engine.engine import Engine
+    from ...model.payloads import Meta
+    from ...turns.base_session import BaseSession
+    from ..remote_turn import RemoteSession, RemoteTurn
+    from ..server.connection import Connection
+
+MAX_OPEN = 1024
+"""Sessions, and turns, that one connection may have open."""
+
+
+class SidecarContext(ControlContext):
+    """One connection. Its sessions and turns end with it."""
+
+    def __init__(self, host: Engine, connection: Connection, taken: set[str], end: Callable[[], None]) -> None:
+        super().__init__(host, connection)
+        self.outgoing = connection.outgoing
+        """The requests to the client, which answers hooks of its own."""
+        self.sessions: dict[str, RemoteSession] = {}
+        self.turns: dict[str, RemoteTurn] = {}
+        self.taken = taken
+        """The names of the sessions of all connections: hooks own tools by session."""
+        self.end = end
+        """Shuts the server down."""
+        self._ended: dict[tuple[str, str], None] = {}
+        """The last sessions with hooks of the client's own that have ended, and turns of such sessions."""
+
+    def session(self, name: str) -> RemoteSession:
+        """An open session. Raises `RpcError`."""
+        if name not in self.sessions:
+            raise RpcError(NOT_OPEN, f"this connection has no session {name!r} open")
+        return self.sessions[name]
+
+    def turn(self, name: str) -> RemoteTurn:
+        """An open turn. Raises `RpcError`."""
+        if name not in self.turns:
+            raise RpcError(NOT_OPEN, f"this connection has no turn {name!r} open")
+        return self.turns[name]
+
+    def host_of(self, meta: Meta) -> Engine:
+        """The host of the session that the meta names, or the sidecar's host if that session is not open here."""
+        session = self.sessions.get(meta.session_key)
+        return self.host if session is None else session.host
+
+    def require_hooks_of(self, meta: Meta) -> None:
+        """Raise `RpcError` if the client's own hooks would be left out because their session or turn has ended."""
+        for kind, name in ("session", meta.session_key), ("turn", meta.turn_id):
+            if (kind, name) in self._ended and meta.session_key not in self.sessions:
+                raise RpcError(
+                    NOT_OPEN, f"the {kind} {name!r} is over, and hooks that were mounted for it are not asked"
+                )
+
+    def begin_session(self, session: RemoteSession) -> None:
+        """Keep a session that begins; its name may have been used before."""
+        self.taken.add(session.id)
+        self.sessions[session.id] = session
+        self._ended.pop(("session", session.id), None)
+
+    def begin_turn(self, turn: RemoteTurn) -> None:
+        """Keep a turn that begins; its name may have been used before."""
+        self.turns[turn.meta.turn_id] = turn
+        self._ended.pop(("turn", turn.meta.turn_id), None)
+
+    def forget_turn(self, turn: RemoteTurn) -> None:
+        """Drop a turn that ends."""
+        del self.turns[turn.meta.turn_id]
+        self._remember_end("turn", turn.meta.turn_id, turn.session)
+
+    async def end_session(self, session: RemoteSession, reason: str) -> None:
+        """End it, and its open turns first, the last one before the others."""
+        del self.sessions[session.id]
+        self._remember_end("session", session.id, session)
+        for turn in [turn for turn in reversed(self.turns.values()) if turn.session is session]:
+            self.forget_turn(turn)
+            await turn.end_with("aborted", reason, None)
+        try:
+            await session.__aexit__(None, None, None)
+        finally:
+            self.taken.discard(session.id)
+
+    def _remember_end(self, kind: str, name: str, session: BaseSession) -> None:
+        if session.hooks:
+            self._ended[kind, name] = None
+            if len(self._ended) > MAX_OPEN:
+                del self._ended[next(iter(self._ended))]
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        async with anyio.create_task_group() as tasks:  # at the same time: observers may be slow, and sessions many
+            for session in [*self.sessions.values()]:
+                tasks.start_soon(self.end_session, session, "the client is gone")
+
+
+def require_room(open_ones: Sized, noun: str) -> None:
+    """Raise `RpcError` if the connection may open no more."""
+    if len(open_ones) >= MAX_OPEN:
+        raise RpcError(REFUSED, f"this connection has {MAX_OPEN} {noun} open: end some first")

@@ -1,0 +1,356 @@
+"""One connection: lines are read, calls run at the same time, answers are written as they are ready.
+
+Calls are run by workers, tasks that wait for the next call: that costs a fraction of a new task for each. Everything that a
+client can make grow is bounded: if it asks faster than it is answered, or does not read its answers, nothing more is read from
+it until it has caught up. If that does not help, it is dropped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+
+from ...errors import ConfigError, PicohookError
+from ...protocol.lines import LineBuffer
+from ...protocol.messages import decode_value
+from ...transport.current import current_reactor
+from ...turns.rounds import RetryLimitError
+from ...wire.text import cut
+from .jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    REFUSED,
+    RETRY_LIMIT,
+    SHUTTING_DOWN,
+    RpcError,
+    error_response,
+    notification,
+    require_request,
+    response,
+)
+from .outgoing import OutgoingRequests, is_response
+from .stream import Stream
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from anyio.abc import TaskGroup
+
+    from ...observe.log import Log
+    from .dispatch import Dispatcher
+
+
+SHOWN = 100
+"""Bytes of a method's name that the log shows."""
+
+
+class Context(Protocol):
+    """What the methods of one connection work on."""
+
+    async def aclose(self) -> None:
+        """The connection has ended."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Answers that are written as one line, in the order of the requests."""
+
+    missing: int
+    answers: list[bytes | None]
+
+
+@dataclass(slots=True)
+class _Request:
+    """One request, alone or in a batch."""
+
+    value: Any
+    batch: _Batch | None = None
+    index: int = 0
+    """In the batch."""
+
+    @property
+    def identity(self) -> Any:
+        return self.value.get("id") if type(self.value) is dict else None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """The bounds within which one client can make the server's memory grow."""
+
+    line: int
+    """Bytes of a line, which is a request or a batch."""
+    batch: int = 1000
+    """Requests in a batch."""
+    in_flight: int = 1024
+    """Calls at the same time. Further ones wait, and no more is read."""
+    unread: int = 1 << 20
+    """Bytes of answers that the client has not read. Past that, no call is begun for it and no more is read."""
+    unread_max: int = 64 << 20
+    """Past that, it is dropped: calls that have begun can still add so much."""
+    unread_notifications: int = 1024
+    """Lines that a client who watches may be behind. Past that, it is dropped."""
+    drain: float = 2.0
+    """Seconds in which it may read what is left when its connection ends."""
+
+
+def two_descriptors(connection: socket.socket) -> tuple[int, int]:
+    """A connection's descriptors, to read from and to write to: two, so that either direction can be watched alone."""
+    write = os.dup(connection.fileno())
+    return connection.detach(), write
+
+
+class Connection:
+    """A client's connection. `run` serves it; `finish` and `abort` end it."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        context_for: Callable[[Connection], Context],
+        descriptors: tuple[int, int],
+        *,
+        limits: ConnectionLimits,
+        log: Log,
+        noun: str,
+        takes_responses: bool = False,
+    ) -> None:
+        """Takes the descriptors, to read from and to write to. `noun` names the server in the log.
+
+        With `takes_responses` the server makes requests of its own; without it, a response is an invalid request.
+        """
+        self.outgoing = OutgoingRequests(self._send, self._send_if_read)
+        self._takes_responses = takes_responses
+        self._context = context_for(self)
+        self._dispatcher = dispatcher
+        self._limits = limits
+        self._log = log
+        self._noun = noun
+        self._drain = limits.drain
+        self._lines = LineBuffer(limits.line)
+        self._queue: deque[_Request] = deque()
+        self._workers = 0
+        self._idle: list[anyio.Event] = []
+        self.held = False
+        """Calls wait although workers are idle, because the client does not read."""
+        self._finishing = False
+        """No more is read. The connection ends when everything that was asked is answered."""
+        self._ended = anyio.Event()
+        self.stream = Stream(
+            current_reactor(),
+            *descriptors,
+            on_data=self._received,
+            on_end=self.finish,
+            on_broken=self._ended.set,
+            on_written=self._resume,
+        )
+        self._tasks: TaskGroup
+
+    async def run(self) -> None:
+        """Serve it until it ends."""
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                self._resume()
+                await self._ended.wait()
+                self._tasks.cancel_scope.cancel()
+        finally:
+            self._stop_reading()
+            try:
+                with anyio.CancelScope(shield=True):
+                    await self._context.aclose()
+                    with anyio.move_on_after(self._drain):
+                        await self.stream.emptied()
+            finally:
+                self.stream.close()
+                # These lead back to this object: without them an incomplete line is freed at once.
+                self._lines.tail = None
+                del self._context, self._tasks
+
+    # Ending.
+
+    def finish(self) -> None:
+        """Read no more, and end when everything that was asked is answered."""
+        self._stop_reading()
+        self._end_if_done()
+
+    def _stop_reading(self) -> None:
+        self._finishing = True
+        self.stream.pause()
+        self.outgoing.close()
+
+    def abort(self) -> None:
+        """End now. Open calls are answered with an error."""
+        self._stop_reading()
+        while self._queue:
+            request = self._queue.popleft()
+            self._answer(request, error_response(request.identity, RpcError(SHUTTING_DOWN)))
+        self._ended.set()
+
+    def _drop(self) -> None:
+        if not self._ended.is_set():
+            self._log.warning(f"a client of {self._noun} was dropped: it reads too slowly")
+            self._drain = 0.0
+            self._ended.set()
+
+    def _end_if_done(self) -> None:
+        if self._finishing and not self._queue and len(self._idle) == self._workers:
+            self._ended.set()
+
+    # Requests.
+
+    def _received(self, data: bytes) -> None:
+        for line in self._lines.feed(data):
+            if line.strip():
+                self._take(line)
+        if self._lines.overflowed:
+            self._reject(RpcError.because(INVALID_REQUEST, f"a line has {self._limits.line} bytes at most"))
+            self.finish()
+        self._resume()
+
+    def _reject(self, error: RpcError) -> None:
+        """Answer a line that has no request."""
+        self.stream.send(error_response(None, error) + b"\n")
+
+    def _take(self, line: bytes) -> None:
+        try:
+            value = decode_value(line)
+        except ValueError:
+            self._reject(RpcError(PARSE_ERROR))
+            return
+        if type(value) is not list:
+            self._enqueue(_Request(value))
+        elif not value:
+            self._reject(RpcError.because(INVALID_REQUEST, "an empty batch"))
+        elif len(value) > self._limits.batch:
+            self._reject(RpcError.because(INVALID_REQUEST, f"a batch has {self._limits.batch} requests at most"))
+        else:
+            batch = _Batch(len(value), [None] * len(value))
+            for index, one in enumerate(value):
+                self._enqueue(_Request(one, batch, index))
+
+    def _enqueue(self, request: _Request) -> None:
+        if self._takes_responses and is_response(request.value):
+            self.outgoing.take(request.value)
+            self._answer(request, None)
+            return
+        if self.outgoing and len(self._queue) >= self._limits.in_flight + self._limits.batch:
+            why = "too many calls wait already, behind those that wait for answers of the client's own"
+            self._answer(request, error_response(request.identity, RpcError(REFUSED, why)))
+            return
+        self._queue.append(request)
+        if self._idle:
+            self._idle.pop().set()
+        elif self._workers < self._limits.in_flight:
+            self._workers += 1
+            self._tasks.start_soon(self._work)
+
+    def _resume(self) -> None:
+        """Read on, or pause, by what waits to be done and to be read."""
+        full = self.stream.unsent > self._limits.unread
+        if self.held and not full:
+            self.held = False
+            for _ in range(min(len(self._queue), len(self._idle))):
+                self._idle.pop().set()
+        if self._finishing:
+            return
+        # Open calls may wait for answers of the client's own, so those are read however many calls are queued.
+        busy = bool(self._queue) and self._workers == self._limits.in_flight
+        if full or (busy and not self.outgoing):
+            self.stream.pause()
+        else:
+            self.stream.read_on()
+
+    # Calls.
+
+    async def _work(self) -> None:
+        # A cancellation that left the task would keep its frames, and with them this connection.
+        with suppress(anyio.get_cancelled_exc_class()):
+            while True:
+                while not self._queue or self.stream.unsent > self._limits.unread:
+                    self.held = bool(self._queue)
+                    self._idle.append(ready := anyio.Event())
+                    self._end_if_done()
+                    await ready.wait()
+                await self._do(self._queue.popleft())
+
+    async def _do(self, request: _Request) -> None:
+        try:
+            answer = await self._call(request.value)
+        except anyio.get_cancelled_exc_class():
+            self._answer(request, error_response(request.identity, RpcError(SHUTTING_DOWN)))
+            raise
+        self._answer(request, answer)
+        self._resume()
+
+    async def _call(self, request: Any) -> bytes | None:
+        """The answer; None for a notification."""
+        identity, answered = None, True
+        try:
+            require_request(request)
+            identity, answered = request.get("id"), "id" in request
+            result = await self._dispatcher.dispatch(self._context, request)()
+            return response(identity, result) if answered else None
+        except RpcError as error:
+            failure = error
+        except RetryLimitError as error:
+            failure = RpcError(RETRY_LIMIT, str(error))
+        except ConfigError as error:
+            failure = RpcError(REFUSED, str(error), {"problems": [asdict(problem) for problem in error.problems]})
+        except PicohookError as error:
+            failure = RpcError(REFUSED, str(error))
+        except Exception as error:  # noqa: BLE001 - logged here; the client is not told what it was
+            self._log.error(f"{self._noun} failed", why=repr(error))
+            failure = RpcError(INTERNAL_ERROR)
+        if answered:
+            return error_response(identity, failure)
+        self._log.info(f"a notification to {self._noun} failed", method=cut(request["method"], SHOWN), why=str(failure))
+        return None
+
+    def _answer(self, request: _Request, answer: bytes | None) -> None:
+        """Write the answer, or the batch that it completes."""
+        if (batch := request.batch) is not None:
+            batch.answers[request.index] = answer
+            batch.missing -= 1
+            if batch.missing:
+                return
+            answers = [one for one in batch.answers if one is not None]
+            answer = b"[%b]" % b",".join(answers) if answers else None
+        if answer is None:
+            return
+        if self.stream.unsent > self._limits.unread_max:
+            self._drop()
+        else:
+            alone = not self._queue and len(self._idle) == self._workers - 1
+            self.stream.send(answer + b"\n", at_once=alone)
+
+    # Requests and notifications to the client.
+
+    def _send(self, line: bytes) -> bool:
+        """Send a line; whether it is sent."""
+        if self._ended.is_set():
+            return False
+        if self.stream.unsent > self._limits.unread_max:
+            self._drop()
+            return False
+        self.stream.send(line)
+        self._resume()
+        return True
+
+    def _send_if_read(self, line: bytes) -> None:
+        """Send a line, unless the client has much to read already."""
+        if not self._ended.is_set() and self.stream.unsent <= self._limits.unread:
+            self.stream.send(line)
+
+    def notify(self, method: str, params: Any) -> None:
+        """Send a notification. Drops the client if it is too far behind."""
+        if self._ended.is_set():
+            return
+        if self.stream.waiting >= self._limits.unread_notifications:
+            self._drop()
+        else:
+            self.stream.send(notification(method, params) + b"\n")

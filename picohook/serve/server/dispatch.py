@@ -1,0 +1,144 @@
+"""Dispatch: the method of a request is found in a table, and its params are read.
+
+One table of methods feeds both ways of dispatching, and the OpenRPC document. `Dispatcher` looks the method up itself.
+`LibraryDispatcher` has jsonrpcserver do it, and leaves to `Dispatcher` the methods for which that takes too long.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import warnings
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from .jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+Schema = dict[str, Any]
+Call: TypeAlias = Callable[[], Awaitable[Any]]
+"""What a request asks for, ready to be called: its result is the result of the response."""
+TRUE: Schema = {"const": True}
+
+
+class Params(BaseModel):
+    """The params of a method. This class has none. An unknown name is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One method."""
+
+    name: str
+    summary: str
+    call: Callable[[Any, Any], Awaitable[Any]]
+    """Called with the context of the client's connection and the params."""
+    params: type[BaseModel] = Params
+    result: Schema = field(default_factory=lambda: TRUE)
+    """JSON Schema."""
+    errors: tuple[int, ...] = ()
+    """Its own error codes, beside those that every method has."""
+
+    def bind(self, context: Any, params: Mapping[str, Any] | list[Any]) -> Call:
+        """The call with these params. Raises `RpcError`, which names what is wrong with them."""
+        if isinstance(params, list) and params:
+            names = list(self.params.model_fields)
+            if not issubclass(self.params, Params) or len(params) > len(names):
+                raise RpcError.because(INVALID_PARAMS, "they are an object, with names")
+            params = dict(zip(names, params, strict=False))
+        try:
+            return functools.partial(self.call, context, self.params.model_validate(params or {}, strict=True))
+        except ValidationError as error:
+            raise _invalid(error, self.params) from None
+
+
+def _invalid(error: ValidationError, model: type[BaseModel]) -> RpcError:
+    from ...config.checks import explain  # noqa: PLC0415 - here and below: only a wrong request needs them
+    from ...config.problems import Problems  # noqa: PLC0415
+    from ...model.failure_policy import JSON_WORDS  # noqa: PLC0415
+
+    problems = Problems("params")
+    explain(error, model, problems, words=JSON_WORDS)
+    why = "; ".join(str(problem).removeprefix("params: ") for problem in problems.found)
+    return RpcError.because(INVALID_PARAMS, why, {"problems": [asdict(problem) for problem in problems.found]})
+
+
+class Dispatcher:
+    """Dispatches to the methods of a table."""
+
+    def __init__(self, methods: Iterable[Method]) -> None:
+        self.methods = {method.name: method for method in methods}
+
+    def dispatch(self, context: Any, request: Mapping[str, Any]) -> Call:
+        """What the request asks for; it has been parsed and checked. Raises `RpcError`."""
+        method = self.methods.get(request["method"])
+        if method is None:
+            raise self._not_found(request["method"])
+        return method.bind(context, request.get("params", {}))
+
+    def _not_found(self, name: str) -> RpcError:
+        near = difflib.get_close_matches(name, self.methods, 1)
+        if near:
+            return RpcError.because(METHOD_NOT_FOUND, f"did you mean {near[0]!r}?")
+        return RpcError(METHOD_NOT_FOUND)
+
+
+class LibraryDispatcher(Dispatcher):
+    """Dispatches through jsonrpcserver, except for the methods named `direct`.
+
+    The library finds the method and binds the params. Calling the method is left to the connection, because the library
+    awaits on asyncio alone. Lines and batches are parsed before it, because it refuses a whole batch for one wrong request.
+    """
+
+    def __init__(self, methods: Iterable[Method], *, direct: Collection[str] = ()) -> None:
+        super().__init__(methods)
+        self._direct = direct
+        self._library: Callable[..., Any]
+
+    def load(self) -> None:
+        """Import the library. It takes a quarter of a second, and may be done in a thread."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of how it reads its own files
+            from jsonrpcserver import Error, Success, dispatch_to_serializable  # noqa: PLC0415
+
+        def function(method: Method) -> Callable[..., Any]:
+            def bind(context: Any, /, *given: Any, **named: Any) -> Any:
+                # Nothing is raised through the library, which would log it and tell the client of it.
+                try:
+                    return Success(method.bind(context, [*given] or named))
+                except RpcError as error:
+                    return Error(error.code, str(error), error.data)
+
+            return bind
+
+        functions = {name: function(method) for name, method in self.methods.items()}
+
+        # A request is given as its value: it has been parsed and checked.
+        self._library = functools.partial(
+            dispatch_to_serializable, methods=functions, deserializer=_unchanged, validator=_unchanged
+        )
+
+    def dispatch(self, context: Any, request: Mapping[str, Any]) -> Call:
+        if request["method"] in self._direct:
+            return super().dispatch(context, request)
+        response = self._library({**request, "id": None}, context=context)  # a notification would have no response
+        error = response.get("error")
+        if error is None:
+            call: Call = response["result"]
+            return call
+        if error["code"] == METHOD_NOT_FOUND:
+            raise self._not_found(request["method"])
+        if error["code"] == INTERNAL_ERROR:
+            raise RuntimeError(error["data"])
+        raise RpcError(error["code"], error["message"], error["data"])
+
+
+def _unchanged(request: Any) -> Any:
+    return request

@@ -1,0 +1,97 @@
+"""A record of every version of the format is read and replayed. `versions/N.jsonl` was written when N was the version."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from picohook import Continue, Deny, FunctionHook, Host, Modify, Notes, Retry
+from picohook.model.decisions import Pause
+from picohook.record.format import VERSION
+from picohook.record.reader import Record
+from picohook.record.replay import Replay
+
+pytestmark = pytest.mark.anyio
+
+VERSIONS = Path(__file__).parent / "versions"
+
+
+def record(version):
+    return Record(io.BytesIO((VERSIONS / f"{version}.jsonl").read_bytes()), f"{version}.jsonl")
+
+
+def edits(call):
+    notes = Notes("shown", "added", ({"role": "user", "content": "x"},))
+    return Modify({"arguments": {"n": call.arguments["n"] * 2**64}}, notes=notes)
+
+
+def divides_by_zero(_):
+    raise ZeroDivisionError
+
+
+def hooks():
+    """The functions with which the records were made."""
+    return [
+        FunctionHook("filtered", {"before_tool": lambda _: Deny("never")}, filter={"tool": "web"}, priority=1),
+        FunctionHook("edits", {"before_tool": edits}, priority=2),
+        FunctionHook("asks", {"before_tool": lambda call: Pause("who is it?") if call.tool == "ask" else None}, priority=3),
+        FunctionHook(
+            "denies", {"before_tool": lambda call: Deny("no rm here") if call.tool == "rm" else None}, priority=4
+        ),
+        FunctionHook("approves", {"approve_tool": lambda call: call.tool == "ls"}),
+        FunctionHook("breaks", {"after_tool": divides_by_zero}),
+        FunctionHook("feedback", {"before_llm": lambda _: Retry("once more"), "after_llm": lambda _: Continue()}),
+        FunctionHook(
+            "answers", {"before_compact": lambda _: None, "before_prompt": lambda asked: Modify({"prompt": asked.prompt + "!"})}
+        ),
+        FunctionHook("shell", {"after_compact": lambda _: None}),
+    ]  # fmt: skip
+
+
+def test_there_is_a_record_of_every_version():
+    assert {path.name for path in VERSIONS.iterdir()} == {f"{version}.jsonl" for version in range(1, VERSION + 1)}
+
+
+@pytest.mark.parametrize("version", range(1, VERSION + 1))
+def test_a_record_of_every_version_is_read_to_its_end(version):
+    source = record(version)
+    kinds = Counter(type(entry).__name__ for entry in source)
+    assert kinds == {
+        "Chain": 13,
+        "HookAsked": 19,
+        "HookAnswered": 18,
+        "ChainEnded": 12,
+        "ChainAbandoned": 1,
+        "EventEmitted": 1,
+        "HookLine": 8,
+        "WireLine": 5,
+        "CloseLine": 1,
+    }
+    assert (source.header.version, source.closed, source.cut_off) == (version, True, False)
+
+
+@pytest.mark.parametrize("version", range(1, VERSION + 1))
+async def test_a_record_of_every_version_is_replayed_and_the_same_hooks_decide_the_same(version):
+    replay = Replay()
+    async with Host(hooks(), listeners=[replay.listener]) as host:
+        compared = [one async for one in replay.chains(record(version), host)]
+    assert [list(one.differences()) for one in compared] == [[]] * 12
+    assert [one.recorded["action"] for one in compared] == [
+        "modify",
+        "retry",
+        "continue",
+        "modify",
+        "approved",
+        "deny_tool",
+        "denied",
+        "pause",
+        "continue",
+        "continue",
+        "continue",
+        "continue",
+    ]
+    assert compared[3].recorded["payload"]["arguments"] == {"n": 2**64}
+    assert replay.unanswered == 1

@@ -1,0 +1,145 @@
+"""Dispatching through jsonrpcserver and past it: the same table, the same results and the same errors."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from rpc import Connections
+
+import picohook
+from picohook import FunctionHook, Host
+from picohook.model.stages import STAGES
+from picohook.serve.control import CONTROL_METHODS
+from picohook.serve.methods import METHODS
+from picohook.serve.server.dispatch import Dispatcher, LibraryDispatcher, Method
+from picohook.serve.server.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+
+DIRECT = Dispatcher(METHODS)
+NAMES = sorted(DIRECT.methods)
+
+
+@pytest.fixture(scope="module")
+def library():
+    dispatcher = LibraryDispatcher(METHODS)
+    dispatcher.load()
+    return dispatcher
+
+
+def error_of(dispatcher, request):
+    with pytest.raises(RpcError) as error:
+        dispatcher.dispatch(None, request)
+    return error.value.code, str(error.value), error.value.data
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"no_such_name": 1},
+        {"context": 1, "self": 2, "request": 3, "methods": {}},
+        {
+            "kind": 1,
+            "tool": 1,
+            "session": 1,
+            "hook": 1,
+            "turn": 1,
+            "messages": 1,
+            "response": 1,
+            "prompt": 1,
+            "scope": 1,
+        },
+        [None] * 20,
+    ],
+    ids=["an unknown name", "names of the server's own", "wrong types", "too many"],
+)
+def test_wrong_params_get_the_same_error_with_the_library_and_without(library, name, params):
+    request = {"jsonrpc": "2.0", "id": 1, "method": name, "params": params}
+    code, message, data = error_of(DIRECT, request)
+    assert (code, message, data) == error_of(library, request)
+    assert code == INVALID_PARAMS
+    assert message.startswith("Invalid params: ")
+
+
+@pytest.mark.parametrize("name", ["nothing", "before_tools", "__class__", "rpc.discover", ""])
+def test_an_unknown_method_gets_the_same_error_with_the_library_and_without(library, name):
+    request = {"jsonrpc": "2.0", "method": name, "params": {"a": 1}}  # a notification: its error is logged
+    assert error_of(DIRECT, request) == error_of(library, request)
+    assert error_of(DIRECT, request)[0] == METHOD_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("status", {}),
+        ("status", []),
+        ("reset", {"hook": "h"}),
+        ("reset", ["h"]),
+        ("emit", ["error", {"n": 2**70}]),
+        ("before_tool", {"tool": "bash", "arguments": {"n": 2**70}}),
+    ],
+)
+def test_right_params_are_bound_alike_with_the_library_and_without(library, name, params):
+    request = {"jsonrpc": "2.0", "id": 1, "method": name, "params": params}
+    direct, through = DIRECT.dispatch("context", request), library.dispatch("context", request)
+    assert (direct.func, direct.args) == (through.func, through.args)
+    assert direct.args[0] == "context"
+
+
+def test_a_failure_while_params_are_read_is_no_error_for_the_client_with_the_library_or_without():
+    class Broken(Method):
+        def bind(self, context, params):
+            raise ZeroDivisionError
+
+    broken = [Broken("broken", "", call=None)]
+    through = LibraryDispatcher(broken)
+    through.load()
+    for dispatcher in (Dispatcher(broken), through):
+        with pytest.raises(Exception, match=r".*") as error:
+            dispatcher.dispatch(None, {"method": "broken"})
+        assert not isinstance(error.value, RpcError)
+
+
+def test_the_methods_named_direct_do_without_the_library():
+    dispatcher = LibraryDispatcher(METHODS, direct=STAGES)  # not loaded
+    request = {"jsonrpc": "2.0", "id": 1, "method": "before_tool", "params": {"tool": "bash"}}
+    assert dispatcher.dispatch(None, request).args[1].tool == "bash"
+    with pytest.raises(AttributeError):
+        dispatcher.dispatch(None, {"jsonrpc": "2.0", "id": 1, "method": "status"})
+
+
+def test_only_public_names_of_the_library_are_used():
+    import jsonrpcserver  # noqa: PLC0415 - it takes a quarter of a second
+
+    sources = [path.read_text() for path in Path(picohook.__file__).parent.rglob("*.py")]
+    imports = [
+        re.findall(r"(?:from|import) (jsonrpcserver\S*)(?: import (.*?))?(?:  #|$)", source, re.MULTILINE)
+        for source in sources
+    ]
+    used = [(module, name) for found in imports for module, names in found for name in names.split(", ")]
+    assert used
+    for module, name in used:
+        assert module == "jsonrpcserver"
+        assert name in jsonrpcserver.__all__
+
+
+@pytest.mark.anyio
+async def test_the_control_socket_and_the_sidecar_answer_the_same_mistakes_alike(serving, connect, tmp_path):
+    control = tmp_path / "control"
+    async with serving(Host([FunctionHook("f")], control=control)):
+        near, far = await connect(), Connections(control)
+        other = await far()
+        for method in CONTROL_METHODS:
+            for wrong in (
+                {"method": method.name, "params": {"hooks": "f"}},
+                {"method": method.name, "params": [1, 2]},
+                {"method": method.name, "params": None},
+                {"method": f"{method.name}s"},
+            ):
+                line = json.dumps({"jsonrpc": "2.0", "id": 1, **wrong})
+                answer = await other.exchange(line)
+                assert answer == await near.exchange(line)
+                assert "error" in answer
+        await far.aclose()
