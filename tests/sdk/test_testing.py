@@ -142,7 +142,7 @@ def test_several_are_asked_at_once_and_one_is_cancelled(hook):
     hook.cancel(waiting)
     assert hook.approve_tool({"tool": "read"}).approved
     hook.close()
-    with pytest.raises(testing.BrokenHookError, match="it ended"):
+    with pytest.raises(testing.BrokenHookError, match="the hook ended"):
         hook.answer(waiting)
 
 
@@ -225,15 +225,15 @@ def reply(result): say(json.dumps({"jsonrpc": "2.0", "id": json.loads(sys.stdin.
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("sys.exit('no licence')", "^it ended; it said: no licence$"),
-        ("reply({'ok': False, 'reason': 'not today'})", "^it refused to serve: not today$"),
-        ("say('Listening')", "^it wrote what is no message: b'Listening'$"),
-        ("reply({}); sys.stdin.readline(); sys.exit('crash')", "^it ended; it said: crash$"),
-        ("reply({}); sys.stdin.readline(); say('[]')", "^it wrote what is no message"),
-        ("reply({}); reply('yes')", '^it answered what is no answer: .*"result": "yes"'),
+        ("sys.exit('no licence')", "^the hook ended; its stderr ends with: no licence$"),
+        ("reply({'ok': False, 'reason': 'not today'})", "^the hook refused to serve: not today$"),
+        ("say('Listening')", "^the hook wrote a line that is not a message: b'Listening'$"),
+        ("reply({}); sys.stdin.readline(); sys.exit('crash')", "^the hook ended; its stderr ends with: crash$"),
+        ("reply({}); sys.stdin.readline(); say('[]')", "^the hook wrote a line that is not a message"),
+        ("reply({}); reply('yes')", '^the hook.s answer has no result and no error: .*"result": "yes"'),
         (
             """reply({}); sys.stdin.readline(); say('{"id": 2, "error": "no"}')""",
-            '^it answered what is no answer: .*"error": "no"',
+            '^the hook.s answer has no result and no error: .*"error": "no"',
         ),
     ],
 )
@@ -252,7 +252,7 @@ def test_a_hook_that_hangs_is_an_error_and_is_killed(script):
 
 def test_a_hook_that_does_not_end_with_its_input_is_an_error_and_is_killed(script):
     hook = testing.process(script(HELLO + "reply({})\nimport signal\nwhile True: signal.pause()"))
-    with broken(r"^it did not end within 0\.2 s$"), hook:
+    with broken(r"^the hook did not end within 0\.2 s$"), hook:
         hook.timeout = 0.2
     assert hook.exit_code == -9
 
@@ -294,7 +294,7 @@ def test_a_test_that_fails_shows_its_own_error_and_leaves_nothing_running(script
 
 
 def test_a_stage_that_there_is_not_is_named():
-    with testing.client(HookApp("x")) as hook, pytest.raises(ValueError, match="there is no stage 'before_dinner'"):
+    with testing.client(HookApp("x")) as hook, pytest.raises(ValueError, match="unknown stage 'before_dinner'"):
         hook.ask("before_dinner", {})
 
 

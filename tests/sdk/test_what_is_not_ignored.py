@@ -193,7 +193,7 @@ def test_a_decision_that_somebody_made_by_hand_counts():
 
 @pytest.mark.parametrize("answer", [{"decision": "deny"}, {"action": "modify", "call": {"args": {}}}], ids=repr)
 def test_a_test_of_a_hook_in_any_language_sees_that_its_answer_decides_nothing(answer):
-    with pytest.raises(testing.BrokenHookError, match=r"to a host it failed: .*did you mean"):
+    with pytest.raises(testing.BrokenHookError, match=r"for a host, the hook failed: .*did you mean"):
         testing.Answer("before_tool", {}, answer)
 
 
