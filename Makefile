@@ -6,6 +6,7 @@
 # make soak    kill, stop, flood and replace hooks under load, for so many MINUTES (1)
 # make bench   what it costs, against what it could cost at least; with a C compiler
 # make many    a sidecar under 50 clients and 100,000 calls
+# make frameworks  the tests of each framework integration, in an environment with only that framework
 # make clean   remove what these made
 #
 # Another Python than python3: make demo PYTHON=python3.12
@@ -20,7 +21,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-inp
 CORE := picohook/protocol/*,picohook/engine/chain.py,picohook/model/policy.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check faults fuzz soak bench many clean
+.PHONY: help demo test check faults fuzz soak bench many frameworks clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -56,6 +57,9 @@ bench: $(VENV)/.installed-dev
 
 many: $(VENV)/.installed-dev
 	PICOHOOK_CALLS=2000 $(BIN)/python -m pytest -n 0 -q -s --timeout 600 tests/serve/test_many.py
+
+frameworks: $(VENV)/.installed
+	$(BIN)/python tests/integrations/alone.py $(EXTRAS)
 
 clean:
 	rm -rf $(VENV) .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis

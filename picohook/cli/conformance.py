@@ -73,7 +73,7 @@ def conformance(
     _known("--only", only or [], manifest.load("hook").ids)
     _known("--stages", claimed, STAGES)
     if junit is not None:
-        _require_place(str(junit), "--junit")
+        _require_writable(str(junit), "--junit")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and the hooks end, too
     try:
         report = run(
@@ -129,7 +129,7 @@ def probe(
             if given:
                 raise typer.BadParameter(f"{option} needs --show")
         if path:
-            _require_place(path, "REPORT")
+            _require_writable(path, "REPORT")
         probes.serve(path, hold)
         return
     if path is None:
@@ -157,10 +157,10 @@ def _show_lines(lines: Sequence[RawLine]) -> None:
         wiretap.show(line)
 
 
-def _require_place(path: str, hint: str) -> None:
+def _require_writable(path: str, hint: str) -> None:
     """Say that a file cannot be written before there is anything to write."""
     try:
-        reports.require_place(path)
+        reports.require_writable(path)
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be written: {error.strerror}", param_hint=hint) from None
 
