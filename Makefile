@@ -8,6 +8,7 @@
 # make many    a sidecar under 50 clients and 100,000 calls
 # make site    the documentation as a site, in site/
 # make release-check   wheel and source distribution, each tried in an empty environment
+# make frameworks  the tests of each framework integration, in an environment with only that framework
 # make clean   remove what these made
 #
 # Another Python than python3: make demo PYTHON=python3.12
@@ -22,7 +23,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-inp
 CORE := picohook/protocol/*,picohook/engine/chain.py,picohook/model/policy.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check faults fuzz soak bench many site release-check clean
+.PHONY: help demo test check faults fuzz soak bench many site release-check frameworks clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -64,6 +65,8 @@ site: $(VENV)/.installed-dev
 
 release-check: $(VENV)/.installed-dev
 	$(BIN)/python tests/release.py
+frameworks: $(VENV)/.installed
+	$(BIN)/python tests/integrations/alone.py $(EXTRAS)
 
 clean:
 	rm -rf $(VENV) site .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis

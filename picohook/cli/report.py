@@ -20,7 +20,7 @@ _MARKS = {"pass": "ok", "fail": "FAILED", "skip": "skipped"}
 def require_place(path: str, hint: str) -> None:
     """Raise `typer.BadParameter` now if the file cannot be written later."""
     try:
-        reports.require_place(path)
+        reports.require_writable(path)
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be written: {error.strerror}", param_hint=hint) from None
 

@@ -16,9 +16,9 @@ _HEAD = """\
 <!-- Made by `python -m picohook.conformance.document` from the vectors: edit those. -->
 # Conformance
 
-What the protocol asks of a hook, and of a host. A MUST is what others rely on; a SHOULD may be left undone by those who know
-why; a MAY is an offer, which is looked at where it is made. [How to run the checks](../how-to/conformance.md), and what the
-protocol says: [the wire protocol](protocol.md). All of this is there [as data](../../picohook/conformance/vectors/README.md).
+The requirements of the protocol for hooks and for hosts. Others rely on every MUST. A SHOULD may be left out for a good reason.
+A MAY is optional, and is checked where it is used. [How to run the checks](../how-to/conformance.md);
+[the wire protocol](protocol.md); [the requirements as data](../../picohook/conformance/vectors/README.md).
 """
 
 

@@ -1,4 +1,4 @@
-"""The tests that the pytest plugin adds."""
+"""The tests that the pytest plugin adds: one for each requirement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from ..errors import PicohookError
 from ..model.stages import STAGES
-from .hook import run, terms_of
+from .hook import expectations_of, run
 from .manifest import MUST, load
 from .report import FAIL, SKIP
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Conformance:
-    """One hook, run once for all the tests about it that are selected."""
+    """One hook, which is run once for all selected tests."""
 
     def __init__(self, config: pytest.Config) -> None:
         try:
@@ -30,15 +30,15 @@ class Conformance:
             raise pytest.UsageError(f"--picohook-hook: {error}") from None
         self._stages = config.getoption("--picohook-stages").replace(",", " ").split()
         if unknown := [stage for stage in self._stages if stage not in STAGES]:
-            raise pytest.UsageError(f"--picohook-stages: there is no stage {unknown[0]!r}")
+            raise pytest.UsageError(f"--picohook-stages: unknown stage {unknown[0]!r}: use {', '.join(STAGES)}")
         self._profile = config.getoption("--picohook-profile")
         try:
-            terms_of(load("hook"), self._stages, self._profile)
+            expectations_of(load("hook"), self._stages, self._profile)
         except PicohookError as error:
             raise pytest.UsageError(f"--picohook-profile: {error}") from None
         self._report: Report | None = None
 
-    @pytest.hookimpl(tryfirst=True)  # and -k selects from these too
+    @pytest.hookimpl(tryfirst=True)  # so that -k selects from these too
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Add a test for each requirement."""
         kit = _Kit.from_parent(session, name="picohook", nodeid="picohook")
@@ -47,7 +47,7 @@ class Conformance:
         ]
 
     def report(self, session: pytest.Session) -> Report:
-        """What came of all that are selected."""
+        """Return the results of the selected requirements."""
         if self._report is None:
             only = [item.requirement.id for item in session.items if isinstance(item, _Item)]
             self._report = run(self._command, only=only, stages=self._stages, profile=self._profile)
@@ -75,7 +75,7 @@ class _Item(pytest.Item):
         if result.status == SKIP:
             pytest.skip(result.said)
         if result.same_as:
-            pytest.skip(f"it fails for the same cause as {result.same_as}")
+            pytest.skip(f"the same cause as {result.same_as}")
         if result.status == FAIL and one.level != MUST:
             pytest.xfail(f"{one.level}: {one.title}: {result.said}")
         if result.status == FAIL:

@@ -1,4 +1,4 @@
-"""The requirements, as the vector files have them."""
+"""The requirements, read from the vector files."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ MUST, SHOULD, MAY = LEVELS = ("MUST", "SHOULD", "MAY")
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One thing that the protocol asks for."""
+    """One requirement of the protocol."""
 
     id: str
     level: str
     title: str
     wants: str
     vector: Mapping[str, Any]
-    """All of it, as it is in the file: what to do, and what has to come of it."""
+    """The whole entry of the file: with the steps, and what has to follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What is asked of one side."""
+    """All requirements of one side."""
 
     side: str
     protocol: int
@@ -48,13 +48,13 @@ class Manifest:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """All ids, in order."""
+        """The ids of the requirements, in order."""
         return tuple(one.id for one in self.requirements)
 
 
 @cache
 def load(side: str) -> Manifest:
-    """The manifest of a side: `hook` or `host`."""
+    """Return the manifest of a side, `hook` or `host`. Raises `ValueError` for a format that this version does not read."""
     with open(os.path.join(VECTORS, f"{side}.json"), encoding="utf-8") as file:
         data = json.load(file)
     if data["format"] != FORMAT:
@@ -67,7 +67,7 @@ def load(side: str) -> Manifest:
 
 
 def filled(value: Any, parts: Mapping[str, Any]) -> Any:
-    """A value of a vector with its placeholders replaced: `$use`, `$repeat` and `$nest`."""
+    """Return a value of a vector with its placeholders replaced: `$use`, `$repeat` and `$nest`."""
     match value:
         case {"$use": name}:
             return filled(parts[name], parts)

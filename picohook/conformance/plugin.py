@@ -1,6 +1,6 @@
-"""For pytest: `pytest --picohook-hook="python3 hook.py"` has a test for each requirement.
+"""A pytest plugin: `pytest -p picohook.conformance.plugin --picohook-hook="python3 hook.py"` tests each requirement.
 
-Loaded in every run of pytest where picohook is installed: without the option it imports nothing and hooks into nothing.
+Only a run that names the plugin loads it. Without `--picohook-hook` it adds its options and nothing else.
 """
 
 from __future__ import annotations
@@ -11,20 +11,22 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Three options."""
+    """Add the options."""
     group = parser.getgroup("picohook", "hooks for agents")
     group.addoption(
-        "--picohook-hook", metavar="CMD", help="Hold this hook to the protocol: a test for each requirement."
+        "--picohook-hook", metavar="CMD", help="Check this hook against the protocol: a test for each requirement."
     )
     group.addoption("--picohook-stages", metavar="A,B", default="", help="Stages that the hook must have.")
     group.addoption(
-        "--picohook-profile", metavar="NAME", help="What it is for: picoclaw, or picohook with every stage."
+        "--picohook-profile",
+        metavar="NAME",
+        help="The system that the hook is for: picoclaw, or picohook for every stage.",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Only where it is wanted, take part."""
+    """Add the tests if the run names a hook."""
     if config.getoption("--picohook-hook"):
-        from .items import Conformance  # noqa: PLC0415 - see above
+        from .items import Conformance  # noqa: PLC0415 - a run without a hook does not need it
 
         config.pluginmanager.register(Conformance(config), "picohook-conformance")

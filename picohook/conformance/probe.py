@@ -1,43 +1,30 @@
-"""The probe: a hook that holds its host to the protocol, and writes down what it saw. Standard library only.
+"""The probe: a hook that checks its host against the protocol, and writes a report. Standard library only.
 
-It looks at every line that comes in, and it answers the calls of tools that `vectors/host.json` names as that file says, to
-see in the stages that follow what the host made of the answer. Everything else it lets pass.
+It checks every line that comes in. It answers the tool calls that `vectors/host.json` names as that file says, and sees in the
+later stages what the host did with the answer. It lets everything else pass.
 """
 
 from __future__ import annotations
 
-import array
-import contextlib
-import fcntl
 import json
-import os
 import re
-import select
 import signal
 import sys
-import termios
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
 from ..wire import words
 from .manifest import filled, load
+from .outcome import shown
+from .probe_streams import Streams
 from .report import FAIL, PASS, SKIP, Report, Result, save
-from .verdict import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-FULL = 1 << 16
-"""Bytes that a pipe holds, where it does not say how many it does."""
 UNTIL_FULL = 20.0
-"""Seconds after which a host has nothing more to fill a pipe with."""
-LISTEN = 0.2
-"""Seconds in which a host could say something before it is greeted back."""
-CHUNK = 1 << 16
-_LOOK = 0.02
-"""Seconds from one look at how much waits to the next."""
+"""Seconds in which a host fills a pipe, if it has enough to send."""
 
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _TYPES: dict[str, Callable[[Any], bool]] = {
@@ -49,57 +36,8 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 }
 
 
-class Streams:
-    """Standard input and output, byte for byte."""
-
-    def __init__(self) -> None:
-        self.lines: deque[bytes] = deque()
-        """Those that were read, and not looked at."""
-        self.rest = b""
-        """What came after the last newline."""
-
-    def receive(self) -> bool:
-        """Read what there is; False at the end."""
-        data = os.read(0, CHUNK)
-        *lines, self.rest = (self.rest + data).split(b"\n")
-        self.lines.extend(lines)
-        return bool(data)
-
-    def send(self, data: bytes) -> None:
-        """Write all of it."""
-        while data:
-            data = data[os.write(1, data) :]
-
-    def ends(self, seconds: float) -> bool:
-        """Whether the input ends within this time. What comes until then is not looked at."""
-        deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
-            if select.select([0], [], [], left)[0] and not self.receive():
-                return True
-        return False
-
-    def fills(self, seconds: float) -> bool:
-        """Whether within this time so much waits to be read that a pipe has room for hardly anything more."""
-        deadline = time.monotonic() + seconds
-        full, waiting = FULL, array.array("i", [0])
-        with contextlib.suppress(AttributeError, OSError):
-            full = fcntl.fcntl(0, fcntl.F_GETPIPE_SZ)
-        while time.monotonic() < deadline:
-            fcntl.ioctl(0, termios.FIONREAD, waiting)
-            if waiting[0] > full - CHUNK // 8:
-                return True
-            time.sleep(_LOOK)
-        return False
-
-    def speaks_early(self) -> bool:
-        """Whether more has come than was looked at, or comes while we listen. The end is silence."""
-        if not (self.lines or self.rest) and select.select([0], [], [], LISTEN)[0]:
-            self.receive()
-        return bool(self.lines or self.rest)
-
-
 class Probe:
-    """What was seen of one host, and the answers that it gets."""
+    """Checks one host, and answers it."""
 
     def __init__(self, streams: Streams, path: str | None, hold: float | None = None) -> None:
         self.manifest = load("host")
@@ -108,12 +46,12 @@ class Probe:
             for one in self.manifest.requirements
             if "probe" in one.vector
         }
-        """What the probe does under another name, for how long, and which requirement shows in it."""
+        """The requirements for which the probe misbehaves, and for how long, by the name that it then has."""
         self._acting = False
         self.over = False
-        """Whether there is nothing more to see."""
+        """Whether there is nothing more to check."""
         self._deaf = ""
-        """The requirement that every line is held to after a while without reading."""
+        """The requirement that every line is checked against after a pause without reading; "" before that."""
         self._path = path
         self.greeted = False
         self.host = "a host"
@@ -123,27 +61,27 @@ class Probe:
         self._ids: list[int] = []
         self._known = {stage for stages in self.manifest.data["modes"].values() for stage in stages}
         self._stages: set[str] = set()
-        """Those of the modes that the host named."""
+        """The stages of the modes that the host named."""
         self._calls = {
             call["tool"]: (one.id, filled(call, {}))
             for one in self.manifest.requirements
             for call in one.vector.get("calls", ())
         }
         self._came: dict[str, list[str]] = {tool: [] for tool in self._calls}
-        """The stages at which each of the tools was seen."""
+        """The stages that came for each of these tools."""
         self._awaited: dict[object, tuple[str, int]] = {}
-        """Answers to the probe's own requests: for which requirement, and which code is expected."""
+        """The requirement and the expected error code of each request that the probe has sent."""
 
-    def _check(self, requirement: str, holds: bool, said: str) -> bool:  # noqa: FBT001 - the point of it
+    def _check(self, requirement: str, holds: bool, said: str) -> bool:  # noqa: FBT001 - the result of the check
         self._seen.add(requirement)
         if not holds:
             self._faults.setdefault(requirement, said)
         return holds
 
-    # Line by line.
+    # Lines.
 
     def take(self, line: bytes) -> None:
-        """Look at a line, and answer it if it is to be answered."""
+        """Check a line, and answer it if it is a request."""
         if not line.strip():
             return
         if self._deaf:
@@ -166,12 +104,12 @@ class Probe:
             (self._asked if asks else self._told)(method, message)
 
     def _message(self, line: bytes) -> dict[str, Any] | None:
-        """The object on a line; None where there is none."""
+        """Return the object on a line, or None."""
         odd: list[str] = []
 
         def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             if len(dict(pairs)) != len(pairs):
-                odd.append("a key that is there twice")
+                odd.append("a key is there twice")
             return dict(pairs)
 
         shown_line = f"it wrote {shown(line.decode('utf-8', 'backslashreplace'))}"
@@ -187,7 +125,7 @@ class Probe:
         return message if isinstance(message, dict) else None
 
     def _answered(self, message: Mapping[str, Any]) -> None:
-        """The host answers, and may do so only if it was asked."""
+        """Check an answer of the host: it may only answer what it was asked."""
         said = f"it answered {shown(message)}"
         request_id = message.get("id")
         requirement, code = self._awaited.pop(request_id if isinstance(request_id, str) else None, ("HOST-ASK-2", 0))
@@ -235,11 +173,11 @@ class Probe:
         self._reply(message, {"result": {"ok": True, "name": "probe"}})
 
     def _act(self, name: str, message: Mapping[str, Any]) -> None:
-        """Misbehave as the name says."""
+        """Misbehave as this name says."""
         requirement, seconds = self._acts[name]
         self._acting = self.greeted = True
         if name == "probe_mute":
-            self._check(requirement, holds=True, said="")  # a host that kills it leaves it no time to say so
+            self._check(requirement, holds=True, said="")  # a host that kills the probe leaves it no time to report
             self.save(complete=False)
             self._check(requirement, self._streams.ends(seconds), f"it had not ended it after {seconds:g} seconds")
             self.over = True
@@ -275,7 +213,7 @@ class Probe:
     def _look(
         self, requirement: str, call: Mapping[str, Any], stage: str, params: Mapping[str, Any], said: str
     ) -> None:
-        """What became of the answer to an earlier stage of this call."""
+        """Check what the host did with the answer to an earlier stage of this call."""
         came = self._came[call["tool"]]
         if stage != "before_tool":
             self._check(requirement, stage not in call.get("never", ()), said)
@@ -286,7 +224,7 @@ class Probe:
         came.append(stage)
 
     def _fits(self, name: str, value: Mapping[str, Any]) -> str | None:
-        """What is wrong with a value that should have this shape."""
+        """Return what is wrong with a value that should have this shape; None if it fits."""
         for key, kind in self.manifest.data["shapes"][name].items():
             field, optional = key.removesuffix("?"), key.endswith("?")
             if field not in value:
@@ -301,7 +239,7 @@ class Probe:
 
     @staticmethod
     def _scripted(reply: Any, request_id: Any) -> bytes:
-        """A reply of a vector, for this request: a message, text as it is, or bytes."""
+        """Return the bytes of a reply of a vector, which is a message, a text or bytes, for this request."""
         number = json.dumps(request_id)
         if isinstance(reply, str):
             return reply.replace("$ID", number).encode()
@@ -309,7 +247,7 @@ class Probe:
             return bytes.fromhex(reply["hex"])
         return _line(reply).replace(b'"$ID"', number.encode())
 
-    # Notifications, and the end.
+    # Notifications and the end.
 
     def _told(self, method: str, message: Mapping[str, Any]) -> None:
         said = f"it told {shown(message)}"
@@ -319,12 +257,12 @@ class Probe:
             self._check("HOST-EVENT-2", wrong is None, f"{wrong}: {said}")
 
     def end(self, *, signalled: bool) -> None:
-        """Nothing more comes."""
+        """Make the checks that need the end of the input."""
         rest = self._streams.rest
         if self._deaf in self._seen:
             self._check(self._deaf, not rest, f"its last words were {shown(rest.decode('utf-8', 'backslashreplace'))}")
         if self._acting:
-            return  # a hook that misbehaves may be ended in any way
+            return  # the host may end a hook that misbehaves in any way
         self._check("HOST-LINE-2", not rest, f"its last words were {shown(rest.decode('utf-8', 'backslashreplace'))}")
         self._check("HOST-END-1", not signalled, "it sent SIGTERM while the input was open")
         runs = "after_tool" in self._came["probe_plain"]
@@ -338,15 +276,15 @@ class Probe:
             elif "answered" in call:
                 waits = call["answered"]["id"] in self._awaited
                 self._check(requirement, not waits, "it never answered")
-            elif runs:  # a host that never asks after_tool shows nothing by not asking it
+            elif runs:  # without any after_tool, a missing one shows nothing
                 self._check(requirement, holds=True, said="")
 
     def report(self, *, complete: bool) -> Report:
-        """What is known so far."""
+        """Return the results so far."""
         return Report(self.manifest, self.host, [self._result(one.id) for one in self.manifest.requirements], complete)
 
     def save(self, *, complete: bool) -> None:
-        """Write the report, if somebody said where to."""
+        """Write the report to the path, if there is one. Raises `PicohookError` if that fails."""
         if self._path:
             report = self.report(complete=complete).wire()
             try:
@@ -382,7 +320,7 @@ def _line(message: Mapping[str, Any]) -> bytes:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON, where 1 is neither true nor 1.0."""
+    """Whether two values are the same JSON. 1 is neither true nor 1.0."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
@@ -395,9 +333,10 @@ def _terminated(*_: Any) -> None:
 
 
 def serve(path: str | None, hold: float | None = None) -> None:
-    """Be a hook on the standard streams; write the report to the path, or what failed to standard error.
+    """Run the probe on the standard streams. Write the report to the path, or without one the failures to stderr.
 
-    `hold` are the seconds for which a hook that misbehaves does so, where they are not to be those of the vectors.
+    `hold` is for how many seconds the probe misbehaves, in place of those of the vectors. Raises `PicohookError` for streams
+    that cannot be used and for a report that cannot be written.
     """
     streams = Streams()
     probe = Probe(streams, path, hold)
@@ -410,10 +349,10 @@ def serve(path: str | None, hold: float | None = None) -> None:
     except _SignalledError:
         signalled = True
     except BrokenPipeError:
-        pass  # the host reads no more: what it wrote was looked at
+        pass  # the host closed its end: what it wrote is checked
     except OSError as error:
         raise PicohookError(f"standard input or output cannot be used: {error.strerror}") from None
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the report is written, whatever hurry the host is in
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the report is written first
     probe.end(signalled=signalled)
     probe.save(complete=True)
     if not path:

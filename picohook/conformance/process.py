@@ -1,7 +1,7 @@
-"""A hook's process under raw control: what is written to it and read from it is kept, byte for byte.
+"""A process of the hook, with everything that it is sent and writes, byte by byte.
 
-This is on purpose no part of the host: where the host forgives, the kit has to see. Plain blocking code with deadlines; one
-`HookProcess` is used from one thread; any other can kill it.
+It does not share the host's code on purpose: the kit has to see what the host tolerates. It is blocking code with deadlines.
+One thread uses a `HookProcess`; any thread can kill it.
 """
 
 from __future__ import annotations
@@ -29,23 +29,24 @@ if TYPE_CHECKING:
 CHUNK = 1 << 16
 STDERR_TAIL = 2000
 SHOWN_TAIL = 300
-"""Characters of stderr that a verdict shows."""
+"""Characters of stderr that a failure shows."""
 LISTEN = 0.5
-"""Seconds in which a hook that wrote nothing shows why."""
+"""Seconds of waiting for output that shows why a hook was silent."""
 FILLING = 48 * 1024
-"""Bytes of further greetings: fewer than a pipe holds, and enough for the answers to fill any usual output buffer."""
+"""Bytes of further greetings: less than a pipe holds, and enough for the answers to fill a usual output buffer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A line that the hook wrote, without its end."""
+class OutputLine:
+    """A line that the hook wrote, without its newline."""
 
     data: bytes
     ended: bool = True
+    """Whether it had a newline."""
 
     @property
     def message(self) -> dict[str, Any] | None:
-        """The object on it, read as kindly as possible: how well it is written is judged by `watches`."""
+        """The object on the line, or None. It is read tolerantly: `line_checks` reports how it is written."""
         try:
             value = json.loads(self.data.decode("utf-8-sig", "replace"))
         except (ValueError, RecursionError):
@@ -54,25 +55,25 @@ class Line:
 
 
 class HookProcess:
-    """A running hook, in a process group of its own, which is killed when the block is left."""
+    """A running hook in a process group of its own, which is killed when the block ends."""
 
     def __init__(self, command: Sequence[str], *, timeout: float, grace: float, name: str = "hook") -> None:
         self.timeout = timeout
         self.grace = grace
-        self.lines: list[Line] = []
+        self.lines: list[OutputLine] = []
         self.sent: list[Any] = []
-        """The ids of all messages that were written, absent ones excepted."""
+        """The ids of all messages that were written to it."""
         self.stderr = b""
         self.raw: list[RawLine] = []
-        """Every line that went to it and came from it, in the order in which they were seen."""
+        """Every line in both directions, in order."""
         self._to_it = RawLines(name, self.raw.append, sent=True)
         self._from_it = RawLines(name, self.raw.append, sent=False)
         self._first = b""
-        """What was written to it first."""
+        """The first bytes that were written to it."""
         self._probing = False
-        """Whether it is only to show why it was silent."""
+        """Whether the run is over, and only the cause of a silence is looked for."""
         self._over = False
-        """Whether what it writes from now on is no part of the run."""
+        """Whether further output is ignored."""
         self._unended = b""
         try:
             self._process = subprocess.Popen(  # noqa: S603 - running the user's command is the point
@@ -89,7 +90,7 @@ class HookProcess:
         self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in streams if stream is not None)
         for fd in (self._stdin, self._stdout, self._stderr):
             os.set_blocking(fd, False)
-        # Its end is seen as such where the system can tell: a grandchild may keep its output open.
+        # With a pidfd its end is seen even while a grandchild keeps its output open.
         self._pidfd = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else -1
         self._open = {self._stdin, self._stdout, self._stderr, self._pidfd} - {-1}
 
@@ -107,15 +108,15 @@ class HookProcess:
         if self._pidfd >= 0:
             os.close(self._pidfd)
 
-    # Doing.
+    # Writing.
 
     def kill(self) -> None:
-        """End it, and all that it started; from any thread, while it is in use."""
+        """Kill its process group. Any thread may call this at any time."""
         with contextlib.suppress(OSError):
-            os.killpg(self._process.pid, signal.SIGKILL)  # not reaped yet, so the number is still its own
+            os.killpg(self._process.pid, signal.SIGKILL)  # it is not reaped yet, so the number is still its own
 
     def write(self, data: bytes) -> None:
-        """Write this, and read meanwhile. What cannot be written any more is not: what follows will say so."""
+        """Write these bytes, and read meanwhile. A closed input is no error here: the next check fails then."""
         left = memoryview(data)
         self._first = self._first or data
 
@@ -135,19 +136,19 @@ class HookProcess:
         self._until(written, self.timeout, writing=True)
 
     def close(self) -> None:
-        """End the hook's standard input."""
+        """Close the hook's standard input."""
         if self._stdin in self._open and self._process.stdin is not None:
             self._open.discard(self._stdin)
             self._process.stdin.close()
 
     def signal(self, name: str) -> None:
-        """Send a signal, to the hook itself."""
+        """Send a signal to the hook itself, and not to its children."""
         os.kill(self._process.pid, signal.Signals[f"SIG{name}"])
 
-    # Seeing.
+    # Reading.
 
     def reply(self, request_id: int) -> dict[str, Any] | None:
-        """The first answer with this id; None when the hook ends, or the time is over, without one."""
+        """Return the first answer with this id; None if the hook ends or the timeout passes without one."""
         seen = 0
         found: dict[str, Any] | None = None
 
@@ -164,17 +165,17 @@ class HookProcess:
         return found
 
     def finish(self) -> None:
-        """End its input, and read its output to the end, within the grace."""
+        """Close its input, and read its output to the end or until the grace has passed."""
         self.close()
         self._until(_never, self.grace)
         for lines in (self._to_it, self._from_it):
             lines.close()
         if self._unended:
-            self.lines.append(Line(self._unended, ended=False))
+            self.lines.append(OutputLine(self._unended, ended=False))
             self._unended = b""
 
     def ended(self) -> int | None:
-        """Its exit code, as in `subprocess`; None when it does not end within the grace."""
+        """Return its exit code, as in `subprocess`; None if it does not end within the grace."""
         self._until(_never, self.grace, to_end=True)
         try:
             return self._process.wait(0 if self._pidfd >= 0 else self.grace)
@@ -182,8 +183,8 @@ class HookProcess:
             return None
 
     @property
-    def fate(self) -> str:
-        """Why nothing more comes from it."""
+    def silence(self) -> str:
+        """Why no answer comes from it."""
         silent = not (self.lines or self._unended)
         if self._stdout in self._open:
             return self._why_silent() if silent else self._hint("it gives no answer") or self._why_late()
@@ -201,13 +202,12 @@ class HookProcess:
             lines.take(data)
 
     def _why_silent(self) -> str:
-        """Find out why it wrote nothing at all. What it is sent for that, and says to it, is no part of the run."""
+        """Find out why it wrote nothing at all. The bytes of this are not part of the run."""
 
         def heard() -> bool:
             return bool(self.lines or self._unended)
 
         self._probing = True
-
         try:
             self.write(self._first * (FILLING // len(self._first)))
             self._until(heard, LISTEN)
@@ -217,13 +217,13 @@ class HookProcess:
             self._until(heard, LISTEN)
             if heard():
                 return "it answered when its input was closed: answer each line as it comes, and do not read to the end first"
-            return "it runs, and says nothing"
+            return "it runs, and writes nothing"
         finally:
             self.lines.clear()
             self._unended, self._over = b"", True
 
     def _why_late(self) -> str:
-        """Find out why it does not answer any more. What it says to that is no part of the run."""
+        """Find out why it stopped answering. The bytes of this are not part of the run."""
         before, self._probing = len(self.lines), True
 
         def heard() -> bool:
@@ -236,10 +236,10 @@ class HookProcess:
         self._unended, self._over = b"", True
         if late:
             return "it answered when its input was closed: flush standard output after each answer"
-        return "it runs, and says nothing"
+        return "it runs, and writes nothing"
 
     def _hint(self, before: str = "") -> str:
-        """What is probably wrong with the lines that were no answers, behind these words; empty if it is not typical."""
+        """Return what is probably wrong with the lines that are not answers, after this text; "" if it is not known."""
         for line in self.lines:
             message = line.message
             if message is None or not {"id", "method"} & message.keys():
@@ -253,7 +253,7 @@ class HookProcess:
     # The one loop.
 
     def _until(self, done: Callable[[], bool], seconds: float, *, writing: bool = False, to_end: bool = False) -> None:
-        """Read until this is so, its output (or with `to_end`: itself) is at its end, or the time is over."""
+        """Read until `done` is true, its output (or with `to_end` the process) ends, or the time has passed."""
         deadline = time.monotonic() + seconds
         while not done() and (self._stdout in self._open or (to_end and self._pidfd in self._open)):
             poll = select.poll()
@@ -280,7 +280,7 @@ class HookProcess:
                 self._take(fd, data)
 
     def _drain(self) -> None:
-        """It has ended: what it left in its pipes is all there is, whoever else may hold them."""
+        """Read what it left in its pipes: it has ended, though a grandchild may hold them open."""
         for fd in (self._stdout, self._stderr):
             while fd in self._open:
                 try:
@@ -300,11 +300,11 @@ class HookProcess:
             return
         self._note(self._from_it, data)
         *lines, self._unended = (self._unended + data).split(b"\n")
-        self.lines += [Line(line) for line in lines]
+        self.lines += [OutputLine(line) for line in lines]
 
 
 def _why(program: str, error: Exception) -> str:
-    """What to do about a program that does not start, where the system says that in two words."""
+    """Return why a program does not start and what to do, where the system's own words are short."""
     match getattr(error, "errno", None):
         case errno.EACCES if os.path.isdir(program):
             return "it is a directory"
@@ -313,9 +313,9 @@ def _why(program: str, error: Exception) -> str:
         case errno.ENOEXEC:
             return "its first line names no interpreter: add one, or name its interpreter before it"
         case errno.ENOENT if os.sep not in program:
-            return "there is no such program on the PATH"
+            return "the PATH has no such program"
         case errno.ENOENT if os.path.exists(program):
-            return "the interpreter that its first line names is not there"
+            return "the interpreter that its first line names does not exist"
     return str(getattr(error, "strerror", None) or error)
 
 
@@ -324,5 +324,5 @@ def _never() -> bool:
 
 
 def is_id(given: object, request_id: int) -> bool:
-    """Whether this is the id: 2.0, "2" and true are not 2 and 1."""
+    """Whether this is the id. 2.0 and "2" are not 2; true is not 1."""
     return type(given) is int and given == request_id

@@ -1,4 +1,4 @@
-"""What came of a run: for programs as JSON, for CI as JUnit. Standard library only."""
+"""The results of a run, as JSON and as JUnit's XML. Standard library only."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ FORMAT = 1
 """The version of the JSON report."""
 _DURING = re.compile(r"^in the run for [A-Z0-9-]+, ")
 _WHERE = re.compile(r'"id": -?\d+|with id \d+|(hook\.)?\b(before|after|approve)_[a-z]+')
-"""What of a failure says where it came, and not what."""
+"""The parts of a failure that say where it occurred."""
 _TELLS_ALL = re.compile(r"it (ended with|closed its output|wrote (?!\{)|answered .*\"error\": \{)")
-"""Failures whose cause is the same, whatever was expected: an end, a line that is no message, an error."""
+"""Failures that have one cause whatever was expected: the hook's end, a line that is not a message, an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of one requirement."""
+    """The result of one requirement."""
 
     requirement: Requirement
     status: str
     expected: str = ""
-    """Of a failure: what should have come."""
+    """What was expected, for a failure."""
     said: str = ""
-    """Of a failure: what came instead. Of one that was skipped: why. Escaped."""
+    """What the hook or host did, for a failure; the reason, for a skipped one. Escaped."""
     same_as: str = ""
-    """Of a failure: the requirement that failed for the same cause, and counts for both."""
+    """The id of the failure with the same cause, which counts for both; empty where there is none."""
 
     @property
     def broken(self) -> bool:
-        """Whether a MUST does not hold."""
+        """Whether this is a MUST that fails."""
         return self.status == FAIL and self.requirement.level == MUST
 
     def wire(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class Result:
 
 
 def counted_once(results: Sequence[Result]) -> list[Result]:
-    """The same results; each that failed for a cause that another failed for names that one. A MUST comes first."""
+    """Return the results with `same_as` set for each failure whose cause an earlier one has. A MUST comes first."""
     heads: dict[str, str] = {}
     for level in LEVELS:
         for one in results:
@@ -73,21 +73,21 @@ def counted_once(results: Sequence[Result]) -> list[Result]:
 
 
 def _cause(result: Result) -> str:
-    """What the hook did, wherever it did it; and where it did nothing, what it was waited for with."""
+    """Return what identifies the cause of a failure: what the hook did, and what was expected where that matters."""
     said = _DURING.sub("", result.said)
     return _WHERE.sub("", said if _TELLS_ALL.match(said) else f"{said}; {result.expected}")
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What came of all of them."""
+    """The results of all requirements."""
 
     manifest: Manifest
     subject: str
-    """Who was tested: the command, or the host that ran the probe."""
+    """What was checked: the hook's command, or the host that ran the probe."""
     results: Sequence[Result]
     complete: bool = True
-    """False while a probe still runs, and for ever when its host killed it."""
+    """False while a probe runs, and after its host has killed it."""
 
     @property
     def ok(self) -> bool:
@@ -95,7 +95,7 @@ class Report:
         return not any(result.broken for result in self.results)
 
     def count(self, status: str) -> int:
-        """How many came out so."""
+        """Return how many requirements have this status."""
         return sum(result.status == status for result in self.results)
 
     def wire(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class Report:
 
 
 def merged(reports: Sequence[Report]) -> Report:
-    """Of several probes of one host: for each requirement the worst that one of them saw."""
+    """Return one report of several probes of a host: for each requirement the worst result."""
     first = reports[0]
     rank = {FAIL: 0, PASS: 1, SKIP: 2}
     results = [
@@ -123,7 +123,7 @@ def merged(reports: Sequence[Report]) -> Report:
 
 
 def read(data: Mapping[str, Any], manifest: Manifest) -> Report:
-    """A report in its JSON form. Raises `LookupError` or `TypeError` for what is none."""
+    """Return a report from its JSON form. Raises `LookupError` or `TypeError` if it is not one."""
     known = {one.id: one for one in manifest.requirements}
     results = [
         Result(known[one["id"]], one["status"], one.get("expected", ""), one.get("said", ""), one.get("same_as", ""))
@@ -133,7 +133,7 @@ def read(data: Mapping[str, Any], manifest: Manifest) -> Report:
 
 
 def junit(report: Report) -> bytes:
-    """The report as JUnit's XML: a failure is a MUST that does not hold, anything else that fails is skipped, with why."""
+    """Return the report as JUnit's XML. A MUST that fails is a failure; any other that fails is skipped, with the reason."""
     suite = ET.Element(
         "testsuite",
         name=f"picohook conformance: {escape(report.subject)}",
@@ -163,8 +163,8 @@ def junit(report: Report) -> bytes:
     return written + b"\n"
 
 
-def require_place(path: str) -> None:
-    """Raise the `OSError` that `save` would, before there is anything to lose."""
+def require_writable(path: str) -> None:
+    """Raise the `OSError` that `save` would raise."""
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     descriptor, temporary = _beside(path)
@@ -173,7 +173,7 @@ def require_place(path: str) -> None:
 
 
 def save(path: str, data: bytes) -> None:
-    """Write a file whole, or not at all."""
+    """Write a file whole, or not at all. Raises `OSError`."""
     descriptor, temporary = _beside(path)
     try:
         with open(descriptor, "wb") as file:

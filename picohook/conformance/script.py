@@ -1,4 +1,4 @@
-"""Plays the steps of a requirement against a hook that was just started."""
+"""Runs the steps of a requirement with a new process of the hook."""
 
 from __future__ import annotations
 
@@ -6,39 +6,41 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ..wire import words
+from .answer_checks import ANSWER_CHECKS, ReceivedAnswer
 from .manifest import filled
-from .shapes import SHAPES, Answer
-from .verdict import Failed, Skipped, shown
+from .outcome import Failed, Skipped, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .answer_checks import Expectations
     from .manifest import Manifest, Requirement
     from .process import HookProcess
-    from .shapes import Terms
 
 
 class Script:
-    """One requirement's steps: each of them is a method below."""
+    """The steps of one requirement; each kind of step is a method below."""
 
-    def __init__(self, process: HookProcess, manifest: Manifest, requirement: Requirement, terms: Terms) -> None:
+    def __init__(
+        self, process: HookProcess, manifest: Manifest, requirement: Requirement, expectations: Expectations
+    ) -> None:
         self._process = process
         self._payloads = manifest.data["payloads"]
-        self._hello = requirement.vector.get("hello", {**manifest.data["hello"], "modes": list(terms.modes)})
+        self._hello = requirement.vector.get("hello", {**manifest.data["hello"], "modes": list(expectations.modes)})
         self._steps = requirement.vector["steps"]
-        self._terms = terms
+        self._terms = expectations
         self._asked: dict[int, Mapping[str, Any]] = {}
         self._greeted_at = 0
-        """How many lines had come when hook.hello was answered."""
+        """How many lines the hook had written when it had answered hook.hello."""
 
     @property
     def methods(self) -> dict[int, str]:
-        """What was asked, by id."""
+        """The methods of the requests, by id."""
         return {request_id: message["method"] for request_id, message in self._asked.items()}
 
     def play(self) -> None:
-        """Greet the hook, do the steps, end it. Raises `Failed` or `Skipped`, when it was ended."""
-        verdict: Failed | Skipped | None = None
+        """Greet the hook, do the steps, and end it. Raises `Failed` or `Skipped` after it has ended."""
+        outcome: Failed | Skipped | None = None
         try:
             self._step_write([{"jsonrpc": "2.0", "id": 1, "method": words.HELLO, "params": self._hello}], {})
             self._step_expect(1, {"like": "reply"})
@@ -47,17 +49,17 @@ class Script:
                 name = next(iter(step))
                 getattr(self, f"_step_{name}")(step[name], step)
         except (Failed, Skipped) as caught:
-            verdict = caught
+            outcome = caught
         self._process.finish()
-        if verdict is not None:
-            raise verdict
+        if outcome is not None:
+            raise outcome
         if any("quiet" in step for step in self._steps):
             self._require_quiet()
 
-    # What the hook is sent.
+    # Steps that send.
 
     def _step_write(self, messages: list[dict[str, Any]], _: Mapping[str, Any]) -> None:
-        """These messages, a line each, at once."""
+        """Send these messages, a line each, in one write."""
         lines = []
         for message in filled(messages, self._payloads):
             if "id" in message:
@@ -68,27 +70,27 @@ class Script:
         self._process.write("".join(f"{line}\n" for line in lines).encode())
 
     def _step_ask(self, questions: list[dict[str, Any]], _: Mapping[str, Any]) -> None:
-        """These stages, with the payload of the file and what the question has instead."""
+        """Send a request for each of these stages, with the payload of the file and the fields of the question."""
         self._step_write(
             [
                 {
                     "jsonrpc": "2.0",
-                    "id": question["id"] + place,
+                    "id": question["id"] + offset,
                     "method": f"hook.{question['stage']}",
                     "params": {**self._payloads[question["stage"]], **question.get("with", {})},
                 }
                 for question in questions
-                for place in range(question.get("times", 1))
+                for offset in range(question.get("times", 1))
             ],
             {},
         )
 
     def _step_text(self, text: str, _: Mapping[str, Any]) -> None:
-        """Exactly this."""
+        """Send exactly this text."""
         self._process.write(text.encode())
 
     def _step_hex(self, digits: str, _: Mapping[str, Any]) -> None:
-        """Exactly these bytes."""
+        """Send exactly these bytes."""
         self._process.write(bytes.fromhex(digits))
 
     def _step_close(self, *_: Any) -> None:
@@ -97,30 +99,32 @@ class Script:
     def _step_signal(self, name: str, _: Mapping[str, Any]) -> None:
         self._process.signal(name)
 
-    # What has to come of it.
+    # Steps that check.
 
     def _step_expect(self, first: int, step: Mapping[str, Any]) -> None:
-        """An answer to this id, or to so many from it on, that is like this. Skipped if all of them are."""
+        """Check the answer with this id, or `times` answers from it on. Skipped if all of them are."""
         skipped: Skipped | None = None
-        content = 0
+        passed = 0
         for request_id in range(first, first + step.get("times", 1)):
             question = self._asked[request_id]
             message = self._process.reply(request_id)
             if message is None:
                 if step.get("if_any"):
                     raise Skipped("it does not answer")
-                raise Failed(f"an answer to {question['method']} with id {request_id}", self._process.fate)
-            answer = Answer(message, process=self._process, question=question, step=step, terms=self._terms)
+                raise Failed(f"an answer to {question['method']} with id {request_id}", self._process.silence)
+            answer = ReceivedAnswer(
+                message, process=self._process, question=question, step=step, expectations=self._terms
+            )
             try:
-                SHAPES[step["like"]](answer)
-                content += 1
+                ANSWER_CHECKS[step["like"]](answer)
+                passed += 1
             except Skipped as caught:
                 skipped = caught
-        if skipped is not None and not content:
+        if skipped is not None and not passed:
             raise skipped
 
     def _step_ended(self, _: bool, step: Mapping[str, Any]) -> None:  # noqa: FBT001 - a step has a value
-        """The process ends, with one of these exit codes if some are named."""
+        """Check that the process ends, with one of the exit codes if the step names some."""
         code = self._process.ended()
         if "codes" not in step:
             if code is None:
@@ -131,7 +135,7 @@ class Script:
             raise Failed(f"exit code {' or '.join(map(str, step['codes']))}", f"it ended with {code}")
 
     def _step_quiet(self, *_: Any) -> None:
-        """Nothing else is answered. Whether that is so is known at the end."""
+        """Check that nothing else is answered; `play` does it at the end."""
 
     def _require_quiet(self) -> None:
         asked = {request_id for request_id in self._asked if request_id > 0}
@@ -139,4 +143,4 @@ class Script:
             if message is None or "method" in message:
                 continue
             if type(message.get("id")) is not int or message["id"] not in asked:
-                raise Failed("no answer to it", f"it answered {shown(message)}")
+                raise Failed("no other answer", f"it answered {shown(message)}")

@@ -1,4 +1,4 @@
-"""For those who write hooks: a `HookApp`, and what its functions are given.
+"""Write a hook as functions: `HookApp`, and the calls and events that its functions get.
 
 ::
 
@@ -13,7 +13,7 @@
 
     app.run()
 
-Standard library only, and as little of that at the start as can be. `picohook.sdk.testing` is for a hook's own tests.
+Standard library only, and little of it at the start. Test a hook with `picohook.sdk.testing`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a hook's test gets back: the hook's answer, with what a host makes of it."""
+"""`Answer`: what a hook answered in a test, and what a host would make of it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FIXED = frozenset({"meta", "context", "tool_call_id"})
-"""What of a payload no hook can change."""
+"""The fields of a payload that no hook can change."""
 
 
 class AnswerError(Exception):
-    """The hook answered with an error: to a host, it failed at this call."""
+    """The hook answered with an error: for a host, it failed at this call."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"{message} ({code})")
@@ -26,53 +26,53 @@ class AnswerError(Exception):
 
 
 class BrokenHookError(Exception):
-    """The hook ended, said nothing in time, refused to serve, or wrote what is no message or no decision."""
+    """The hook ended, timed out, refused to serve, or wrote something that is not a message or not a decision."""
 
 
 class Answer(dict[str, Any]):
-    """What the hook answered, as it came, and what a host makes of it. Raises `BrokenHookError` for what is no decision."""
+    """The hook's answer as it was sent, with what a host makes of it. Raises `BrokenHookError` if it is not a decision."""
 
     def __init__(self, stage: str, params: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         super().__init__(result)
         self.stage = stage
         self._params = params
         try:
-            self._said = self._understood()
+            self._read = self._understood()
         except ValueError as error:
-            raise BrokenHookError(f"to a host it failed: {error}") from None
+            raise BrokenHookError(f"for a host, the hook failed: {error}") from None
 
     def _understood(self) -> dict[str, Any]:
-        """The answer with the protocol's own names: a host takes them in any case."""
+        """Return the answer with names as the protocol spells them: a host ignores their case."""
         if self.stage == ApproveTool.stage:
             return folded(self, {"action", "reason"})
         return understood(STAGES[self.stage].form(), self) if self.stage in STAGES else self
 
     @property
     def action(self) -> str:
-        """`continue` where it names none. An approval has none."""
-        return str(self._said.get("action") or words.CONTINUE)
+        """The action; `continue` where the answer names none. An approval has none."""
+        return str(self._read.get("action") or words.CONTINUE)
 
     @property
     def approved(self) -> bool:
-        """Whether it is a yes to approve_tool. Nothing but true is."""
+        """Whether the answer to approve_tool is a yes: `approved` is true."""
         return self.get("approved") is True
 
     @property
     def denied(self) -> bool:
-        """Whether the tool is not to run."""
+        """Whether the answer denies the call."""
         return not self.approved if self.stage == ApproveTool.stage else self.action == words.DENY
 
     @property
     def reason(self) -> str:
-        """Why; empty where it does not say."""
-        return str(self._said.get("reason") or "")
+        """The reason; empty where the answer has none."""
+        return str(self._read.get("reason") or "")
 
     @property
     def payload(self) -> dict[str, Any]:
-        """What was asked about, with the hook's edits: what the host goes on with."""
+        """The payload with the hook's edits, as the host uses it from then on."""
         form = STAGES[self.stage].form()
         part = form.part
-        given = form.carried(self._said) or {}
+        given = form.carried(self._read) or {}
 
         def editable(value: Mapping[str, Any]) -> dict[str, Any]:
             inner = value.get(part) if part else value
@@ -82,5 +82,5 @@ class Answer(dict[str, Any]):
         target = (self._params.get(part) or {}) if part else self._params
         if form.editable is None:
             edits = folded(edits, target.keys())
-        edited = merge_patch({**target, **edits}, editable(form.patch(self._said) or {}))
+        edited = merge_patch({**target, **edits}, editable(form.patch(self._read) or {}))
         return {**self._params, part: edited} if part else edited

@@ -1,15 +1,13 @@
-"""A hook: what it does at which stage, and the program that it is."""
+"""`HookApp`: registers the functions of a hook, and runs it."""
 
 from __future__ import annotations
 
-from ..wire import words
 from .calls import STAGES, ApproveTool, BeforeLLM, BeforeTool, OfTool
-from .handlers import Handlers, is_plain, kinds_named, threaded
+from .handlers import Handlers, Registry, is_plain, kinds_named, threaded
 from .serving import Server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from .base import Call
@@ -21,12 +19,12 @@ if TYPE_CHECKING:
 class HookApp:
     """A hook made of functions.
 
-    `def` handlers are called one at a time, in the main thread, and nothing else of the hook goes on meanwhile: they need no
-    locks, and have to be quick. `async def` handlers interleave where they await. `thread=True` gives each call of a handler
-    that blocks a thread of its own.
+    `def` handlers run one at a time in the main thread, and block the whole hook: they need no locks, and have to be quick.
+    `async def` handlers interleave where they await. `thread=True` runs each call of a handler in a thread of its own, for
+    handlers that block.
 
-    `max_in_flight` is how many requests the host is to send at once. If nothing is said it is one for a hook that handles
-    one at a time, so that the others wait in the host, which knows when to stop waiting; and no limit for any other.
+    `max_in_flight` is how many requests the host may send at once. By default it is 1 for a hook whose handlers are all
+    plain functions, so that further requests wait in the host, which knows their deadlines. Other hooks have no limit.
     """
 
     before_prompt: OnStage[BeforePrompt]
@@ -41,33 +39,29 @@ class HookApp:
 
     def __init__(self, name: str, *, max_in_flight: int | None = None) -> None:
         self.name = name
-        self.stages: dict[str, Handlers] = {}
-        """By their methods."""
-        self.closers: list[Callable[[], Any]] = []
-        self._observers: list[tuple[frozenset[str] | None, Handler]] = []
+        self._registry = Registry(name, max_in_flight)
         self._tools: dict[str, Tool] = {}
-        self._max_in_flight = max_in_flight
         self._server: Server | None = None
 
         for call in STAGES.values():
             setattr(self, call.stage, self._on_stage(call))
         self.on_event: OnEvent = self._on_event
-        """Call this with the events of these kinds; without a kind, with all."""
+        """Registers a handler of events: of these kinds, or of all kinds where none is named."""
         self.tool: AddTool = self._tool
-        """Give the model a tool: it is offered in before_llm and answered in before_tool, after all other handlers."""
+        """Gives the model a tool: it is offered in before_llm and answered in before_tool, after all other handlers."""
 
     def on_shutdown(self, handler: F) -> F:
-        """Call this when the hook ends: when the host closes its end, and on a signal."""
-        self.closers.append(handler)
+        """Register a function that is called when the hook ends: when the host closes its end, and on a signal."""
+        self._registry.closers.append(handler)
         return handler
 
     def log(self, message: str, level: str = "info", **fields: object) -> None:
-        """Write a line into the host's log; `level` is debug, info, warning or error. While no host listens: to stderr."""
-        (self._server or Server(self, -1, -1)).log(level, message, fields)
+        """Write to the host's log; `level` is debug, info, warning or error. Without a host the line goes to stderr."""
+        (self._server or Server(self._registry, -1, -1)).log(level, message, fields)
 
     def run(self) -> None:
-        """Serve the host that started this process, until it closes stdin or a signal comes."""
-        from .process import Stopped, own_streams, stop_on_signals  # noqa: PLC0415 - in memory, nothing is owned
+        """Serve the host that started this process, until it closes stdin or sends SIGTERM or SIGINT."""
+        from .process import Stopped, own_streams, stop_on_signals  # noqa: PLC0415 - a test in memory needs neither
 
         stdin, stdout = own_streams()
         try:
@@ -78,36 +72,8 @@ class HookApp:
 
     def serve(self, stdin: int, stdout: int) -> None:
         """Serve the host at the other ends of these descriptors, until it closes its end."""
-        self._server = Server(self, stdin, stdout)
+        self._server = Server(self._registry, stdin, stdout)
         self._server.serve()
-
-    # For the server.
-
-    def hello(self, params: dict[str, Any]) -> dict[str, Any]:
-        """The answer to the host's greeting."""
-        version, modes = params.get("version", words.VERSION), params.get("modes")
-        if version != words.VERSION:
-            return {"ok": False, "reason": f"this hook speaks version {words.VERSION}, and not {version!r}"}
-        if isinstance(modes, list) and self._server is not None:
-            unasked = [stage.call.stage for stage in self.stages.values() if stage.call.mode not in modes]
-            if unasked:
-                self._server.complain(f"this host does not ask {', '.join(unasked)}: its `stages` do not name them")
-        offered = ("cancel", "progress", "log", "ping") if self.stages else ("log", "ping")
-        hello: dict[str, Any] = {"ok": True, "name": self.name, "capabilities": dict.fromkeys(offered, True)}
-        if self._max_in_flight is not None:
-            hello["max_in_flight"] = self._max_in_flight
-        elif self.stages and self._answers_at_once():
-            hello["max_in_flight"] = 1
-        return hello
-
-    def _answers_at_once(self) -> bool:
-        """Whether nothing in here is ever awaited."""
-        handlers = (handler for stage in self.stages.values() for handler in stage)
-        return all(map(is_plain, handlers)) and all(tool.plain for tool in self._tools.values())
-
-    def observers_of(self, kind: str) -> list[Handler]:
-        """Who is told of events of this kind."""
-        return [handler for kinds, handler in self._observers if kinds is None or kind in kinds]
 
     # Registering.
 
@@ -116,10 +82,12 @@ class HookApp:
             if handler is None:
                 return lambda handler: register(handler, tool=tool, thread=thread)
             if not callable(handler):
-                raise TypeError(f'settings of @app.{call.stage} have names, like tool="bash"')
+                raise TypeError(f'@app.{call.stage}: settings have names, like tool="bash"')
             if tool is not None and not issubclass(call, OfTool):
-                raise TypeError(f"{call.stage} is about no tool, and takes no `tool`")
-            self._stage(call).add(threaded(handler) if thread else handler, tool)
+                raise TypeError(f"@app.{call.stage}: this stage is not about a tool, and takes no `tool`")
+            called = threaded(handler) if thread else handler
+            self._handlers(call).add(called, tool)
+            self._registry.awaits |= not is_plain(called)
             return handler
 
         return register
@@ -130,7 +98,7 @@ class HookApp:
         named = kinds_named(kinds)
 
         def register(handler: Handler) -> Handler:
-            self._observers.append((named, threaded(handler) if thread else handler))
+            self._registry.observers.append((named, threaded(handler) if thread else handler))
             return handler
 
         return register
@@ -145,7 +113,7 @@ class HookApp:
         parameters: dict[str, Any] | None = None,
         thread: bool = False,
     ) -> Any:
-        from .tools import Tool  # noqa: PLC0415 - most hooks have none
+        from .tools import Tool  # noqa: PLC0415 - most hooks have no tools
 
         if function is None:
             return lambda function: self._tool(
@@ -153,15 +121,16 @@ class HookApp:
             )
         tool = Tool(function, name, description, parameters, thread=thread)
         if tool.name in self._tools:
-            raise ValueError(f"there is a tool {tool.name!r} already")
+            raise ValueError(f"@app.tool: this hook has a tool {tool.name!r} already")
         self._tools[tool.name] = tool
-        self._stage(BeforeLLM).last = self._offer
-        self._stage(BeforeTool).last = self._use
+        self._handlers(BeforeLLM).last = self._offer
+        self._handlers(BeforeTool).last = self._use
+        self._registry.awaits |= not tool.plain
         return function
 
-    def _stage(self, call: type[Call]) -> Handlers:
-        default = _nobody if call is ApproveTool else None
-        return self.stages.setdefault(f"hook.{call.stage}", Handlers(call, default))
+    def _handlers(self, call: type[Call]) -> Handlers:
+        default = _deny if call is ApproveTool else None
+        return self._registry.stages.setdefault(f"hook.{call.stage}", Handlers(call, default))
 
     def _offer(self, request: BeforeLLM) -> None:
         for tool in self._tools.values():
@@ -172,5 +141,5 @@ class HookApp:
         return None if tool is None else tool(call)
 
 
-def _nobody(call: ApproveTool) -> None:
+def _deny(call: ApproveTool) -> None:
     call.deny(f"no handler of this hook approves {call.tool}")

@@ -1,6 +1,8 @@
-"""What every call has in common, whatever the stage: how a decision is taken, and what is sent of it."""
+"""`Call`, the base of the calls of all stages: it takes a decision and makes the smallest reply that carries it."""
 
 from __future__ import annotations
+
+from json import loads
 
 from ..wire import words
 from .views import EMPTY, Meta, View
@@ -8,56 +10,61 @@ from .views import EMPTY, Meta, View
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import Any, ClassVar
+    from typing import Any, ClassVar, Protocol
 
     from ..wire.spelling import Form
-    from .serving import Server
+
+    class Connection(Protocol):
+        """The server, as far as a call uses it."""
+
+        def progress(self, request_id: object, message: str) -> None: ...
+        def look_for_cancel(self, call: Call) -> None: ...
 
 
 class ToolError(Exception):
-    """Raised by a tool: its text is what the model is told."""
+    """Raised by a tool; the model gets its text."""
 
 
 class Decision(dict[str, object]):
-    """What a handler returns: what goes over the wire, as far as it is known when it is made."""
+    """What the methods of a call return, and a handler may return: the fields of the reply."""
 
     __slots__ = ()
 
 
 class Marker(Decision):
-    """A decision that counts already, and says nothing by itself: that something was modified, say."""
+    """A decision that the call itself has recorded: `modify` and `add_tool` return it."""
 
     __slots__ = ()
 
 
-def text(said: object) -> str:
-    """What a handler gave as a text, as one that can be sent: a denial does not fail for its reason."""
-    return str(said).encode("utf-8", "replace").decode()
+def text(value: object) -> str:
+    """Return a value as text that can be sent, so that a denial never fails for its reason."""
+    return str(value).encode("utf-8", "replace").decode()
 
 
 class Call(View):
-    """A question to the hook."""
+    """A request of the host to the hook."""
 
     __slots__ = ("_changed", "_handed", "_line", "_notes", "_params", "_server", "decision", "given_up", "id")
 
     stage: ClassVar[str]
     edits: ClassVar[tuple[str, ...] | None] = ()
-    """The names that can be edited; None where any name can be there."""
+    """The fields that can be edited; None for any field."""
     carries: ClassVar[str] = ""
-    """The field of a reply that carries what was edited; empty where it carries the fields themselves."""
+    """The field of a reply that holds the edited fields; empty where the reply itself holds them."""
     part: ClassVar[str] = ""
-    """The one field of the payload that can be edited, where its own fields are what is edited."""
+    """The field of the payload whose own fields are edited; empty where those of the payload are."""
     mode: ClassVar[str]
-    """Under which of `hook.hello`'s modes the host asks it."""
+    """The mode of `hook.hello` that this stage belongs to."""
 
     context: dict[str, Any] | None
     channel: str
     chat_id: str
 
-    def __init__(self, params: dict[str, Any], request_id: object, line: bytes, server: Server) -> None:
+    def __init__(self, params: dict[str, Any], request_id: object, line: bytes, server: Connection) -> None:
         self._params = params
         self._handed: dict[str, object] = {}
-        """What was handed out that can be changed in place, as it was."""
+        """Copies of the fields that a handler has read, and may have changed in place."""
         self.id = request_id
         self.given_up = False
         self.decision: dict[str, Any] | None = None
@@ -67,62 +74,62 @@ class Call(View):
         self._notes: dict[str, Any] | None = None
 
     @property
-    def params(self) -> dict[str, Any]:  # type: ignore[override] # of all views this one alone can be changed
-        """What was sent."""
+    def params(self) -> dict[str, Any]:  # type: ignore[override] # a call alone has to notice changes
+        """The whole payload, as the host sent it."""
         for name in self._params:
             self._hand_out(name)
         return self._params
 
     @property
     def meta(self) -> Meta:
-        """Where in the agent's run this is."""
+        """Which agent, session, turn and iteration this is about."""
         return Meta(self._params.get("meta") or {})
 
     @property
     def cancelled(self) -> bool:
-        """Whether the host stopped waiting for the answer. To be looked at by what takes long and is not awaited."""
+        """Whether the host stopped waiting for the answer. A plain function that takes long should look at it."""
         if not self.given_up:
             self._server.look_for_cancel(self)
         return self.given_up
 
     def progress(self, message: str = "") -> None:
-        """Tell the host that this is at work: it waits its whole timeout again, up to the hook's `max_timeout`."""
+        """Tell the host that the hook still works: its timeout starts again, up to the hook's `max_timeout`."""
         self._server.progress(self.id, message)
 
     # For the server.
 
     def take(self, answer: object) -> None:
-        """Take what a handler returned. Raises `TypeError` or `ValueError` for what is no decision."""
+        """Take what a handler returned. Raises `TypeError` or `ValueError` if that is not a decision."""
         if answer is None or answer is self.decision or isinstance(answer, Marker):
             return
         if not isinstance(answer, dict):
-            raise TypeError(f"a handler of {self.stage} returns a decision or None, and not {type(answer).__name__}")
+            raise TypeError(f"{self.stage}: a handler returns a decision or None, and not {type(answer).__name__}")
         if answer != words.GO_ON:
-            from ..wire.spelling import understood  # noqa: PLC0415 - the methods of a call make no such answer
+            from ..wire.spelling import understood  # noqa: PLC0415 - only for dicts that a handler made itself
 
             answer = understood(self.form(), answer)
         if not self.denied:
             self.decision = answer
 
     def reply(self) -> dict[str, Any] | None:
-        """The result to send; None for a plain `continue`."""
+        """Return the result to send; None for a plain `continue`."""
         raise NotImplementedError
 
     @classmethod
     def form(cls) -> Form:
-        """What an answer can hold."""
-        from ..wire.spelling import Form  # noqa: PLC0415 - likewise
+        """Return the form of an answer at this stage."""
+        from ..wire.spelling import Form  # noqa: PLC0415 - only for dicts that a handler made itself
 
         form = _FORMS.get(cls)
         if form is None:
             actions = [action for method, action in _METHODS.items() if hasattr(cls, method)]
-            actions += _EVERYWHERE
+            actions += _EVERY_STAGE
             form = Form(cls.stage, carries=cls.carries, part=cls.part, editable=cls.edits, actions=actions)
             _FORMS[cls] = form
         return form
 
     def _hand_out(self, name: str) -> Any:
-        """A field, of which it is kept in mind how it was."""
+        """Return a field, and keep a copy of it: a handler may change it in place."""
         value = self._params.get(name)
         if name not in self._handed:
             self._handed[name] = _copy(value) if value.__class__ in _CONTAINERS else value
@@ -130,37 +137,37 @@ class Call(View):
 
     @property
     def _touched(self) -> bool:
-        """Whether anything is not any more as it was handed out."""
+        """Whether a handler changed anything that it has read."""
         params = self._params
-        for name, was in self._handed.items():  # noqa: SIM110 - a loop is twice as fast, and this is done for every call
+        for name, was in self._handed.items():  # noqa: SIM110 - a loop is twice as fast, and every call comes here
             if params.get(name) != was:
                 return True
         return False
 
     def _changed_in_place(self) -> list[str]:
-        """The fields that are not any more as they were sent. Raises `TypeError` for one that cannot be changed."""
+        """Return the fields that handlers changed in place. Raises `TypeError` for one that cannot be edited."""
         if not self._touched:
             return []
-        from .edits import same  # noqa: PLC0415 - few change anything
+        from .edits import same  # noqa: PLC0415 - few handlers change anything
 
         before = self._before()
         changed = []
         for name in self._handed:
             old, new = before.get(name), self._params.get(name)
-            if name == "result" and isinstance(new, dict):  # its fields are made when they are looked at
+            if name == "result" and isinstance(new, dict):  # reading a field creates it
                 new = {key: value for key, value in new.items() if value or key in (old or ())}
             if old is None and not new:
-                continue  # and so was this
+                continue  # reading the field created it
             if same(old, new):
                 continue
             if name not in self._params or not (name == self.part if self.part else name in (self.edits or ())):
-                raise TypeError(f"`{name}` was changed in place, and that is no edit at {self.stage}")
+                raise TypeError(f"{self.stage}: `{name}` was changed in place, and cannot be edited at this stage")
             changed.append(name)
         return changed
 
     def _before(self) -> dict[str, Any]:
-        """What was sent, anew."""
-        return self._server.decode(self._line).get("params") or {}
+        """Return the payload as it was sent, decoded again."""
+        return loads(self._line.decode()).get("params") or {}
 
     @classmethod
     def _field(cls, key: str, kind: str) -> property:
@@ -177,17 +184,17 @@ class Call(View):
 
     @property
     def denied(self) -> bool:
-        """Whether the tool is not to run, whatever else comes."""
+        """Whether a denial was decided, which nothing takes back."""
         return self.decision is not None and self.decision.get("action") == words.DENY
 
 
 class Interception(Call):
-    """A question about something that the hook may change."""
+    """A call whose payload the hook may edit."""
 
     __slots__ = ()
 
     def abort(self, reason: str = "", *, hard: bool = False) -> Decision:
-        """End this turn with an error; `hard`: end the agent loop."""
+        """End this turn with an error; with `hard`, end the agent loop."""
         return self._decide(words.HARD_ABORT if hard else words.ABORT_TURN, reason)
 
     def note(
@@ -198,16 +205,16 @@ class Interception(Call):
         additional_context: str = "",
         inject_messages: Iterable[Mapping[str, Any]] = (),
     ) -> None:
-        """Add something beside the decision, whatever that is: said twice, it is both.
+        """Add notes to the answer, whatever the decision is. Notes of several calls are joined.
 
-        `system_message` is shown to the user, `additional_context` appended to the system prompt of the next request, and
+        The user sees `system_message`. `additional_context` is appended to the system prompt of the next request, and
         `inject_messages` to its messages.
         """
         notes = self._notes = self._notes or {}
-        said = {"reason": reason, "system_message": system_message, "additional_context": additional_context}
-        for name, text in said.items():
-            if text:
-                notes[name] = f"{notes[name]}\n{text}" if name in notes else text
+        texts = {"reason": reason, "system_message": system_message, "additional_context": additional_context}
+        for name, added in texts.items():
+            if added:
+                notes[name] = f"{notes[name]}\n{added}" if name in notes else added
         messages = [*notes.get("inject_messages", ()), *inject_messages]
         if messages:
             notes["inject_messages"] = messages
@@ -215,19 +222,19 @@ class Interception(Call):
     def reply(self) -> dict[str, Any] | None:
         decision, changed = self.decision, self._changed or set()
         action = None if decision is None else decision.get("action")
-        goes_on = action in _GOES_ON
-        if (goes_on or action == words.RETRY) and self._touched:
+        edits_allowed = action in _NOT_ENDING
+        if (edits_allowed or action == words.RETRY) and self._touched:
             changed = changed.union(self._changed_in_place())
         if not changed:
             return {**self._notes, **(decision or {})} if self._notes else decision
         notes, edits = self._notes or {}, {}
-        if changed and goes_on:
+        if edits_allowed:
             edits = self._edits(changed - self._edited_by(decision or {}))
-        elif changed and action in {words.RESPOND, words.RETRY}:
+        elif action in {words.RESPOND, words.RETRY}:
             edits = self._carried({name: self._params[name] for name in changed})
         if decision is None:
             return {**edits, **notes} or None
-        if edits and goes_on:
+        if edits and edits_allowed:
             own = {
                 name: {**edits[name], **(decision.get(name) or {})} for name in {self.carries, "patch"} & edits.keys()
             }
@@ -235,7 +242,7 @@ class Interception(Call):
         return {**edits, **notes, **decision} if edits or notes else decision
 
     def _edited_by(self, decision: Mapping[str, Any]) -> set[str]:
-        """The fields that a decision edits itself."""
+        """Return the fields that a decision sets itself."""
         own = {*(decision.get(self.carries) or ()), *(decision.get("patch") or ())} if self.carries else {*decision}
         return {self.part} if self.part and own else own
 
@@ -248,7 +255,7 @@ class Interception(Call):
         return decision
 
     def _modify(self, reason: str, fields: Mapping[str, Any]) -> Decision:
-        """Set these fields, those that are not None, and send all that is changed in the payload by then."""
+        """Set the fields that are not None. The reply sends what differs when it is made."""
         target = self._params
         if self.part:
             target = target.setdefault(self.part, {})
@@ -260,8 +267,8 @@ class Interception(Call):
         return Marker(action=words.MODIFY)
 
     def _edits(self, names: set[str]) -> dict[str, Any]:
-        """The smallest reply that makes these fields what they are now: a merge patch, and whole what no patch can say."""
-        from .edits import difference  # noqa: PLC0415 - hooks that only watch never need it
+        """Return the smallest edit that makes these fields what they are now: a patch, and whole fields where none can."""
+        from .edits import difference  # noqa: PLC0415 - few handlers change anything
 
         before = self._before()
         if self.part:
@@ -288,7 +295,7 @@ _CONTAINERS = (dict, list)
 
 
 def _copy(value: Any) -> Any:
-    """A dict or a list with its own dicts and lists, and the same leaves: so it is compared in no time."""
+    """Copy a dict or a list with the containers in it, and share the leaves: comparing equal ones is then fast."""
     copied = value.copy()
     for key, inner in value.items() if value.__class__ is dict else enumerate(value):
         if inner.__class__ in _CONTAINERS:
@@ -297,8 +304,8 @@ def _copy(value: Any) -> Any:
 
 
 _FORMS: dict[type[Call], Form] = {}
-_GOES_ON = frozenset({None, "", words.CONTINUE, words.MODIFY})
-_EVERYWHERE = (words.CONTINUE, words.MODIFY, words.ABORT_TURN, words.HARD_ABORT)
+_NOT_ENDING = frozenset({None, "", words.CONTINUE, words.MODIFY})
+_EVERY_STAGE = (words.CONTINUE, words.MODIFY, words.ABORT_TURN, words.HARD_ABORT)
 _METHODS = {
     "respond": words.RESPOND,
     "deny": words.DENY,
@@ -306,4 +313,4 @@ _METHODS = {
     "retry": words.RETRY,
     "pause": words.PAUSE,
 }
-"""The actions that not all stages have, by the methods of a call."""
+"""The actions that only some stages have, by the method of the call that decides so."""

@@ -1,7 +1,7 @@
-"""What a hook is asked, one class a stage: the payload as attributes, and the decisions that the stage allows as methods.
+"""The calls of the stages, a class each: the payload as attributes, and the decisions of the stage as methods.
 
-A decision counts from the moment it is made, so that a forgotten `return` is no way around a guard: `call.deny(...)` denies,
-and nothing that is decided after a denial takes it back. A yes is the exception: an approver has to return it.
+A decision counts from the moment it is made: `call.deny(...)` denies even where its `return` was forgotten, and no later
+decision takes a denial back. A yes is the exception: an approver has to return it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BeforePrompt(Interception):
-    """The user said something."""
+    """A prompt of the user, before anything else sees it."""
 
     __slots__ = ()
     stage, mode, edits = "before_prompt", "prompt", ("prompt", "messages")
@@ -28,16 +28,16 @@ class BeforePrompt(Interception):
     def modify(
         self, *, prompt: str | None = None, messages: list[dict[str, Any]] | None = None, reason: str = ""
     ) -> Decision:
-        """Go on with these fields, and with what was changed in place in them."""
+        """Set these fields, and keep what was changed in place in them."""
         return self._modify(reason, {"prompt": prompt, "messages": messages})
 
     def retry(self, feedback: str = "", *, reason: str = "") -> Decision:
-        """Go round again, with the feedback as a user message, and with what was modified."""
+        """Ask the model again, with the feedback as a user message and with all edits."""
         return self._decide(words.RETRY, reason, feedback=feedback)
 
 
 class BeforeLLM(Interception):
-    """A request is about to go to the model."""
+    """A request to the model, before it is sent."""
 
     __slots__ = ()
     stage, mode, carries = "before_llm", "llm", "request"
@@ -60,12 +60,12 @@ class BeforeLLM(Interception):
         system_prompt: str | None = None,
         reason: str = "",
     ) -> Decision:
-        """Go on with these fields, and with what was changed in place in any of them."""
+        """Set these fields, and keep what was changed in place in any of them."""
         fields = {"model": model, "messages": messages, "tools": tools, "options": options}
         return self._modify(reason, {**fields, "system_prompt": system_prompt})
 
     def add_tool(self, name: str, description: str = "", parameters: dict[str, Any] | None = None) -> Decision:
-        """Offer the model one more tool, unless it is offered one of that name already."""
+        """Offer the model one more tool, unless it has one of that name."""
         offered = [tool.get("function") or tool for tool in self.tools]
         if all(tool.get("name") != name for tool in offered):
             schema = parameters or {"type": "object", "properties": {}}
@@ -74,17 +74,17 @@ class BeforeLLM(Interception):
         return Marker(action=words.CONTINUE)
 
     def respond(self, response: str | Mapping[str, Any], *, reason: str = "") -> Decision:
-        """This is the model's response, a message or its text: the model is not called."""
+        """Answer in place of the model, which is not called: with a message, or with its text."""
         message = {"role": "assistant", "content": response} if isinstance(response, str) else dict(response)
         return self._decide(words.RESPOND, reason, result=message)
 
     def retry(self, feedback: str, *, reason: str = "") -> Decision:
-        """Go round again, with the feedback as a user message."""
+        """Ask the model again, with the feedback as a user message."""
         return self._decide(words.RETRY, reason, feedback=feedback)
 
 
 class AfterLLM(Interception):
-    """The model has answered."""
+    """The answer of the model."""
 
     __slots__ = ()
     stage, mode, carries, part = "after_llm", "llm", "response", "response"
@@ -95,18 +95,18 @@ class AfterLLM(Interception):
     messages: list[dict[str, Any]] | None
 
     def modify(self, *, response: dict[str, Any] | None = None, reason: str = "") -> Decision:
-        """Go on with this response; without one, with what was changed in place in it."""
+        """Replace the response; without one, keep what was changed in place in it."""
         if response is not None:
             self._params["response"] = response
         return self._modify(reason, {})
 
     def retry(self, feedback: str, *, reason: str = "") -> Decision:
-        """Go round again, with the feedback as a user message."""
+        """Ask the model again, with the feedback as a user message."""
         return self._decide(words.RETRY, reason, feedback=feedback)
 
 
 class OfTool(Call):
-    """A question about a tool call."""
+    """The base of the calls about a tool."""
 
     __slots__ = ()
 
@@ -118,18 +118,18 @@ class OfTool(Call):
 
 
 class BeforeTool(OfTool, Interception):
-    """A tool is about to be called."""
+    """A tool call, before the tool runs."""
 
     __slots__ = ()
     stage, mode, carries = "before_tool", "tool", "call"
     edits = ("tool", "arguments", "tool_kind", "affected_paths", "channel", "chat_id")
 
     def modify(self, *, tool: str | None = None, arguments: dict[str, Any] | None = None, reason: str = "") -> Decision:
-        """Go on with these fields, and with what was changed in place in them."""
+        """Set these fields, and keep what was changed in place in them."""
         return self._modify(reason, {"tool": tool, "arguments": arguments})
 
     def deny(self, reason: str = "") -> Decision:
-        """The tool is not run, and the model is told why."""
+        """Deny the call: the tool does not run, and the model gets the reason."""
         return self._decide(words.DENY, reason)
 
     def respond(
@@ -142,30 +142,30 @@ class BeforeTool(OfTool, Interception):
         media: list[Any] | None = None,
         reason: str = "",
     ) -> Decision:
-        """This is the tool's result: the tool is not run."""
+        """Answer in place of the tool, which does not run."""
         more = {"for_user": for_user, "is_error": is_error, "silent": silent, "media": media}
         result = {"for_llm": for_llm, **{name: value for name, value in more.items() if value}}
         return self._decide(words.RESPOND, reason, result=result)
 
     def pause(self, reason: str = "") -> Decision:
-        """Hand control back to the program that runs the agent."""
+        """End the turn here, and hand control back to the program that runs the agent."""
         return self._decide(words.PAUSE, reason)
 
 
 class AfterTool(OfTool, Interception):
-    """A tool has returned."""
+    """The result of a tool."""
 
     __slots__ = ()
     stage, mode, carries, part = "after_tool", "tool", "result", "result"
     edits = tuple(ToolResult._names.get(name, name) for name in ToolResult.__annotations__)  # noqa: SLF001
 
     duration: int
-    """How long it ran, in nanoseconds."""
+    """How long the tool ran, in nanoseconds."""
     error: str | None
 
     @property
     def result(self) -> ToolResult:
-        """What it returned."""
+        """The result that the tool returned."""
         self._params.setdefault("result", {})
         return ToolResult(self._hand_out("result"))
 
@@ -180,23 +180,23 @@ class AfterTool(OfTool, Interception):
         artifact_tags: list[str] | None = None,
         reason: str = "",
     ) -> Decision:
-        """Go on with these fields of the result, and with what was changed in place in it."""
+        """Set these fields of the result, and keep what was changed in place in it."""
         fields = {"for_llm": for_llm, "for_user": for_user, "silent": silent, "is_error": is_error}
         return self._modify(reason, {**fields, "media": media, "artifact_tags": artifact_tags})
 
 
 class ApproveTool(OfTool):
-    """A tool call needs a yes. Whatever is no yes is a denial: None, an exception, no answer in time."""
+    """A tool call that needs a yes. Anything else denies it: None, an exception, no answer in time."""
 
     __slots__ = ()
     stage, mode = "approve_tool", "approve"
 
     def approve(self) -> Decision:
-        """Yes, if it is returned."""
+        """Approve the call. This counts only if the handler returns it."""
         return Decision(approved=True)
 
     def deny(self, reason: str = "") -> Decision:
-        """No, and why."""
+        """Deny the call, and say why."""
         decision = Decision(approved=False, reason=text(reason)) if reason else Decision(approved=False)
         self.decision = decision
         return decision
@@ -209,21 +209,23 @@ class ApproveTool(OfTool):
         elif answer is None:
             answer = Decision(approved=False)
         elif not isinstance(answer, dict):
-            raise TypeError(f"an approver returns a decision, True, False or None, and not {type(answer).__name__}")
+            raise TypeError(
+                f"{self.stage}: a handler returns a decision, True, False or None, and not {type(answer).__name__}"
+            )
         if not isinstance(answer.get("approved"), bool):
-            raise ValueError("an approver's answer has `approved`, spelled so, and in it True or False")
+            raise ValueError(f"{self.stage}: an answer has `approved`, in lower case, with True or False")
         if answer.get("approved") is not True:
             self.decision = answer
 
     def reply(self) -> dict[str, Any]:
         if self.decision is not None:
             return self.decision
-        self._changed_in_place()  # raises if so: what is approved is what was asked about
+        self._changed_in_place()  # raises if anything was: an approval is about the call as it was asked
         return {"approved": True}
 
 
 class BeforeFinish(Interception):
-    """The turn is about to end with this response."""
+    """The response that the turn is about to end with."""
 
     __slots__ = ()
     stage, mode, edits = "before_finish", "turn", ("messages",)
@@ -235,20 +237,20 @@ class BeforeFinish(Interception):
     model: str | None
 
     def modify(self, *, messages: list[dict[str, Any]] | None = None, reason: str = "") -> Decision:
-        """Go on with these messages, or with what was changed in place in them."""
+        """Replace the messages, or keep what was changed in place in them."""
         return self._modify(reason, {"messages": messages})
 
     def retry(self, feedback: str = "", *, reason: str = "") -> Decision:
-        """Go round again, with the feedback as a user message, and with what was modified."""
+        """Ask the model again, with the feedback as a user message and with all edits."""
         return self._decide(words.RETRY, reason, feedback=feedback)
 
     def pause(self, reason: str = "") -> Decision:
-        """Hand control back to the program that runs the agent."""
+        """End the turn here, and hand control back to the program that runs the agent."""
         return self._decide(words.PAUSE, reason)
 
 
 class AfterCompact(Interception):
-    """Messages were made fewer."""
+    """The messages of the conversation, after they were compacted."""
 
     __slots__ = ()
     stage, mode, edits = "after_compact", "compact", ("messages",)
@@ -259,18 +261,18 @@ class AfterCompact(Interception):
     model: str | None
 
     def modify(self, *, messages: list[dict[str, Any]] | None = None, reason: str = "") -> Decision:
-        """Go on with these messages, or with what was changed in place in them."""
+        """Replace the messages, or keep what was changed in place in them."""
         return self._modify(reason, {"messages": messages})
 
 
 class BeforeCompact(AfterCompact):
-    """Messages are about to be made fewer."""
+    """The messages of the conversation, before they are compacted."""
 
     __slots__ = ()
     stage = "before_compact"
 
     def skip(self, reason: str = "") -> Decision:
-        """Do not make them fewer."""
+        """Do not compact."""
         return self._decide(words.SKIP, reason)
 
 

@@ -1,7 +1,6 @@
-"""From a payload before and after to the smallest reply that says the difference. What was not touched is not sent.
+"""The difference of two payloads as the smallest edit.
 
-So an untouched number never goes through this language's floats, and a call changed in place is found out: `before` is read
-anew from the line that came in.
+What a handler did not change is not sent, so an untouched number never becomes a Python float.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What makes the one payload the other: a merge patch, and the fields that have to be replaced as a whole."""
+    """Return the merge patch from the one payload to the other, and the fields that have to be replaced as a whole."""
     patch: dict[str, Any] = {}
     whole: dict[str, Any] = {}
     for name in [*after, *(name for name in before if name not in after)]:
@@ -30,7 +29,7 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dic
 
 
 def _patch(old: Any, new: Any) -> Any:
-    """The RFC 7396 patch from one value to another. Raises `ValueError` if there is none: it cannot set a null."""
+    """Return the RFC 7396 patch from one value to another. Raises `ValueError` where it would have to set a null."""
     if not isinstance(new, dict):
         return new
     if not isinstance(old, dict):

@@ -1,4 +1,4 @@
-"""Which handler is called for what."""
+"""The functions of a hook, by what they are called for."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from ..wire import words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterator
     from typing import Any
 
     from .base import Call
     from .types import Handler
 
-REMEMBERED = 1024
-"""Names of tools for which it is remembered which handlers they have."""
+CACHED = 1024
+"""How many tool names each stage keeps the matching handlers of."""
 
 _COROUTINE = 0x80  # inspect.CO_COROUTINE
 
@@ -21,47 +22,65 @@ _COROUTINE = 0x80  # inspect.CO_COROUTINE
 class Handlers:
     """The handlers of one stage, in the order in which they were registered."""
 
-    def __init__(self, call: type[Call], default: Handler | None = None) -> None:
+    def __init__(self, call: type[Call], default: Handler | None) -> None:
         self.call = call
         self.last: Handler | None = None
-        """Asked after all others."""
+        """Called after all others."""
         self._default = default
+        """Called where no handler is for the tool."""
         self._handlers: list[tuple[Callable[[str], object] | None, Handler]] = []
         self._chosen: dict[str | None, tuple[Handler, ...]] = {}
 
     def add(self, handler: Handler, tool: str | None) -> None:
-        """One more handler, for the tools that match."""
+        """Add a handler for the tools that match the pattern; None for all tools. Raises `ValueError` for a bad pattern."""
         self._handlers.append((None if tool is None else matcher(tool), handler))
 
-    def __iter__(self) -> Iterator[Handler]:
-        return (handler for _, handler in self._handlers)
-
     def handlers_for(self, tool: object) -> Iterator[Handler]:
-        """Those to ask about this tool, in order."""
+        """Return the handlers to call for this tool, in order."""
         name = tool if isinstance(tool, str) else None
         chosen = self._chosen.get(name)
         if chosen is None:
-            if len(self._chosen) >= REMEMBERED:
+            if len(self._chosen) >= CACHED:
                 self._chosen.clear()
             chosen = self._chosen[name] = tuple(self._choose(name))
         return iter(chosen)
 
     def _choose(self, tool: str | None) -> Iterator[Handler]:
-        asked = False
+        found = False
         for matches, handler in self._handlers:
             if matches is None or (tool is not None and matches(tool)):
-                asked = True
+                found = True
                 yield handler
         if self.last is not None:
             yield self.last
-        elif not asked and self._default is not None:
+        elif not found and self._default is not None:
             yield self._default
 
 
-def matcher(pattern: str) -> Callable[[str], object]:
-    """What says whether a tool's name matches: a name; several as "a|b"; with * ? [] a glob; between slashes a regex.
+class Registry:
+    """All functions of one hook."""
 
-    These are the patterns of a hook's `filter` in the host's configuration.
+    def __init__(self, name: str, max_in_flight: int | None) -> None:
+        self.name = name
+        self.stages: dict[str, Handlers] = {}
+        """By method: `hook.before_tool`."""
+        self.observers: list[tuple[frozenset[str] | None, Handler]] = []
+        """Each with the event kinds that it is for; None for all kinds."""
+        self.closers: list[Callable[[], Any]] = []
+        """What is called when the hook ends."""
+        self.max_in_flight = max_in_flight
+        self.awaits = False
+        """Whether the result of a handler or of a tool may have to be awaited."""
+
+    def observers_of(self, kind: str) -> list[Handler]:
+        """Return the handlers of this kind of event."""
+        return [handler for kinds, handler in self.observers if kinds is None or kind in kinds]
+
+
+def matcher(pattern: str) -> Callable[[str], object]:
+    """Return the test of a tool's name: a name; several as "a|b"; with * ? [] a glob; between slashes a regex.
+
+    A hook's `filter` in the host's configuration has the same patterns. Raises `ValueError` for an invalid regex.
     """
     if not any(character in pattern for character in "*?[/"):
         return frozenset(name.strip() for name in pattern.split("|")).__contains__
@@ -74,7 +93,7 @@ def matcher(pattern: str) -> Callable[[str], object]:
 
 
 def kinds_named(kinds: tuple[str, ...]) -> frozenset[str] | None:
-    """The event kinds that are meant, by the names of the older dialect; None for all. `ValueError` for one there is not."""
+    """Return the event kinds by their protocol names; None for all kinds. Raises `ValueError` for an unknown kind."""
     if not kinds or any(kind in words.EVERY_KIND for kind in kinds):
         return None
     named = frozenset(words.RUNTIME_KINDS.get(kind, kind) for kind in kinds)
@@ -87,17 +106,43 @@ def kinds_named(kinds: tuple[str, ...]) -> frozenset[str] | None:
 
 
 def is_plain(handler: Handler) -> bool:
-    """Whether this is surely a function that answers when it returns."""
+    """Whether this is certainly a function whose result needs no `await`."""
     code = getattr(handler, "__code__", None)
     return code is not None and not code.co_flags & _COROUTINE
 
 
 def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as one to be awaited, each call of which has a thread of its own."""
+    """Return a coroutine function that calls this function in a new thread.
+
+    The process does not wait for that thread when it ends.
+    """
 
     async def call(*args: Any, **kwargs: Any) -> Any:
-        from .loop import in_thread  # noqa: PLC0415 - there is a loop by now, and not before
+        import asyncio  # noqa: PLC0415 - a loop runs by now, and none does when a handler is registered
+        import threading  # noqa: PLC0415
 
-        return await in_thread(function, *args, **kwargs)
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+
+        def settle(value: Any, error: BaseException | None) -> None:
+            if not outcome.done():
+                outcome.set_result((value, error))
+
+        def run() -> None:
+            value, raised = None, None
+            try:
+                value = function(*args, **kwargs)
+            except BaseException as error:  # noqa: BLE001 - it is raised where the outcome is awaited
+                raised = error
+            try:
+                loop.call_soon_threadsafe(settle, value, raised)
+            except RuntimeError:
+                pass  # the loop is closed, and nothing awaits the outcome
+
+        threading.Thread(target=run, daemon=True, name=getattr(function, "__name__", None)).start()
+        value, error = await outcome
+        if error is not None:
+            raise error
+        return value
 
     return call

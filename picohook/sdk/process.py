@@ -1,4 +1,4 @@
-"""The process that a hook is: its standard streams belong to the protocol, and its signals end it cleanly."""
+"""A hook's process: its standard streams are reserved for the protocol, and SIGTERM and SIGINT end it cleanly."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ if TYPE_CHECKING:
 
 
 class Stopped(SystemExit):
-    """A signal asked this process to end."""
+    """Raised in the main thread when a signal asks this process to end."""
 
 
 def own_streams() -> tuple[int, int]:
-    """Take stdin and stdout for the protocol alone.
+    """Reserve stdin and stdout for the protocol, and return their new descriptors, which no child process inherits.
 
-    What the hook prints, what its libraries write to descriptor 1, and what the programs say that it starts, goes to stderr;
-    and none of them finds anything on stdin. The descriptors that come back are inherited by no child.
+    Anything else that the hook, its libraries or its child processes write to stdout goes to stderr; their stdin is empty.
     """
     stdin, stdout = os.dup(0), os.dup(1)
     for descriptor in (stdin, stdout):
@@ -36,7 +35,7 @@ def own_streams() -> tuple[int, int]:
 
 
 def stop_on_signals() -> None:
-    """On SIGTERM and SIGINT, raise `Stopped`, wherever the main thread is. A second signal ends the process at once."""
+    """Raise `Stopped` in the main thread on SIGTERM and SIGINT. A second signal ends the process at once."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         del frame

@@ -1,10 +1,11 @@
-"""The JSON schema of a function's parameters, from its annotations; and what about some arguments does not keep to it.
+"""Makes the JSON schema of a function's parameters from its annotations, and checks arguments against a schema.
 
-Functions are read by their `__code__`: that is all that is needed of `inspect`. `typing` is imported where an annotation is
-more than a plain type.
+It reads a function's `__code__`, so that `inspect` is not imported; `typing` is, for annotations that are not plain types.
 """
 
 from __future__ import annotations
+
+from json import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,15 +25,18 @@ _STARS = 0x04 | 0x08  # inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
 
 
 def code_of(function: Callable[..., Any]) -> Any:
-    """The code of a function whose parameters all have a name. Raises `TypeError` for any other."""
+    """Return the code of a function whose parameters all have names. Raises `TypeError` for other callables."""
     code = getattr(function, "__code__", None)
     if code is None or code.co_flags & _STARS or code.co_posonlyargcount:
-        raise TypeError(f"the parameters of {function} cannot be told: say `parameters=`")
+        raise TypeError(f"{function}: its parameters cannot be read: give `parameters=` to @app.tool")
     return code
 
 
 def schema_of_parameters(function: Callable[..., Any]) -> tuple[dict[str, Any], str]:
-    """The schema, and the name of the parameter that is annotated `BeforeTool`, which gets the call itself."""
+    """Return the schema, and the name of the parameter annotated `BeforeTool`, which gets the call itself; or "".
+
+    Raises `TypeError` for an annotation that has no schema.
+    """
     code = code_of(function)
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     if hasattr(function, "__self__"):
@@ -52,7 +56,9 @@ def schema_of_parameters(function: Callable[..., Any]) -> tuple[dict[str, Any], 
         try:
             properties[name] = dict(schema_of(annotations[name])) if name in annotations else {}
         except TypeError as error:
-            raise TypeError(f"{function.__name__}: of its parameter {name}, {error}: say `parameters=`") from None
+            raise TypeError(
+                f"{function.__name__}, parameter {name}: {error}: give `parameters=` to @app.tool"
+            ) from None
         if _is_json(optional.get(name)):
             properties[name]["default"] = optional[name]
     required = [name for name in properties if name not in optional]
@@ -73,7 +79,7 @@ def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def schema_of(annotation: Any) -> dict[str, Any]:
-    """The JSON schema of a type. Raises `TypeError` if it has none."""
+    """Return the JSON schema of a type. Raises `TypeError` if it has none."""
     if annotation in _PLAIN:
         return _PLAIN[annotation]
     if annotation is None or annotation is type(None):
@@ -99,11 +105,11 @@ def schema_of(annotation: Any) -> dict[str, Any]:
         fields = {name: schema_of(kind) for name, kind in typing.get_type_hints(annotation).items()}
         required = sorted(annotation.__required_keys__)
         return {"type": "object", "properties": fields, "required": required, "additionalProperties": False}
-    raise TypeError(f"the type {annotation!r} has no JSON schema here")
+    raise TypeError(f"{annotation!r} has no JSON schema")
 
 
 def problems(value: Any, schema: dict[str, Any], where: str = "") -> list[str]:
-    """What is wrong with a value, in words that a model can act on."""
+    """Return what is wrong with a value, in words that a model can act on; [] for a value that fits the schema."""
     return list(_problems(value, schema, where))
 
 
@@ -121,8 +127,8 @@ def _problems(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
         if all(tried):
             yield " or ".join(one[0] for one in tried)
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
-        for place, item in enumerate(value):
-            yield from _problems(item, schema["items"], f"{where}[{place}]")
+        for index, item in enumerate(value):
+            yield from _problems(item, schema["items"], f"{where}[{index}]")
     if isinstance(value, dict):
         yield from _problems_of_fields(value, schema, where)
 
@@ -167,9 +173,7 @@ def _is_a(value: Any, kind: str) -> bool:
 
 
 def _shown(value: Any) -> str:
-    from .serving import dump  # noqa: PLC0415 - for what is wrong only
-
-    text = dump(value)
+    text = dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text if len(text) <= 80 else f"{text[:80]}…"  # noqa: PLR2004
 
 

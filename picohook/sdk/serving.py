@@ -1,7 +1,7 @@
-"""The conversation with the host: lines in, handlers called, lines out.
+"""Serves a host: reads requests, calls handlers, writes answers.
 
-As long as every handler is a plain function this is a loop that reads and answers, and nothing else is imported or started.
-The first awaitable that a handler returns moves it onto an event loop, in the same thread, for good.
+While every handler is a plain function, this is a simple loop that reads and answers, and imports nothing more. The first
+awaitable that a handler returns moves the rest of the conversation onto an event loop in the same thread.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from typing import Any
 
-    from .app import HookApp
     from .base import Call
+    from .handlers import Registry
     from .loop import Loop
     from .types import Handler
 
@@ -36,19 +36,19 @@ dump = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).e
 
 
 class Server:
-    """One conversation of an app with one host."""
+    """One conversation of a hook with one host."""
 
-    def __init__(self, app: HookApp, stdin: int, stdout: int) -> None:
-        self.name = app.name
+    def __init__(self, registry: Registry, stdin: int, stdout: int) -> None:
         self.stdin = stdin
         self.over = False
-        self._app = app
-        self._stages = app.stages
+        """Whether the host closed its end."""
+        self._registry = registry
+        self._stages = registry.stages
         self._stdout = stdout
         self._writing = allocate_lock()
         self._greeted = False
-        self._missed = ""
-        """Why a handler failed at an event last."""
+        self._last_failure = ""
+        """The error of the handler of an event that failed last."""
         self._tail: list[bytes] = []
         self._lines: deque[bytes] = deque()
         self._inline: Call | None = None
@@ -57,7 +57,7 @@ class Server:
         """What to start on the event loop once there is one."""
 
     def serve(self) -> None:
-        """Read and answer until the host closes its end; then call what is to be called at the end."""
+        """Read and answer until the host closes its end; then call the shutdown handlers."""
         try:
             while not (self.over or self._waiting):
                 self.receive()
@@ -65,14 +65,14 @@ class Server:
                 self._event_loop().run(self._waiting)
         finally:
             self.over = True
-            for handler in self._app.closers:
+            for handler in self._registry.closers:
                 self._close(handler)
             if self._loop is not None:
                 self._loop.close()
 
     def _event_loop(self) -> Loop:
         if self._loop is None:
-            from .loop import Loop  # noqa: PLC0415 - asyncio takes longer to import than all that is here takes to start
+            from .loop import Loop  # noqa: PLC0415 - asyncio takes longer to import than the whole SDK
 
             self._loop = Loop(self)
         return self._loop
@@ -82,13 +82,13 @@ class Server:
             awaitable = handler()
             if hasattr(awaitable, "__await__"):
                 self._event_loop().complete(awaitable)
-        except Exception as error:  # noqa: BLE001 - the others have their turn
-            report(error)
+        except Exception as error:  # noqa: BLE001 - the remaining ones are still called
+            print_traceback(error)
 
-    # What comes in.
+    # Reading.
 
     def receive(self) -> None:
-        """Read what there is, waiting for it if need be, and take it."""
+        """Read what the host has written, and handle each whole line. Blocks until something comes."""
         self._lines.extend(self._read())
         while self._lines:
             self._take(self._lines.popleft())
@@ -108,51 +108,63 @@ class Server:
             self._tail.append(rest)
         return lines
 
-    def decode(self, line: bytes) -> Any:
-        """The JSON on a line."""
-        return load(line.decode())
-
     def _take(self, line: bytes) -> None:
         try:
             message = load(line.decode())
         except (ValueError, RecursionError) as error:
             if line.strip():
-                self.complain(f"skipped a line that is not JSON: {error}")
+                self.warn(f"skipped a line that is not JSON: {error}")
             return
         method = message.get("method") if type(message) is dict else None
         if type(method) is not str:
-            self.complain("skipped a line that is no request")
+            self.warn("skipped a line that is not a request")
             return
         params = message.get("params")
         if type(params) is not dict:
             params = {}
         request_id = message.get("id", 0)
-        if type(request_id) is int and not request_id:  # as a host in Go sends none
-            self._told(method, params)
+        if type(request_id) is int and not request_id:  # a host in Go writes 0 for an id that is not set
+            self._notified(method, params)
             return
         stage = self._stages.get(method)
         if type(request_id) not in {int, str, float}:
             self._refuse(None, INVALID_REQUEST, "the id is neither a number nor a string")
         elif stage is None:
-            self._asked(method, params, request_id)
+            self._reply_to(method, params, request_id)
         else:
-            self._ask(stage.call(params, request_id, line, self), stage.handlers_for(params.get("tool")))
+            self._call_handlers(stage.call(params, request_id, line, self), stage.handlers_for(params.get("tool")))
 
-    def _asked(self, method: str, params: dict[str, Any], request_id: object) -> None:
-        """A request that no handler is for."""
+    def _reply_to(self, method: str, params: dict[str, Any], request_id: object) -> None:
+        """Answer a request that has no handlers."""
         if method == words.HELLO:
             self._greeted = True
-            self._answer(request_id, dump(self._app.hello(params)))
+            self._answer(request_id, dump(self._hello(params)))
         elif method == words.PING:
             self._answer(request_id, "{}")
         else:
             self._refuse(request_id, words.METHOD_NOT_FOUND, "this hook has no such method")
 
-    def _told(self, method: str, params: dict[str, Any]) -> None:
-        """A notification: never answered."""
+    def _hello(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to the host's greeting."""
+        version, modes = params.get("version", words.VERSION), params.get("modes")
+        if version != words.VERSION:
+            return {"ok": False, "reason": f"this hook speaks version {words.VERSION}, and not {version!r}"}
+        calls = [handlers.call for handlers in self._stages.values()]
+        if isinstance(modes, list) and (unasked := [call.stage for call in calls if call.mode not in modes]):
+            self.warn(f"this host does not ask {', '.join(unasked)}: its `stages` do not name them")
+        offered = ("cancel", "progress", "log", "ping") if calls else ("log", "ping")
+        hello = {"ok": True, "name": self._registry.name, "capabilities": dict.fromkeys(offered, True)}
+        if self._registry.max_in_flight is not None:
+            hello["max_in_flight"] = self._registry.max_in_flight
+        elif calls and not self._registry.awaits:
+            hello["max_in_flight"] = 1
+        return hello
+
+    def _notified(self, method: str, params: dict[str, Any]) -> None:
+        """Handle a notification, which is never answered."""
         if method in {words.EVENT, words.RUNTIME_EVENT}:
             event = Event(params)
-            for handler in self._app.observers_of(event.kind):
+            for handler in self._registry.observers_of(event.kind):
                 self._observe(handler, event)
         elif method == words.CANCEL and self._loop is not None:
             self._loop.cancel(params.get("id"))
@@ -164,10 +176,10 @@ class Server:
             awaitable = handler(event)
             if hasattr(awaitable, "__await__"):
                 self._later(lambda loop: loop.observe(awaitable))
-        except Exception as error:  # noqa: BLE001 - nobody waits for an answer, and the others are told too
-            self.missed(error)
+        except Exception as error:  # noqa: BLE001 - the next handlers are still called
+            self.event_failed(error)
 
-    def _ask(self, call: Call, handlers: Iterator[Handler]) -> None:
+    def _call_handlers(self, call: Call, handlers: Iterator[Handler]) -> None:
         self._inline = call
         try:
             awaitable = self.ask(call, handlers)
@@ -175,13 +187,13 @@ class Server:
                 self.conclude(call)
             else:
                 self._later(lambda loop: loop.start(call, awaitable, handlers))
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises, its request is answered
+        except Exception as error:  # noqa: BLE001 - every request is answered
             self.fail(call, error)
         finally:
             self._inline = None
 
     def ask(self, call: Call, handlers: Iterator[Handler]) -> Awaitable[Any] | None:
-        """Ask the handlers that are left, up to the one that decides, or up to one whose answer has to be awaited."""
+        """Call the remaining handlers until one decides. Returns the result that has to be awaited first, or None."""
         for handler in handlers:
             answer = handler(call)
             if hasattr(answer, "__await__"):
@@ -198,10 +210,10 @@ class Server:
             start(self._loop)
 
     def look_for_cancel(self, call: Call) -> None:
-        """A handler that keeps this loop from reading wants to know whether its call was cancelled: read on for it."""
+        """Read ahead, and mark the call as given up if the host cancelled it: its handler blocks the loop that reads."""
         if self._inline is not call:
             return
-        import select  # noqa: PLC0415 - few need it
+        import select  # noqa: PLC0415 - few hooks need it
 
         poll = select.poll()
         poll.register(self.stdin, select.POLLIN)
@@ -215,59 +227,59 @@ class Server:
 
     def _cancels(self, line: bytes, call: Call) -> bool:
         try:
-            message = self.decode(line)
+            message = load(line.decode())
             return bool(message["method"] == words.CANCEL and message["params"]["id"] == call.id)
         except (ValueError, LookupError, TypeError, RecursionError):
             return False
 
-    # What goes out.
+    # Writing.
 
     def conclude(self, call: Call) -> None:
-        """Send what was decided."""
+        """Send the decision."""
         reply = call.reply()
         body = _CONTINUE if reply is None else dump(reply)
         if not call.given_up:
             self._answer(call.id, body)
 
     def fail(self, call: Call, error: BaseException) -> None:
-        """Answer with an error that says what was raised and where; the whole traceback goes to stderr.
+        """Answer with an error that says what was raised and where. The traceback goes to stderr.
 
-        A denial that was made before stands.
+        A denial that was made before it stands.
         """
         from ..wire.text import explain  # noqa: PLC0415 - for mistakes only
 
-        report(error)
+        print_traceback(error)
         if call.denied:
             self.conclude(call)
         elif not call.given_up:
             self._refuse(call.id, HANDLER_FAILED, explain(error))
 
-    def missed(self, error: BaseException) -> None:
-        """A handler failed at an event, which has no answer: the host's log is told, once of the same again and again."""
+    def event_failed(self, error: BaseException) -> None:
+        """Write to the host's log that the handler of an event failed; once for the same failure in a row."""
         from ..wire.text import explain  # noqa: PLC0415 - for mistakes only
 
-        report(error)
+        print_traceback(error)
         why = explain(error)
-        if self._greeted and why != self._missed:
-            self._missed = why
-            self.log("warning", f"an event was not taken: {why}", {})
+        if self._greeted and why != self._last_failure:
+            self._last_failure = why
+            self.log("warning", f"the handler of an event failed: {why}", {})
 
     def progress(self, request_id: object, message: str) -> None:
-        """Tell the host that a request is being worked on."""
+        """Tell the host that the hook still works on this request."""
         params = {"id": request_id, "message": message} if message else {"id": request_id}
         self._send(dump({"jsonrpc": "2.0", "method": words.PROGRESS, "params": params}))
 
     def log(self, level: str, message: str, fields: dict[str, Any]) -> None:
-        """A line for the host's log."""
+        """Write to the host's log; to stderr before the greeting and after the end."""
         params = {"level": level, "message": message, **({"fields": fields} if fields else {})}
         if self._greeted and not self.over:
             self._send(dump({"jsonrpc": "2.0", "method": words.LOG, "params": params}))
         else:
-            self.complain(f"{level}: {message} {fields or ''}".rstrip())
+            self.warn(f"{level}: {message} {fields or ''}".rstrip())
 
-    def complain(self, what: str) -> None:
-        """A line for people, on stderr."""
-        sys.stderr.write(f"{self.name}: {what}\n")
+    def warn(self, text: str) -> None:
+        """Write a line to stderr."""
+        sys.stderr.write(f"{self._registry.name}: {text}\n")
         sys.stderr.flush()
 
     def _answer(self, request_id: object, body: str) -> None:
@@ -285,9 +297,9 @@ class Server:
                 while sent < len(data):
                     sent += os.write(self._stdout, memoryview(data)[sent:])
             except OSError:
-                self.over = True  # nobody reads any more
+                self.over = True  # the host no longer reads
 
 
-def report(error: BaseException) -> None:
-    """The whole story, on stderr."""
+def print_traceback(error: BaseException) -> None:
+    """Write the traceback to stderr."""
     sys.excepthook(type(error), error, error.__traceback__)

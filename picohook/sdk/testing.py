@@ -1,4 +1,4 @@
-"""For a hook's own tests: the host's end of the conversation, with a `HookApp` in memory or with a hook's real process.
+"""The host's end of the conversation, for tests of hooks: with a `HookApp` in memory, or with a hook's process.
 
 ::
 
@@ -13,7 +13,7 @@
         with testing.process(["python3", "gate.py"]) as hook:
             assert hook.before_tool({"tool": "bash", "arguments": {"command": "rm -rf /"}}).denied
 
-Standard library only. A process may be a hook in any language. What is for programs that embed a host is `picohook.testing`.
+Standard library only. A process may be a hook in any language. Programs that embed a host test with `picohook.testing`.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "AnswerError", "BrokenHookError", "Client", "Process", "client", "process"]
 
 TIMEOUT = 10.0
-"""Seconds for an answer, and for the end. Long enough for any hook that is well; nothing waits that long for one that is."""
+"""Seconds for an answer, and for the end of the hook."""
 
 CHUNK = 64 * 1024
 
 
 class Client:
-    """A conversation with a hook. It is greeted when the block is entered, and ended when it is left.
+    """A conversation with a hook: the block greets it, and ends it.
 
-    There is a method for each stage, which asks the hook about a payload and returns its `Answer`, or raises `AnswerError`.
-    What every host sends along (`meta`, `channel`, `chat_id`) is added where the payload has none.
+    Each stage has a method, which asks the hook about a payload and returns its `Answer`. It raises `AnswerError` for an
+    error, and `BrokenHookError` where no answer can be used. The payload gets `meta`, `channel` and `chat_id` if it has none.
     """
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
         self.greeting: dict[str, Any] = {}
-        """What the hook answered to `hook.hello`: its name, its capabilities."""
+        """The answer to `hook.hello`: the hook's name and capabilities."""
         self.told: list[dict[str, Any]] = []
-        """What it told the host by itself, `host.log` and `host.progress`, in order."""
+        """The notifications that it sent, `host.log` and `host.progress`, in order."""
         self._asked: dict[int, tuple[str, dict[str, Any]]] = {}
         self._answers: dict[int, dict[str, Any]] = {}
         self._number = 0
@@ -88,7 +88,7 @@ class Client:
         hello = {"name": "test", "version": words.VERSION, "modes": list(modes)}
         self.greeting = self.answer(self._request("hello", hello))
         if self.greeting.get("ok") is False:
-            raise BrokenHookError(f"it refused to serve: {self.greeting.get('reason', '')}")
+            raise BrokenHookError(f"the hook refused to serve: {self.greeting.get('reason', '')}")
 
     # The stages.
 
@@ -101,19 +101,19 @@ class Client:
     def event(
         self, kind: str, payload: Mapping[str, Any] | None = None, *, meta: Mapping[str, Any] | None = None
     ) -> None:
-        """Tell it of an event. Nothing comes back; what is asked afterwards is answered after it was taken."""
+        """Send an event, which has no answer. The hook handles it before any later request."""
         self._send({"method": words.EVENT, "params": {"Kind": kind, "Meta": meta or {}, "Payload": payload or {}}})
 
     # Several at once.
 
     def ask(self, stage: str, payload: Mapping[str, Any]) -> int:
-        """Ask without waiting; `answer` takes what this returns."""
+        """Send a request without waiting. Returns its number for `answer`. Raises `ValueError` for an unknown stage."""
         if stage not in STAGES:
-            raise ValueError(f"there is no stage {stage!r}: {', '.join(STAGES)}")
+            raise ValueError(f"unknown stage {stage!r}: use one of {', '.join(STAGES)}")
         return self._request(stage, {"meta": {}, "channel": "", "chat_id": "", **payload})
 
     def answer(self, number: int) -> Answer:
-        """Wait for the answer to a question."""
+        """Wait for the answer to a request. Raises `AnswerError` for an error, `BrokenHookError` if none can be used."""
         if not self._until(lambda: number in self._answers):
             raise self._broken("no answer")
         match self._answers.pop(number):
@@ -122,14 +122,17 @@ class Client:
             case {"result": dict() | None as result}:
                 return Answer(*self._asked.pop(number), result or {})
             case message:
-                raise BrokenHookError(f"it answered what is no answer: {json.dumps(message)[:300]}")
+                raise BrokenHookError(f"the hook's answer has no result and no error: {json.dumps(message)[:300]}")
 
     def cancel(self, number: int) -> None:
-        """Tell it that nobody waits for this answer any more."""
+        """Cancel a request."""
         self._send({"method": words.CANCEL, "params": {"id": number, "reason": "the test stopped waiting"}})
 
     def close(self) -> None:
-        """End its input, take what it still says, and wait for its end. Leaving the block does this as well."""
+        """Close the hook's input, read the rest of its output, and wait for its end. Leaving the block does this too.
+
+        Raises `BrokenHookError` if it does not end in time.
+        """
         if not self._open:
             return
         self._open = False
@@ -137,33 +140,33 @@ class Client:
             self._end_input()
             self._until(lambda: False)
             if not self._over:
-                raise self._broken("it did not end")
+                raise self._broken("the hook did not end")
         finally:
             self._release()
 
     def _abandon(self) -> None:
-        """Be rid of it, however it is."""
+        """End the conversation after an error."""
         if self._open:
             self._open = False
             self._end_input()
             self._release()
 
-    # What the kinds of client do, each in its way.
+    # For subclasses.
 
     def _start(self) -> tuple[int, int]:
-        """Start the hook: where to read from it, and where to write to it."""
+        """Start the hook. Returns the descriptors to read its output from, and to write its input to."""
         raise NotImplementedError
 
     def _end_input(self) -> None:
-        """Close what it reads from."""
+        """Close the hook's input."""
         raise NotImplementedError
 
     def _release(self) -> None:
-        """Close what it writes to, and what else there is of it."""
+        """Close everything else."""
         raise NotImplementedError
 
     def _last_words(self) -> str:
-        """What it said elsewhere, for an error's message."""
+        """Return what the hook wrote to stderr last, for an error's message."""
         return ""
 
     # Lines.
@@ -184,15 +187,15 @@ class Client:
             except BlockingIOError:
                 pass
             except BrokenPipeError:
-                self._until(lambda: False)  # what it said before it ended
-                raise self._broken("it reads no more, and did not end") from None
+                self._until(lambda: False)  # read what it wrote before it ended
+                raise self._broken("the hook closed its input, and did not end") from None
             return not left
 
         if not self._until(written, writing=True):
-            raise self._broken("it did not read")
+            raise self._broken("the hook did not read its input")
 
     def _until(self, done: Callable[[], bool], *, writing: bool = False) -> bool:
-        """Take what it writes, until this is so, it has ended, or the time is over. Whether it is so."""
+        """Read until `done` is true, the hook has ended, or the timeout has passed. Returns whether `done` is true."""
         deadline = time.monotonic() + self.timeout
         while not done():
             if self._over:
@@ -220,14 +223,15 @@ class Client:
                 else:
                     self._answers[message["id"]] = message
             except (ValueError, LookupError, TypeError):
-                raise BrokenHookError(f"it wrote what is no message: {line[:300]!r}") from None
+                raise BrokenHookError(f"the hook wrote a line that is not a message: {line[:300]!r}") from None
 
     def _broken(self, what: str) -> BrokenHookError:
-        return BrokenHookError(f"it ended{self._last_words()}" if self._over else f"{what} within {self.timeout:g} s")
+        why = f"the hook ended{self._last_words()}" if self._over else f"{what} within {self.timeout:g} s"
+        return BrokenHookError(why)
 
 
 class _InMemory(Client):
-    """The app in a thread of this process, behind real pipes: all that is left out is the process."""
+    """The app in a thread of this process, behind real pipes."""
 
     def __init__(self, app: HookApp, timeout: float) -> None:
         super().__init__(timeout)
@@ -254,18 +258,18 @@ class _InMemory(Client):
 
 
 class Process(Client):
-    """A hook's process. Standard error is kept; what is left of it when the block is left is killed."""
+    """A hook's process. Its stderr is kept. Its process group is killed when the block ends."""
 
     def __init__(
         self, command: Sequence[str], *, cwd: str | None, env: Mapping[str, str] | None, timeout: float
     ) -> None:
         super().__init__(timeout)
         self.exit_code: int | None = None
-        """As in `subprocess`, once it has ended."""
+        """As in `subprocess`; None while the process runs."""
         self._command = command
         self._cwd = cwd
         self._env = env
-        self._said = b""
+        self._written = b""
 
     def _start(self) -> tuple[int, int]:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
@@ -290,15 +294,15 @@ class Process(Client):
 
     @property
     def stderr(self) -> str:
-        """What it wrote to standard error so far."""
+        """What the process has written to stderr."""
         if not self._errors.closed:
-            # At an offset: reading on would move the place at which the process writes.
-            self._said = os.pread(self._errors.fileno(), os.fstat(self._errors.fileno()).st_size, 0)
-        return self._said.decode("utf-8", "backslashreplace")
+            # At an offset: a plain read would move the position at which the process writes.
+            self._written = os.pread(self._errors.fileno(), os.fstat(self._errors.fileno()).st_size, 0)
+        return self._written.decode("utf-8", "backslashreplace")
 
     def _last_words(self) -> str:
-        words = self.stderr.strip().rpartition("\n")[2]
-        return f"; it said: {words}" if words else ""
+        line = self.stderr.strip().rpartition("\n")[2]
+        return f"; its stderr ends with: {line}" if line else ""
 
     def _end_input(self) -> None:
         if self._process.stdin is not None:
@@ -309,23 +313,23 @@ class Process(Client):
             if self._over:
                 self.exit_code = self._process.wait(self.timeout)
         except subprocess.TimeoutExpired:
-            raise self._broken("it closed its output, and did not end") from None
+            raise self._broken("the hook closed its output, and did not end") from None
         finally:
             self._kill()
             if self._process.stdout is not None:
                 self._process.stdout.close()
-            self._said = self.stderr.encode()
+            self._written = self.stderr.encode()
             self._errors.close()
 
     def _kill(self) -> None:
-        """All of its group, whose number is its own until it is waited for."""
+        """Kill its process group, whose number is its own until the process is waited for."""
         if self.exit_code is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self.exit_code = self._process.wait()
 
 
 def client(app: HookApp, *, timeout: float = TIMEOUT) -> Client:
-    """A conversation with this app, in a thread of the test's own process."""
+    """Return a conversation with this app, which runs in a thread of the test's own process."""
     return _InMemory(app, timeout)
 
 
@@ -336,5 +340,5 @@ def process(
     env: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT,
 ) -> Process:
-    """A conversation with a hook's process, in whatever language. `cwd` and `env` are those of `subprocess`."""
+    """Return a conversation with the process of this command. `cwd` and `env` are those of `subprocess`."""
     return Process(command, cwd=cwd, env=env, timeout=timeout)

@@ -1,11 +1,11 @@
-"""Functions as tools for the model: offered with a schema of their parameters, called with arguments that keep to it."""
+"""Functions as tools for the model: offered with a schema of their parameters, called with arguments that fit it."""
 
 from __future__ import annotations
 
 from .base import ToolError
 from .handlers import is_plain, threaded
 from .schemas import code_of, problems, schema_of_parameters
-from .serving import dump, report
+from .serving import dump, print_traceback
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Tool:
-    """A function that the model can call. What it returns is told to the model: text as it is, anything else as JSON."""
+    """A function that the model can call. The model gets what it returns: text as it is, anything else as JSON."""
 
     def __init__(
         self,
@@ -33,6 +33,7 @@ class Tool:
         self.name = name or function.__name__
         self.description = description or (function.__doc__ or "").strip().split("\n\n")[0]
         self.plain = is_plain(function) and not thread
+        """Whether its result certainly needs no `await`."""
         self._function = function
         self._call = threaded(function) if thread else function
         self._parameters = parameters
@@ -40,13 +41,13 @@ class Tool:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The JSON schema of its arguments. Made of its annotations, if it was not given, when it is first needed."""
+        """The JSON schema of its arguments. Where none was given it is made from the annotations at the first use."""
         if self._parameters is None:
             self._parameters, self._takes_call = schema_of_parameters(self._function)
         return self._parameters
 
     def __call__(self, call: BeforeTool) -> Decision | Awaitable[Decision]:
-        """Answer a call of this tool."""
+        """Answer a call of this tool; an exception becomes a result that is an error."""
         wrong = problems(call.arguments, self.parameters)
         if wrong:
             return call.respond(f"{self.name}: {'; '.join(wrong)}", is_error=True)
@@ -56,7 +57,7 @@ class Tool:
             if hasattr(value, "__await__"):
                 return self._later(call, value)
             return _respond(call, value)
-        except Exception as error:  # noqa: BLE001 - a tool that fails is an answer too
+        except Exception as error:  # noqa: BLE001 - the model is told
             return self._failed(call, error)
 
     async def _later(self, call: BeforeTool, value: Awaitable[Any]) -> Decision:
@@ -68,7 +69,7 @@ class Tool:
     def _failed(self, call: BeforeTool, error: Exception) -> Decision:
         if isinstance(error, ToolError):
             return call.respond(str(error), is_error=True)
-        report(error)
+        print_traceback(error)
         return call.respond(f"{self.name} failed: {type(error).__name__}", is_error=True)
 
 

@@ -1,4 +1,4 @@
-"""What type checkers read about registering handlers. Never imported at run time."""
+"""The types of decorators and handlers, for type checkers. Never imported at run time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 Handler: TypeAlias = Callable[[Any], Any]
 
-Answer: TypeAlias = Decision | dict[str, Any] | bool | None
-"""What a handler returns. True and False are for approvers."""
+Returned: TypeAlias = Decision | dict[str, Any] | bool | None
+"""What a handler returns. True and False are for handlers of approve_tool."""
 
 C = TypeVar("C")
-R = TypeVar("R", bound=Answer | Awaitable[Answer])
+R = TypeVar("R", bound=Returned | Awaitable[Returned])
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -41,7 +41,7 @@ class OnTool(Protocol[C]):
 
 
 class OnEvent(Protocol):
-    """Registers an observer: `@app.on_event` for all events, or with the kinds that it wants."""
+    """Registers a handler of events: `@app.on_event` for all kinds, or with the kinds that it is for."""
 
     @overload
     def __call__(self, handler: Callable[[Event], R], /) -> Callable[[Event], R]: ...

@@ -1,4 +1,4 @@
-"""JSON objects of the protocol with their fields as attributes: what calls and events are made of."""
+"""JSON objects of the protocol with their fields as attributes: the base of calls, and events."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ EMPTY: dict[str, Callable[[], Any]] = {
     "list[dict[str, Any]]": list,
     "dict[str, Any]": dict,
 }
-"""What a field holds that was not sent, by its annotation; None, where that allows it."""
+"""The value of a field that was not sent, by its annotation. A field whose annotation is not here is None then."""
 
 
 class View:
-    """A JSON object. The fields that a class annotates are there whether they were sent or not; `params` has what was."""
+    """A JSON object. Its annotated fields always exist, sent or not; `params` has what was sent."""
 
     __slots__ = ("params",)
 
     params: dict[str, Any]
     _names: ClassVar[dict[str, str]] = {}
-    """Fields that have another name on the wire."""
+    """The names on the wire, of fields that have another one there."""
 
     def __init__(self, params: dict[str, Any]) -> None:
         self.params = params
@@ -50,14 +50,14 @@ def _field(key: str, empty: Callable[[], Any] | None) -> property:
     def field(view: View) -> Any:
         value = view.params.get(key)
         if value is None and empty is not None:
-            value = view.params[key] = empty()  # so that what is put into it is kept
+            value = view.params[key] = empty()  # a change of it has to be seen
         return value
 
     return property(field)
 
 
 class Meta(View):
-    """Where in the agent's run something happens."""
+    """Which agent, session, turn and iteration a call or an event is about."""
 
     __slots__ = ()
     _names = {  # noqa: RUF012 - annotated where it is declared
@@ -79,11 +79,11 @@ class Meta(View):
     trace_path: str
     source: str
     traceparent: str
-    """The trace and the span that this is part of, as W3C's Trace Context writes them; empty where nobody traces."""
+    """The trace and span in W3C Trace Context's form; empty without tracing."""
 
 
 class ToolResult(View):
-    """What a tool returned: for the model, and for the user."""
+    """The result of a tool: for the model, and for the user."""
 
     __slots__ = ()
     _names = {"async_": "async"}  # noqa: RUF012
@@ -99,7 +99,7 @@ class ToolResult(View):
 
 
 class Event(View):
-    """Something that happened in the agent. `params` has all that was sent, in whichever dialect."""
+    """An event of the agent. `params` has the whole event in the dialect that the host speaks."""
 
     __slots__ = ()
 
@@ -111,15 +111,15 @@ class Event(View):
 
     @property
     def payload(self) -> dict[str, Any]:
-        """What it says, field by field."""
+        """Its fields."""
         return self.params.get("Payload") or self.params.get("payload") or {}
 
     @property
     def meta(self) -> Meta:
-        """Where it happened."""
-        said = self.params.get("Meta")
-        if said is None:
+        """Which agent, session, turn and iteration it is about."""
+        meta = self.params.get("Meta")
+        if meta is None:
             names = Meta._names  # noqa: SLF001
             parts = (self.params.get("scope"), self.params.get("correlation"))
-            said = {names[key]: value for part in parts for key, value in (part or {}).items() if key in names}
-        return Meta(said)
+            meta = {names[key]: value for part in parts for key, value in (part or {}).items() if key in names}
+        return Meta(meta)

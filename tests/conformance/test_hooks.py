@@ -124,8 +124,8 @@ def test_a_hook_of_picoclaws_does_not_fail_for_stages_that_picoclaw_has_not():
     report = run(picoclaws(*TOOLS), only=only)
     assert broken(report) == []
     skipped = {one.requirement.id: one.said for one in report.results if one.status == "skip"}
-    assert skipped["STAGE-1"] == "it was not asked to serve before_prompt: --stages before_prompt asks it"
-    assert skipped["STAGE-2"] == "it has no before_llm"
+    assert skipped["STAGE-1"] == "it was not asked to serve before_prompt: use --stages before_prompt"
+    assert skipped["STAGE-2"] == "it does not serve before_llm"
     assert set(only) - skipped.keys() == {"STAGE-4", "STAGE-5", "STAGE-6"}
 
 
@@ -158,9 +158,9 @@ def test_with_picoclaws_profile_what_picoclaw_would_not_see_does_not_hold(requir
 
 
 def test_a_profile_that_is_not_there_or_has_not_the_stage_is_an_error():
-    with pytest.raises(PicohookError, match="there is no profile 'pico'"):
+    with pytest.raises(PicohookError, match="unknown profile 'pico': use one of picoclaw, picohook"):
         run(GOOD, profile="pico")
-    with pytest.raises(PicohookError, match="picoclaw has no before_prompt"):
+    with pytest.raises(PicohookError, match="profile picoclaw: it has no before_prompt"):
         run(GOOD, profile="picoclaw", stages=["before_prompt", "before_tool"])
 
 

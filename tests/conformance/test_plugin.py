@@ -17,38 +17,38 @@ from picohook.conformance.manifest import load
 from . import mutant_hook
 
 ROOT = Path(__file__).parents[2]
-OTHERS = [f"-pno:{one.name}" for one in entry_points(group="pytest11") if one.name != "picohook"]
-"""Plugins of others that happen to be installed here, and take longer to load than these tests to run."""
+INSTALLED = [f"-pno:{one.name}" for one in entry_points(group="pytest11")]
+"""Plugins that happen to be installed here, and take longer to load than these tests to run."""
 HOOK = [sys.executable, "-I", "-S", mutant_hook.__file__]
+ASKED = ["-p", "picohook.conformance.plugin"]
 
 
 @pytest.fixture
-def run(tmp_path):
-    """pytest, in an empty directory, with the plugin installed as the package installs it."""
-    installed = tmp_path / "site" / "kit-1.dist-info"
-    installed.mkdir(parents=True)
-    (entry,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"].items()
-    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: kit\nVersion: 1\n")
-    (installed / "entry_points.txt").write_text("[pytest11]\n{} = {}\n".format(*entry))
-    work = tmp_path / "work"
-    work.mkdir()
+def bare(tmp_path):
+    """pytest in an empty directory, without any plugin."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    env["PYTHONPATH"] = os.pathsep.join([str(installed.parent), str(ROOT)])
+    env["PYTHONPATH"] = str(ROOT)
 
     def start(*arguments, files=()):
         for name, text in dict(files).items():
-            (work / name).write_text(text)
+            (tmp_path / name).write_text(text)
         return subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *OTHERS, *arguments],
-            cwd=work,
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *INSTALLED, *arguments],
+            cwd=tmp_path,
             env=env,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=60,
             check=False,
         )
 
     return start
+
+
+@pytest.fixture
+def run(bare):
+    """pytest in an empty directory, with the plugin."""
+    return lambda *arguments, **settings: bare(*ASKED, *arguments, **settings)
 
 
 def hook(*arguments):
@@ -97,7 +97,7 @@ def test_it_runs_beside_other_tests(run):
     ("arguments", "complaint"),
     [
         (["--picohook-hook=python '"], "--picohook-hook: No closing quotation"),
-        ([hook(), "--picohook-stages=before_tol"], "there is no stage 'before_tol'"),
+        ([hook(), "--picohook-stages=before_tol"], "--picohook-stages: unknown stage 'before_tol': use before_prompt"),
         (["--picohook-hook=/nowhere/hook", "-k", "ID-1"], "'/nowhere/hook' cannot be started"),
     ],
 )
@@ -108,14 +108,39 @@ def test_a_mistake_is_told(run, arguments, complaint):
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_without_the_option_it_loads_nothing_and_adds_nothing(run):
-    test = (
-        "import sys\n"
-        "def test_ordinary(request):\n"
-        "    assert request.config.pluginmanager.has_plugin('picohook')\n"
-        "    assert not request.config.pluginmanager.has_plugin('picohook-conformance')\n"
-        "    loaded = {name for name in sys.modules if name.startswith('picohook')}\n"
-        "    assert loaded == {'picohook', 'picohook.conformance', 'picohook.conformance.plugin'}\n"
-    )
-    done = run("-W", "error", files={"test_other.py": test})
+LOADED = """\
+import sys
+def test_ordinary(request):
+    assert not request.config.pluginmanager.has_plugin("picohook-conformance")
+    loaded = {name for name in sys.modules if name.partition(".")[0] == "picohook"}
+    assert loaded == EXPECTED
+"""
+
+
+def test_a_run_that_does_not_ask_for_the_plugin_loads_nothing_of_the_package(bare):
+    done = bare("-W", "error", files={"test_other.py": LOADED.replace("EXPECTED", "set()")})
     assert "1 passed" in done.stdout, done.stdout
+
+
+def test_the_package_installs_no_plugin():
+    assert "entry-points" not in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def test_without_the_option_the_plugin_loads_no_part_of_the_kit(run):
+    package = {"picohook", "picohook.wire", "picohook.wire.version"}  # `import picohook` itself
+    expected = package | {"picohook.conformance", "picohook.conformance.plugin"}
+    done = run("-W", "error", files={"test_other.py": LOADED.replace("EXPECTED", repr(expected))})
+    assert "1 passed" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"pyproject.toml": "[tool.pytest.ini_options]\naddopts = '-p picohook.conformance.plugin'\n"},
+        {"conftest.py": "pytest_plugins = ['picohook.conformance.plugin']\n"},
+    ],
+    ids=["addopts", "conftest"],
+)
+def test_a_project_can_ask_for_the_plugin_once(bare, files):
+    done = bare(hook(), "-k", "ID-1", files=files)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr

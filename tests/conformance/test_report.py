@@ -117,7 +117,7 @@ def test_junit_of_anything_that_was_said_is_xml():
         (["conformance", "--", "/nowhere/hook"], "'/nowhere/hook' cannot be started: No such file"),
         (
             ["conformance", "--", "no-such-hook"],
-            "'no-such-hook' cannot be started: there is no such program on the PATH",
+            "'no-such-hook' cannot be started: the PATH has no such program",
         ),
         (["conformance", "--", str(ROOT)], "cannot be started: it is a directory"),
         (["conformance", "--", str(ROOT / "LICENSE")], "it is not executable: chmod +x it, or name its interpreter"),
@@ -141,7 +141,7 @@ def test_wrong_usage_is_2(arguments, complaint):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("#!/nowhere/python\n", "the interpreter that its first line names is not there"),
+        ("#!/nowhere/python\n", "the interpreter that its first line names does not exist"),
         ("x\n", "names no interpreter"),
     ],
 )

@@ -11,10 +11,10 @@ import jsonschema
 import pytest
 
 from picohook.conformance import manifest
+from picohook.conformance.answer_checks import ANSWER_CHECKS
 from picohook.conformance.document import document
-from picohook.conformance.process import Line
-from picohook.conformance.shapes import SHAPES
-from picohook.conformance.watches import WATCHES, Output
+from picohook.conformance.line_checks import LINE_CHECKS, Output
+from picohook.conformance.process import OutputLine
 from picohook.model.payloads import Meta, ToolResult
 from picohook.model.stages import MODES, STAGES
 from picohook.wire import words
@@ -49,42 +49,42 @@ def test_the_reference_page_is_current():
     assert page == document(), "python -m picohook.conformance.document > docs/reference/conformance.md"
 
 
-@pytest.mark.parametrize("word", ["expect", "ask", "like", "sees", "never", "$repeat", *SHAPES])
+@pytest.mark.parametrize("word", ["expect", "ask", "like", "sees", "never", "$repeat", *ANSWER_CHECKS])
 def test_the_note_beside_them_explains_every_word(word):
     assert f"`{word}`" in (VECTORS / "README.md").read_text() or f'"{word}"' in (VECTORS / "README.md").read_text()
 
 
 def test_every_answer_is_held_against_something_that_there_is():
     likes = {step["like"] for one in HOOK.requirements for step in one.vector.get("steps", ()) if "like" in step}
-    assert likes == SHAPES.keys()
+    assert likes == ANSWER_CHECKS.keys()
 
 
 def test_there_is_a_check_for_each_watch_and_no_other():
-    assert {one.id for one in WATCHED} == WATCHES.keys()
+    assert {one.id for one in WATCHED} == LINE_CHECKS.keys()
 
 
 @pytest.mark.parametrize(
-    ("requirement", "verdict", "output"),
+    ("requirement", "expected", "output"),
     [
-        pytest.param(one.id, verdict, output, id=f"{one.id}-{verdict}-{place}")
+        pytest.param(one.id, expected, output, id=f"{one.id}-{expected}-{place}")
         for one in WATCHED
-        for verdict in ("good", "bad")
-        for place, output in enumerate(one.vector["watch"][verdict])
+        for expected in ("good", "bad")
+        for place, output in enumerate(one.vector["watch"][expected])
     ],
 )
-def test_a_watch_tells_good_output_from_bad(requirement, verdict, output):
+def test_a_watch_tells_good_output_from_bad(requirement, expected, output):
     asked = {1: "hook.hello", 2: "hook.before_tool", 3: "hook.approve_tool"}
-    complaint = WATCHES[requirement](Output([as_line(line) for line in output], list(asked), asked))
-    assert (complaint is None) is (verdict == "good"), complaint
+    complaint = LINE_CHECKS[requirement](Output([as_line(line) for line in output], list(asked), asked))
+    assert (complaint is None) is (expected == "good"), complaint
 
 
 def as_line(line):
     match line:
         case {"hex": digits}:
-            return Line(bytes.fromhex(digits))
+            return OutputLine(bytes.fromhex(digits))
         case {"unended": text}:
-            return Line(text.encode(), ended=False)
-    return Line(line.encode("utf-8", "surrogatepass"))
+            return OutputLine(text.encode(), ended=False)
+    return OutputLine(line.encode("utf-8", "surrogatepass"))
 
 
 def test_each_stage_has_a_payload_that_it_takes_and_a_requirement():

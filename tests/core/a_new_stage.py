@@ -7,17 +7,17 @@ import json
 import sys
 from pathlib import Path
 
+from picohook.cli.new import _LANGUAGES, contents
+from picohook.serve.openrpc import openrpc
 from typer.testing import CliRunner
 
 from picohook import FunctionHook, Host, Modify, Recorder
 from picohook.cli.app import app
-from picohook.cli.new import _LANGUAGES, contents
 from picohook.config import load, schema
 from picohook.conformance.hook import run
 from picohook.conformance.manifest import load as manifest
 from picohook.model.payloads import Sleep
 from picohook.record.reader import End, Record
-from picohook.serve.openrpc import openrpc
 
 HOOK = """
 import json, sys

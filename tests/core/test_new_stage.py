@@ -9,8 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import picohook
 from picohook.cli.new import _LANGUAGES
+
+import picohook
 from picohook.model.stages import STAGES
 from picohook.sdk.calls import STAGES as SDK_STAGES
 

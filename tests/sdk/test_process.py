@@ -18,7 +18,7 @@ SOURCE = Path(picohook.__file__).parents[1]
 TOOL = {"tool": "bash", "arguments": {"command": "rm -rf /"}}
 
 
-def test_it_needs_and_imports_nothing_but_a_little_of_the_standard_library(tmp_path):
+def test_it_imports_only_a_little_of_the_standard_library(tmp_path):
     script = tmp_path / "hook.py"
     script.write_text(
         f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n"
@@ -54,7 +54,7 @@ def test_it_needs_and_imports_nothing_but_a_little_of_the_standard_library(tmp_p
 
 
 class TestDecisions:
-    def test_a_guard_denies_with_its_reason_and_lets_all_else_go_on(self, start):
+    def test_a_guard_denies_with_its_reason_and_changes_no_other_call(self, start):
         hook = start("""
             @app.before_tool(tool="bash")
             def guard(call):
@@ -66,7 +66,7 @@ class TestDecisions:
         assert hook.answer("hook.before_tool", {**TOOL, "arguments": {"command": "ls"}}) == {"action": "continue"}
         assert hook.answer("hook.before_tool", {"tool": "read", "arguments": {}}) == {"action": "continue"}
 
-    def test_a_denial_counts_without_a_return_and_whatever_is_raised_or_decided_after_it(self, start):
+    def test_a_denial_counts_without_a_return_and_stands_after_errors_and_later_decisions(self, start):
         hook = start("""
             @app.before_tool
             def guard(call):
@@ -125,7 +125,7 @@ class TestDecisions:
         assert answer["action"] == "respond"
         assert answer["result"]["for_llm"] == "sunny in Rome for 1"
 
-    def test_arguments_that_do_not_fit_a_tool_are_an_error_that_the_model_is_told(self, start):
+    def test_the_model_is_told_which_arguments_do_not_fit_a_tool(self, start):
         hook = start("""
             @app.tool(description="The weather")
             def get_weather(city: str) -> str:
@@ -137,7 +137,7 @@ class TestDecisions:
 
 
 class TestTheStream:
-    def test_prints_and_what_programs_write_to_stdout_go_to_stderr(self, start):
+    def test_prints_and_the_stdout_of_child_processes_go_to_stderr(self, start):
         hook = start("""
             import os, subprocess
             @app.before_tool
@@ -151,7 +151,7 @@ class TestTheStream:
         assert hook.process.stdout.read() == ""
         assert {"printed", "written", "echoed"} <= set(hook.said().split())
 
-    def test_an_exception_is_an_error_with_its_text_and_place_and_its_traceback_goes_to_stderr(self, start):
+    def test_an_exception_is_an_error_with_its_text_and_line_and_its_traceback_goes_to_stderr(self, start):
         hook = start("""
             @app.before_tool
             def broken(call):
@@ -165,7 +165,7 @@ class TestTheStream:
         hook.close()
         assert "second line" in hook.said()
 
-    def test_events_reach_those_who_want_them_and_nothing_is_answered(self, start):
+    def test_events_reach_the_handlers_of_their_kind_and_are_not_answered(self, start):
         hook = start("""
             @app.on_event("tool_exec_end")
             async def some(event):
@@ -180,7 +180,7 @@ class TestTheStream:
         hook.close()
         assert sorted(hook.said().splitlines()) == ["all tool_exec_end", "all turn_start", "some tool_exec_end"]
 
-    def test_lines_that_are_no_requests_are_skipped(self, start):
+    def test_lines_that_are_not_requests_are_skipped(self, start):
         hook = start("")
         for line in ("", "nonsense", "[]", "{}", "\u2028", '{"jsonrpc":"2.0","id":7,"result":{}}'):
             hook.process.stdin.write(line + "\n")
@@ -191,7 +191,7 @@ class TestTheStream:
         hook.ask("hook.whatever")
         assert hook.read()["error"]["code"] == -32601
 
-    def test_several_requests_are_answered_at_once_by_handlers_that_are_awaited(self, start):
+    def test_async_handlers_answer_several_requests_at_once(self, start):
         hook = start("""
             import asyncio
             second = asyncio.Event()
@@ -226,7 +226,7 @@ class TestTheStream:
 
 
 class TestTheEnd:
-    def test_at_the_end_of_its_input_it_ends_after_its_last_words(self, start):
+    def test_at_the_end_of_its_input_it_finishes_running_handlers_and_ends(self, start):
         hook = start("""
             @app.on_shutdown
             def bye():
@@ -238,7 +238,7 @@ class TestTheEnd:
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
     @pytest.mark.parametrize("kind", ["def", "async def"])
-    def test_a_signal_ends_it_and_its_last_words_are_said(self, start, number, kind):
+    def test_a_signal_ends_it_after_its_shutdown_handlers(self, start, number, kind):
         hook = start(f"""
             @app.on_shutdown
             {kind} bye():

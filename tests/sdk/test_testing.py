@@ -117,7 +117,7 @@ def test_a_tool_of_the_hook_is_offered_and_answered(hook):
     assert (answer.action, answer["result"]["for_llm"]) == ("respond", "sunny in Rome")
 
 
-def test_an_error_is_raised_and_the_hook_goes_on(hook):
+def test_an_error_is_raised_and_the_hook_answers_the_next_request(hook):
     with pytest.raises(testing.AnswerError, match=r"^LookupError: secret ") as caught:
         hook.before_tool({"tool": "raise"})
     assert caught.value.code == -32000
@@ -127,7 +127,7 @@ def test_an_error_is_raised_and_the_hook_goes_on(hook):
     assert hook.approve_tool({"tool": "read"}).approved
 
 
-def test_it_is_greeted_and_what_it_tells_by_itself_is_kept(hook):
+def test_it_is_greeted_and_its_notifications_are_kept(hook):
     assert hook.greeting["name"] == "gate"
     hook.event("tool_exec_start", {"Tool": "no"})
     hook.event("tool_exec_end", {"Tool": "bash"})
@@ -135,18 +135,18 @@ def test_it_is_greeted_and_what_it_tells_by_itself_is_kept(hook):
     assert [told["params"]["fields"] for told in hook.told] == [{"tool": "bash"}]
 
 
-def test_several_are_asked_at_once_and_one_is_cancelled(hook):
+def test_several_requests_run_at_once_and_one_is_cancelled(hook):
     waiting = hook.ask("before_tool", {"tool": "wait"})
     other = hook.ask("approve_tool", {"tool": "read"})
     assert hook.answer(other).approved
     hook.cancel(waiting)
     assert hook.approve_tool({"tool": "read"}).approved
     hook.close()
-    with pytest.raises(testing.BrokenHookError, match="it ended"):
+    with pytest.raises(testing.BrokenHookError, match="the hook ended"):
         hook.answer(waiting)
 
 
-def test_what_is_more_than_a_pipe_holds_goes_both_ways_at_once(hook):
+def test_messages_larger_than_a_pipe_go_both_ways_at_once(hook):
     large = "x" * 300_000
     asked = [hook.ask("after_tool", {"tool": "t", "result": {"for_llm": f"{large}hunter2{n}"}}) for n in range(4)]
     assert [hook.answer(one).payload["result"]["for_llm"] for one in asked] == [f"{large}***{n}" for n in range(4)]
@@ -167,7 +167,7 @@ PAYLOADS = [
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("stage", "payload"), PAYLOADS)
-async def test_the_payload_is_what_a_host_goes_on_with(stage, payload, script):
+async def test_the_payload_is_the_one_that_a_host_uses(stage, payload, script):
     command = script(GATE + "\napp.run()")
     async with Host([HookSpec(name="gate", command=command, stages=(stage,))]) as host:
         outcome = await getattr(host, stage)(payload)
@@ -184,7 +184,7 @@ def edited(stage, given, **payload):
     return testing.Answer(stage, payload, given).payload
 
 
-def test_the_payload_takes_edits_in_every_shape_in_the_wild():
+def test_the_payload_takes_edits_in_every_form_that_hooks_send():
     call = {"tool": "t", "arguments": {"a": 1}, "meta": {"n": 1}}
     assert edited("before_tool", {"call": {"arguments": {"b": 2}, "tool": None, "meta": {}}}, **call) == {
         **call,
@@ -227,19 +227,19 @@ def reply(result): say(json.dumps({"jsonrpc": "2.0", "id": json.loads(sys.stdin.
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("sys.exit('no licence')", "^it ended; it said: no licence$"),
-        ("reply({'ok': False, 'reason': 'not today'})", "^it refused to serve: not today$"),
-        ("say('Listening')", "^it wrote what is no message: b'Listening'$"),
-        ("reply({}); sys.stdin.readline(); sys.exit('crash')", "^it ended; it said: crash$"),
-        ("reply({}); sys.stdin.readline(); say('[]')", "^it wrote what is no message"),
-        ("reply({}); reply('yes')", '^it answered what is no answer: .*"result": "yes"'),
+        ("sys.exit('no licence')", "^the hook ended; its stderr ends with: no licence$"),
+        ("reply({'ok': False, 'reason': 'not today'})", "^the hook refused to serve: not today$"),
+        ("say('Listening')", "^the hook wrote a line that is not a message: b'Listening'$"),
+        ("reply({}); sys.stdin.readline(); sys.exit('crash')", "^the hook ended; its stderr ends with: crash$"),
+        ("reply({}); sys.stdin.readline(); say('[]')", "^the hook wrote a line that is not a message"),
+        ("reply({}); reply('yes')", '^the hook.s answer has no result and no error: .*"result": "yes"'),
         (
             """reply({}); sys.stdin.readline(); say('{"id": 2, "error": "no"}')""",
-            '^it answered what is no answer: .*"error": "no"',
+            '^the hook.s answer has no result and no error: .*"error": "no"',
         ),
     ],
 )
-def test_a_hook_that_is_broken_is_an_error_that_says_how(script, source, message):
+def test_a_broken_hook_is_an_error_that_says_why(script, source, message):
     with broken(message), testing.process(script(HELLO + source)) as hook:
         hook.before_tool({"tool": "bash"})
 
@@ -254,18 +254,18 @@ def test_a_hook_that_hangs_is_an_error_and_is_killed(script):
 
 def test_a_hook_that_does_not_end_with_its_input_is_an_error_and_is_killed(script):
     hook = testing.process(script(HELLO + "reply({})\nimport signal\nwhile True: signal.pause()"))
-    with broken(r"^it did not end within 0\.2 s$"), hook:
+    with broken(r"^the hook did not end within 0\.2 s$"), hook:
         hook.timeout = 0.2
     assert hook.exit_code == -9
 
 
-def test_what_a_process_said_and_how_it_ended_is_kept(script):
+def test_the_stderr_and_the_exit_code_of_a_process_are_kept(script):
     with testing.process(script(HELLO + "reply({})\nsys.stdin.read()\nsys.exit('bye')")) as hook:
         assert hook.stderr == ""
     assert (hook.exit_code, hook.stderr) == (1, "bye\n")
 
 
-def test_a_command_that_there_is_not_is_an_error_of_the_system():
+def test_a_missing_command_is_an_os_error():
     with pytest.raises(FileNotFoundError), testing.process(["/nowhere/hook"]):
         pass
 
@@ -295,12 +295,12 @@ def test_a_test_that_fails_shows_its_own_error_and_leaves_nothing_running(script
     assert threading.active_count() == before
 
 
-def test_a_stage_that_there_is_not_is_named():
-    with testing.client(HookApp("x")) as hook, pytest.raises(ValueError, match="there is no stage 'before_dinner'"):
+def test_an_unknown_stage_is_named():
+    with testing.client(HookApp("x")) as hook, pytest.raises(ValueError, match="unknown stage 'before_dinner'"):
         hook.ask("before_dinner", {})
 
 
-def test_it_needs_nothing_but_the_standard_library(script):
+def test_it_needs_only_the_standard_library(script):
     source = GATE + textwrap.dedent("""
         from picohook.sdk import testing
         with testing.client(app) as hook:

@@ -1,6 +1,6 @@
-"""What holds for every line that a hook writes, whatever it is asked: a function for each requirement with a `watch`.
+"""Checks of everything that a hook writes in one run: a function for each requirement with a `watch`.
 
-Each returns what is wrong with what the hook wrote in one run, or nothing.
+Each returns what is wrong, or None.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from ..model.stages import STAGES
 from ..wire import words
 from ..wire.spelling import respelled, understood
 from ..wire.text import cut, escape
+from .outcome import shown
 from .process import is_id
-from .verdict import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from ..model.stages import Stage
-    from .process import Line
+    from .process import OutputLine
 
 NAME = 80
-"""Bytes of a name that are shown."""
+"""Bytes of a name that a message shows."""
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 class Output(NamedTuple):
-    """What a hook wrote in one run."""
+    """The output of a hook in one run."""
 
-    lines: Sequence[Line]
+    lines: Sequence[OutputLine]
     sent: Collection[object]
-    """The ids of what it was sent."""
+    """The ids of all messages that it was sent."""
     asked: Mapping[int, str] = MappingProxyType({})
-    """The methods of the requests among that, by their ids."""
+    """The methods of the requests that it was sent, by id."""
 
     @property
     def messages(self) -> Iterator[dict[str, Any]]:
@@ -44,12 +44,12 @@ class Output(NamedTuple):
 
     @property
     def answers(self) -> Iterator[dict[str, Any]]:
-        """Those that are no requests and no notifications."""
+        """The messages that are answers."""
         return (message for message in self.messages if "method" not in message)
 
     @property
     def results(self) -> Iterator[tuple[Stage[Any], dict[str, Any], dict[str, Any]]]:
-        """The answers to stages that are results: the stage, the result, and the whole message."""
+        """The results of stages: each with its stage and its whole message."""
         for message in self.answers:
             request_id, result = message.get("id"), message.get("result")
             method = self.asked.get(request_id, "") if type(request_id) is int else ""
@@ -70,23 +70,23 @@ def id_2(output: Output) -> str | None:
 
 
 def id_3(output: Output) -> str | None:
-    """Every answer is to something that was sent."""
+    """Every answer has the id of a message that was sent."""
     known = [request_id for request_id in output.sent if type(request_id) is int]
     for message in output.answers:
         request_id = message.get("id")
         unreadable = request_id is None and message.get("error") is not None
         if not unreadable and not any(is_id(request_id, one) for one in known):
-            return f"nobody asked for {shown(message)}"
+            return f"no request has the id of {shown(message)}"
     return None
 
 
 def reply_1(output: Output) -> str | None:
-    """It says "jsonrpc": "2.0"."""
+    """Every message has "jsonrpc": "2.0"."""
     return _first_bad(output.messages, lambda message: message.get("jsonrpc") == "2.0")
 
 
 def reply_2(output: Output) -> str | None:
-    """One of result and error."""
+    """An answer has a result or an error, and not both."""
     return _first_bad(output.answers, lambda said: (said.get("error") is not None) is not ("result" in said))
 
 
@@ -103,7 +103,7 @@ def reply_3(output: Output) -> str | None:
 
 
 def reply_4(output: Output) -> str | None:
-    """No key is there twice."""
+    """No object has a key twice."""
     for line in output.lines:
         if line.message is None:
             continue
@@ -112,17 +112,17 @@ def reply_4(output: Output) -> str | None:
         def build(pairs: list[tuple[str, Any]], doubled: list[str] = doubled) -> dict[str, Any]:
             built = dict(pairs)
             if len(built) != len(pairs):
-                doubled += [key for place, (key, _) in enumerate(pairs) if key in dict(pairs[:place])]
+                doubled += [key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index])]
             return built
 
         json.loads(line.data.decode("utf-8-sig", "replace"), object_pairs_hook=build)
         if doubled:
-            return f"`{doubled[0]}` is there twice: {_text(line)}"
+            return f"the key `{doubled[0]}` is there twice: {_text(line)}"
     return None
 
 
 def reply_5(output: Output) -> str | None:
-    """It asks nothing, and tells what it opted into."""
+    """It sends no requests, and only notifications that its capabilities name."""
     offered: dict[str, Any] = {}
     for message in output.messages:
         if "method" in message:
@@ -136,7 +136,7 @@ def reply_5(output: Output) -> str | None:
 
 
 def stage_10(output: Output) -> str | None:
-    """What says something decides."""
+    """An answer that has content decides something."""
     for stage, result, message in output.results:
         if not stage.approves:
             try:
@@ -152,19 +152,19 @@ def stage_11(output: Output) -> str | None:
         try:
             names = respelled(stage.form, result)
         except ValueError:
-            continue  # that is the requirement before this one
+            continue  # stage_10 reports it
         if names:
             return f"it wrote `{escape(cut(names[0], NAME))}` in {shown(message)}"
     return None
 
 
 def stdout_1(output: Output) -> str | None:
-    """A line is an object."""
+    """Every line is a JSON object."""
     return next((f"it wrote {_text(line)}" for line in output.lines if line.ended and line.message is None), None)
 
 
 def stdout_2(output: Output) -> str | None:
-    """A line is UTF-8."""
+    """Every line is UTF-8."""
     for line in output.lines:
         try:
             text = line.data.decode()
@@ -178,7 +178,7 @@ def stdout_2(output: Output) -> str | None:
 
 
 def stdout_3(output: Output) -> str | None:
-    """Its numbers are JSON's."""
+    """Every number is one of JSON's."""
     for line in output.lines:
         if line.message is None:
             continue
@@ -196,19 +196,19 @@ def stdout_3(output: Output) -> str | None:
 
 
 def stdout_4(output: Output) -> str | None:
-    """The last line has its end."""
-    return next((f"it ended with {_text(line)}, and no newline" for line in output.lines if not line.ended), None)
+    """The last line ends with a newline."""
+    return next((f"its last line has no newline: {_text(line)}" for line in output.lines if not line.ended), None)
 
 
 def _first_bad(messages: Iterable[dict[str, Any]], good: Callable[[dict[str, Any]], bool]) -> str | None:
     return next((f"it wrote {shown(message)}" for message in messages if not good(message)), None)
 
 
-def _text(line: Line) -> str:
+def _text(line: OutputLine) -> str:
     return shown(line.data.decode("utf-8", "backslashreplace"))
 
 
-WATCHES: dict[str, Callable[[Output], str | None]] = {
+LINE_CHECKS: dict[str, Callable[[Output], str | None]] = {
     check.__name__.upper().replace("_", "-"): check
     for check in (
         id_2,

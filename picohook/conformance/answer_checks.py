@@ -1,4 +1,4 @@
-"""What an answer has to be like: a function for each `like` of a step. One that returns is content."""
+"""Checks of one answer: a function for each `like` of a step. It raises `Failed` or `Skipped`; an answer that holds passes."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from ..model.edits import apply_edit
 from ..model.replies import read_decision
 from ..model.stages import STAGES
 from ..wire import words
-from .verdict import Failed, Skipped, shown
+from .outcome import Failed, Skipped, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from ..model.decisions import Decision
     from ..model.stages import Stage
-    from .process import HookProcess, Line
+    from .process import HookProcess, OutputLine
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What this hook is held to, and what was learnt of it."""
+class Expectations:
+    """What is expected of this hook."""
 
     modes: tuple[str, ...] = ()
-    """Those of hook.hello."""
+    """The modes that `hook.hello` names."""
     claimed: frozenset[str] = frozenset()
-    """The stages that the user says it has."""
+    """The stages that its author says it serves."""
     actions: frozenset[str] | None = None
-    """Those that the system has which the hook is for; none: all of the protocol's."""
+    """The actions of the system that the hook is for; None for all actions of the protocol."""
     refusal: tuple[Any, str] | None = None
-    """Its error for a method that there is not, with a placeholder for the method."""
+    """Its error for an unknown method, with a placeholder for the method's name; None if it has shown none."""
 
-    def learn(self, lines: Iterable[Line]) -> Terms:
-        """With its error for `hook.of_tomorrow`, if that is among these."""
+    def with_refusal(self, lines: Iterable[OutputLine]) -> Expectations:
+        """Return the same with its error for `hook.of_tomorrow`, if one of these lines is that answer."""
         for message in (line.message for line in lines):
             if message is not None and message.get("id") == UNKNOWN_ID and isinstance(message.get("error"), dict):
                 return replace(self, refusal=_refusal(message["error"], UNKNOWN))
@@ -43,15 +43,15 @@ class Terms:
 
 UNKNOWN = "hook.of_tomorrow"
 UNKNOWN_ID = 2
-"""The method of CALL-2, which no hook has, and the id that it is asked under."""
+"""The method of CALL-2, which no hook has, and the id of that request."""
 
 
 def _refusal(error: Mapping[str, Any], method: str) -> tuple[Any, str]:
     return error.get("code"), str(error.get("message")).replace(method, "$METHOD")
 
 
-class Answer:
-    """An answer, with what it is an answer to."""
+class ReceivedAnswer:
+    """An answer with its request."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Answer:
         process: HookProcess,
         question: Mapping[str, Any],
         step: Mapping[str, Any],
-        terms: Terms,
+        expectations: Expectations,
     ) -> None:
         self.message = message
         self.process = process
@@ -68,55 +68,55 @@ class Answer:
         self.params: Mapping[str, Any] = question["params"]
         self.step = step
         self.stage = self.method.removeprefix("hook.")
-        self.terms = terms
-        self.claimed = self.stage in terms.claimed
-        """Whether the user says that the hook is for this stage."""
+        self.expectations = expectations
+        self.claimed = self.stage in expectations.claimed
+        """Whether its author says that the hook serves this stage."""
 
     @property
     def error(self) -> Any:
-        """None where there is none."""
+        """Its error; None for a result."""
         return self.message.get("error")
 
     @property
     def result(self) -> Any:
-        """None where there is none."""
+        """Its result; None for an error."""
         return self.message.get("result")
 
     @property
     def unknown_method(self) -> bool:
-        """Whether it says that there is no such method."""
+        """Whether the hook refuses this method, with -32601 or with its own error for unknown methods."""
         return self.has_code or (
-            isinstance(self.error, dict) and _refusal(self.error, self.method) == self.terms.refusal
+            isinstance(self.error, dict) and _refusal(self.error, self.method) == self.expectations.refusal
         )
 
     @property
     def has_code(self) -> bool:
-        """Whether it says so with the code that is for it."""
+        """Whether the hook refuses this method with -32601."""
         return isinstance(self.error, dict) and self.error.get("code") == words.METHOD_NOT_FOUND
 
     def fail(self, expected: str) -> Failed:
-        """The verdict that this is not what was expected."""
+        """Return the failure that says what was expected in place of this answer."""
         return Failed(f"{expected} as the answer to {self.method}", f"it answered {shown(self.message)}")
 
 
-def reply(answer: Answer) -> None:
-    """Any answer will do."""
+def reply(answer: ReceivedAnswer) -> None:
+    """Accept any answer."""
 
 
-def result(answer: Answer) -> None:
-    """A result, and no error."""
+def result(answer: ReceivedAnswer) -> None:
+    """Require a result, and no error."""
     if answer.error is not None or "result" not in answer.message:
         raise answer.fail("a result")
 
 
-def handled(answer: Answer) -> None:
-    """A result, or that there is no such method here."""
+def handled(answer: ReceivedAnswer) -> None:
+    """Require a result, or a refusal of the method."""
     if not answer.unknown_method:
         result(answer)
 
 
-def unknown_method(answer: Answer) -> None:
-    """The error for a method that there is not."""
+def unknown_method(answer: ReceivedAnswer) -> None:
+    """Require the error -32601."""
     if not answer.has_code:
         raise answer.fail(f"the error {words.METHOD_NOT_FOUND}")
 
@@ -124,8 +124,8 @@ def unknown_method(answer: Answer) -> None:
 # hook.hello
 
 
-def welcome(answer: Answer) -> None:
-    """No refusal."""
+def welcome(answer: ReceivedAnswer) -> None:
+    """Require that the hook agrees to serve."""
     handled(answer)
     said = _members(answer.result)
     version = said.get("version", words.VERSION)
@@ -133,8 +133,8 @@ def welcome(answer: Answer) -> None:
         raise answer.fail(f"no `ok: false`, and no version but {words.VERSION},")
 
 
-def first(answer: Answer) -> None:
-    """Nothing was said before."""
+def first(answer: ReceivedAnswer) -> None:
+    """Require that this is the first line."""
     earliest = answer.process.lines[0]
     if earliest.message != answer.message:
         raise Failed(
@@ -142,15 +142,15 @@ def first(answer: Answer) -> None:
         )
 
 
-def named(answer: Answer) -> None:
-    """Who it is, and that all is well."""
+def named(answer: ReceivedAnswer) -> None:
+    """Require `ok: true` and a name."""
     said = _members(answer.result)
     if said.get("ok") is not True or not isinstance(said.get("name"), str) or not said["name"]:
         raise answer.fail('{"ok": true, "name": "..."}')
 
 
-def capabilities(answer: Answer) -> None:
-    """What it offers is offered in a way that a host understands."""
+def capabilities(answer: ReceivedAnswer) -> None:
+    """Require capabilities that a host can read. Skipped for a hook that has none."""
     said = _members(answer.result)
     offered, in_flight = said.get("capabilities", {}), said.get("max_in_flight", 1)
     if not isinstance(offered, dict) or not all(isinstance(wanted, bool) for wanted in offered.values()):
@@ -158,14 +158,14 @@ def capabilities(answer: Answer) -> None:
     if type(in_flight) is not int or in_flight < 1:
         raise answer.fail("`max_in_flight` as a number from 1 up")
     if not said.keys() & {"capabilities", "max_in_flight"}:
-        raise Skipped("it opts into none")
+        raise Skipped("it names no capability")
 
 
 # Stages
 
 
-def decision(answer: Answer) -> None:
-    """What the host would take, edit included."""
+def decision(answer: ReceivedAnswer) -> None:
+    """Require a decision of the stage whose edit and result a host can apply."""
     stage = STAGES[answer.stage]
     _require_claim(answer)
     result(answer)
@@ -177,23 +177,23 @@ def decision(answer: Answer) -> None:
             stage.result(payload, decided.result)
     except ValueError as error:
         raise answer.fail(f"a decision of {answer.stage} ({_first_line(error)})") from None
-    if answer.terms.actions is not None:
-        _require_older(answer, stage, decided, answer.terms.actions)
+    if answer.expectations.actions is not None:
+        _require_readable(answer, stage, decided, answer.expectations.actions)
 
 
-def _require_older(answer: Answer, stage: Stage[Any], decided: Decision, actions: Collection[str]) -> None:
-    """A system that has only these actions sees all of the decision."""
+def _require_readable(answer: ReceivedAnswer, stage: Stage[Any], decided: Decision, actions: Collection[str]) -> None:
+    """Require that a system with only these actions reads all of the decision."""
     if decided.action not in actions:
         raise answer.fail(f"one of the actions {', '.join(sorted(actions))}")
     if isinstance(decided, Modify):
         if decided.patch is not None:
-            raise answer.fail("a whole payload and no `patch`, which is not seen there,")
+            raise answer.fail("a whole payload and no `patch`, which that system ignores,")
         if stage.part is not None and not isinstance(decided.changes.get(stage.part), dict):
-            raise answer.fail(f"`{stage.part}` inside all of the params, the only place where it is seen there,")
+            raise answer.fail(f"`{stage.part}` inside all of the params, the only place where that system reads it,")
 
 
-def approval(answer: Answer) -> None:
-    """A yes or a no that cannot be misread."""
+def approval(answer: ReceivedAnswer) -> None:
+    """Require `approved` as true or false."""
     _require_claim(answer)
     said = _members(answer.result)
     if not any(key.lower() == "approved" for key in said) and not answer.claimed and answer.error is None:
@@ -202,17 +202,17 @@ def approval(answer: Answer) -> None:
         raise answer.fail("`approved` as true or false")
 
 
-def exact(answer: Answer) -> None:
-    """Numbers come back as they went out, if they come back."""
+def exact(answer: ReceivedAnswer) -> None:
+    """Require that the numbers in the answer are those that were sent."""
     for name, number in answer.step["of"].items():
         for found in _named(answer.result, name):
             if type(found) is not int or found != number:
                 raise answer.fail(f"`{name}` as {number}, or not at all,")
 
 
-def _require_claim(answer: Answer) -> None:
+def _require_claim(answer: ReceivedAnswer) -> None:
     if answer.unknown_method and not answer.claimed:
-        raise Skipped(f"it has no {answer.stage}")
+        raise Skipped(f"it does not serve {answer.stage}")
 
 
 def _members(value: Any) -> Mapping[str, Any]:
@@ -220,7 +220,7 @@ def _members(value: Any) -> Mapping[str, Any]:
 
 
 def _named(value: Any, name: str) -> Iterator[Any]:
-    """Every member of this name, at any depth."""
+    """Yield every member of this name, at any depth."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if key == name:
@@ -232,7 +232,7 @@ def _named(value: Any, name: str) -> Iterator[Any]:
 
 
 def _first_line(error: ValueError) -> str:
-    """What pydantic and our own errors say, in short."""
+    """Return the error in one line."""
     listed = getattr(error, "errors", None)
     if listed is None:
         return str(error)
@@ -240,7 +240,7 @@ def _first_line(error: ValueError) -> str:
     return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
 
 
-SHAPES: dict[str, Callable[[Answer], None]] = {
+ANSWER_CHECKS: dict[str, Callable[[ReceivedAnswer], None]] = {
     check.__name__: check
     for check in (
         reply,

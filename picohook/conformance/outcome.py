@@ -1,4 +1,4 @@
-"""How a check says what it found: silence is a pass."""
+"""How a check ends: it returns if the requirement holds, and raises `Failed` or `Skipped` if not."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from ..wire.text import cut, escape
 
 SHOWN = 300
-"""Bytes of what a hook said that are shown."""
+"""Bytes of a message that are shown."""
 
 
-class Failed(Exception):  # noqa: N818 - a verdict, and no error of ours
+class Failed(Exception):  # noqa: N818 - the outcome of a check
     """The requirement does not hold."""
 
     def __init__(self, expected: str, said: str) -> None:
@@ -20,12 +20,12 @@ class Failed(Exception):  # noqa: N818 - a verdict, and no error of ours
         self.said = said
 
 
-class Skipped(Exception):  # noqa: N818
+class Skipped(Exception):  # noqa: N818 - likewise
     """The requirement is about something that this hook does not do."""
 
 
 def shown(value: Any) -> str:
-    """What was said, as JSON, fit to be read."""
+    """Return a value as JSON that can be shown: cut, and with control characters escaped."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except RecursionError:

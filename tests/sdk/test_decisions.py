@@ -1,4 +1,4 @@
-"""What a handler does and does not say: a change in place is an edit, and an answer that decides nothing is refused."""
+"""Decisions of handlers: a change in place is an edit, and an answer that decides nothing is refused."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EDITS = {
 
 @pytest.mark.parametrize("case", EDITS)
 @pytest.mark.parametrize("returns", [None, {}, {"action": "continue"}, {"reason": "because"}], ids=repr)
-def test_what_is_changed_in_place_is_an_edit(case, returns):
+def test_a_change_in_place_is_an_edit(case, returns):
     stage, (edit, field) = case.partition(":")[0], EDITS[case]
     seen = {}
 
@@ -75,7 +75,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_change_in_place_that_is_no_edit_is_refused(case):
+def test_a_change_in_place_of_a_field_that_cannot_be_edited_is_refused(case):
     with pytest.raises(testing.AnswerError, match="TypeError"):
         asked(case.partition(":")[0], lambda call: REFUSED[case](call) and None)
 
@@ -92,7 +92,7 @@ def test_an_approver_that_changes_the_call_has_not_approved_it():
 
 
 @pytest.mark.parametrize("stage", PAYLOADS)
-def test_looking_is_no_change(stage):
+def test_reading_a_field_changes_nothing(stage):
     def look(call):
         for name in dir(call):
             if name not in {"cancelled", "decision"} and not name.startswith("_"):
@@ -106,7 +106,7 @@ def test_looking_is_no_change(stage):
     assert asked(stage, look, {"tool": "bash"}) == answer
 
 
-def test_a_change_that_is_taken_back_is_none():
+def test_a_change_that_is_undone_is_not_sent():
     def handler(call):
         call.arguments["files"].append("b")
         call.arguments["files"].remove("b")
@@ -122,7 +122,7 @@ def test_a_denial_stays_a_denial_whatever_was_changed():
     assert asked("before_tool", handler) == {"action": "deny_tool", "reason": "no"}
 
 
-def test_what_a_tool_of_the_hook_does_with_its_arguments_is_its_own_affair():
+def test_a_tool_of_the_hook_may_change_its_arguments():
     app = HookApp("test")
 
     @app.tool
@@ -134,7 +134,7 @@ def test_what_a_tool_of_the_hook_does_with_its_arguments_is_its_own_affair():
     assert answer == {"action": "respond", "result": {"for_llm": "a"}}
 
 
-def test_what_was_changed_goes_into_the_next_round_too():
+def test_a_retry_keeps_changes_in_place():
     def handler(call):
         call.messages.append({"role": "user", "content": "the tests fail"})
         return call.retry("mend it")
@@ -143,7 +143,7 @@ def test_what_was_changed_goes_into_the_next_round_too():
     assert (answer.action, len(answer["messages"]), answer["feedback"]) == ("retry", 2, "mend it")
 
 
-def test_an_answer_that_edits_something_itself_stands_and_the_rest_comes_with_it():
+def test_edits_of_an_answer_and_changes_in_place_are_both_sent():
     def handler(call):
         call.arguments["files"].append("b")
         call.affected_paths.append("b")
@@ -154,7 +154,7 @@ def test_an_answer_that_edits_something_itself_stands_and_the_rest_comes_with_it
     assert payload["affected_paths"] == ["a", "b"]
 
 
-def test_what_was_modified_is_not_lost_by_a_continue():
+def test_a_continue_keeps_earlier_modifications():
     def handler(call):
         call.modify(tool="sh")
         return {"action": "continue"}
@@ -182,22 +182,22 @@ def test_an_answer_that_decides_nothing_never_leaves_the_hook(stage, answer):
         asked(stage, lambda call: answer)
 
 
-def test_names_are_taken_in_any_case_here_too():
+def test_the_case_of_names_is_ignored():
     answer = asked("before_tool", lambda call: {"Action": "deny_tool", "Reason": "no"})
     assert (answer.denied, answer.reason, dict(answer)) == (True, "no", {"action": "deny_tool", "reason": "no"})
 
 
-def test_a_decision_that_somebody_made_by_hand_counts():
+def test_a_decision_made_from_the_class_counts():
     assert asked("before_tool", lambda call: Decision(action="deny_tool", reason="no")).denied
 
 
 @pytest.mark.parametrize("answer", [{"decision": "deny"}, {"action": "modify", "call": {"args": {}}}], ids=repr)
-def test_a_test_of_a_hook_in_any_language_sees_that_its_answer_decides_nothing(answer):
-    with pytest.raises(testing.BrokenHookError, match=r"to a host it failed: .*did you mean"):
+def test_a_test_of_a_hook_in_any_language_fails_for_an_answer_that_decides_nothing(answer):
+    with pytest.raises(testing.BrokenHookError, match=r"for a host, the hook failed: .*did you mean"):
         testing.Answer("before_tool", {}, answer)
 
 
-def test_a_test_reads_names_as_a_host_does():
+def test_a_test_ignores_the_case_of_names_as_a_host_does():
     answer = testing.Answer("before_tool", {"tool": "a", "arguments": {}}, {"Action": "modify", "Call": {"Tool": "b"}})
     assert (answer.action, answer.payload["tool"]) == ("modify", "b")
     denied = testing.Answer("approve_tool", {}, {"Approved": False, "Reason": "no"})
