@@ -258,7 +258,7 @@ async def test_a_function_can_watch_and_one_that_raises_harms_nothing(journal):
         host.on_change |= {broken, told.append}
         outcome = await host.before_tool(CALL)
         assert told == [outcome]
-        assert journal.all("a watcher failed")
+        assert journal.all("a function of on_change failed")
 
 
 # Asking wrongly.
