@@ -99,17 +99,17 @@ async def _serve(  # noqa: PLR0917 - anyio.run calls it
     with ended_by_signals():
         async with host:
             with contextlib.ExitStack() as opened:
-                doors = []
+                endpoints = []
                 if metrics is not None:
-                    doors.append(await open_metrics_endpoint(host, metrics, Log()))
-                    opened.callback(doors[0].listening.close)
+                    endpoints.append(await open_metrics_endpoint(host, metrics, Log()))
+                    opened.callback(endpoints[0].listening.close)
                 clients = await sidecar.at_streams(*streams) if streams else await sidecar.at_socket(cast(Path, socket))
                 on_endings(lambda _: sidecar.end())
                 if socket is not None:
                     output.note(f"Serving at {socket}")
                 async with anyio.create_task_group() as tasks:
-                    for door in doors:
-                        tasks.start_soon(door.run)
+                    for endpoint in endpoints:
+                        tasks.start_soon(endpoint.run)
                     await sidecar.serve(clients)
                     tasks.cancel_scope.cancel()
         if isinstance(clients, Connection) and clients.stream.failure:
