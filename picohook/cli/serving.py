@@ -86,7 +86,6 @@ async def _serve(  # noqa: PLR0917 - anyio.run calls it
 ) -> None:
     from ..host import Host  # noqa: PLC0415 - most commands start nothing
     from ..observe.log import Log  # noqa: PLC0415
-    from ..serve.metrics_endpoint import open_metrics_endpoint  # noqa: PLC0415
     from ..serve.server.connection import Connection  # noqa: PLC0415
     from ..serve.sidecar import Sidecar  # noqa: PLC0415
 
@@ -101,6 +100,8 @@ async def _serve(  # noqa: PLR0917 - anyio.run calls it
             with contextlib.ExitStack() as opened:
                 endpoints = []
                 if metrics is not None:
+                    from ..serve.metrics_endpoint import open_metrics_endpoint  # noqa: PLC0415
+
                     endpoints.append(await open_metrics_endpoint(host, metrics, Log()))
                     opened.callback(endpoints[0].listening.close)
                 clients = await sidecar.at_streams(*streams) if streams else await sidecar.at_socket(cast(Path, socket))
