@@ -1,1 +1,1 @@
-"""Recording what a host asks and is answered, and asking it again."""
+"""Records of what a host asks its hooks, and their replay."""

@@ -52,7 +52,10 @@ class RecordError(PicohookError):
 
 @dataclass(slots=True)
 class Chain:
-    """A chain, as far as it has been read. As an entry, it begins."""
+    """A chain, as far as it has been read. As an entry, it begins.
+
+    After a pause it is resumed with a decision for the hook that paused, and the hooks that had decided are not asked again.
+    """
 
     number: int
     line_number: int
@@ -60,8 +63,8 @@ class Chain:
     at: float
     stage: Stage[Any]
     asked_about: dict[str, Any]
-    said: tuple[str, Decision] | None
-    without: tuple[str, ...]
+    resumed_with: tuple[str, Decision] | None
+    not_asked_again: tuple[str, ...]
     params: dict[str, Any]
     """The params as the hooks asked so far have changed them."""
     waiting: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -181,7 +184,7 @@ class Reader:
         if header.version != VERSION:
             raise RecordError(
                 f"{self._name}: is a record of version {header.version}, made by picohook {escape(header.picohook)}; "
-                f"this one reads version {VERSION}"
+                f"this one reads version {VERSION}: read it with the other"
             )
         return header
 
@@ -225,9 +228,9 @@ class Reader:
         if line.chain in self.chains:
             raise self.wrong(f"chain: {line.chain} is under way already")
         stage = STAGES[line.stage]
-        said = None if line.said is None else self._decision(stage, line.said)
+        decision = None if line.said is None else self._decision(stage, line.said)
         payload_of(stage, line.params)
-        chain = Chain(line.chain, self._number, line.at, stage, line.params, said, line.without, line.params)
+        chain = Chain(line.chain, self._number, line.at, stage, line.params, decision, line.without, line.params)
         self.chains[line.chain] = chain
         return chain
 
@@ -251,7 +254,7 @@ class Reader:
             payload_of(chain.stage, line.params)
             chain.params = line.params
         chain.waiting[line.hook] = chain.params
-        again = line.hook in chain.without or any(answer.hook == line.hook for answer in chain.answers)
+        again = line.hook in chain.not_asked_again or any(answer.hook == line.hook for answer in chain.answers)
         return HookAsked(self._number, line.at, chain, line.hook, chain.params, line.stands_in, again)
 
     def _event(self, line: EventLine) -> EventEmitted:

@@ -1,1 +1,1 @@
-"""What a running host offers to other programs."""
+"""Serves a running host to other programs: the control socket, the sidecar and the metrics endpoint."""

@@ -27,7 +27,7 @@ CHUNK = 4096
 MAX_CLIENTS = 16
 TIMEOUT = 10.0
 """Seconds for one request and its answer."""
-NOUN = "the metrics' endpoint"
+NOUN = "the metrics endpoint"
 
 
 async def open_metrics_endpoint(host: Engine, where: str, log: Log) -> SocketServer:
@@ -49,7 +49,7 @@ def _address(where: str) -> tuple[str, int] | None:
     host, _, port = where.rpartition(":")
     if not port.isascii() or not port.isdecimal() or int(port) > 65535:  # noqa: PLR2004 - the last port
         raise PicohookError(
-            f"{where} is no place for {NOUN}: it is [HOST:]PORT, or the path of a socket with a / in it"
+            f"{where} is no address for {NOUN}: that is [HOST:]PORT, or the path of a socket with a / in it"
         )
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 

@@ -76,11 +76,11 @@ class RemoteTurn(Turn):
         paused, decided = self._paused_at[call_id]
         stage = STAGES[paused.stage]
         try:
-            said = (paused.hook, read_decision(stage, answer))
+            decision = (paused.hook, read_decision(stage, answer))
         except ValueError as error:
             raise RpcError.because(INVALID_PARAMS, f"decision: {error}") from None
-        outcome = await getattr(self.host, stage.name)(paused.payload, answered=said, skip=decided)
-        require_taken(said, outcome)
+        outcome = await getattr(self.host, stage.name)(paused.payload, answered=decision, skip=decided)
+        require_taken(decision, outcome)
         self._paused_at.pop(call_id, None)
         return self._record(outcome, paused.payload, decided)
 

@@ -213,7 +213,7 @@ def test_a_damaged_record_is_refused_with_the_line_and_nothing_is_started(projec
 
     for done in (replay(project, "--config", "picohook.toml"), project("trace", "session.jsonl")):
         assert done.code == 2
-        assert "session.jsonl: line 24: type: is none that a record has" in done.err
+        assert "session.jsonl: line 24: type: is no line of a record" in done.err
     assert not (project.path / "started").exists()
 
 

@@ -144,19 +144,19 @@ class Tried:
 
     async def _a_sidecar(self, host):
         sidecar = Sidecar(host)
-        door = await sidecar.at_socket(self.socket)
+        server = await sidecar.at_socket(self.socket)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(sidecar.serve, door)
+            tasks.start_soon(sidecar.serve, server)
             calls = {"tool": "bash", "arguments": {}}
             answer = await in_thread(ask, self.socket, "before_tool", calls, timeout=PATIENCE)
             assert answer["payload"]["arguments"] == {"by": "shell"}, answer
             sidecar.end()
 
     async def _the_metrics(self, host):
-        door = await open_metrics_endpoint(host, "127.0.0.1:0", Log())
-        address = f"http://127.0.0.1:{door.listening.socket.getsockname()[1]}/metrics"
+        server = await open_metrics_endpoint(host, "127.0.0.1:0", Log())
+        address = f"http://127.0.0.1:{server.listening.socket.getsockname()[1]}/metrics"
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(door.run)
+            tasks.start_soon(server.run)
             assert b"picohook" in await in_thread(fetched, address)
             tasks.cancel_scope.cancel()
 

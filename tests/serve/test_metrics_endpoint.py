@@ -139,7 +139,7 @@ async def test_an_ipv6_address_can_be_named():
 )
 async def test_an_address_that_cannot_be_listened_at_is_refused_with_its_cause(where):
     async with Host() as host:
-        with pytest.raises(PicohookError, match="the metrics' endpoint"):
+        with pytest.raises(PicohookError, match="the metrics endpoint"):
             await open_metrics_endpoint(host, where, Log())
 
 
@@ -171,4 +171,4 @@ async def test_a_host_that_fails_is_a_500_that_tells_the_client_nothing_of_the_c
         answer = await exchange(listening, REQUESTS["get"][0])
         assert b"500 Internal Server Error" in answer
         assert b"internals" not in answer
-        assert journal.all("the metrics' endpoint failed", level="error")
+        assert journal.all("the metrics endpoint failed", level="error")

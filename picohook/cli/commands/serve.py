@@ -15,7 +15,6 @@ from ...errors import PicohookError
 from ...host import Host
 from ...listeners.listener import Listener
 from ...observe.log import Log
-from ...serve.metrics_endpoint import open_metrics_endpoint
 from ...serve.server.connection import Connection
 from ...serve.sidecar import Sidecar
 from .. import output
@@ -104,6 +103,8 @@ async def _serve(  # noqa: PLR0917 - anyio.run calls it
             with contextlib.ExitStack() as opened:
                 exporter = None
                 if metrics is not None:
+                    from ...serve.metrics_endpoint import open_metrics_endpoint  # noqa: PLC0415 - needs h11
+
                     exporter = await open_metrics_endpoint(host, metrics, Log())
                     opened.callback(exporter.listening.close)
                 clients = await sidecar.at_streams(*streams) if streams else await sidecar.at_socket(cast(Path, socket))

@@ -61,7 +61,7 @@ def _row(at: float | None, chain: Chain | None, text: str, *, style: str = "") -
 def _people(entry: Entry) -> None:
     match entry:
         case Chain():
-            again = "" if entry.said is None else f"after a pause, with an answer for {entry.said[0]}"
+            again = "" if entry.resumed_with is None else f"after a pause, with an answer for {entry.resumed_with[0]}"
             _row(entry.at, entry, _joined(entry.stage.name, again, about(entry.stage, entry.asked_about)), style="bold")
         case HookAnswered(said, chain):
             _answer(said, chain, entry)
