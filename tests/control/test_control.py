@@ -135,7 +135,7 @@ async def test_a_hook_that_there_is_not_is_refused_with_the_name_that_may_be_mea
         client = await connect()
         error = (await client.ask(method, {"hook": "gaurd"}))["error"]
         assert error == {"code": -32000, "message": "no hook named 'gaurd' is mounted: did you mean 'guard'?"}
-        assert "is no process" in (await client.ask(method, {"hook": "function"}))["error"]["message"]
+        assert "is not a process" in (await client.ask(method, {"hook": "function"}))["error"]["message"]
 
 
 # Watching.
@@ -258,7 +258,7 @@ async def test_a_watcher_in_code_is_told_too_and_hurts_nobody(journal):
         host.on_change |= {broken, told.append}
         outcome = await host.before_tool(CALL)
         assert told == [outcome]
-        assert journal.all("a watcher failed")
+        assert journal.all("a function of on_change failed")
 
 
 # Asking wrongly.

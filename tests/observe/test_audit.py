@@ -316,7 +316,7 @@ def test_a_log_that_is_as_it_was_written_holds(written):
         (lambda lines: [*lines[:3], b"[" * 100_000 + b"\n", *lines[3:]], "record 4 cannot be read"),
         (lambda lines: [lines[0].replace(b"pid", b"PID"), *lines[1:]], "record 1 was changed (or it has another key)"),
         (lambda lines: [*lines[:-1], lines[-1][:-9]],
-         "record 7 is cut: its writer ended before it was whole, or the end was cut off"),
+         "record 7 is incomplete: its writer was killed, or the end was cut off"),
     ],
     ids=["changed", "doubled key", "space", "forged", "first gone", "left out", "swapped", "repeated", "put in", "blank",
          "no number", "no text", "deep", "other key", "torn"],
@@ -329,7 +329,7 @@ def test_an_end_that_was_cut_off_shows_with_the_hash_of_the_last_record_and_as_a
     head = checked(written).head
     verdict = rewritten(written, lambda lines: lines[:-1])
     assert verdict.ok
-    assert verdict.notes == ("the last run has no end: it still runs, or was killed, or its end was cut off",)
+    assert verdict.notes == ("the last run has no end: its host still runs, or was killed, or its end was cut off",)
     assert checked(written, head=head).problem.startswith("no record has the hash that was kept")
 
 
@@ -377,7 +377,7 @@ def test_a_record_that_was_never_whole_is_dropped_and_that_is_noted(written, lef
     assert records(written)[6]["method"] == "audit.cut"
     verdict = checked(written)
     assert verdict.ok
-    assert verdict.notes[0] == f"record 7: {len(torn)} bytes of a record that was never whole were dropped here"
+    assert verdict.notes[0] == f"record 7: {len(torn)} bytes of an incomplete record were cut off here"
 
 
 def test_long_records_are_gone_on_with(path):
@@ -391,7 +391,7 @@ def test_long_records_are_gone_on_with(path):
 @pytest.mark.parametrize("content", [b"hello", b"hello\n", b"\n", b"\n\n", b'{"number": 1}\n', b"{}"])
 def test_a_file_that_is_something_else_is_left_alone(path, content):
     path.write_bytes(content)
-    with pytest.raises(PicohookError, match=r"is something else|cannot be gone on with"):
+    with pytest.raises(PicohookError, match=r"is not an audit log|cannot be continued"):
         Ledger(path)
     assert path.read_bytes() == content
 
@@ -409,7 +409,7 @@ def test_a_log_whose_last_record_was_changed_or_has_another_key_is_not_gone_on_w
 
 async def test_a_log_has_one_writer_and_who_comes_second_is_told_before_anything_runs(path):
     async with Host([], listeners=[AuditLog(path)]):
-        with pytest.raises(PicohookError, match="is written by another host: give each one a file of its own"):
+        with pytest.raises(PicohookError, match="is in use by another host: give each host a file of its own"):
             async with Host([], listeners=[AuditLog(path)]):
                 raise AssertionError("it was entered")
     async with Host([], listeners=[AuditLog(path)]):
@@ -431,7 +431,7 @@ async def test_one_log_is_of_one_host_at_a_time(path):
 @pytest.mark.parametrize("made", [os.mkdir, os.mkfifo])
 def test_what_is_no_file_is_no_log(path, made):
     made(path)
-    with pytest.raises(PicohookError, match=r"is no regular file|cannot be opened: Is a directory"):
+    with pytest.raises(PicohookError, match=r"is not a regular file|cannot be opened: Is a directory"):
         Ledger(path)
 
 
@@ -462,7 +462,7 @@ def test_what_was_written_before_a_kill_is_there(path):
     log = AuditLog(path)
     log.opened()
     log.closed()
-    assert checked(path).notes == ("record 5: the run before has no end: it was killed, or its end was cut off",)
+    assert checked(path).notes == ("record 5: the run before has no end: its host was killed, or its end was cut off",)
 
 
 # When it cannot be written.
