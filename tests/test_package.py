@@ -232,7 +232,7 @@ class TestPublicNames:
     def test_they_are_sorted_and_each_is_there_once(self):
         assert picohook.__all__ == sorted(set(picohook.__all__))
 
-    def test_a_name_that_there_is_not_is_an_attribute_error(self):
+    def test_an_unknown_name_is_an_attribute_error(self):
         with pytest.raises(AttributeError, match="no attribute 'Hots'"):
             picohook.Hots  # noqa: B018
 
@@ -338,7 +338,7 @@ class TestWhatIsShipped:
         assert self.PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["picohook"]
         assert "Typing :: Typed" in self.PROJECT["project"]["classifiers"]
 
-    def test_the_version_is_said_once(self):
+    def test_the_version_is_in_one_place(self):
         assert self.PROJECT["project"]["dynamic"] == ["version"]
         assert picohook.__version__.count(".") == 2
 

@@ -267,7 +267,7 @@ async def test_a_call_that_a_listener_changes_does_not_run(tool, at):
     assert "changed" in result.for_llm
 
 
-async def test_a_watcher_sees_a_copy_of_what_was_concluded(tool):
+async def test_a_function_of_on_change_gets_a_copy_of_the_outcome(tool):
     def spoil(outcome):
         if isinstance(outcome, Event):
             return

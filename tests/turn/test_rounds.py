@@ -69,7 +69,7 @@ async def test_each_turn_has_its_own_rounds():
             assert (await run_turn(host, Model(says("a"), says("b")))).content == "b"
 
 
-async def test_the_feedback_of_a_retry_is_a_user_message_behind_what_was_said():
+async def test_the_feedback_of_a_retry_is_a_user_message_at_the_end():
     hook = FakeHook("h", {"before_finish": [Retry("at before_finish"), None]})
     model = Model(says("one"), says("two"))
     async with host_with(hook) as host:
