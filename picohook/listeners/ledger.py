@@ -50,11 +50,11 @@ def _read(line: bytes, key: bytes) -> dict[str, Any] | str:
     try:
         record = json.loads(line)
         exact = json.dumps(record).encode() == line  # otherwise another reader may read another record
-        said = record.pop("hash")
-        holds = exact and hmac.compare_digest(said.encode(), keyed(key, record).encode())
+        digest = record.pop("hash")
+        holds = exact and hmac.compare_digest(digest.encode(), keyed(key, record).encode())
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return "cannot be read"
-    return {**record, "hash": said} if holds else "was changed"
+    return {**record, "hash": digest} if holds else "was changed"
 
 
 class Ledger:

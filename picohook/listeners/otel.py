@@ -173,10 +173,10 @@ class Traced(Account[P]):
         self._span.set_attribute(ERROR, kind)
         self._end({ERROR: kind})
 
-    def _failed(self, span: Span, kind: str, said: str) -> None:
+    def _failed(self, span: Span, kind: str, text: str) -> None:
         texts = self._telemetry.texts
-        span.set_status(self._telemetry.trace.StatusCode.ERROR, said if texts else kind)
-        span.add_event("exception", {"exception.type": kind, **({"exception.message": said} if texts else {})})
+        span.set_status(self._telemetry.trace.StatusCode.ERROR, text if texts else kind)
+        span.add_event("exception", {"exception.type": kind, **({"exception.message": text} if texts else {})})
 
     def _end(self, attributes: dict[str, Any]) -> None:
         telemetry = self._telemetry

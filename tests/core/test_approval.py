@@ -144,9 +144,9 @@ async def test_the_first_no_ends_the_waiting_for_the_others_and_the_trail_says_s
     assert (outcome.approved, outcome.hook) == (False, "quick")
     assert outcome.reason in {"no", "hook quick failed: it broke"}
     assert [(entry.hook, entry.action, entry.error) for entry in outcome.trail] == [
-        ("slow", "", "not waited for: another approver said no"),
+        ("slow", "", "not waited for: another approver denied"),
         ("quick", "deny_tool", None if isinstance(no, Deny) else "it broke"),
-        ("slow too", "", "not waited for: another approver said no"),
+        ("slow too", "", "not waited for: another approver denied"),
     ]
     assert len(cancelled) == 2
 
