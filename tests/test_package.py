@@ -252,6 +252,9 @@ class TestPublicNames:
 INTERNAL = {"Reloader", "Service", "SessionHooks"}
 """Classes that only picohook's own rooms get from the methods of `Host`."""
 
+MADE_BY_A_HOST = {"Session", "Turn"}
+"""Classes whose objects programs get from a host, and do not make themselves."""
+
 
 def public_methods(name: str):
     """The public methods of a class and of the classes of picohook that it inherits from, each with its module."""
@@ -260,7 +263,8 @@ def public_methods(name: str):
             tree = ast.parse(SOURCES[kind.__module__].read_text())
             (body,) = [node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind.__name__]
             for node in body:
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+                made = getattr(node, "name", "") == "__init__" and name not in MADE_BY_A_HOST
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (made or not node.name.startswith("_")):
                     yield kind.__module__, node
 
 
