@@ -39,17 +39,14 @@ class HostSettings(Settings, total=False):
 
 
 class Host(Engine):
-    """Starts hooks, asks them, tells them, and ends them.
+    """Starts hooks, asks them, tells them, and stops them.
 
     ::
 
         async with Host.from_config("picohook.toml") as host:
             outcome = await host.before_tool(ToolCall(tool="bash", arguments={"command": "ls"}))
 
-    Entering starts every hook at once and waits until each can serve or its first start has failed; one that failed is
-    started again in the background, and is fatal here only if it is `required`. Leaving stops them all: what is in flight
-    fails, events that wait are written, then each process sees the end of its stdin, TERM, and KILL, with its own `grace`
-    between them.
+    Entering starts all hooks at once, and waits until each can serve or its first start has failed. Leaving stops them all.
     """
 
     def __init__(
@@ -141,7 +138,7 @@ class Host(Engine):
     ) -> BlockingHost:
         """The same host for a synchronous program: `with Host.blocking(path_or_hooks) as host: host.before_tool(...)`.
 
-        Without a path or hooks it has those that `discover` finds.
+        Without a path or hooks it has the hooks that `discover` finds.
         """
         from .blocking import BlockingHost  # noqa: PLC0415 - it needs a thread, most hosts do not
 

@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound=Payload)
 
-__all__ = ["Asked", "FakeHook", "RecordingHost", "hook_process"]
+__all__ = ["FakeHook", "FakeQuestion", "RecordingHost", "hook_process"]
 
 
-class Asked(NamedTuple):
+class FakeQuestion(NamedTuple):
     """A question that a fake hook was asked."""
 
     stage: str
@@ -75,7 +75,7 @@ class FakeHook(FunctionHook):
     def __init__(
         self, name: str = "fake", script: Mapping[str, Answer | list[Answer]] | None = None, **settings: Any
     ) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[FakeQuestion] = []
         """Every question, in order."""
         self.events: list[Event] = []
         """Every event of the kinds that it observes, in order."""
@@ -94,7 +94,7 @@ class FakeHook(FunctionHook):
         self.events.append(event)
 
     async def _answer(self, stage: str, answers: Iterator[Answer], payload: Payload) -> Any:
-        self.asked.append(Asked(stage, payload))
+        self.asked.append(FakeQuestion(stage, payload))
         try:
             answer = next(answers)
         except StopIteration:

@@ -94,7 +94,7 @@ class BaseEngine:
         return self
 
     async def _begin(self, mounted_hooks: MountedHooks, hooks: list[Hook]) -> None:
-        """Mount the hooks that the engine was made with, and wait until each can serve or has failed to start."""
+        """Mount the hooks that the host was made with, and wait until each can serve or has failed to start."""
         mounted_hooks.mount(*hooks)
         for hook in hooks:
             await mounted_hooks.started(hook)
@@ -107,7 +107,7 @@ class BaseEngine:
     async def aclose(self) -> None:
         """Stop all hooks. Leaving the host's block does the same; closing twice is fine.
 
-        Any task of the host's event loop may do it, whichever entered the host.
+        Any task of the host's event loop may do it.
         """
         ended = True
         try:
@@ -131,11 +131,11 @@ class BaseEngine:
             raise
 
     async def unmount(self, name: str) -> None:
-        """Take a hook out of every chain at once, then stop it. Calls it is busy with fail."""
+        """Take a hook out of every chain at once, then stop it. Its calls in flight fail."""
         await self._mounted.unmount(name)
 
     async def reload(self) -> Reloaded:
-        """Take over what the configuration says by now: for hosts that were made from one."""
+        """Read the configuration again. Raises `PicohookError` for a host without one."""
         raise PicohookError("only a running host that was made by `Host.from_config` can be reloaded")
 
     def reset(self, name: str) -> None:
@@ -150,18 +150,18 @@ class BaseEngine:
         self._mounted.require_here()
         hook = self._mounted.find(name)
         if not isinstance(hook, ProcessHook):
-            raise PicohookError(f"hook {name!r} is no process: there is nothing to start")
+            raise PicohookError(f"hook {name!r} is not a process, and cannot be started again")
         return hook
 
     def status(self) -> HostStatus:
-        """How every hook does, in no particular order of stages."""
+        """The state of the host and of each hook."""
         hooks = tuple(hook.status() for hook in self.hooks)
         held = self._mounted.containment
         tier, lacks = ("none", {}) if held is None else (held.tier or "none", dict(held.unable))
         return HostStatus(hooks, tier, self._mounted.log.failures, lacks)
 
     def begin_task(self, work: Callable[[], Awaitable[T]]) -> Service[T]:
-        """Do something in a task of the host's own, which goes on if its caller is cancelled and ends with the host."""
+        """Do something in a task of the host's own. It continues if its caller is cancelled, until the host ends."""
         return self._mounted.begin(work)
 
     @property
@@ -176,7 +176,7 @@ class BaseEngine:
 
     @property
     def timeouts(self) -> Timeouts:
-        """How long hooks may take that set no timeout of their own."""
+        """The timeouts of hooks that set none of their own."""
         return self._mounted.timeouts
 
     def asked_at(self, stage: str) -> tuple[Hook, ...]:
@@ -192,7 +192,7 @@ class BaseEngine:
 
 
 def _weakly(method: Callable[[StateChange], None]) -> Callable[[StateChange], None]:
-    """The method for an object that its own object has: without a cycle, the latter is freed at once."""
+    """A call of the method that keeps its object alive no longer: so the object is freed without the garbage collector."""
     weak = weakref.WeakMethod(method)
 
     def call(change: StateChange) -> None:

@@ -114,7 +114,7 @@ class Engine(BaseEngine):
         outcome = await self._run(BEFORE_PROMPT, instead, skip=(refused.hook,))
         trail = refused.trail + outcome.trail
         if outcome.action == words.RETRY:
-            reason = f"hook {refused.hook} refused the prompt, and hook {outcome.hook} what it put in its place: "
+            reason = f"hook {refused.hook} refused the prompt, and hook {outcome.hook} its replacement: "
             return replace(outcome, action=words.ABORT_TURN, reason=reason + outcome.feedback, feedback="", trail=trail)
         action = words.MODIFY if outcome.action == words.CONTINUE else outcome.action
         whole = replace(outcome, action=action, trail=trail)
@@ -198,7 +198,7 @@ class Engine(BaseEngine):
         return outcome
 
     def fingerprint(self, name: str) -> str:
-        """What a hook's settings are, to see whether they changed; empty when it is not mounted."""
+        """A fingerprint of the hook's settings, to see whether they have changed; empty if it is not mounted."""
         mounted = self._mounted.by_name.get(name)
         return "" if mounted is None else mounted.hook.spec.fingerprint
 

@@ -1,4 +1,7 @@
-"""Events on their way from `emit` to the observers. What a slow hook misses is dropped in its own queue and counted there."""
+"""The queue of events from `emit` to the hooks.
+
+Each hook has a queue of its own behind this one. When that is full, its oldest events are dropped and counted.
+"""
 
 from __future__ import annotations
 

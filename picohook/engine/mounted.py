@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LAST_RESORT = 5.0
-"""How long after all its graces a hook may take to end before its task is cancelled."""
+"""Seconds after all its graces in which a hook may end before its task is cancelled."""
 _running: weakref.WeakSet[MountedHooks] = weakref.WeakSet()
 
 
@@ -82,7 +82,7 @@ class MountedHooks(Arrangement):
     # Life.
 
     def require_new(self) -> None:
-        """Raises if it was entered already."""
+        """Raise `PicohookError` if it was entered already."""
         if self._reactor is not None:
             raise PicohookError("a host is entered once: make another one")
 
@@ -94,12 +94,12 @@ class MountedHooks(Arrangement):
         self.containment = Containment(self._reactor, self.log)
 
     async def leave(self) -> bool:
-        """End everything: all hooks, and the host's own tasks. Any task may do it, and twice is fine.
+        """Stop all hooks and the host's own tasks. Any task may do it, and twice is fine.
 
-        This runs in a task of its own, and comes to its end even where asyncio cancels the caller through a shield. Such a
-        cancellation is raised afterwards. Returns whether everything has ended: a hook that closes its own host cannot wait
-        for its own end, and a child that was forked while the host ran ends nothing of its parent's. Raises `PicohookError`
-        in another event loop.
+        This runs in a task of its own, and is completed even if asyncio cancels the caller through a shield. Such a
+        cancellation is raised afterwards. Returns whether everything has ended: not for a hook that closes its own host, since
+        it cannot wait for its own end, and not in a child that was forked while the host ran. Raises `PicohookError` in another
+        event loop.
         """
         if self.inherited:
             return False
@@ -149,7 +149,7 @@ class MountedHooks(Arrangement):
         return [*self._alive, *self._services]
 
     def require_open(self) -> Reactor:
-        """The event loop; raises unless the host runs."""
+        """The event loop. Raises `PicohookError` unless the host runs."""
         if self._reactor is None:
             raise PicohookError("the host is not running: use it inside `async with`")
         if self._closed:
@@ -158,20 +158,20 @@ class MountedHooks(Arrangement):
         return self._reactor
 
     def require_here(self) -> Reactor:
-        """The event loop; raises unless the host runs, and in this one."""
+        """The event loop. Raises `PicohookError` unless the host runs, in this very loop."""
         reactor = self.require_open()
         self.require_loop()
         return reactor
 
     def require_own(self) -> None:
-        """Raises in a child that was forked while the host ran."""
+        """Raise `PicohookError` in a child that was forked while the host ran."""
         if self.inherited:
             raise PicohookError(
                 "the host runs in the process that forked this one: enter one of your own after the fork"
             )
 
     def require_loop(self) -> None:
-        """Raises in another event loop than the one that the host was entered in."""
+        """Raise `PicohookError` in another event loop than the one in which the host was entered."""
         if self._reactor is not None and not self._reactor.is_here():
             raise PicohookError("the host runs in another event loop: use it there")
 
@@ -180,7 +180,7 @@ class MountedHooks(Arrangement):
         self._closed = self.inherited = True
 
     def begin(self, work: Callable[[], Awaitable[T]]) -> Service[T]:
-        """Do something in a task of the host's own, until the host ends."""
+        """Do something in a task of the host's own. The task is cancelled when the host ends."""
         assert self._reactor is not None
         service = Service(work, self._services)
         service.start(self._reactor)
@@ -189,7 +189,7 @@ class MountedHooks(Arrangement):
     # Mounting and unmounting.
 
     def find(self, name: str) -> Hook:
-        """The hook of this name."""
+        """The hook of this name. Raises `PicohookError` if there is none."""
         if name in self.by_name:
             return self.by_name[name].hook
         near = difflib.get_close_matches(name, self.by_name, 1)
@@ -211,7 +211,7 @@ class MountedHooks(Arrangement):
                 raise PicohookError(f"a hook named {hook.name!r} is mounted already")
             if hook.name.endswith(OF_SESSION):
                 raise PicohookError(
-                    f"{hook.name!r} ends in {OF_SESSION}, as only the names of a session's own hooks do"
+                    f"a hook cannot be named {hook.name!r}: only the names of a session's own hooks end in {OF_SESSION}"
                 )
         in_order([*self.hooks, *hooks])
         self.require_models(hooks)
@@ -222,7 +222,7 @@ class MountedHooks(Arrangement):
         alive = {id(one.hook) for one in self._alive}
         for hook in hooks:
             if id(hook) in alive:
-                raise PicohookError(f"hook {hook.name!r} is mounted already, and is mounted once: make another one")
+                raise PicohookError(f"hook {hook.name!r} is mounted already: make another one")
 
     def require_models(self, hooks: Iterable[Hook]) -> None:
         """Raise `ConfigError` for hooks with a `prompt` where there is no model to ask."""
@@ -239,10 +239,10 @@ class MountedHooks(Arrangement):
             raise HookCrashedError(f"hook {hook.name} is required, and did not start: {hook.error}", hook=hook.name)
 
     async def unmount(self, name: str) -> None:
-        """Take a hook out of every chain at once, then stop it. Calls it is busy with fail."""
+        """Take a hook out of every chain at once, then stop it. Its calls in flight fail."""
         self.require_here()
         mounted = self.by_name[self.find(name).name]
-        in_order(hook for hook in self.hooks if hook.name != name)  # raises where another's `after` names it
+        in_order(hook for hook in self.hooks if hook.name != name)  # raises if another hook's `after` names it
         self.seat({other: one for other, one in self.by_name.items() if other != name})
         self._stop(mounted)
         with anyio.CancelScope(shield=True):
@@ -267,8 +267,8 @@ class MountedHooks(Arrangement):
             mounted.task = anyio.get_current_task().id
             with mounted.scope:
                 await mounted.hook.run()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a hook's own task must not end the embedder's
-            log.error("its task broke", why=repr(error))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a hook's task must not end the embedder's
+            log.error("the task of a hook failed", why=repr(error))
 
     def _over(self, mounted: Mounted) -> None:
         mounted.hook.failures.close()
@@ -302,7 +302,7 @@ class MountedHooks(Arrangement):
         return self.begin(drain_and_stop)
 
     async def stop(self, *mounted: Mounted) -> None:
-        """Stop hooks, and wait until they have ended, or have had the time for it."""
+        """Stop hooks, and wait until they have ended, for as long as their graces allow."""
         self._stop(*mounted)
         await self._stopped(*mounted)
 
@@ -311,7 +311,7 @@ class MountedHooks(Arrangement):
             one.hook.stop()
 
     async def _stopped(self, *mounted: Mounted) -> None:
-        """Wait until they have ended, or have had the time for it."""
+        """Wait until they have ended, for as long as their graces allow."""
         for one in mounted:
             with anyio.move_on_after(3 * one.hook.spec.grace + LAST_RESORT):
                 await one.ended.wait()

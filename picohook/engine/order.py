@@ -44,12 +44,12 @@ def in_order(hooks: Iterable[Hook]) -> list[Hook]:
     return [hook for one in LAYERS for hook in _sorted([h for h in by_name.values() if layer(h) == one])]
 
 
-def behind(hooks: Iterable[Hook], own: Sequence[Hook]) -> list[Hook]:
+def with_session_hooks(hooks: Iterable[Hook], own: Sequence[Hook]) -> list[Hook]:
     """The hooks of a host as they are asked, and the own hooks of a session after them."""
     return [*in_order(hooks), *_sorted(own)]
 
 
-def check_behind(hooks: Iterable[Hook], own: Sequence[Hook]) -> None:
+def check_session_hooks(hooks: Iterable[Hook], own: Sequence[Hook]) -> None:
     """Raise `ConfigError` for an `after` of a session's own hooks that cannot be satisfied."""
     by_name = {hook.name: hook for hook in (*hooks, *own)}
     problems = [problem for hook in own for problem in _check_after(hook, by_name)]

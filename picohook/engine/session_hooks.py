@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..errors import HookCrashedError, PicohookError
-from .order import OF_SESSION, Arrangement, behind, check_behind
+from .order import OF_SESSION, Arrangement, check_session_hooks, with_session_hooks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,7 +56,7 @@ class SessionHooks(Arrangement):
     def host_changed(self) -> None:
         mounted_hooks = self.mounted_hooks
         self.by_name = {**mounted_hooks.by_name, **self._own}
-        self.arrange(behind(mounted_hooks.hooks, self.own), mounted_hooks.timeouts)
+        self.arrange(with_session_hooks(mounted_hooks.hooks, self.own), mounted_hooks.timeouts)
 
     async def add(self, *hooks: Hook) -> None:
         """Start hooks, and ask and tell them. Raises, and mounts none, if one cannot be mounted or is required and fails."""
@@ -69,7 +69,7 @@ class SessionHooks(Arrangement):
         for hook in hooks:
             if names.count(hook.name) > 1:
                 raise PicohookError(f"the session has a hook named {hook.name.removesuffix(OF_SESSION)!r} already")
-        check_behind(self.mounted_hooks.hooks, [*self.own, *hooks])
+        check_session_hooks(self.mounted_hooks.hooks, [*self.own, *hooks])
         self.mounted_hooks.require_models(hooks)
         self._own |= {hook.name: self.mounted_hooks.open(hook) for hook in hooks}
         self.host_changed()
@@ -90,7 +90,7 @@ class SessionHooks(Arrangement):
         full = name if name in self._own else name + OF_SESSION
         if full not in self._own:
             raise PicohookError(f"the session has no hook named {name!r}")
-        check_behind(self.mounted_hooks.hooks, [hook for hook in self.own if hook.name != full])
+        check_session_hooks(self.mounted_hooks.hooks, [hook for hook in self.own if hook.name != full])
         await self._take_out([full])
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The settings of a host by name, said once for every way to make one."""
+"""The settings of a host by name, in one place for every way to make one."""
 
 from __future__ import annotations
 

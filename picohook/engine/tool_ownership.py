@@ -1,4 +1,4 @@
-"""Which tools a hook may answer for without approval: those that are its own."""
+"""Tool ownership: a hook may answer for its own tools without approval."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..model.payloads import LLMRequest, ToolCall
 
 SESSIONS = 1024
-"""Sessions that are remembered; the one unused for longest is forgotten first, and its hooks ask for approval again."""
+"""Sessions that are remembered. The one unused for longest is forgotten first: then its hooks need approval again."""
 
 
 @dataclass(slots=True)
@@ -23,10 +23,10 @@ class _Session:
 
 
 class Ownership:
-    """Who owns which tool.
+    """The tools that each hook owns.
 
-    A tool is a hook's own if its configuration says that the hook provides it; or if the hook injected it in before_llm,
-    in the same session, under a name that the runtime never offered there and that no other hook claims.
+    A hook owns a tool if its configuration says that it provides the tool. It also owns one that it added in before_llm, in the
+    same session, under a name that the runtime never offered there and that no other hook claims.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Ownership:
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
 
     def branch(self, session_key: str) -> Ownership:
-        """A copy that knows this session as it is now, and goes its own way from here on."""
+        """A copy that knows this session as it is now. Later changes to either do not affect the other."""
         copy = Ownership()
         known = self._sessions.get(session_key)
         if known is not None:
@@ -43,29 +43,29 @@ class Ownership:
         return copy
 
     def provide(self, provides: Mapping[str, Iterable[str]]) -> None:
-        """Take what each hook's configuration says."""
+        """Set the tools that each hook provides by its configuration."""
         self._provided = {}
         for hook, tools in provides.items():
             for tool in tools:
                 self._provided.setdefault(tool, set()).add(hook)
 
     def offered(self, request: LLMRequest) -> None:
-        """The runtime is about to offer these tools to its model: they are its own from now on."""
+        """The runtime offers these tools to its model: from now on no hook owns them by adding them."""
         names = tool_names(request.tools)
         if names or request.meta.session_key in self._sessions:
             self._session(request.meta.session_key).offered |= names
 
     def edited(self, hook: Hook, before: LLMRequest, after: LLMRequest) -> None:
-        """A hook edited the request: the tools that it added are claimed by it."""
+        """A hook has edited the request: it claims the tools that it added."""
         for name in tool_names(after.tools) - tool_names(before.tools):
             self._session(before.meta.session_key).claims.setdefault(name, set()).add(hook.name)
 
     def forget(self, session_key: str) -> None:
-        """The session is over."""
+        """Forget the session: it is over."""
         self._sessions.pop(session_key, None)
 
     def owns(self, hook: str, call: ToolCall) -> bool:
-        """Whether the hook may answer this call by itself."""
+        """Whether the hook owns the tool of this call."""
         provided = self._provided.get(call.tool, set())
         if hook in provided:
             return True
@@ -83,7 +83,7 @@ class Ownership:
 
 
 def tool_names(tools: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The names of tool definitions, in the shapes that providers use."""
+    """The names in tool definitions, in the shapes that providers use."""
     names = set()
     for tool in tools:
         function = tool.get("function")

@@ -33,4 +33,4 @@ def not_asked(stage: Stage[Any], seat: Seat) -> TrailEntry:
 
 def not_waited_for(seat: Seat) -> TrailEntry:
     """The entry of an approver that was still thinking when another one denied."""
-    return TrailEntry(seat.name, "", error="not waited for: another approver said no")
+    return TrailEntry(seat.name, "", error="not waited for: another approver denied")

@@ -100,9 +100,9 @@ class AuditLog(Listener):
     def happened(self, event: Event) -> None:
         if event.kind in _TOO_MANY:
             return
-        said = event.payload
-        shown = {name: said[key] for key, name in _OF_EVENTS.items() if isinstance(said.get(key), str | bool)}
-        more = {"payload": _plain(dict(said))} if self.payloads else _short(shown)
+        payload = event.payload
+        shown = {name: payload[key] for key, name in _OF_EVENTS.items() if isinstance(payload.get(key), str | bool)}
+        more = {"payload": _plain(dict(payload))} if self.payloads else _short(shown)
         self.write(words.EVENT, {"kind": event.kind, **_place(event.meta), **more})
 
     def closed(self) -> None:

@@ -1,7 +1,7 @@
-"""A file of records that shows what was done to it: each is a line of JSON, and holds the hash of the one before it.
+"""The file of an audit log: each record is a line of JSON that holds the hash of the record before it.
 
-A record has `number`, `time`, `method`, what it is about, `previous` and `hash`: the HMAC-SHA256 of all the rest as sorted,
-compact JSON. Without a key that is a chain which anybody can make anew from any point on; with one, nobody who lacks it can.
+A record has `number`, `time`, `method`, its contents, `previous` and `hash`: the HMAC-SHA256 of all the rest as sorted, compact
+JSON. Without a key, a program that can write the file can compute the hashes anew from any record on. With a key it cannot.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 NOTHING = "0" * 64
-"""What the first record has for the hash of the one before it."""
+"""The hash before the first record."""
 START, STOP, CUT, LOST = "host.start", "host.stop", "audit.cut", "audit.lost"
 
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 _BEGINNING = b'{"number": '
 _BLOCK = 1 << 16
 LONGEST = 256 << 20
-"""Bytes of a line that is looked at: a record with payloads has a few, each of at most a line of the protocol."""
+"""Bytes of the longest line that is read: a record has a few payloads, each at most as long as a line of the protocol."""
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 def canonical(value: Any) -> bytes:
-    """A JSON value as the bytes that are hashed. Raises `TypeError` or `ValueError` for what is none."""
+    """A JSON value as the bytes that are hashed. Raises `TypeError` or `ValueError` for another value."""
     return _canonical(value).encode()
 
 
@@ -46,22 +46,22 @@ def keyed(key: bytes, value: Any) -> str:
 
 
 def _read(line: bytes, key: bytes) -> dict[str, Any] | str:
-    """A record, with its hash; or what is wrong with the line."""
+    """The record of a line; or a text that says what is wrong with it."""
     try:
         record = json.loads(line)
-        exact = json.dumps(record).encode() == line  # else another reader may see another record in it
-        said = record.pop("hash")
-        holds = exact and hmac.compare_digest(said.encode(), keyed(key, record).encode())
+        exact = json.dumps(record).encode() == line  # otherwise another reader may read another record
+        digest = record.pop("hash")
+        holds = exact and hmac.compare_digest(digest.encode(), keyed(key, record).encode())
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return "cannot be read"
-    return {**record, "hash": said} if holds else "was changed"
+    return {**record, "hash": digest} if holds else "was changed"
 
 
 class Ledger:
-    """Such a file, open for this process alone, to add to. Raises `PicohookError` where that cannot be.
+    """The file, opened for appending, and locked for this process. Raises `PicohookError` if that fails.
 
-    The chain goes on in a new file when this one is moved away or emptied, and when it would have more than `most` bytes:
-    then it is moved to the first free of the names PATH.1, PATH.2 and so on.
+    The chain continues in a new file when this one is moved away or emptied. It also does when the file would have more than
+    `most` bytes: then the file is moved to the first free of the names PATH.1, PATH.2 and so on.
     """
 
     def __init__(self, path: str | os.PathLike[str], key: bytes = b"", *, most: int | None = None) -> None:
@@ -90,14 +90,14 @@ class Ledger:
         return PicohookError(f"the audit log {escape(self.path)} {what}")
 
     def _go_on(self) -> int:
-        """Find the last record. What was written of another one is taken away: how many bytes that were."""
+        """Find the last record, and cut off an incomplete one after it. Returns how many bytes that were."""
         status = os.fstat(self._file)
         if not stat.S_ISREG(status.st_mode):
-            raise self._error("is no regular file")
+            raise self._error("is not a regular file")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise self._error("is written by another host: give each one a file of its own") from None
+            raise self._error("is in use by another host: give each host a file of its own") from None
         line, rest = self._tail(os.fstat(self._file).st_size)
         if line is not None:
             record = _read(line, self._key)
@@ -105,21 +105,21 @@ class Ledger:
                 record = "has no number"
             if isinstance(record, str):
                 hint = "see `picohook audit verify`, give the key that it has, or another file"
-                raise self._error(f"cannot be gone on with: its last record {record} ({hint})")
+                raise self._error(f"cannot be continued: its last record {record} ({hint})")
             self.count, self.head = record["number"], record["hash"]
         if rest and not (rest.startswith(_BEGINNING) or _BEGINNING.startswith(rest)):
-            raise self._error("is something else: it does not end with a record")
+            raise self._error("is not an audit log: it does not end with a record")
         self._end = os.fstat(self._file).st_size - len(rest)
         if rest:
             os.ftruncate(self._file, self._end)
         return len(rest)
 
     def _tail(self, size: int) -> tuple[bytes | None, bytes]:
-        """The last whole line, if there is one, and what comes after it. Reads no more than that takes."""
+        """The last whole line, if there is one, and the bytes after it. Reads no more than that needs."""
         want = _BLOCK
         while True:
             if want > LONGEST:
-                raise self._error("is something else: it does not end with a record")
+                raise self._error("is not an audit log: it does not end with a record")
             data = _at(self._file, max(size - want, 0), min(want, size))
             whole, ended, rest = data.rpartition(b"\n")
             _, newline, line = whole.rpartition(b"\n")
@@ -128,9 +128,9 @@ class Ledger:
             want *= 4
 
     def add(self, method: str, about: Mapping[str, Any]) -> None:
-        """Write a record. Raises `OSError`, and then it is none: the next one takes its number and its place."""
+        """Write a record. Raises `OSError`: then nothing was written, and the next record gets its number."""
         if self.closed:
-            raise OSError(errno.EBADF, "the log is closed")  # its descriptor's number may be somebody else's by now
+            raise OSError(errno.EBADF, "the log is closed")  # another file may have its descriptor's number by now
         record = {
             "number": self.count + 1,
             "time": datetime.now(UTC).isoformat(timespec="microseconds"),
@@ -151,7 +151,7 @@ class Ledger:
         self.count, self.head = self.count + 1, head
 
     def _turn_over(self, size: int) -> None:
-        """Go on in a new file, where this one was moved away or is full. Raises `OSError`."""
+        """Continue in a new file if this one was moved away or is full. Raises `OSError`."""
         try:
             there: os.stat_result | None = os.stat(self.path)
         except FileNotFoundError:
@@ -167,13 +167,13 @@ class Ledger:
         self._file, self._end = new, 0
 
     def _take_back(self) -> None:
-        """Leave nothing of a record that could not be written whole."""
+        """Cut off a record that could not be written whole."""
         if self._torn:
             os.ftruncate(self._file, min(self._end, os.fstat(self._file).st_size))
             self._torn = False
 
     def close(self) -> None:
-        """Have all of it on the disk, and let go of the file."""
+        """Wait until all is on the disk, and close the file."""
         self.closed = True
         try:
             self._take_back()
@@ -183,7 +183,7 @@ class Ledger:
 
 
 def _opened_empty(path: str) -> int:
-    """The descriptor of a new file, locked. Raises `OSError`, also where there is something in it."""
+    """The descriptor of a new file, locked. Raises `OSError`, also if the file is not empty."""
     file = os.open(path, _FLAGS, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -194,7 +194,7 @@ def _opened_empty(path: str) -> int:
         raise
     if not empty:
         os.close(file)
-        raise OSError(errno.EEXIST, "something else is in its place")
+        raise OSError(errno.EEXIST, "another file is in its place")
     return file
 
 
@@ -215,25 +215,25 @@ def _at(file: int, start: int, size: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a look at the whole chain found."""
+    """The result of verifying a chain."""
 
     records: int
-    """Those that hold, from the first one on."""
+    """How many records are valid, from the first one on."""
     head: str
-    """The hash of the last of these."""
+    """The hash of the last valid record."""
     problem: str | None = None
-    """What is wrong with the one after them."""
+    """What is wrong with the record after them."""
     notes: tuple[str, ...] = ()
-    """What is no fault of the chain, and worth knowing."""
+    """Remarks that are no fault of the chain."""
 
     @property
     def ok(self) -> bool:
-        """Whether all of it holds."""
+        """Whether the whole chain is valid."""
         return self.problem is None
 
 
 def files_of(path: str | os.PathLike[str]) -> list[str]:
-    """The files of the chain that ends in this one, the first one first: those beside it whose names begin with its name."""
+    """The files of the chain that ends in this one, in order: the others lie beside it, and their names begin with its name."""
     path = os.fspath(path)
     directory, name = os.path.split(os.path.abspath(path))
     files, first = [path], _first_number(path)
@@ -248,16 +248,16 @@ def files_of(path: str | os.PathLike[str]) -> list[str]:
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a file, none of which is read beyond what a record can be."""
+    """The lines of a file. A line longer than a record can be is read in parts."""
     while line := file.readline(LONGEST):
         yield line
 
 
 def verify(lines: Iterable[bytes], key: bytes = b"", *, head: str | None = None, after: str | None = None) -> Verdict:
-    """Look at every record of a file, or of several one after the other.
+    """Verify every record of a file, or of several files in order.
 
-    `head` is a hash that was kept elsewhere: its record has to be there still. `after` is the hash of the record before the
-    first one, where older files were taken away on purpose.
+    `head` is a hash that was kept elsewhere: a record must have it. `after` is the hash of the record before the first one,
+    where older files were removed on purpose.
     """
     count, last, problem = 0, NOTHING, None
     runs = _Runs()
@@ -273,10 +273,10 @@ def verify(lines: Iterable[bytes], key: bytes = b"", *, head: str | None = None,
         runs.take(record)
         known = known or last == head
     if problem is None and not known:
-        problem = "no record has the hash that was kept: the end was cut off, or all of it was made anew"
+        problem = "no record has the hash that was kept: the end was cut off, or the log was written anew"
     notes = [*runs.notes(ended=problem is None)]
     if problem is None and not count:
-        notes.append("it is empty: nothing was written to it yet, or all of it was taken away")
+        notes.append("it is empty: nothing was written to it yet, or all records were removed")
     return Verdict(count, last, problem, tuple(notes))
 
 
@@ -285,7 +285,7 @@ def _is_part(other: os.DirEntry[str], name: str) -> bool:
 
 
 def _first_number(path: str) -> int:
-    """Of the first record of a file; 0 where there is none."""
+    """The number of a file's first record; 0 if there is none."""
     try:
         with open(open_regular(path)[0], "rb") as file:
             return _number(file.readline(LONGEST))
@@ -294,7 +294,7 @@ def _first_number(path: str) -> int:
 
 
 def _number(line: bytes) -> int:
-    """Of a record, if it is one; 0 otherwise."""
+    """The number of a line's record; 0 if it is not a record."""
     try:
         number = json.loads(line)["number"]
     except (ValueError, LookupError, TypeError, RecursionError):
@@ -303,10 +303,10 @@ def _number(line: bytes) -> int:
 
 
 def _follows(line: bytes, count: int, head: str, key: bytes) -> dict[str, Any] | str:
-    """The record of a line, if it is the next one; or what is wrong."""
+    """The record of a line, if it is the next one; or a text that says what is wrong."""
     name = f"record {count + 1}"
     if not line.endswith(b"\n"):
-        return f"{name} is cut: its writer ended before it was whole, or the end was cut off"
+        return f"{name} is incomplete: its writer was killed, or the end was cut off"
     record = _read(line[:-1], key)
     if isinstance(record, str):
         hint = " (or it has another key)" if not count and record == "was changed" else ""
@@ -320,7 +320,7 @@ def _follows(line: bytes, count: int, head: str, key: bytes) -> dict[str, Any] |
 
 
 class _Runs:
-    """Where hosts began and ended, and what they noted about the log itself."""
+    """The runs in a log: where hosts began and ended, and what they noted about the log itself."""
 
     def __init__(self) -> None:
         self._open = False
@@ -330,17 +330,17 @@ class _Runs:
         at, method = f"record {record['number']}", record.get("method")
         if method == START:
             if self._open:
-                self._found.append(f"{at}: the run before has no end: it was killed, or its end was cut off")
+                self._found.append(f"{at}: the run before has no end: its host was killed, or its end was cut off")
             self._open = True
         elif method == STOP:
             self._open = False
         elif method == CUT:
-            self._found.append(f"{at}: {record.get('bytes')} bytes of a record that was never whole were dropped here")
+            self._found.append(f"{at}: {record.get('bytes')} bytes of an incomplete record were cut off here")
         elif method == LOST:
             self._found.append(f"{at}: {record.get('records')} records could not be written here")
 
     def notes(self, *, ended: bool) -> Iterator[str]:
-        """All of these; `ended`: the log was seen to its end."""
+        """All notes. `ended`: the log was read to its end."""
         yield from self._found
         if ended and self._open:
-            yield "the last run has no end: it still runs, or was killed, or its end was cut off"
+            yield "the last run has no end: its host still runs, or was killed, or its end was cut off"

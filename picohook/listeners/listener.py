@@ -36,7 +36,7 @@ class Account(Generic[P]):
         caller gets its own meta back."""
 
     def resumed(self, answered: tuple[str, Decision] | None, skip: Collection[str]) -> None:
-        """The chain goes on after a pause: `answered` is the hook that paused and its answer, `skip` is not asked again."""
+        """The chain is resumed after a pause: `answered` is the hook that paused and its answer, `skip` is not asked again."""
 
     def asking(self, hook: Hook, encoded: Encoded[P]) -> None:
         """A hook is about to be asked about this payload. Called again for each retry."""
@@ -170,7 +170,7 @@ class Accounts(Account[P]):
         self._refusal = ""
 
     def begin(self, listener: Listener) -> None:
-        """Have a listener begin its account, whose payload may have another meta. Raises what it raises."""
+        """Have a listener begin its account, whose payload may have another meta. Raises the listener's errors."""
         account = listener.begin(self.stage, self.payload)
         if account is not None:
             self.payload = account.payload

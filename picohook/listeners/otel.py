@@ -1,8 +1,8 @@
-"""Traces and metrics of what a host asks, through OpenTelemetry's API: the embedding program sets up where they go.
+"""Traces and metrics of chains and hooks, through OpenTelemetry's API. The program sets up where they go.
 
-Each chain is a span below the caller's own, with a span below it for each hook that was asked. While hooks are asked the
-chain's span is the current one, and its `traceparent` is in the meta that they get, so that what they do joins the trace.
-Payloads are in neither.
+Each chain is a span below the caller's span, with a span below it for each hook that was asked. While hooks are asked, the
+chain's span is the current one, and its `traceparent` is in their meta, so that their own spans join the trace. Payloads are
+in neither traces nor metrics.
 
 Needs `pip install 'picohook[otel]'`.
 """
@@ -46,15 +46,15 @@ CALL = "gen_ai.tool.call.id"
 ERROR = "error.type"
 
 MOST = 128
-"""Bytes of an id or a name that an attribute has: some of them are a model's own words."""
+"""Bytes of an id or a name in an attribute: some of them are a model's own words."""
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-"""Where the buckets of the histograms end, unless the program's views say otherwise."""
+"""The upper bounds of the histograms' buckets, unless the program's views say otherwise."""
 
 
 class OpenTelemetry(Listener):
     """Spans and metrics, to the providers that are set globally unless others are given.
 
-    `texts` adds the reasons that hooks give and what their failures say to the spans. They may quote payloads.
+    `texts` adds the reasons and errors of hooks to the spans. They may quote payloads.
     """
 
     def __init__(
@@ -94,20 +94,20 @@ class OpenTelemetry(Listener):
 
     @property
     def is_set_up(self) -> bool:
-        """Whether anything is to become of the spans and metrics, as far as the global providers say."""
+        """Whether the program has set a global tracer provider."""
         return not isinstance(self.trace.get_tracer_provider(), self.trace.ProxyTracerProvider)
 
     def begin(self, stage: Stage[P], payload: P) -> Account[P]:
         return Traced(self, stage, payload)
 
     def parent(self, traceparent: str) -> Context | None:
-        """Below what a chain's span is: the caller's own span, or what the payload says; None is the current context."""
+        """The context above a chain's span: None for the caller's current span, or the one of the payload's traceparent."""
         if not traceparent or self.trace.get_current_span().get_span_context().is_valid:
             return None
         return self.propagator.extract({"traceparent": traceparent})
 
     def traceparent(self, context: Context) -> str:
-        """What hooks are told of the span of a context; empty where there is none."""
+        """The traceparent of the span in a context; empty if there is none."""
         carrier: dict[str, str] = {}
         self.propagator.inject(carrier, context)
         return carrier.get("traceparent", "")
@@ -128,7 +128,7 @@ class Traced(Account[P]):
         if traceparent:
             meta = payload.meta.model_copy(update={"traceparent": traceparent})
             self.payload = payload.model_copy(update={"meta": meta})
-        # Last, so that what fails before leaves nothing behind. It ends in the same task: a chain is one call.
+        # Last, so that a failure before it leaves nothing attached. It is detached in the same task: a chain is one call.
         self._token = telemetry.context.attach(self._context)
 
     def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
@@ -173,10 +173,10 @@ class Traced(Account[P]):
         self._span.set_attribute(ERROR, kind)
         self._end({ERROR: kind})
 
-    def _failed(self, span: Span, kind: str, said: str) -> None:
+    def _failed(self, span: Span, kind: str, text: str) -> None:
         texts = self._telemetry.texts
-        span.set_status(self._telemetry.trace.StatusCode.ERROR, said if texts else kind)
-        span.add_event("exception", {"exception.type": kind, **({"exception.message": said} if texts else {})})
+        span.set_status(self._telemetry.trace.StatusCode.ERROR, text if texts else kind)
+        span.add_event("exception", {"exception.type": kind, **({"exception.message": text} if texts else {})})
 
     def _end(self, attributes: dict[str, Any]) -> None:
         telemetry = self._telemetry
@@ -201,5 +201,5 @@ def _about(stage: Stage[Any], payload: Payload) -> dict[str, str]:
 
 
 def _shown(text: str, most: int = words.MAX_REASON) -> str:
-    """A text that every exporter takes, and that is no longer than it should be."""
+    """A text that every exporter takes, cut to a limit."""
     return escape(cut(text, most))

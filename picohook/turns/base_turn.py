@@ -1,4 +1,4 @@
-"""A turn's state: its beginning and end, what comes from outside, pauses, and what its steps and batches keep."""
+"""A turn's state: its beginning and end, messages from outside, pauses, and the records of its steps and batches."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ class BaseTurn:
         self.meta = meta
         self.user_message = user_message
         self.messages: list[dict[str, Any]] = [] if parent else list(session.messages)
-        """The conversation, as the model sees it. Each step adds what was said in it."""
+        """The conversation, as the model sees it. Each step adds its messages."""
         self.interrupted = False
         """Whether a graceful interrupt came: no more tools, and one last answer."""
         self.ending: dict[str, Any] = {}
         """More fields of turn_end: Workspace, ActiveSkills, and others that the agent has."""
         self.undelivered: list[Delivery] = []
-        """What is for the user, where the session has no `deliver`."""
+        """The deliveries for the user, where the session has no `deliver`."""
         self.paused: PausedTurn | None = None
         """The paused turn to keep, when a hook has paused it."""
         self.trails: list[StageTrail] = []
-        """What the hooks of each stage did, in order; of a resumed turn, since it was resumed."""
+        """What hooks did at each stage, in order; of a resumed turn, since it was resumed."""
         self._parent = parent
         self._label = label
         self._media_count = media_count
@@ -161,7 +161,7 @@ class BaseTurn:
 
     @property
     def content(self) -> str:
-        """The text of what the model said last."""
+        """The text of the model's last response."""
         return text_of(self._response)
 
     def emit(self, kind: str, payload: dict[str, Any]) -> None:
@@ -210,14 +210,14 @@ class BaseTurn:
 
     def collect(self) -> list[dict[str, Any]]:
         """Put what the user and sub-turns said meanwhile into the conversation. Returns these messages."""
-        said, self._steering = self._steering, []
+        steering, self._steering = self._steering, []
         results, self._inbox = self._inbox, []
-        if said:
-            self.emit("steering_injected", {"Count": len(said), "TotalContentLen": sum(map(len, said))})
+        if steering:
+            self.emit("steering_injected", {"Count": len(steering), "TotalContentLen": sum(map(len, steering))})
         for _, content in results:
             place = {"TargetChannel": self.session.channel, "TargetChatID": self.session.chat_id}
             self.emit("subturn_result_delivered", {**place, "ContentLen": len(content)})
-        arrived = [from_user(text) for text in (*said, *(content for _, content in results))]
+        arrived = [from_user(text) for text in (*steering, *(content for _, content in results))]
         self.messages += arrived
         return arrived
 

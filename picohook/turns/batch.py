@@ -49,22 +49,22 @@ class Batch:
         self._trails = [Trails(turn.take) for _ in self._steps]
         """The trails of each call."""
         self._returned: dict[int, ToolReturn] = {}
-        """The returns of the tools that have begun, by the place of their calls."""
+        """The returns of the tools that have begun, by the index of their calls."""
 
     async def run(self, at: int = 0, answered: Answered | None = None) -> list[ToolResult]:
-        """From the first hook to the results. After a pause at call `at`, `answered` is the answer in place of the hook."""
+        """From the first hook to the results. After a pause at call `at`, `answered` is the answer in index of the hook."""
         try:
-            for place, step in enumerate(self._steps):
+            for index, step in enumerate(self._steps):
                 if step.result is None:
-                    await self._decide(place, step, answered if place == at else None)
+                    await self._decide(index, step, answered if index == at else None)
             await self._run_tools()
             await self._conclude()
         except PausedError:
             raise
         except AbortTurnError as error:
-            for place, returned in self._returned.items():
-                if self._steps[place].result is None:
-                    await self._end(self._steps[place], returned, returned.result, returned.duration)
+            for index, returned in self._returned.items():
+                if self._steps[index].result is None:
+                    await self._end(self._steps[index], returned, returned.result, returned.duration)
             self._settle(error.outcome.reason_for_llm or "the turn was aborted", error.reason)
             error.results = tuple(await self._close())
             raise
@@ -76,12 +76,12 @@ class Batch:
 
     # Before.
 
-    async def _decide(self, place: int, step: Step, answered: Answered | None) -> None:
+    async def _decide(self, index: int, step: Step, answered: Answered | None) -> None:
         if self._skipped(step):
             return
-        outcome = await self._ask(place, step, answered)
+        outcome = await self._ask(index, step, answered)
         if outcome.action == PAUSE:
-            raise PausedError(outcome, self._turn.keep("before_tool", outcome, batch=self._steps, at=place))
+            raise PausedError(outcome, self._turn.keep("before_tool", outcome, batch=self._steps, at=index))
         approvers = self._fingerprints(hook.name for hook in self._host.asked_at("approve_tool"))
         if (
             self._trusted
@@ -94,11 +94,11 @@ class Batch:
         async def deliver(call: ToolCall, result: ToolResult, duration: int) -> ToolResult:
             return await self._end(step, call, result, duration)
 
-        decided = await approve(self._host, outcome, self._trails[place].take, deliver)
+        decided = await approve(self._host, outcome, self._trails[index].take, deliver)
         step.result, step.digest, step.approvers = decided.result, decided.digest.hex(), approvers
         step.seen = step.digest
 
-    async def _ask(self, place: int, step: Step, answered: Answered | None) -> Outcome[ToolCall]:
+    async def _ask(self, index: int, step: Step, answered: Answered | None) -> Outcome[ToolCall]:
         """Ask the hooks at before_tool that have not decided yet, and guards that may have decided about another call."""
         known = {name for name, seen in step.asked.items() if self._host.fingerprint(name) == seen}
         guards = guards_of(self._host)
@@ -106,7 +106,7 @@ class Batch:
             known -= guards
         outcome = await self._host.before_tool(step.call, answered=answered, skip=known)
         require_taken(answered, outcome)
-        self._trails[place].take(outcome)
+        self._trails[index].take(outcome)
         step.asked |= self._fingerprints(decided_in(outcome))
         if outcome.action == PAUSE:
             stale = not_asked_again(self._host, outcome, step.call)
@@ -121,16 +121,16 @@ class Batch:
     # The tools.
 
     async def _run_tools(self) -> None:
-        ready = [(place, step) for place, step in enumerate(self._steps) if step.result is None]
+        ready = [(index, step) for index, step in enumerate(self._steps) if step.result is None]
         for wave in [ready] if self._parallel else [[one] for one in ready]:
             failures: list[BaseException] = []
             async with anyio.create_task_group() as tasks:
-                for place, step in wave:
-                    tasks.start_soon(self._run_tool, place, step, tasks.cancel_scope, failures)
+                for index, step in wave:
+                    tasks.start_soon(self._run_tool, index, step, tasks.cancel_scope, failures)
             if failures:
                 raise failures[0]
 
-    async def _run_tool(self, place: int, step: Step, others: anyio.CancelScope, failures: list[BaseException]) -> None:
+    async def _run_tool(self, index: int, step: Step, others: anyio.CancelScope, failures: list[BaseException]) -> None:
         if self._skipped(step):
             return
         decided = Decided(step.call, digest=bytes.fromhex(step.digest))
@@ -138,16 +138,16 @@ class Batch:
             returned = await execute_tool(self._host, decided, self._execute)
         except BaseException as error:
             interrupted = ToolResult(for_llm=INTERRUPTED, is_error=True)
-            self._returned[place] = ToolReturn(**step.call.__dict__, result=interrupted, error=INTERRUPTED)
+            self._returned[index] = ToolReturn(**step.call.__dict__, result=interrupted, error=INTERRUPTED)
             if not isinstance(error, anyio.get_cancelled_exc_class()):
                 failures.append(error)  # to be raised alone, and not in a group
                 others.cancel()
             elif anyio.current_effective_deadline() == -math.inf:
                 raise
-            # Nobody cancelled the batch: what the tool waited for was cancelled, which is a failure of the tool.
+            # The batch was not cancelled, but something that the tool waited for: that is a failure of the tool.
         else:
             if isinstance(returned, ToolReturn):
-                self._returned[place] = returned
+                self._returned[index] = returned
             else:
                 step.result = returned
 
@@ -156,12 +156,12 @@ class Batch:
     async def _conclude(self) -> None:
         """Ask the hooks about every result. An abort is raised at the end, since all results are kept."""
         aborted: AbortTurnError | None = None
-        for place, step in enumerate(self._steps):
+        for index, step in enumerate(self._steps):
             if step.result is not None:
                 continue
-            returned = self._returned[place]
+            returned = self._returned[index]
             after = await self._host.after_tool(returned)
-            self._trails[place].take(after)
+            self._trails[index].take(after)
             going_on = after.action in {CONTINUE, MODIFY}
             await self._end(step, returned, after.payload.result if going_on else _kept(after), returned.duration)
             try:
@@ -191,10 +191,10 @@ class Batch:
 
     def _settle(self, why: str, reason: str = "") -> None:
         """End all calls: those that ran keep their results, and the others get one that says why. `reason` is for observers."""
-        for place, step in enumerate(self._steps):
+        for index, step in enumerate(self._steps):
             if step.result is not None:
                 continue
-            returned = self._returned.get(place)
+            returned = self._returned.get(index)
             if returned is None:
                 step.result = not_run(self._host, step.call, SKIPPED.format(why), reason or why)
             else:

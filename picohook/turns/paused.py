@@ -28,14 +28,14 @@ VERSION: Final = 1
 
 
 class PausedError(PicohookError):
-    """A hook paused the turn: the embedder decides how it goes on."""
+    """A hook paused the turn: the embedder decides how it continues."""
 
     def __init__(self, outcome: Outcome[Any], paused: PausedTurn | None = None) -> None:
         super().__init__(outcome.reason or "paused by hook")
         self.reason = outcome.reason
         self.outcome = outcome
         self.paused = paused
-        """What to keep in order to go on; None outside of a turn."""
+        """The turn to keep in order to resume it; None outside of a turn."""
 
 
 class Step(BaseModel):

@@ -1,4 +1,4 @@
-"""A tool call: before_tool, approve_tool, the tool, after_tool. `run_tool` is all of it; a batch takes the steps one by one."""
+"""A tool call: before_tool, approve_tool, the tool, after_tool. `run_tool` makes all steps; a batch makes them one by one."""
 
 from __future__ import annotations
 

@@ -35,9 +35,9 @@ class TurnResult:
     iterations: int
     response: dict[str, Any] = field(default_factory=dict)
     undelivered: tuple[Delivery, ...] = ()
-    """What is for the user, where the session has no `deliver`."""
+    """The deliveries for the user, where the session has no `deliver`."""
     trails: tuple[StageTrail, ...] = field(default=(), compare=False)
-    """What the hooks of each stage did, in order; of a resumed turn, since it was resumed."""
+    """What hooks did at each stage, in order; of a resumed turn, since it was resumed."""
 
 
 class Turn(BaseTurn):
@@ -51,17 +51,17 @@ class Turn(BaseTurn):
     async def prompt(self, prompt: str | None = None) -> str:
         """before_prompt. Returns the prompt, as hooks leave it."""
         self._resumed_at("before_prompt")
-        said = self.user_message if prompt is None else prompt
+        prompt = self.user_message if prompt is None else prompt
         outcome = await self.host.before_prompt(
-            Prompt(prompt=said, messages=self.messages, **self._place("turn.prompt"))
+            Prompt(prompt=prompt, messages=self.messages, **self._place("turn.prompt"))
         )
         self.take(outcome)
-        said, self.messages = outcome.payload.prompt, list(outcome.payload.messages)
+        prompt, self.messages = outcome.payload.prompt, list(outcome.payload.messages)
         raise_if_ended(outcome)
-        self.user_message = said
-        self.emit("prompt_sent", {"UserMessage": said, "Messages": [*self.messages]})
-        self.messages.append(from_user(said))
-        return said
+        self.user_message = prompt
+        self.emit("prompt_sent", {"UserMessage": prompt, "Messages": [*self.messages]})
+        self.messages.append(from_user(prompt))
+        return prompt
 
     async def llm(self, request: LLMRequest, complete: Callable[[LLMRequest], Awaitable[Any]]) -> LLMResponse:
         """before_llm, the model, after_llm. The request has what hooks have added since the last one."""
@@ -93,10 +93,10 @@ class Turn(BaseTurn):
         """A batch of calls: hooks are asked about one call after another, tools run at the same time, hooks see the results.
 
         Every call gets a result, whatever happens. When a hook pauses, `PausedError.paused` is what to keep; a resumed turn
-        takes None for the calls. When one aborts, `AbortTurnError.results` has what there is.
+        takes None for the calls. When one aborts, `AbortTurnError.results` has the results.
         """
         if calls is None and self._pending is None:
-            raise PicohookError("there are no tool calls to go on with: only a resumed turn takes None for them")
+            raise PicohookError("there are no tool calls: only a resumed turn takes None for them")
         if calls is not None and self._pending is not None:
             raise PicohookError("a resumed turn has its tool calls already: it takes None for them")
         if (resumed := self._resumed_at("before_tool")) is not None:
@@ -109,7 +109,7 @@ class Turn(BaseTurn):
         return await Batch(self, steps, execute, parallel=parallel).run()
 
     async def finish(self, response: LLMResponse | None = None, **about: Any) -> bool:
-        """before_finish. Returns whether the turn may end; if not, `messages` has the feedback to go on with.
+        """before_finish. Returns whether the turn may end; if not, `messages` has the feedback.
 
         `about` is what else hooks are told: `model` and `system_prompt`, by default those of the last request.
         """

@@ -135,7 +135,7 @@ async def test_an_unknown_hook_is_refused_with_the_nearest_name(path, connect, m
         client = await connect()
         error = (await client.ask(method, {"hook": "gaurd"}))["error"]
         assert error == {"code": -32000, "message": "no hook named 'gaurd' is mounted: did you mean 'guard'?"}
-        assert "is no process" in (await client.ask(method, {"hook": "function"}))["error"]["message"]
+        assert "is not a process" in (await client.ask(method, {"hook": "function"}))["error"]["message"]
 
 
 # Watching.

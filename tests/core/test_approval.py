@@ -30,13 +30,13 @@ from picohook.model.payloads import ToolCall
 pytestmark = pytest.mark.anyio
 
 
-async def test_with_nobody_to_ask_it_is_approved_with_an_empty_trail(chain, payloads):
+async def test_without_approvers_it_is_approved_with_an_empty_trail(chain, payloads):
     outcome = await chain("approve_tool")
     assert (outcome.approved, outcome.action, outcome.trail) == (True, "continue", ())
     assert outcome.payload is payloads["approve_tool"]
 
 
-async def test_one_whom_the_call_does_not_concern_is_nobody(chain, says):
+async def test_an_approver_whose_filter_does_not_match_is_not_asked(chain, says):
     outcome = await chain("approve_tool", says("a", Deny(), filter={"tool": "sh"}))
     assert outcome.approved is True
     assert [(entry.hook, entry.action, entry.skipped) for entry in outcome.trail] == [("a", "", True)]
@@ -97,7 +97,7 @@ async def test_what_a_no_would_tell_the_model_is_not_a_tools_result(chain, says)
 
 
 @pytest.mark.parametrize("count", [1, 3])
-async def test_what_is_no_json_is_the_callers_mistake_and_nobody_is_asked(chain, says, count):
+async def test_a_payload_without_a_json_form_is_the_callers_mistake_and_no_hook_is_asked(chain, says, count):
     hooks = [says(f"{number}", APPROVE) for number in range(count)]
     with pytest.raises(EncodeError):
         await chain("approve_tool", *hooks, payload=ToolCall(tool="x", arguments={"n": float("nan")}))
@@ -144,9 +144,9 @@ async def test_the_first_no_ends_the_waiting_for_the_others_and_the_trail_says_s
     assert (outcome.approved, outcome.hook) == (False, "quick")
     assert outcome.reason in {"no", "hook quick failed: it broke"}
     assert [(entry.hook, entry.action, entry.error) for entry in outcome.trail] == [
-        ("slow", "", "not waited for: another approver said no"),
+        ("slow", "", "not waited for: another approver denied"),
         ("quick", "deny_tool", None if isinstance(no, Deny) else "it broke"),
-        ("slow too", "", "not waited for: another approver said no"),
+        ("slow too", "", "not waited for: another approver denied"),
     ]
     assert len(cancelled) == 2
 
@@ -187,7 +187,7 @@ class TestFunctionHooks:
         return run
 
     @pytest.mark.parametrize("said", [True, APPROVE, {"approved": True}], ids=repr)
-    async def test_what_is_a_yes(self, ask, said):
+    async def test_these_answers_approve(self, ask, said):
         assert (await ask(lambda _: said, lambda _: said)).approved is True
 
     @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ class TestFunctionHooks:
         [False, None, 1, "yes", {}, {"approved": 1}, {"Approved": True}, [True], CONTINUE, Deny(), Modify()],
         ids=repr,
     )
-    async def test_what_is_not(self, ask, said):
+    async def test_these_answers_deny(self, ask, said):
         assert (await ask(lambda _: said)).approved is False
         assert (await ask(lambda _: True, lambda _: said)).approved is False
 

@@ -50,7 +50,7 @@ def adds(word):
 
 
 class TestOrderAndFold:
-    async def test_with_nobody_to_ask_the_payload_goes_on(self, chain, payloads):
+    async def test_without_hooks_the_payload_stays_as_it_is(self, chain, payloads):
         for stage in INTERCEPTS:
             outcome = await chain(stage)
             assert (outcome.stage, outcome.action, outcome.trail) == (stage, "continue", ())
@@ -183,7 +183,7 @@ class TestWhatEndsIt:
         outcome = await chain("before_tool", says("a", Respond({}, changes={"arguments": {"cached": True}})))
         assert outcome.payload.arguments == {"cached": True}
 
-    async def test_respond_with_what_is_no_result_is_a_failure(self, chain, says):
+    async def test_respond_with_a_wrong_result_is_a_failure(self, chain, says):
         outcome = await chain("before_tool", says("a", Respond({"for_llm": 5}), on_failure="deny"))
         assert (outcome.action, outcome.result) == ("deny_tool", None)
 
@@ -264,7 +264,7 @@ class TestFailures:
 
     @pytest.mark.parametrize("answer", [None, True, "continue", {"action": "continue"}, object(), Modify])
     @pytest.mark.parametrize("stage", INTERCEPTS)
-    async def test_what_is_no_decision_is_a_failure(self, chain, says, stage, answer):
+    async def test_an_answer_that_is_not_a_decision_is_a_failure(self, chain, says, stage, answer):
         outcome = await chain(stage, says("a", lambda _: answer, on_failure="abort"))
         assert outcome.action == "abort_turn"
         assert f"{type(answer).__name__} is no answer at {stage}" in outcome.reason
@@ -347,7 +347,7 @@ class TestTheCallersMistake:
         assert [hook.questions for hook in hooks] == [[], []]
 
     @pytest.mark.parametrize("stage", ["before_tool", "approve_tool"])
-    async def test_with_nobody_to_ask_nothing_is_encoded(self, chain, stage):
+    async def test_without_hooks_nothing_is_encoded(self, chain, stage):
         call = ToolCall(tool="bash", arguments={"value": {1, 2}})
         assert (await chain(stage, payload=call)).payload is call
 
@@ -360,7 +360,7 @@ class TestTheCallersMistake:
         ],
         ids=lambda decision: decision.action,
     )
-    async def test_an_edit_that_is_no_json_is_the_hooks_failure(self, chain, says, payloads, decision):
+    async def test_an_edit_without_a_json_form_is_the_hooks_failure(self, chain, says, payloads, decision):
         process = says("behind", CONTINUE, in_process=False)
         outcome = await chain("before_tool", says("a", decision), process)
         assert outcome.trail[0].error.startswith("the payload cannot be sent as JSON")
@@ -502,7 +502,7 @@ class TestFilters:
         outcome = await chain("before_tool", says("a", Modify({"tool": "sh"})), hook)
         assert (outcome.action, outcome.reason) == ("deny_tool", "no sh")
 
-    async def test_what_nobody_wants_is_not_encoded(self, chain, says):
+    async def test_a_payload_that_no_filter_matches_is_not_encoded(self, chain, says):
         call = ToolCall(tool="bash", arguments={"value": {1}})
         for stage in ("before_tool", "approve_tool"):
             assert (await chain(stage, says("a", Deny(), **ONLY_SH), payload=call)).action == "continue"
@@ -572,7 +572,7 @@ class Stop(BaseException):
 
 
 class TestCancellation:
-    async def test_it_passes_through_and_nobody_else_is_asked(self, chain, says):
+    async def test_it_passes_through_and_no_other_hook_is_asked(self, chain, says):
         behind = says("behind", CONTINUE)
         with anyio.CancelScope() as scope:
 
@@ -585,7 +585,7 @@ class TestCancellation:
         assert scope.cancelled_caught
         assert behind.questions == []
 
-    async def test_what_is_no_exception_passes_through(self, chain, says):
+    async def test_a_base_exception_passes_through(self, chain, says):
         behind = says("behind", CONTINUE)
         for stage in ("before_tool", "approve_tool"):
             with pytest.raises(Stop):

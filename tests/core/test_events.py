@@ -55,7 +55,7 @@ def test_a_line_is_made_once_for_all_who_get_it(dialect):
 
 
 @pytest.mark.parametrize("dialect", ["legacy", "runtime"])
-def test_a_payload_that_is_no_json_is_an_encode_error(dialect):
+def test_a_payload_without_a_json_form_is_an_encode_error(dialect):
     with pytest.raises(EncodeError):
         Event("error", {"Stage": float("nan")}, META).line(dialect)
 

@@ -62,7 +62,7 @@ class UnspeakableError(Exception):
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
-def test_a_failure_is_told_in_one_line_escaped_and_cut(error, said):
+def test_a_failure_is_described_in_one_line_escaped_and_cut(error, said):
     assert describe(error) == said
 
 
@@ -92,7 +92,7 @@ def test_metrics_count_a_failure_by_its_kind(error, kind):
         ({"tool_kind": "odd"}, "`tool_kind`: Input should be 'readonly', 'write' or 'execute'"),
     ],
 )
-def test_of_an_edit_that_does_not_fit_the_cause_names_the_field_and_no_value(call, said):
+def test_the_cause_of_a_misfitting_edit_names_the_field_and_not_its_value(call, said):
     before = ToolCall(tool="bash", arguments={})
     with pytest.raises(ValueError, match="ToolCall") as caught:
         apply_edit(BEFORE_TOOL, before, call)

@@ -115,7 +115,7 @@ class TestTheWireFormOfAnOutcome:
         }  # fmt: skip
         assert outcome.notes == (notes,)
 
-    def test_and_nothing_that_there_is_not(self):
+    def test_and_nothing_that_is_not_there(self):
         shown = Outcome("before_tool", "continue", ToolCall(tool="bash")).wire()
         assert shown.keys() == {"stage", "action", "payload", "reason", "trail"}
         assert shown["trail"] == []

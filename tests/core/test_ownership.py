@@ -88,7 +88,7 @@ class TestInjected:
         owner.offered(request("weather", session="another"))
         assert owners(owner, "weather") == "a"
 
-    def test_claimed_by_two_it_is_nobodys(self, owner):
+    def test_claimed_by_two_hooks_it_belongs_to_neither(self, owner):
         owner.edited(A, request(), request("weather"))
         owner.edited(B, request(), request("weather"))
         assert owners(owner, "weather") == ""
@@ -108,7 +108,7 @@ class TestInjected:
         owner.edited(A, request(), request("weather"))
         assert owners(owner, "weather") == "b"
 
-    def test_a_tool_that_nobody_added_is_nobodys(self, owner):
+    def test_a_tool_that_no_hook_added_belongs_to_none(self, owner):
         owner.edited(A, request(), request("weather"))
         assert owners(owner, "bash") == ""
 
@@ -133,7 +133,7 @@ class TestHowMuchIsRemembered:
         assert owners(owner, "weather", "2") == "a"
         assert owners(owner, "weather", "one more") == "a"
 
-    def test_requests_without_tools_of_sessions_unknown_take_no_place(self, owner):
+    def test_requests_without_tools_of_unknown_sessions_are_not_remembered(self, owner):
         self.claim(owner, "mine")
         for number in range(2 * SESSIONS):
             owner.offered(request(session=f"{number}"))

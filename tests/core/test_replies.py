@@ -87,7 +87,7 @@ def test_an_empty_or_absent_answer_goes_on(stage, answer):
 
 @pytest.mark.parametrize("answer", [[], "continue", "", 0, 1, True, False, 1.5, [{"action": "continue"}]], ids=repr)
 @pytest.mark.parametrize("stage", sorted(STAGES))
-def test_an_answer_that_is_no_object_is_a_failure(stage, answer):
+def test_an_answer_that_is_not_an_object_is_a_failure(stage, answer):
     with pytest.raises(ValueError, match="not an object"):
         read_decision(STAGES[stage], answer)
 
@@ -142,7 +142,7 @@ class TestPayloads:
     )
     @pytest.mark.parametrize("value", [[], "x", 5, True], ids=repr)
     @pytest.mark.parametrize("action", ["modify", "continue"])
-    def test_one_that_is_no_object_is_a_failure(self, stage, field, value, action):
+    def test_one_that_is_not_an_object_is_a_failure(self, stage, field, value, action):
         with pytest.raises(ValueError, match=f"`{field}` is .* not an object"):
             read_decision(stage, {"action": action, field: value})
 
@@ -199,7 +199,7 @@ class TestTexts:
 
     @pytest.mark.parametrize("key", ["reason", "system_message", "additional_context"])
     @pytest.mark.parametrize("value", [5, [], {}, True, 1.5, ["x"]], ids=repr)
-    def test_one_that_is_no_text_is_a_failure(self, key, value):
+    def test_one_that_is_not_a_text_is_a_failure(self, key, value):
         with pytest.raises(ValueError, match=f"`{key}` is .* not a string"):
             read_decision(BEFORE_TOOL, {"action": "continue", key: value})
 

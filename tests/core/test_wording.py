@@ -233,7 +233,7 @@ SILENT = [
 
 
 @pytest.mark.parametrize("answer", SILENT, ids=repr)
-def test_what_says_nothing_goes_on(answer):
+def test_an_answer_that_says_nothing_is_a_continue(answer):
     assert read_decision(BEFORE_TOOL, answer) == CONTINUE
 
 
@@ -304,7 +304,7 @@ class TestHooksThatAreNotHurt:
         ("Respond", "respond"),
     ],
 )
-def test_an_action_that_there_is_not_says_which_one_was_meant(action, meant):
+def test_an_unknown_action_names_the_one_that_was_meant(action, meant):
     with pytest.raises(ValueError, match=f"'{action}' is not one of before_tool's: did you mean `{meant}`?"):
         read_decision(BEFORE_TOOL, {"action": action})
 
@@ -386,7 +386,7 @@ def test_a_response_with_a_field_named_like_itself_keeps_it():
         {"hookSpecificOutput": {"inner": {"approve": False}}},
     ],
 )
-def test_a_no_is_no_empty_field_wherever_it_stands(stage, answer):
+def test_a_denial_is_not_an_empty_field_wherever_it_stands(stage, answer):
     with pytest.raises(ReplyError, match="the answer has no `action`, and "):
         read_decision(STAGES[stage], answer)
 

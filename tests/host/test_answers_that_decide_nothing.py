@@ -97,7 +97,7 @@ async def test_processes_and_functions_are_read_alike_and_a_record_keeps_what_th
     assert [line["answer"] for line in answers if line["type"] == "answer"] == [answer, answer]
 
 
-async def test_a_record_keeps_what_a_function_said_that_is_no_json(tmp_path):
+async def test_a_record_has_a_functions_answer_that_has_no_json_form(tmp_path):
     path = tmp_path / "record.jsonl"
     hook = FakeHook("function", {"before_tool": {"decision": {1}}})
     async with Host([hook], timeouts=FAR, listeners=[Recorder(path)]) as host:

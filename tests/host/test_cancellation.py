@@ -104,7 +104,7 @@ async def test_a_mount_that_is_cancelled_leaves_nothing(turns):
         assert (await host.before_tool(asking())).trail[0].error is None
 
 
-async def test_a_mount_that_is_cancelled_while_somebody_else_unmounts_it_is_a_cancellation(board):
+async def test_a_mount_that_is_cancelled_while_another_task_unmounts_it_is_a_cancellation(board):
     async with Host(timeouts=FAR) as host, anyio.create_task_group() as tasks:
         tasks.start_soon(host.mount, scripted("h", board.call("h"), ["ignore", "SIGTERM"], HANG, grace=0.05))
         line = await board.line("h")
@@ -270,7 +270,7 @@ async def test_C3_nor_is_leaving_the_block_by_a_cancellation_of_asyncios_own(boa
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
-async def test_a_timeout_of_asyncios_own_around_a_call_leaves_nobody_waiting(board):
+async def test_asyncios_own_timeout_around_a_call_leaves_no_caller_waiting(board):
     async with Host([scripted("h", HELLO, ["read"], SERVE)], timeouts=FAR) as host:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(host.before_tool(asking()), 0.05)

@@ -89,7 +89,7 @@ async def test_a_process_that_answers_with_an_error_is_logged_and_says_when_it_a
     assert len(journal.all("answers again", hook="h", stage="before_tool")) == 1
 
 
-async def test_what_of_an_answer_was_not_allowed_is_logged_as_well(journal):
+async def test_a_refused_part_of_an_answer_is_logged_as_well(journal):
     def edit(request):
         return {"request": {"system_prompt": "mine"}}
 

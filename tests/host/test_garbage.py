@@ -171,7 +171,7 @@ async def test_no_end_of_a_life_leaves_cycles_of_objects_behind():
     assert found == {}
 
 
-async def test_an_unfinished_line_is_freed_with_its_channel_whoever_asked_it():
+async def test_an_unfinished_line_is_freed_with_its_channel():
     def pipe():
         readable, writable = os.pipe()
         for fd in (readable, writable):

@@ -234,7 +234,7 @@ async def test_a_stage_that_cannot_deny_ends_the_turn():
     assert outcome.action == "abort_turn"
 
 
-# By who looks on.
+# By a listener.
 
 
 class Spoils(Account):
@@ -251,8 +251,7 @@ class Spoils(Account):
             outcome.payload = copying("evil")
 
 
-@pytest.mark.parametrize("at", ["asking", "concluded", "replaced"])
-async def test_a_call_that_a_listener_changes_does_not_run(tool, at):
+def spoiling(at):
     class Watch(Listener):
         def begin(self, stage, payload):
             if stage.name != "before_tool":
@@ -261,13 +260,23 @@ async def test_a_call_that_a_listener_changes_does_not_run(tool, at):
             account.at = at
             return account
 
+    return Watch()
+
+
+@pytest.mark.parametrize("at", ["asking", "concluded"])
+async def test_a_call_that_a_listener_changes_does_not_run(tool, at):
     hooks = [guard(), FunctionHook("last", {"before_tool": lambda _: None}, after=["guard"])]
-    result = await run(tool, *hooks, listeners=[Watch()])
+    result = await run(tool, *hooks, listeners=[spoiling(at)])
     assert tool.ran == []
     assert "changed" in result.for_llm
 
 
-async def test_a_watcher_sees_a_copy_of_what_was_concluded(tool):
+async def test_an_outcome_in_which_a_listener_replaces_the_call_is_a_copy(tool):
+    await run(tool, guard(), listeners=[spoiling("replaced")])
+    assert tool.ran == [{"files": [["a"]]}]
+
+
+async def test_a_function_of_on_change_gets_a_copy_of_the_outcome(tool):
     def spoil(outcome):
         if isinstance(outcome, Event):
             return

@@ -92,7 +92,7 @@ async def test_a_hook_may_close_its_own_host():
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
-async def test_nothing_is_left_when_asyncio_cancels_again_and_again_whoever_leaves_it():
+async def test_nothing_is_left_when_asyncio_cancels_again_and_again():
     host = Host([scripted("h", ["hello", {"ok": True}], ["ignore", "SIGTERM"], ["hang"], grace=0.1)], timeouts=FAR)
     await host.__aenter__()
     leaving = asyncio.create_task(host.aclose())
@@ -105,7 +105,7 @@ async def test_nothing_is_left_when_asyncio_cancels_again_and_again_whoever_leav
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
-async def test_a_host_can_be_left_when_somebody_has_cancelled_every_task_of_the_loop():
+async def test_a_host_can_be_left_when_every_task_of_the_loop_was_cancelled():
     before = asyncio.all_tasks()
     async with Host([scripted("h")], timeouts=FAR) as host:
         host._mounted.begin(anyio.sleep_forever)  # cancelled before its first step

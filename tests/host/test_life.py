@@ -306,7 +306,7 @@ async def test_a_hook_of_the_embedders_own_whose_task_breaks_ends_nothing_else(j
     broken = Broken(HookSpec(name="broken", observe=("*",)))
     seen = []
     async with Host([broken, FunctionHook("f", on_event=seen.append)], timeouts=FAR, logger=journal) as host:
-        await journal.seen("its task broke")
+        await journal.seen("the task of a hook failed")
         host.emit("turn_start")
         await journal.seen("failed", stage="observe")
         await host.emit_and_wait("turn_end")

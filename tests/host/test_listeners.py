@@ -130,7 +130,7 @@ async def test_each_try_is_seen_before_it_is_made_and_why_the_last_one_failed_af
     ]
 
 
-async def test_a_chain_that_goes_on_after_a_pause_says_who_is_answered_for_and_who_has_decided():
+async def test_a_chain_resumed_after_a_pause_names_the_answered_hook_and_those_that_have_decided():
     seen = []
 
     class Resumed(Account):
@@ -231,7 +231,7 @@ async def test_a_listener_that_fails_changes_nothing(at):
     ]
 
 
-async def test_a_listener_that_cannot_begin_is_said_before_anything_runs():
+async def test_a_listener_that_cannot_begin_is_an_error_before_anything_runs():
     class Full(Listener):
         def opened(self):
             raise PicohookError("the disk is full")
@@ -253,7 +253,7 @@ async def test_a_listener_is_closed_when_the_host_cannot_start():
     assert diary.seen == ["opened", "closed"]
 
 
-async def test_a_host_that_is_entered_again_goes_on_with_its_listeners():
+async def test_a_host_that_is_entered_again_keeps_its_listeners():
     diary = Diary()
     async with Host([FunctionHook("a", {"before_tool": deny})], listeners=[diary]) as host:
         with pytest.raises(PicohookError, match="entered once"):
@@ -263,7 +263,7 @@ async def test_a_host_that_is_entered_again_goes_on_with_its_listeners():
     assert diary.seen[-2:] == [("concluded", "deny_tool"), "closed"]
 
 
-async def test_an_account_that_is_none_is_left_out():
+async def test_a_broken_account_is_left_out():
     class Halfway(Account):
         def __init__(self):
             """Without what every account has."""

@@ -130,7 +130,7 @@ async def test_L3_payloads_are_not_logged_whatever_goes_wrong(journal, caplog):
     assert SECRET not in repr(host.status())
 
 
-async def test_the_standard_library_decides_where_nothing_else_is_said(caplog):
+async def test_without_a_logger_the_standard_librarys_is_used(caplog):
     caplog.set_level(logging.INFO, logger="picohook")
     async with Host([scripted("h", HELLO, ["say", "a word"], SERVE)], timeouts=FAR) as host:
         await host.before_tool(asking())
@@ -204,7 +204,7 @@ class Plain:
 
 
 @pytest.mark.parametrize("target", [print, "picohook", Plain()])
-def test_what_is_no_logger_is_refused_at_once(target):
+def test_an_object_that_is_not_a_logger_is_refused_at_once(target):
     with pytest.raises(PicohookError, match="a logger has the methods debug, info, warning, error"):
         Host(logger=target)
 
@@ -216,7 +216,7 @@ async def test_the_module_logging_is_its_root_logger(caplog):
 
 
 @pytest.mark.parametrize(("steps", "level"), [([["exit", 2]], "info"), ([["reply", {}], ["exit", 2]], "warning")])
-async def test_a_crash_that_a_failed_question_tells_of_is_no_second_warning(journal, steps, level):
+async def test_a_crash_that_a_failed_question_reports_is_not_warned_of_twice(journal, steps, level):
     async with Host([scripted("h")], timeouts=FAR, logger=journal) as host:
         outcome = await host.before_tool(asking(*steps))
         ended = await journal.seen("ended", hook="h")

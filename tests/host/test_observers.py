@@ -208,7 +208,7 @@ async def test_events_that_wait_when_a_process_dies_are_counted_as_dropped(board
         assert 200 - 66 <= host.status().hooks[0].dropped_events <= 200
 
 
-async def test_an_event_that_is_no_json_is_the_embedders_mistake_and_nobody_is_told(board):
+async def test_an_event_without_a_json_form_is_the_embedders_mistake_and_no_observer_is_told(board):
     seen = []
     hooks = [scripted("h", HELLO, board.call("h"), SERVE, observe=("*",)), FunctionHook("f", on_event=seen.append)]
     async with Host(hooks, timeouts=FAR) as host:
@@ -251,7 +251,7 @@ async def test_an_in_process_observer_that_hangs_fails_or_blocks_delays_nobody(j
     assert set(seen) == {"turn_start"}
 
 
-async def test_functions_that_hang_take_threads_from_nobody_else():
+async def test_functions_that_hang_take_no_threads_from_others():
     """As many hang as there are threads for everybody, and another function is still asked."""
     release = threading.Event()
     stuck = FunctionHook("stuck", {"before_tool": lambda _: release.wait()}, timeout=0.02)

@@ -173,7 +173,7 @@ async def test_what_ends_the_turn_after_the_tool_is_raised_when_its_end_was_told
 RESPONSE = Respond({"for_llm": "cached"})
 
 
-async def test_respond_for_a_tool_of_its_own_stands_and_nobody_else_is_asked(story):
+async def test_respond_for_an_own_tool_stands_and_no_approver_is_asked(story):
     hooks = [
         story.observer,
         story.hook("h", before_tool=RESPONSE, provides=("bash",)),
@@ -300,7 +300,7 @@ async def test_what_a_tool_may_return(case):
         assert await host.run_tool(CALL, lambda call: returned) == expected
 
 
-async def test_a_call_that_is_no_json_is_the_embedders_mistake(story):
+async def test_a_call_without_a_json_form_is_the_embedders_mistake(story):
     async with Host([scripted("h", stages=ALL)], timeouts=FAR) as host:
         with pytest.raises(EncodeError):
             await host.run_tool(ToolCall(tool="x", arguments={"bad": float("inf")}), story.execute)

@@ -74,7 +74,7 @@ def fail(call):
 # What is in it.
 
 
-async def test_a_chain_is_one_record_with_who_said_what_and_what_came_of_it(path):
+async def test_a_chain_is_one_record_with_each_hooks_answer_and_the_outcome(path):
     hooks = [asking("a", fail), asking("b", lambda _: Deny(f"not {SECRET}")), asking("c", lambda _: None)]
     async with Host(hooks, listeners=[AuditLog(path)]) as host:
         await host.before_tool(CALL)
@@ -211,7 +211,7 @@ async def test_with_a_key_who_has_it_can_check_a_digest(path):
     assert chains(path)[0]["payload_digest"] == hmac.digest(b"k", plain, "sha256").hex()
 
 
-async def test_what_is_json_to_hooks_has_a_digest_and_what_is_none_has_a_record(path):
+async def test_a_payload_with_a_json_form_has_a_digest_and_one_without_has_a_record(path):
     async with Host([], listeners=[AuditLog(path)]) as host:
         await host.before_tool({"tool": "a", "arguments": {"id": UUID(int=1)}})
         await host.before_tool({"tool": "a", "arguments": {"id": {1, 2}}})
@@ -251,7 +251,7 @@ def test_only_its_owner_can_read_it(path):
 
 
 @pytest.mark.parametrize("first", [True, False])
-async def test_it_names_the_trace_whoever_is_listener_first(path, first):
+async def test_it_names_the_trace_in_any_order_of_listeners(path, first):
     traces = TracerProvider()
     listeners = [AuditLog(path), OpenTelemetry(tracer_provider=traces)]
     hooks = [asking("a", lambda call: Deny(call.meta.traceparent))]
@@ -316,12 +316,12 @@ def test_a_log_that_is_as_it_was_written_holds(written):
         (lambda lines: [*lines[:3], b"[" * 100_000 + b"\n", *lines[3:]], "record 4 cannot be read"),
         (lambda lines: [lines[0].replace(b"pid", b"PID"), *lines[1:]], "record 1 was changed (or it has another key)"),
         (lambda lines: [*lines[:-1], lines[-1][:-9]],
-         "record 7 is cut: its writer ended before it was whole, or the end was cut off"),
+         "record 7 is incomplete: its writer was killed, or the end was cut off"),
     ],
     ids=["changed", "doubled key", "space", "forged", "first gone", "left out", "swapped", "repeated", "put in", "blank",
          "no number", "no text", "deep", "other key", "torn"],
 )  # fmt: skip
-def test_what_was_done_to_it_shows(written, change, said):
+def test_every_change_to_it_shows(written, change, said):
     assert rewritten(written, change).problem == said
 
 
@@ -329,11 +329,11 @@ def test_an_end_that_was_cut_off_shows_with_the_hash_of_the_last_record_and_as_a
     head = checked(written).head
     verdict = rewritten(written, lambda lines: lines[:-1])
     assert verdict.ok
-    assert verdict.notes == ("the last run has no end: it still runs, or was killed, or its end was cut off",)
+    assert verdict.notes == ("the last run has no end: its host still runs, or was killed, or its end was cut off",)
     assert checked(written, head=head).problem.startswith("no record has the hash that was kept")
 
 
-def test_a_hash_that_was_kept_holds_when_the_log_has_grown(written):
+def test_a_kept_hash_is_still_found_when_the_log_has_grown(written):
     assert checked(written, head=records(written)[3]["hash"]).ok
 
 
@@ -361,7 +361,7 @@ def test_every_single_byte_counts(written):
 # Going on.
 
 
-def test_another_run_goes_on_with_the_chain(written):
+def test_another_run_continues_the_chain(written):
     assert [record["number"] for record in records(written)] == [*range(1, 8)]
     assert records(written)[2]["previous"] == records(written)[1]["hash"]
     assert records(written)[0]["previous"] == NOTHING
@@ -377,7 +377,7 @@ def test_a_record_that_was_never_whole_is_dropped_and_that_is_noted(written, lef
     assert records(written)[6]["method"] == "audit.cut"
     verdict = checked(written)
     assert verdict.ok
-    assert verdict.notes[0] == f"record 7: {len(torn)} bytes of a record that was never whole were dropped here"
+    assert verdict.notes[0] == f"record 7: {len(torn)} bytes of an incomplete record were cut off here"
 
 
 def test_long_records_are_gone_on_with(path):
@@ -391,7 +391,7 @@ def test_long_records_are_gone_on_with(path):
 @pytest.mark.parametrize("content", [b"hello", b"hello\n", b"\n", b"\n\n", b'{"number": 1}\n', b"{}"])
 def test_a_file_that_is_something_else_is_left_alone(path, content):
     path.write_bytes(content)
-    with pytest.raises(PicohookError, match=r"is something else|cannot be gone on with"):
+    with pytest.raises(PicohookError, match=r"is not an audit log|cannot be continued"):
         Ledger(path)
     assert path.read_bytes() == content
 
@@ -409,7 +409,7 @@ def test_a_log_whose_last_record_was_changed_or_has_another_key_is_not_gone_on_w
 
 async def test_a_log_has_one_writer_and_who_comes_second_is_told_before_anything_runs(path):
     async with Host([], listeners=[AuditLog(path)]):
-        with pytest.raises(PicohookError, match="is written by another host: give each one a file of its own"):
+        with pytest.raises(PicohookError, match="is in use by another host: give each host a file of its own"):
             async with Host([], listeners=[AuditLog(path)]):
                 raise AssertionError("it was entered")
     async with Host([], listeners=[AuditLog(path)]):
@@ -417,7 +417,7 @@ async def test_a_log_has_one_writer_and_who_comes_second_is_told_before_anything
     assert checked(path).ok
 
 
-async def test_one_log_is_of_one_host_at_a_time(path):
+async def test_a_log_belongs_to_one_host_at_a_time(path):
     log = AuditLog(path)
     async with Host([], listeners=[log]):
         with pytest.raises(PicohookError, match="in use by another host"):
@@ -429,13 +429,13 @@ async def test_one_log_is_of_one_host_at_a_time(path):
 
 
 @pytest.mark.parametrize("made", [os.mkdir, os.mkfifo])
-def test_what_is_no_file_is_no_log(path, made):
+def test_a_log_must_be_a_regular_file(path, made):
     made(path)
-    with pytest.raises(PicohookError, match=r"is no regular file|cannot be opened: Is a directory"):
+    with pytest.raises(PicohookError, match=r"is not a regular file|cannot be opened: Is a directory"):
         Ledger(path)
 
 
-def test_a_directory_that_is_not_there_is_said(path):
+def test_a_missing_directory_is_named(path):
     with pytest.raises(PicohookError, match="cannot be opened: No such file or directory"):
         Ledger(path / "deeper")
 
@@ -462,7 +462,7 @@ def test_what_was_written_before_a_kill_is_there(path):
     log = AuditLog(path)
     log.opened()
     log.closed()
-    assert checked(path).notes == ("record 5: the run before has no end: it was killed, or its end was cut off",)
+    assert checked(path).notes == ("record 5: the run before has no end: its host was killed, or its end was cut off",)
 
 
 # When it cannot be written.
@@ -481,7 +481,7 @@ def full(path):
         signal.signal(signal.SIGXFSZ, handler)
 
 
-async def test_a_log_that_cannot_be_written_is_counted_and_said_and_changes_nothing(path, output):
+async def test_lost_records_are_counted_and_warned_of_and_change_nothing(path, output):
     log = AuditLog(path)
     async with Host([asking("a", lambda _: Continue())], listeners=[log], logger=output) as host:
         await host.before_tool(CALL)
@@ -496,7 +496,7 @@ async def test_a_log_that_cannot_be_written_is_counted_and_said_and_changes_noth
     assert verdict.notes == ("record 4: 10 records could not be written here",)
 
 
-async def test_where_it_is_required_nothing_is_approved_that_cannot_be_written(path, output):
+async def test_a_required_log_that_cannot_be_written_denies(path, output):
     ran = []
     hooks = [asking("yes", lambda _: True, "approve_tool")]
     async with Host(hooks, listeners=[RequiredAuditLog(path)], logger=output) as host:
@@ -522,7 +522,7 @@ async def test_where_it_is_required_nothing_is_approved_that_cannot_be_written(p
         ("before_finish", {}, "abort_turn"),
     ],
 )
-async def test_where_it_is_required_a_stage_ends_as_with_a_hook_that_fails_and_denies(path, stage, payload, action):
+async def test_a_required_log_ends_a_stage_like_a_hook_that_fails_and_denies(path, stage, payload, action):
     answers = {"before_tool": {"action": "respond", "result": {"for_llm": SECRET}}}
     hook = asking("a", lambda _: answers.get(stage), stage, provides=("bash",))
     async with Host([hook], listeners=[RequiredAuditLog(path)]) as host:
@@ -532,7 +532,7 @@ async def test_where_it_is_required_a_stage_ends_as_with_a_hook_that_fails_and_d
 
 
 @pytest.mark.parametrize("action", ["abort_turn", "hard_abort", "deny_tool"])
-async def test_what_hooks_have_stopped_stays_stopped_as_they_said(path, action):
+async def test_denials_and_aborts_of_hooks_stay_as_they_are(path, action):
     hook = asking("a", lambda _: {"action": action, "reason": "enough"})
     async with Host([hook], listeners=[RequiredAuditLog(path)]) as host:
         with full(path):
@@ -662,7 +662,7 @@ def test_a_mistake_in_its_settings_is_named(project, audit, said):
         load("picohook.toml")
 
 
-async def test_what_is_concluded_after_the_log_was_closed_is_written_nowhere(path, tmp_path):
+async def test_an_outcome_after_the_log_was_closed_is_written_nowhere(path, tmp_path):
     log = RequiredAuditLog(path)
     began, goes_on = anyio.Event(), anyio.Event()
 

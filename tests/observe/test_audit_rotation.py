@@ -43,7 +43,7 @@ def copied_and_emptied(path, old):
 
 
 @pytest.mark.parametrize("rotate", [moved, copied_and_emptied])
-async def test_the_chain_goes_on_in_a_new_file_when_the_log_is_rotated(tmp_path, rotate):
+async def test_the_chain_continues_in_a_new_file_when_the_log_is_rotated(tmp_path, rotate):
     path, old = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1"
     log = AuditLog(path)
     async with host(log) as running:
@@ -62,7 +62,7 @@ async def test_the_chain_goes_on_in_a_new_file_when_the_log_is_rotated(tmp_path,
     assert verified(path, after="0" * 64).problem
 
 
-async def test_it_goes_on_in_a_new_file_when_it_is_as_large_as_it_may_be(tmp_path):
+async def test_it_continues_in_a_new_file_when_it_reaches_its_maximum_size(tmp_path):
     path = tmp_path / "audit.jsonl"
     for _ in range(2):  # the second run goes on where the first one ended
         async with host(AuditLog(path, max_size=1000)) as running:
@@ -79,7 +79,7 @@ async def test_it_goes_on_in_a_new_file_when_it_is_as_large_as_it_may_be(tmp_pat
     assert (verdict.ok, verdict.records) == (True, 14)
 
 
-async def test_a_record_is_lost_and_counted_where_something_else_is_in_its_place(tmp_path):
+async def test_a_record_is_lost_and_counted_if_another_file_is_in_its_place(tmp_path):
     path = tmp_path / "audit.jsonl"
     log = RequiredAuditLog(path)
     async with host(log) as running:

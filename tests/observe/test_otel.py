@@ -224,7 +224,7 @@ async def test_the_callers_meta_is_its_own_also_where_a_hook_changed_or_answered
     assert outcome.payload.meta == outcome.result.meta == Meta(turn_id="t1")
 
 
-async def test_without_a_witness_the_wire_is_as_it_was():
+async def test_without_a_listener_the_wire_is_unchanged():
     async with Host([hook_process(ECHO)]) as host:
         outcome = await host.before_tool(ToolCall(tool="bash"))
         assert "traceparent" not in json.loads(outcome.reason)
@@ -364,7 +364,7 @@ ASK = ("call", "before_tool", "--params", '{"tool": "a"}', "--config", "picohook
         ),
     ],
 )
-def test_the_command_line_traces_to_what_is_set_up_around_it(tmp_path, set_up, said):
+def test_the_command_line_traces_to_the_providers_around_it(tmp_path, set_up, said):
     (tmp_path / "sitecustomize.py").write_text(set_up)
     (tmp_path / "picohook.toml").write_text("[hooks.a]\npython = 'a:b'\nstages = ['before_tool']\n")
     (tmp_path / "a.py").write_text("def b(call):\n    return None\n")

@@ -272,7 +272,7 @@ class Stop(BaseException):
 
 
 @pytest.mark.parametrize("parallel", [True, False])
-async def test_what_a_tool_raises_that_is_no_exception_comes_alone_and_ends_the_others(parallel):
+async def test_a_base_exception_of_a_tool_is_raised_alone_and_ends_the_others(parallel):
     async def execute(call):
         if call.tool == "stops":
             raise Stop
@@ -284,7 +284,7 @@ async def test_what_a_tool_raises_that_is_no_exception_comes_alone_and_ends_the_
         assert [one for one, _ in told(turn.messages)] == ["c0", "c1"]
 
 
-async def test_a_call_that_is_no_json_is_the_embedders_mistake_and_still_no_call_dangles():
+async def test_a_call_without_a_json_form_is_the_embedders_mistake_and_still_each_call_has_a_result():
     batch = [ToolCall(tool="a", tool_call_id="c0"), ToolCall(tool="b", tool_call_id="c1", arguments={"x": {1, 2}})]
     async with host_with() as host, host.session("s1") as session, session.turn() as turn:
         with pytest.raises(EncodeError):
@@ -292,7 +292,7 @@ async def test_a_call_that_is_no_json_is_the_embedders_mistake_and_still_no_call
         assert [one for one, _ in told(turn.messages)] == ["c0", "c1"]
 
 
-async def test_a_result_that_is_no_json_is_raised_when_a_hook_is_to_see_it_and_the_result_is_kept():
+async def test_a_result_without_a_json_form_is_raised_when_a_hook_is_asked_and_the_result_is_kept():
     tools = Tools(a=ToolResult(for_llm="seen", media=[object()]))
     async with (
         host_with(FakeHook("h", {"after_tool": None})) as host,

@@ -236,7 +236,7 @@ async def test_a_plain_function_can_deliver_and_without_one_nothing_is_delivered
     assert left.response_handled
 
 
-async def test_a_failed_delivery_is_an_error_that_the_model_is_told_and_the_turn_goes_on():
+async def test_a_failed_delivery_is_an_error_that_the_model_is_told_and_the_turn_continues():
     drawn = ToolResult(for_llm="drawn", for_user="look", response_handled=True)
     left, messages = await run_one(Channel(OSError("no such chat")).deliver, drawn)
     assert (left.is_error, left.response_handled) == (True, False)

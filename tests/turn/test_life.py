@@ -108,7 +108,7 @@ async def test_meta_reaches_a_hook_process_as_the_protocol_spells_it(board):
         assert word in said
 
 
-async def test_a_conversation_goes_on_from_turn_to_turn():
+async def test_a_conversation_continues_from_turn_to_turn():
     model = Model(says("one"), says("two"))
     async with host_with() as host, host.session("s1") as session:
         for said in ("first", "second"):

@@ -72,7 +72,7 @@ async def elsewhere(**orders):
 
 @pytest.mark.parametrize("sealed", [True, False])
 @pytest.mark.parametrize("strict", [True, False])
-async def test_a_turn_goes_on_in_another_process_with_what_was_decided(sealed, strict, tmp_path):
+async def test_a_turn_is_resumed_in_another_process_with_the_decisions_that_were_taken(sealed, strict, tmp_path):
     log = tmp_path / "asked"
     async with host_with(*office(str(log))) as host, host.session("s1") as session:
         paused = await pause(session, "read", "write", message="do it")
@@ -152,7 +152,7 @@ async def test_the_answer_can_be_the_end_of_the_turn(decision, error):
 
 
 @pytest.mark.parametrize("decision", [Approve(), Pause(), Skip(), Retry("again")])
-async def test_what_is_no_answer_there_is_said_at_once_and_nothing_is_lost(decision):
+async def test_a_wrong_answer_is_refused_at_once_and_nothing_is_lost(decision):
     async with host_with(FakeHook("h", {"before_tool": Pause()})) as host, host.session("s1") as session:
         paused = await pause(session, "rm")
         with pytest.raises(PicohookError, match=f"{type(decision).__name__} is no answer for a hook that paused at"):
@@ -192,7 +192,7 @@ async def test_a_pause_at_the_end_can_be_answered_with_another_round():
 # What is kept.
 
 
-async def test_decisions_already_taken_are_kept_and_the_hooks_behind_are_asked():
+async def test_earlier_decisions_are_kept_and_the_later_hooks_are_asked():
     early = FakeHook("early", {"before_tool": Modify({"arguments": {"by": "early"}})}, priority=1)
     boss = FakeHook("boss", {"before_tool": unless("a")}, priority=2)
     late = FakeHook("late", {"before_tool": None}, priority=3)
@@ -354,7 +354,7 @@ async def test_an_interrupt_goes_along_too():
     assert model.requests[0].graceful_terminal
 
 
-async def test_a_paused_turn_can_be_resumed_more_than_once_from_what_was_kept():
+async def test_a_paused_turn_can_be_resumed_more_than_once():
     async with host_with(FakeHook("h", {"before_tool": Pause()})) as host, host.session("s1") as session:
         paused = await pause(session, "rm")
         before = paused.to_json()
@@ -378,7 +378,7 @@ async def test_a_paused_turn_can_be_resumed_more_than_once_from_what_was_kept():
     ],
     ids=["object", "sealed", "unsealed", "seal_not_checked", "not_by_from_json", "from_a_mapping"],
 )
-async def test_what_was_approved_is_asked_again_unless_nobody_else_can_have_written_it(kept, asked):
+async def test_approvers_are_asked_again_unless_only_the_embedder_can_have_written_the_turn(kept, asked):
     async with (
         host_with(FakeHook("h", {"before_tool": unless("a")}), FakeHook("gate", {"approve_tool": True})) as host,
         host.session("s1") as session,
@@ -509,7 +509,7 @@ async def test_a_guard_that_paused_is_itself_asked_about_what_was_made_of_its_an
     ],
     ids=["object", "sealed", "unsealed", "rewritten"],
 )
-async def test_a_guard_is_asked_again_unless_nobody_else_can_have_written_the_turn(kept, times):
+async def test_a_guard_is_asked_again_unless_only_the_embedder_can_have_written_the_turn(kept, times):
     watch = guard(None, lambda call: Deny("not that") if call.arguments.get("path") == "/" else None)
     boss = FakeHook("boss", {"before_tool": Pause()}, priority=2)
     tools = Tools()
@@ -585,7 +585,7 @@ async def test_a_turn_that_fails_after_the_pause_has_ended():
     assert payloads(host, "turn_end")[0]["Status"] == "error"
 
 
-async def test_a_resumed_turn_goes_on_where_it_paused_and_nowhere_else():
+async def test_a_resumed_turn_continues_where_it_paused_and_nowhere_else():
     tools = Tools()
     async with host_with(FakeHook("h", {"before_tool": Pause()})) as host, host.session("s1") as session:
         paused = await pause(session, "rm")
@@ -666,7 +666,7 @@ NONE_OF_OURS = [
 
 
 @pytest.mark.parametrize(("text", "error"), NONE_OF_OURS, ids=range(len(NONE_OF_OURS)))
-def test_a_text_that_is_no_paused_turn_says_so(text, error):
+def test_a_text_that_is_not_a_paused_turn_is_refused(text, error):
     with pytest.raises(PicohookError) as raised:
         PausedTurn.from_json(text)
     assert error in str(raised.value)

@@ -69,7 +69,7 @@ async def test_each_turn_has_its_own_rounds():
             assert (await run_turn(host, Model(says("a"), says("b")))).content == "b"
 
 
-async def test_the_feedback_of_a_retry_is_a_user_message_behind_what_was_said():
+async def test_the_feedback_of_a_retry_is_a_user_message_at_the_end():
     hook = FakeHook("h", {"before_finish": [Retry("at before_finish"), None]})
     model = Model(says("one"), says("two"))
     async with host_with(hook) as host:
@@ -105,7 +105,7 @@ async def test_feedback_that_another_hook_refuses_too_aborts_the_turn():
     async with host_with(*hooks) as host:
         with pytest.raises(AbortTurnError) as raised:
             await run_turn(host, model)
-    assert raised.value.reason == "hook a refused the prompt, and hook b what it put in its place: not so, says b"
+    assert raised.value.reason == "hook a refused the prompt, and hook b its replacement: not so, says b"
     assert [len(hook.asked) for hook in hooks] == [1, 1]
     assert [(entry.hook, entry.action) for entry in raised.value.outcome.trail] == [("a", "retry"), ("b", "retry")]
     assert model.requests == []

@@ -178,7 +178,7 @@ async def test_a_hook_object_is_mounted_in_one_session_at_a_time():
     hook = FakeHook("h", {"before_tool": None})
     async with host_with() as host:
         async with host.session("s1", hooks=[hook]):
-            with pytest.raises(PicohookError, match="is mounted already, and is mounted once"):
+            with pytest.raises(PicohookError, match="is mounted already: make another one"):
                 async with host.session("s2", hooks=[hook]):
                     pytest.fail("it was mounted twice")
         async with host.session("s3", hooks=[hook]) as session:  # it is free again
@@ -194,7 +194,7 @@ async def test_their_names_cannot_be_those_of_hooks_of_the_host():
             assert await one_tool(session) == []
             with pytest.raises(PicohookError, match="has a hook named 'gate' already"):
                 await session.mount(FakeHook("gate"))
-        with pytest.raises(PicohookError, match="ends in @session"):
+        with pytest.raises(PicohookError, match="own hooks end in @session"):
             await host.mount(FakeHook("gate@session"))
 
 

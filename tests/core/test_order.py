@@ -62,7 +62,7 @@ CIRCLE = "waits for itself: (b after c after b|c after b after c)"
         ([hook("a", after=("b",)), hook("b", after=("c",)), hook("c", after=("b",))], CIRCLE),
     ],
 )
-def test_what_cannot_be_is_a_config_error_that_names_it(hooks, said):
+def test_an_order_that_is_impossible_is_a_config_error_that_names_it(hooks, said):
     with pytest.raises(ConfigError, match=said):
         in_order(hooks)
 
