@@ -16,7 +16,7 @@ from ..errors import ConfigError, HookCrashedError, PicohookError, Problem
 from ..hooks.base import Site
 from ..model.spec import NO_MODEL, NO_MODEL_HINT
 from ..model.stages import STAGES
-from ..transport.current import current_reactor
+from ..transport.event_loop import current_reactor
 from .event_queue import Outbox
 from .generations import Chains, Mounted, Service
 from .order import OF_SESSION, audiences, in_order, seats
@@ -265,7 +265,8 @@ class MountedHooks:
         """Start a hook that nobody asks yet."""
         log = self.log.bind(hook=hook.name)
         reactor = self.require_open()
-        site = Site(reactor, log, self.timeouts, self._verify, self.model_of, self._notice, self.containment, self.tap)
+        assert self.containment is not None
+        site = Site(reactor, log, self.timeouts, self.containment, self._verify, self.model_of, self._notice, self.tap)
         hook.failures.log_to(log)
         hook.open(site)
         mounted = Mounted(hook, anyio.Event())

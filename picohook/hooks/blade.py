@@ -21,7 +21,7 @@ from ..errors import HookReplyError
 from ..model.decisions import APPROVE, CONTINUE, AbortTurn, Decision, Deny, HardAbort, Modify
 from ..model.filters import Filter
 from ..model.spec import OnFailure
-from ..protocol.messages import encode
+from ..protocol.codec import encode
 from ..wire import words
 from ..wire.spelling import kind_of
 from ..wire.text import cut

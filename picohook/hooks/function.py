@@ -15,7 +15,7 @@ from ..model.encoded import Encoded
 from ..model.replies import read_decision
 from ..model.spec import HookSpec
 from ..model.stages import FIXED
-from ..protocol.messages import decode_value, encode
+from ..protocol.codec import decode_value, encode
 from ..wire import words
 from ..wire.text import explain
 from .mailbox import MailboxHook

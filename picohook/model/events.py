@@ -7,8 +7,7 @@ import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.messages import encode
-from ..protocol.peer import notification
+from ..protocol.codec import encode, notification_line
 from ..wire import words
 from .payloads import Payload, apart
 
@@ -68,7 +67,7 @@ class Event:
 
     def _legacy(self) -> bytes:
         params = {"Kind": self.kind, "Meta": self.meta.wire(), "Payload": self.payload}
-        return notification(words.EVENT, encode(params))
+        return notification_line(words.EVENT, encode(params))
 
     def _runtime(self) -> bytes:
         meta = self.meta
@@ -94,7 +93,7 @@ class Event:
             "payload": self.payload,
             "attrs": {name: value for name, value in attributes.items() if value},
         }
-        return notification(words.RUNTIME_EVENT, encode(params))
+        return notification_line(words.RUNTIME_EVENT, encode(params))
 
     def _place(self) -> dict[str, Any]:
         """Where the user is, as far as it is known."""

@@ -43,7 +43,7 @@ def read_decision(stage: Stage[Any], answer: Any) -> Decision:
 
     Raises `AnswerError`, a `ValueError`, for any answer that does not decide what the stage allows.
     """
-    if answer == words.GO_ON and not stage.approves:
+    if answer == words.CONTINUE_RESULT and not stage.approves:
         return CONTINUE  # as nearly always
     try:
         if not isinstance(answer, dict | None):

@@ -97,7 +97,7 @@ class Call(View):
             return
         if not isinstance(answer, dict):
             raise TypeError(f"a handler of {self.stage} returns a decision or None, and not {type(answer).__name__}")
-        if answer != words.GO_ON:
+        if answer != words.CONTINUE_RESULT:
             from ..wire.spelling import understood  # noqa: PLC0415 - the methods of a call make no such answer
 
             answer = understood(self.form(), answer)

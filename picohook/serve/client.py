@@ -18,7 +18,7 @@ import anyio.to_thread
 
 from ..errors import ConfigError, PicohookError
 from ..protocol.lines import LineBuffer
-from ..transport.current import current_reactor
+from ..transport.event_loop import current_reactor
 from ..turns.errors import RetryLimitError
 from ..wire.text import cut
 from .questions import is_answer
@@ -219,7 +219,7 @@ class Client:
         for line in self._lines.feed(data):
             if line.strip():
                 self._take(line)
-        if self._lines.overflowed:
+        if self._lines.too_long:
             why = f"a line has {self._limits.line} bytes at most"
             self._stream.send(complaint(None, RpcError(INVALID_REQUEST, f"Invalid Request: {why}")) + b"\n")
             self.finish()

@@ -14,7 +14,7 @@ from ..model.filters import Filter  # noqa: TC001 - pydantic reads it at run tim
 from ..model.payloads import NO_META, Meta, Payload
 from ..model.spec import HookSpec, Seconds, StageName
 from ..model.stages import STAGES
-from ..protocol.messages import encode
+from ..protocol.codec import encode
 from ..wire import words
 from ..wire.text import escape, show
 from .kept import KeptSession, KeptTurn

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ..errors import PicohookError
-from ..observe.metrics import prometheus
+from ..observe.prometheus import prometheus
 from .door import Door
 from .place import Place
 

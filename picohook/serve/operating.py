@@ -8,7 +8,7 @@ from ..engine.order import in_order, layer
 from ..hooks.base import StateChange
 from ..model.decisions import Outcome
 from ..model.stages import STAGES
-from ..observe.metrics import prometheus
+from ..observe.prometheus import prometheus
 from .rpc import REFUSED
 from .table import Method, Params
 

@@ -9,7 +9,7 @@ import anyio
 from ..errors import HookCrashedError, HookError, HookRefusedError, HookTimeoutError
 from ..hooks.base import Hook
 from ..model.replies import read_decision
-from ..protocol.messages import encode
+from ..protocol.codec import encode
 from ..wire.text import show
 from .rpc import notification
 

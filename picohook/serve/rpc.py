@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from ..protocol.messages import decode_value, encode
+from ..protocol.codec import decode_value, encode
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600

@@ -15,7 +15,7 @@ from ..model.conversation import content_of
 from ..model.encoded import CHANGED
 from ..model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult, ToolReturn, apart, traced
 from ..model.stages import BEFORE_LLM, BEFORE_TOOL
-from ..protocol.messages import encode
+from ..protocol.codec import encode
 from ..wire import words
 from .errors import AbortTurnError, HardAbortError, PausedError, RetryLimitError
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from picohook.contain.tiers import Containment
 from picohook.engine.chain import Seat, run_chain
 from picohook.hooks.base import Hook, Question, Site
 from picohook.model.encoded import Encoded
@@ -24,7 +25,7 @@ from picohook.model.payloads import (
 from picohook.model.spec import HookSpec, Timeouts
 from picohook.model.stages import STAGES
 from picohook.observe.log import Log
-from picohook.transport.current import current_reactor
+from picohook.transport.event_loop import current_reactor
 
 META = Meta(agent_id="agent", turn_id="turn", session_key="session", iteration=3)
 CONTEXT = {"trusted": True}
@@ -111,7 +112,7 @@ def payloads() -> dict[str, Any]:
 @pytest.fixture
 async def site() -> Site:
     """What a hook gets of a host, on the loop that runs."""
-    return Site(current_reactor(), Log(), Timeouts())
+    return Site(current_reactor(), Log(), Timeouts(), Containment(current_reactor(), Log()))
 
 
 @pytest.fixture

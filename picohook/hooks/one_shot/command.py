@@ -8,10 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import HookCrashedError, HookTimeoutError
-from ...process.aside import Aside
-from ...process.plan import ChangedError, environment, plan
+from ...process.environment import environment
+from ...process.plan import ChangedError, plan
 from ...process.run_once import run_once
-from ...protocol.messages import encode
+from ...process.threads import FileThreads
+from ...protocol.codec import encode
 from ...wire.text import last_words
 from .base import OneShotHook
 from .contract import read_result
@@ -36,7 +37,7 @@ class CommandHook(OneShotHook):
 
     def open(self, site: Site) -> None:
         super().open(site)
-        self._files = Aside()
+        self._files = FileThreads()
         self._kept: tuple[str | None, Plan] | None = None
 
     async def answer(self, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
@@ -85,6 +86,6 @@ class CommandHook(OneShotHook):
 
     async def _aside(self, work: Callable[[], T], deadline: float) -> T:
         try:
-            return await self._files.do(work, deadline)
+            return await self._files.run(work, deadline)
         except TimeoutError:
-            raise HookTimeoutError("its files could not be looked at in time", hook=self.name) from None
+            raise HookTimeoutError("its files could not be read in time", hook=self.name) from None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...model.conversation import text_of
 from ...model.replies import read_decision
-from ...protocol.messages import decode_value, encode
+from ...protocol.codec import decode_value, encode
 from ...wire import words
 from ...wire.text import show
 
