@@ -69,7 +69,6 @@ _HOME = {
     "Recorder": "record.recorder",
     "RegisteredHooks": "config.dialects.jcli",
     "Reloaded": "engine.generations",
-    "RemoteProtocolError": "errors",
     "Respond": "model.decisions",
     "RespondRule": "model.spec",
     "RestartPolicy": "model.spec",
@@ -117,7 +116,6 @@ if TYPE_CHECKING:
         PicohookError as PicohookError,
         Problem as Problem,
         ProtocolError as ProtocolError,
-        RemoteProtocolError as RemoteProtocolError,
         TrustError as TrustError,
     )
     from .hooks.base import (

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..wire import words
+from ..wire.answer_fields import is_set
+from ..wire.answer_form import AnswerForm, fold_case
 from ..wire.merge import merge_patch
-from ..wire.spelling import Form, folded, says
 from .payloads import (
     Compaction,
     Finish,
@@ -55,14 +56,16 @@ class Stage(Generic[P]):
     """The name on the wire."""
     approves: bool = field(init=False)
     """Whether this stage asks for a yes, and any failure is a no."""
-    form: Form = field(init=False)
+    form: AnswerForm = field(init=False)
     """What an answer can hold."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "method", f"hook.{self.name}")
         object.__setattr__(self, "approves", not self.actions)
         editable = {"result": _RESULT_FIELDS, "response": None}[self.part] if self.part else self._editables
-        form = Form(self.name, carries=self.carries, part=self.part or "", editable=editable, actions=self.actions)
+        form = AnswerForm(
+            self.name, carries=self.carries, part=self.part or "", editable=editable, actions=self.actions
+        )
         object.__setattr__(self, "form", form)
 
     def given(self, payload: P | Mapping[str, Any]) -> P:
@@ -91,7 +94,7 @@ class Stage(Generic[P]):
 
     def _require_editable(self, changes: Mapping[str, Any], patch: Mapping[str, Any] | None) -> None:
         """Raise `ValueError` where something is said, and nothing of it can be edited."""
-        given = [changes] if says(dict(changes)) else []
+        given = [changes] if is_set(dict(changes)) else []
         given += [patch] if patch else []  # in which a null says something
         if given and not any(map(self.form.known, given)):
             names = ", ".join(f"`{name}`" for one in given for name in one)
@@ -100,7 +103,7 @@ class Stage(Generic[P]):
     def _named(self, given: Mapping[str, Any], target: Mapping[str, Any]) -> Mapping[str, Any]:
         """What of it can be edited, with the names that the payload has, where they can be any."""
         editable = self._editable(given)
-        return editable if self.form.editable is not None else folded(dict(editable), target.keys())
+        return editable if self.form.editable is not None else fold_case(dict(editable), target.keys())
 
     @property
     def _editables(self) -> Collection[str]:
@@ -158,8 +161,8 @@ def _alike(one: Any, other: Any) -> bool:
 def _tool_result(_: ToolCall, given: Mapping[str, Any] | ToolResult) -> ToolResult:
     if isinstance(given, ToolResult):
         return given
-    given = folded(_mapping(given, ToolResult), _RESULT_FIELDS)
-    if says(given) and not _RESULT_FIELDS & given.keys():
+    given = fold_case(_mapping(given, ToolResult), _RESULT_FIELDS)
+    if is_set(given) and not _RESULT_FIELDS & given.keys():
         names = ", ".join(f"`{name}`" for name in given)
         raise ValueError(f"a tool's result has no {names}: what the model is told is its `for_llm`")
     return ToolResult.model_validate(
@@ -176,7 +179,7 @@ def _llm_response(request: LLMRequest, given: Mapping[str, Any] | LLMResponse) -
     }
     if isinstance(given, LLMResponse):
         return given.model_copy(update={**own, "model": given.model or request.model})
-    whole = folded(_mapping(given, LLMResponse), {"response"})
+    whole = fold_case(_mapping(given, LLMResponse), {"response"})
     response = whole["response"] if isinstance(whole.get("response"), dict) else dict(given)
     return LLMResponse(**own, model=request.model, response=response)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..wire import words
-from ..wire.spelling import outside
+from ..wire.answer_fields import misplaced
 from ..wire.text import cut, escape
 from .messages import ABSENT, DuplicateKeys, Reply, Response
 
@@ -22,8 +22,8 @@ def read_response(response: Response, *, strict: bool) -> Reply:
         reply.error = "its answer has both a result and an error"
     elif failed:
         reply.code, reply.error = _read_error(error)
-    elif misplaced := outside(result, response.beside):
-        reply.error = misplaced
+    elif problem := misplaced(result, response.beside):
+        reply.error = problem
     elif flaw and strict:
         reply.error = flaw
     else:

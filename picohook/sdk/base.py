@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any, ClassVar
 
-    from ..wire.spelling import Form
+    from ..wire.answer_form import AnswerForm
     from .serving import Server
 
 
@@ -98,9 +98,9 @@ class Call(View):
         if not isinstance(answer, dict):
             raise TypeError(f"a handler of {self.stage} returns a decision or None, and not {type(answer).__name__}")
         if answer != words.CONTINUE_RESULT:
-            from ..wire.spelling import understood  # noqa: PLC0415 - the methods of a call make no such answer
+            from ..wire.answer_fields import understand  # noqa: PLC0415 - the methods of a call make no such answer
 
-            answer = understood(self.form(), answer)
+            answer = understand(self.form(), answer)
         if not self.denied:
             self.decision = answer
 
@@ -109,15 +109,15 @@ class Call(View):
         raise NotImplementedError
 
     @classmethod
-    def form(cls) -> Form:
+    def form(cls) -> AnswerForm:
         """What an answer can hold."""
-        from ..wire.spelling import Form  # noqa: PLC0415 - likewise
+        from ..wire.answer_form import AnswerForm  # noqa: PLC0415 - likewise
 
         form = _FORMS.get(cls)
         if form is None:
             actions = [action for method, action in _METHODS.items() if hasattr(cls, method)]
             actions += _EVERYWHERE
-            form = Form(cls.stage, carries=cls.carries, part=cls.part, editable=cls.edits, actions=actions)
+            form = AnswerForm(cls.stage, carries=cls.carries, part=cls.part, editable=cls.edits, actions=actions)
             _FORMS[cls] = form
         return form
 
@@ -296,7 +296,7 @@ def _copy(value: Any) -> Any:
     return copied
 
 
-_FORMS: dict[type[Call], Form] = {}
+_FORMS: dict[type[Call], AnswerForm] = {}
 _GOES_ON = frozenset({None, "", words.CONTINUE, words.MODIFY})
 _EVERYWHERE = (words.CONTINUE, words.MODIFY, words.ABORT_TURN, words.HARD_ABORT)
 _METHODS = {
