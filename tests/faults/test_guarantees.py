@@ -31,7 +31,5 @@ def test_each_promise_is_stated_and_the_page_leads_to_the_tests():
 
 
 def test_the_table_of_faults_ends_with_the_tests_of_each_promise():
-    assert (
-        PAGE.read_text(encoding="utf-8").partition("## Promises")[2]
-        == "\n".join(promises()).partition("## Promises")[2] + "\n"
-    )
+    page = PAGE.read_text(encoding="utf-8")
+    assert page.endswith("\n".join(["", *promises(), ""])), "make faults"
