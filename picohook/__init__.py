@@ -79,7 +79,6 @@ _HOME = {
     "Recorder": "record.recorder",
     "RegisteredHooks": "config.dialects.jcli",
     "Reloaded": "engine.status",
-    "RemoteProtocolError": "errors",
     "RequiredAuditLog": "listeners.audit",
     "RequiredListener": "listeners.listener",
     "Respond": "model.decisions",
@@ -129,7 +128,6 @@ if TYPE_CHECKING:
         PicohookError as PicohookError,
         Problem as Problem,
         ProtocolError as ProtocolError,
-        RemoteProtocolError as RemoteProtocolError,
         TrustError as TrustError,
     )
     from .hooks.base import Hook as Hook, HookStatus as HookStatus, Question as Question, StateChange as StateChange

@@ -1,14 +1,13 @@
-"""What can go wrong, as one tree.
+"""All errors of picohook, as one tree.
 
 ::
 
     PicohookError
     ├── ConfigError              a wrong configuration; .problems lists every mistake, one by one
-    │   └── TrustError           a project's configuration that nobody has trusted yet
+    │   └── TrustError           a project's configuration that is not trusted
     ├── ProtocolError
-    │   ├── LocalProtocolError   this side was asked to do what the protocol forbids
-    │   │   └── EncodeError      a payload that cannot be JSON (NaN, a lone surrogate, a set, a cycle)
-    │   └── RemoteProtocolError  the other side did
+    │   └── LocalProtocolError   this side was asked to send what the protocol forbids
+    │       └── EncodeError      a payload that cannot be JSON (NaN, a lone surrogate, a set, a cycle)
     ├── HookError                one hook failed; .hook names it
     │   ├── HookTimeoutError     no answer before the deadline
     │   ├── HookCrashedError     the process ended or was killed; .exit_code, .stderr_tail
@@ -20,9 +19,9 @@
     ├── PausedError              a hook handed control back to the embedder; .outcome
     └── RetryLimitError          hooks asked for one more round too many times
 
-A failing hook does not raise out of a stage: its `HookError` becomes what the hook's `on_failure` says, and shows in the
-outcome's trail. What a stage does raise is the embedder's own mistake (`EncodeError`) and, from `run_tool` and `run_llm`,
-the hooks' decision to stop.
+A stage does not raise the `HookError` of a failing hook: the hook's `on_failure` decides what it counts as, and the outcome's
+trail shows it. A stage raises the embedder's own mistakes (`EncodeError`). `run_tool` and `run_llm` also raise the hooks'
+decision to stop.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class PicohookError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in a configuration: where it is, what it is, and the way out."""
+    """One mistake in a configuration: its place, its cause, and the way out."""
 
     file: str
     where: str
@@ -53,7 +52,7 @@ class Problem:
 
 
 class ConfigError(PicohookError):
-    """A configuration that cannot be used. Nothing of it was started."""
+    """A configuration that cannot be used. None of its hooks was started."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -61,7 +60,7 @@ class ConfigError(PicohookError):
 
 
 class TrustError(ConfigError):
-    """A configuration found in a project directory that nobody has trusted, or that changed since."""
+    """A configuration found in a project directory that is not trusted, or that changed since it was trusted."""
 
 
 class ProtocolError(PicohookError):
@@ -74,10 +73,6 @@ class LocalProtocolError(ProtocolError):
 
 class EncodeError(LocalProtocolError):
     """The payload has no JSON form. Nothing was sent."""
-
-
-class RemoteProtocolError(ProtocolError):
-    """The other side sent what the protocol forbids."""
 
 
 class HookError(PicohookError):
@@ -117,8 +112,8 @@ class HookRefusedError(HookError):
 
 
 class HookReplyError(HookError):
-    """The hook answered, but not with a decision that this stage allows."""
+    """The hook's answer is not a decision that this stage allows."""
 
 
 class HandshakeError(HookError):
-    """The hook refused `hook.hello`, or never answered it."""
+    """The hook refused `hook.hello` or did not answer it."""

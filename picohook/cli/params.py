@@ -20,7 +20,7 @@ from ..model.failure_policy import JSON_WORDS
 from ..model.payloads import NO_META, Meta, Payload
 from ..model.spec import Settings
 from ..model.stages import STAGES, Stage
-from ..protocol.messages import encode
+from ..protocol.codec import encode
 from ..wire import words
 from ..wire.regular_files import read_open
 

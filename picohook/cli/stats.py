@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
-from ..observe.metrics import QUANTILES, prometheus
+from ..observe.metrics import QUANTILES
+from ..observe.prometheus import prometheus
 from ..wire.text import escape
 from . import output
 

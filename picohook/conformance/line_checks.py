@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..model.stages import STAGES
 from ..wire import words
-from ..wire.spelling import respelled, understood
+from ..wire.answer_fields import misspelled, understand
 from ..wire.text import cut, escape
 from .outcome import shown
 from .process import is_id
@@ -140,7 +140,7 @@ def stage_10(output: Output) -> str | None:
     for stage, result, message in output.results:
         if not stage.approves:
             try:
-                understood(stage.form, result)
+                understand(stage.form, result)
             except ValueError as error:
                 return f"it answered {shown(message)}: {error}"
     return None
@@ -150,7 +150,7 @@ def stage_11(output: Output) -> str | None:
     """Names are written as the protocol writes them."""
     for stage, result, message in output.results:
         try:
-            names = respelled(stage.form, result)
+            names = misspelled(stage.form, result)
         except ValueError:
             continue  # stage_10 reports it
         if names:

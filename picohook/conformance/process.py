@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import PicohookError
-from ..protocol.peer import hint_of, hint_of_id, number_meant
-from ..protocol.raw_line import RawLine, RawLines
+from ..protocol.hints import hint_of_id, hint_of_line, number_meant
+from ..protocol.raw_line import RawLine, RawLineSplitter
 from ..wire.text import escape, last_words
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ class HookProcess:
         self.stderr = b""
         self.raw: list[RawLine] = []
         """Every line in both directions, in order."""
-        self._to_it = RawLines(name, self.raw.append, sent=True)
-        self._from_it = RawLines(name, self.raw.append, sent=False)
+        self._to_it = RawLineSplitter(name, self.raw.append, sent=True)
+        self._from_it = RawLineSplitter(name, self.raw.append, sent=False)
         self._first = b""
         """The first bytes that were written to it."""
         self._probing = False
@@ -197,7 +197,7 @@ class HookProcess:
         said = last_words(self.stderr.decode("utf-8", "backslashreplace"), SHOWN_TAIL)
         return f"{how}: {escape(said)}" if said else how
 
-    def _note(self, lines: RawLines, data: bytes | memoryview) -> None:
+    def _note(self, lines: RawLineSplitter, data: bytes | memoryview) -> None:
         if not self._probing:
             lines.take(data)
 
@@ -243,7 +243,7 @@ class HookProcess:
         for line in self.lines:
             message = line.message
             if message is None or not {"id", "method"} & message.keys():
-                hint = hint_of(line.data)
+                hint = hint_of_line(line.data)
             else:
                 hint = hint_of_id(message.get("id")) if number_meant(message.get("id")) is not None else ""
             if hint:

@@ -1,1 +1,1 @@
-"""What holds a hook's process and all its descendants, and ends them with it."""
+"""Containment: keeps hold of a hook's process and all its descendants, and ends them together."""

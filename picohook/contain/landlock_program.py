@@ -1,11 +1,11 @@
-"""Confines itself by Landlock, then becomes another program; without one it only tries.
+"""Confines itself with Landlock, then becomes another program. Without a program it only tries whether that works.
 
 ::
 
     python -I -S landlock_program.py [--no-network] [--read PATH]... [--write PATH]... -- PROGRAM ARGUMENT...
 
-Run by `sandbox.py` where bubblewrap is missing: the standard library only. What Landlock does not cover, and bubblewrap does:
-changing the mode, the times or the owner of one's own files that may only be read.
+`sandbox.py` uses it if bubblewrap is missing. It uses the standard library only. Unlike bubblewrap, Landlock does not prevent
+a hook from changing the mode, times or owner of its user's read-only files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 LEAST_ABI = 3
-"""From Linux 6.2 on. Before, a file that may only be read could be truncated."""
+"""Linux 6.2. Before it, a read-only file could be truncated."""
 ABI_IOCTL, ABI_NETWORK, ABI_SCOPE = 5, 4, 6
 
 # LANDLOCK_ACCESS_FS_*
@@ -38,7 +38,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def call(what: str, function: Any, *arguments: Any) -> int:
-    """Call the C library; raise the error that it gives."""
+    """Call a function of the C library. Raises `OSError`."""
     result: int = function(*arguments)
     if result < 0:
         number = ctypes.get_errno()
@@ -47,7 +47,7 @@ def call(what: str, function: Any, *arguments: Any) -> int:
 
 
 def abi() -> int:
-    """The version of Landlock that this kernel has; 0: none."""
+    """The version of Landlock in this kernel; 0 if there is none."""
     try:
         return call("Landlock", LIBC.syscall, CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     except OSError:
@@ -55,7 +55,7 @@ def abi() -> int:
 
 
 def leave_the_network() -> None:
-    """A network namespace with a loopback of its own and nothing else. Landlock itself knows only TCP."""
+    """Enter a network namespace with only a loopback of its own. Landlock itself covers only TCP."""
     if LIBC.unshare(CLONE_NEWNET):
         user, group = os.geteuid(), os.getegid()
         call("no network namespace", LIBC.unshare, CLONE_NEWUSER | CLONE_NEWNET)
@@ -70,11 +70,11 @@ def leave_the_network() -> None:
 
 
 def confine(read: list[str], write: list[str]) -> None:
-    """From here on, and in every descendant: no other access to files than this."""
+    """Restrict access to files to these paths, for this process and every descendant. Raises `OSError`."""
     version = abi()
     if version < LEAST_ABI:
         raise OSError(
-            errno.ENOSYS, "this kernel has no Landlock" if not version else "its Landlock is of before Linux 6.2"
+            errno.ENOSYS, "this kernel has no Landlock" if not version else "its Landlock is older than Linux 6.2"
         )
     handled = ALL | (IOCTL_DEV if version >= ABI_IOCTL else 0)
     scope = SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS if version >= ABI_SCOPE else 0
@@ -88,7 +88,7 @@ def confine(read: list[str], write: list[str]) -> None:
         rights = access if os.path.isdir(path) else access & OF_A_FILE & handled
         call(path, LIBC.syscall, ADD_RULE, ruleset, 1, struct.pack("=Qi", rights, fd), 0)
         os.close(fd)
-    # Without bounds root would take all its rights back with the exec; who is not root has none to bound.
+    # Or root would regain all capabilities with the exec. Other users have none to drop.
     for capability in range(64):
         LIBC.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
     call("no_new_privs", LIBC.prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -97,7 +97,7 @@ def confine(read: list[str], write: list[str]) -> None:
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Be confined; be the program."""
+    """Confine this process, then become the program."""
     paths: dict[str, list[str]] = {"--read": [], "--write": []}
     at = 0
     try:

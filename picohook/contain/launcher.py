@@ -1,4 +1,4 @@
-"""The host's side of a launcher (`launcher_program.py`), and of the processes that it starts."""
+"""The host's side of a launcher (`launcher_program.py`) and of the processes that it starts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ import errno
 import fcntl
 import marshal
 import os
-import resource
-import secrets
-import select
 import signal
 import socket
 import struct
-import sys
 import termios
 import weakref
 from contextlib import suppress
@@ -21,43 +17,36 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..process.spawn import KILL_WAIT
+from ..process.kill import KILL_WAIT, kill, kill_pidfd
 from . import limits
+from .launch_request import launch_error, launch_request, launcher_ended
+from .launcher_start import (
+    CLOSE_WAIT,
+    TierUnavailableError,
+    check_available,
+    end_abandoned,
+    new_mark,
+    reap,
+    start_launcher,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..observe.log import Log
     from ..process.plan import Plan
-    from ..process.spawn import Process, Streams
+    from ..process.spawn import SpawnedProcess, Streams
     from ..transport.reactor import Reactor, Waiter
 
-PLACE = os.path.dirname(os.path.abspath(__file__))
-PROGRAM = "import sys; sys.path.append(sys.argv[3]); import launcher_program; launcher_program.main()"
-"""An import takes the compiled file, where a script is compiled each time. What the standard library has comes first."""
 READY_WAIT = 10.0
-"""Seconds that a launcher may take to be there; it is there in a few hundredths of one."""
-CLOSE_WAIT = 5.0
-"""Seconds that it may take to kill what is left, and end."""
+"""How many seconds a launcher may take to start. It takes a few hundredths of one."""
 STARTS_AT_ONCE = 8
-"""More would only wait in the socket, and descriptors in a socket count against a limit of the user's."""
+"""How many starts are sent at once. More would wait in the socket, where their descriptors count against a limit."""
 MESSAGE = 4096
-CONTROL = 3
-RLIMIT_LOCKS = 10
-MARK_LEAST, MARK_MOST = 1 << 32, 1 << 62
-
-
-class UnableError(Exception):
-    """A launcher cannot be, or cannot have its tier."""
-
-    def __init__(self, why: str, *, lasting: bool = False) -> None:
-        super().__init__(why)
-        self.lasting = lasting
-        """It is the machine, and so it is the same the next time."""
 
 
 class Launcher:
-    """A launcher, from the host's side."""
+    """One launcher of a host."""
 
     def __init__(self, reactor: Reactor, log: Log, tier: str) -> None:
         self.gone = False
@@ -66,77 +55,77 @@ class Launcher:
         self._reactor = reactor
         self._log = log
         self._ids = count(1)
-        self._processes: dict[int, Launched] = {}
+        self._processes: dict[int, LaunchedProcess] = {}
         self._starts = anyio.Semaphore(STARTS_AT_ONCE)
-        self._patience = reactor.now() + READY_WAIT
+        self._ready_by = reactor.now() + READY_WAIT
         self._decided = anyio.Event()
         self._unable, self._lasting = "", False
         self._ended = anyio.Event()
-        _check_able(tier)
+        check_available(tier)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
-                self.pid, self._pidfd = _start(theirs, tier)
+                self.pid, self._pidfd = start_launcher(theirs, tier)
         except BaseException:
             self._socket.close()
             raise
         self._socket.setblocking(False)
-        myself = weakref.ref(self)
+        this = weakref.ref(self)
 
         def readable() -> None:
-            launcher = myself()
+            launcher = this()
             if launcher is not None:
                 launcher._receive()  # noqa: SLF001 - itself
 
-        # Only the event loop holds this function: if it is gone before the launcher is, the loop was closed over it.
-        self._abandoned = weakref.finalize(readable, _end_abandoned, self._socket, self._pidfd, os.getpid())
+        # Only the event loop holds this function. If it is freed before the launcher ended, the loop was closed.
+        self._abandoned = weakref.finalize(readable, end_abandoned, self._socket, self._pidfd, os.getpid())
         reactor.on_readable(self._socket.fileno(), readable)
 
     async def ready(self, deadline: float) -> None:
-        """Wait until it is, or raise `UnableError`."""
-        with anyio.move_on_after(max(0.0, min(self._patience, deadline) - self._reactor.now())):
+        """Wait until it serves. Raises `TierUnavailableError`, or `TimeoutError` at the deadline."""
+        with anyio.move_on_after(max(0.0, min(self._ready_by, deadline) - self._reactor.now())):
             await self._decided.wait()
         if not self._decided.is_set():
-            if self._reactor.now() < self._patience:
+            if self._reactor.now() < self._ready_by:
                 raise TimeoutError
             self.kill()
-            raise UnableError("the launcher was not there in time")
+            raise TierUnavailableError("the launcher did not start in time")
         if self._unable:
-            raise UnableError(self._unable, lasting=self._lasting)
+            raise TierUnavailableError(self._unable, lasting=self._lasting)
 
     async def launch(
         self, plan: Plan, streams: Streams, deadline: float, rows: list[limits.Row] | None = None, group: str = ""
-    ) -> Launched:
-        """As `Spawner.spawn`, with limits: resource limits, and a control group."""
-        mark = 0 if self.tier == "namespace" else _new_mark()
-        order = _order(plan, mark, rows or [], group)
+    ) -> LaunchedProcess:
+        """Start a process as `Spawner.spawn` does, with resource limits and a control group."""
+        mark = 0 if self.tier == "namespace" else new_mark()
+        request = launch_request(plan, mark, rows or [], group)
         async with self._starts:
             if self.gone:
-                raise _launcher_ended()
+                raise launcher_ended()
             number = next(self._ids)
-            process = self._processes[number] = Launched(self, self._reactor, number, mark, group)
+            process = self._processes[number] = LaunchedProcess(self, self._reactor, number, mark, group)
             try:
-                self._place(number, order, streams if plan.program is None else (*streams, plan.program.descriptor))
+                self._request_start(
+                    number, request, streams if plan.program is None else (*streams, plan.program.descriptor)
+                )
             except OSError:
                 del self._processes[number]
                 raise
             try:
                 failure = await process.begun.wait(deadline)
             except BaseException:
-                process.signal(signal.SIGKILL)
-                with anyio.move_on_after(KILL_WAIT, shield=True):
-                    await process.over.wait()
+                await kill(process, process.over)
                 raise
         if failure is not None:
             raise failure
         return process
 
-    async def spawn(self, plan: Plan, streams: Streams, deadline: float) -> Process:
+    async def spawn(self, plan: Plan, streams: Streams, deadline: float) -> SpawnedProcess:
         """Start a process without limits."""
         return await self.launch(plan, streams, deadline)
 
     async def aclose(self) -> None:
-        """End it, and with it all that is left of its hooks."""
+        """End it, and with it everything that is left of its hooks."""
         if os.getpid() != self._owner:
             return
         if not self.gone:
@@ -150,51 +139,49 @@ class Launcher:
                     await self._ended.wait()
 
     def tell(self, text: str) -> None:
-        """Send a message, as far as there is still somebody to read it."""
+        """Send a message, if the launcher still runs."""
         with suppress(OSError):
             self._send(text)
 
     def is_deaf(self) -> bool:
-        """Whether it leaves messages unread."""
+        """Whether there are messages that it has not read."""
         if self.gone or os.getpid() != self._owner:
             return False
         unread = fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, bytes(4))
         return unread != bytes(4)
 
     def kill(self) -> None:
-        """End it the hard way. What becomes of its hooks is the same as if it was closed, or killed by somebody else."""
-        if os.getpid() != self._owner:
-            return
-        with suppress(OSError):
-            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        """Kill it. Its hooks end as if it had been closed."""
+        if os.getpid() == self._owner:
+            kill_pidfd(self._pidfd)
 
     def forget(self, number: int) -> None:
-        """A process is over."""
+        """A process has ended."""
         self._processes.pop(number, None)
 
-    def _place(self, number: int, order: dict[str, Any], descriptors: tuple[int, ...]) -> None:
-        with open(os.memfd_create("picohook order"), "w+b") as file:
-            marshal.dump(order, file)
+    def _request_start(self, number: int, request: dict[str, Any], descriptors: tuple[int, ...]) -> None:
+        with open(os.memfd_create("picohook request"), "w+b") as file:
+            marshal.dump(request, file)
             file.flush()
             file.seek(0)
             self._send(f"spawn {number}", (file.fileno(), *descriptors))
 
     def _send(self, text: str, fds: tuple[int, ...] = ()) -> None:
         if self.gone or os.getpid() != self._owner:
-            raise _launcher_ended()
+            raise launcher_ended()
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(fds)}i", *fds))] if fds else []
         try:
             self._socket.sendmsg([text.encode()], rights)
-        except BlockingIOError:  # thousands of messages: it does not read
+        except BlockingIOError:  # it has not read thousands of messages
             self.kill()
             raise
         except OSError as error:
-            raise _launcher_ended() if error.errno == errno.EPIPE else OSError(errno.EAGAIN, error.strerror) from None
+            raise launcher_ended() if error.errno == errno.EPIPE else OSError(errno.EAGAIN, error.strerror) from None
 
     def _receive(self) -> None:
         while not self.gone and os.getpid() == self._owner:
             try:
-                # Not recv_fds: it forgets the flag, and a descriptor without it goes to every process that is started.
+                # Not recv_fds, which drops the flag: every process that is started would inherit the descriptors.
                 data, rights, _, _ = self._socket.recvmsg(MESSAGE, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
             except BlockingIOError:
                 return
@@ -203,12 +190,12 @@ class Launcher:
             if not data:
                 self._lost()
                 return
-            self._told(
+            self._message_received(
                 data.decode("utf-8", "replace"),
                 [fd for _, _, part in rights for (fd,) in struct.iter_unpack("i", part)],
             )
 
-    def _told(self, text: str, fds: list[int]) -> None:
+    def _message_received(self, text: str, fds: list[int]) -> None:
         verb, _, rest = text.partition(" ")
         if verb in {"ready", "unable"}:
             if verb == "unable":
@@ -222,14 +209,14 @@ class Launcher:
         if verb == "started":
             process.has_begun(int(values[0]), fds[0] if fds else -1)
         elif verb == "failed":
-            process.has_failed(_failure(int(values[0]), values[1]))
+            process.has_failed(launch_error(int(values[0]), values[1]))
         elif verb == "ended":
             process.has_ended(int(values[0]))
             if values[1] != "0":
                 self._log.error("processes of a hook survived SIGKILL", pid=process.pid, count=int(values[1]))
 
     def _lost(self) -> None:
-        """It has ended, and nobody here told it to."""
+        """It ended by itself, or was killed."""
         if not self._decided.is_set():
             self._unable = "the launcher ended at its start"
             self._decided.set()
@@ -248,13 +235,13 @@ class Launcher:
 
     def _reap(self) -> None:
         self._reactor.release(self._pidfd)
-        _wait_for(self._pidfd)
+        reap(self._pidfd)
         os.close(self._pidfd)
         self._ended.set()
 
 
-class Launched:
-    """A process that a launcher has started, or is about to."""
+class LaunchedProcess:
+    """A process that a launcher has started or is about to start."""
 
     def __init__(self, launcher: Launcher, reactor: Reactor, number: int, mark: int, group: str) -> None:
         self.pid = 0
@@ -281,23 +268,23 @@ class Launched:
         if not self.over.is_set():
             self._launcher.tell(f"signal {self._number} {number:d}")
 
-    def insist(self) -> None:
-        """Either it is stuck in the kernel, or the launcher is held up, and does nothing."""
+    def kill_launcher(self) -> None:
+        """Kill the launcher if it does not react. If it does, the process is stuck in the kernel."""
         if not self.over.is_set() and self._launcher.is_deaf():
             self._launcher.kill()
 
     def has_begun(self, pid: int, pidfd: int) -> None:
-        """It runs its program."""
+        """Its program runs."""
         self.pid, self._pidfd = pid, pidfd
         self.begun.settle(None)
 
     def has_failed(self, error: OSError) -> None:
-        """It never did."""
+        """It could not be started."""
         self.begun.settle(error)
         self._end()
 
     def has_ended(self, code: int) -> None:
-        """It did, and nothing of it is left."""
+        """It ended, and nothing of it is left."""
         self.exit_code = code
         self._end()
         callback, self._callback = self._callback, None  # which holds this
@@ -305,22 +292,21 @@ class Launched:
             callback()
 
     def was_orphaned(self) -> None:
-        """Its launcher is gone. In a namespace the kernel is killing it by now; elsewhere this does."""
+        """Its launcher is gone. In a namespace the kernel kills it; otherwise this does."""
         if self._mark:
-            from .launcher_program import slay  # noqa: PLC0415 - rarely needed
+            from .sweep import kill_marked  # noqa: PLC0415 - rarely needed
 
-            slay(self._mark)
+            kill_marked(self._mark)
         if self._pidfd < 0:
-            self.has_failed(_launcher_ended())
+            self.has_failed(launcher_ended())
         else:
-            with suppress(OSError):
-                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            kill_pidfd(self._pidfd)
             self._reactor.on_readable(self._pidfd, self._is_dead)
 
     def _is_dead(self) -> None:
         self._reactor.release(self._pidfd)
-        # Only if orphans fall to the host is it to be reaped here, and its exit code known.
-        self.has_ended(_wait_for(self._pidfd, -signal.SIGKILL))
+        # Its exit code is known only if the host inherits orphans and reaps it.
+        self.has_ended(reap(self._pidfd, -signal.SIGKILL))
         limits.remove(self._group)
 
     def _end(self) -> None:
@@ -329,114 +315,3 @@ class Launched:
             self._pidfd = -1
         self._launcher.forget(self._number)
         self.over.set()
-
-
-def _check_able(tier: str) -> None:
-    if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
-        raise UnableError("only Linux has it")
-    if not sys.executable or getattr(sys, "frozen", False) or "py" not in os.path.basename(sys.executable).lower():
-        raise UnableError("the launcher needs a Python to run it, and this program is none")
-    if tier == "sweep":
-        _new_mark()
-
-
-def _start(theirs: socket.socket, tier: str) -> tuple[int, int]:
-    """Start a launcher. Gives its pid and a pidfd."""
-    # Above what the actions below replace.
-    end = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, CONTROL + 1)
-    try:
-        # Not Popen: it warns of a process that is still running when it is forgotten, and this one then ends by itself.
-        pid = os.posix_spawn(
-            sys.executable,
-            [sys.executable, "-I", "-S", "-c", PROGRAM, str(os.getpid()), tier, PLACE],
-            os.environ,
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-                (os.POSIX_SPAWN_DUP2, end, CONTROL),
-            ],
-            setsid=True,
-            setsigmask=(),  # what the host's thread blocks, its hooks need not
-        )
-    finally:
-        os.close(end)
-    try:
-        return pid, os.pidfd_open(pid)
-    except OSError:
-        os.kill(pid, signal.SIGKILL)
-        with suppress(ChildProcessError):
-            os.waitpid(pid, 0)
-        raise
-
-
-def _order(plan: Plan, mark: int, rows: list[limits.Row], group: str) -> dict[str, Any]:
-    """What the launcher needs to know. Raises `ValueError` for what no process can be given."""
-    argv = [os.fsencode(argument) for argument in plan.argv]
-    env = {os.fsencode(name): os.fsencode(value) for name, value in plan.env.items()}
-    if any(b"\0" in text for text in (*argv, *env, *env.values())):
-        raise ValueError("embedded null byte")
-    if any(not name or b"=" in name for name in env):
-        raise ValueError("illegal environment variable name")
-    cwd = plan.cwd
-    if cwd is None:
-        with suppress(OSError):  # it is gone: the launcher, which was started in it, is in it still
-            cwd = os.getcwd()
-    return {
-        "argv": argv,
-        "env": env,
-        "cwd": None if cwd is None else os.fsencode(cwd),
-        "mark": mark,
-        "limits": rows,
-        "cgroup": group,
-        "itself": plan.program is not None,
-        "own_users": any(row[0] == "processes" for row in rows),
-    }
-
-
-def _new_mark() -> int:
-    """A number that no other hook has; see `launcher_program.py`."""
-    _, hard = resource.getrlimit(RLIMIT_LOCKS)
-    most = MARK_MOST if hard == resource.RLIM_INFINITY else hard  # if this host is itself a hook, that one's mark
-    if most <= 2 * MARK_LEAST:
-        raise UnableError("the limit on file locks (ulimit -x) is in use, so that it cannot mark hooks")
-    return MARK_LEAST + secrets.randbelow(most - MARK_LEAST)
-
-
-def _failure(number: int, step: str) -> OSError:
-    why = os.strerror(number)
-    if step == "dir":
-        why = f"its directory: {why}"
-    elif step not in {"exec", "spawn"}:
-        why = f"its limit on {step}: {why}"
-    return OSError(number, why)
-
-
-def _launcher_ended() -> OSError:
-    return OSError(errno.EAGAIN, "its launcher ended")
-
-
-def _wait_for(pidfd: int, otherwise: int = 0) -> int:
-    """Reap a process that has ended, if that is for this process to do. Gives its exit code."""
-    try:
-        ended = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
-    except ChildProcessError:
-        return otherwise
-    if ended is None:
-        return otherwise
-    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
-
-
-def _end_abandoned(control: socket.socket, pidfd: int, owner: int) -> None:
-    """The event loop was closed over it, or the interpreter ends."""
-    if os.getpid() != owner:
-        return
-    control.close()
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    if not poll.poll(CLOSE_WAIT * 1000):
-        with suppress(OSError):
-            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-        poll.poll(KILL_WAIT * 1000)
-    _wait_for(pidfd)
-    os.close(pidfd)

@@ -1,7 +1,7 @@
-"""A hook's limits, as the kernel knows them: resource limits, set between fork and exec, and for processes also more.
+"""Translates `limits` to rlimits, applied between fork and exec. The process count also needs a user namespace or a cgroup.
 
-RLIMIT_NPROC alone is no limit on a hook: it counts all processes of a user, and does not hold for root. It counts a hook's own
-in a user namespace of the hook's own (Linux 5.14); root's are counted by a control group.
+RLIMIT_NPROC alone counts all processes of a user, and does not apply to root. In a user namespace of the hook's own it counts
+only the hook's processes (Linux 5.14). For root a control group counts them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Row = tuple[str, int, int, int]
 
 
 def rows(limits: Limits) -> list[Row]:
-    """The resource limits; none for processes."""
+    """The resource limits, without the one on processes."""
     wanted = [
-        # Two of cpu time: at the first the hook is told by SIGXCPU, which then names the cause of its end; then it is killed.
+        # CPU time has two limits: at the first the hook gets SIGXCPU, which names the cause, at the second it is killed.
         ("cpu_seconds", resource.RLIMIT_CPU, limits.cpu_seconds, 1),
         ("open_files", resource.RLIMIT_NOFILE, limits.open_files, 0),
         ("file_size", resource.RLIMIT_FSIZE, limits.file_size, 0),
@@ -44,13 +44,13 @@ def process_rows(count: int) -> list[Row]:
 
 
 def counts_by_namespace() -> bool:
-    """Whether RLIMIT_NPROC holds, and counts a user namespace's own processes."""
+    """Whether RLIMIT_NPROC applies, and counts the processes of a user namespace."""
     release = re.match(r"(\d+)\.(\d+)", os.uname().release)
     return os.geteuid() != 0 and release is not None and (int(release[1]), int(release[2])) >= COUNTS_BY_NAMESPACE
 
 
 def make_group(count: int) -> str:
-    """A control group that lets so many processes in. Gives its directory."""
+    """Make a control group for so many processes. Returns its directory. Raises `NotAvailableError`."""
     tried = []
     for base in _bases():
         group = f"{base}/picohook-{os.getpid()}-{secrets.token_hex(4)}"
@@ -70,19 +70,19 @@ def make_group(count: int) -> str:
             tried.append(f"{base}: {error.strerror}")
             continue
         return group
-    why = "; ".join(tried) or "there are none"
+    why = "; ".join(tried) or "there is none"
     raise NotAvailableError(f"its limit on processes needs a control group with the pids controller ({why})")
 
 
 def remove(group: str) -> None:
-    """Remove a control group that is empty."""
+    """Remove an empty control group, if there is one."""
     if group:
         with suppress(OSError):
             os.rmdir(group)
 
 
 def _bases() -> Iterator[str]:
-    """Where a group may be made: below this process's own ones, or beside it, since version 2 wants them so."""
+    """Where a group may be made: below the groups of this process, or with version 2 beside them."""
     try:
         with open("/proc/self/cgroup") as file:
             own = dict(line.rstrip("\n").split(":", 2)[1:] for line in file)

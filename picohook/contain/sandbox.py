@@ -1,22 +1,22 @@
-"""What a hook may read, write and reach, where its settings say so: bubblewrap's or Landlock's words for it.
+"""The sandbox of a hook: the bubblewrap or Landlock command that restricts what the hook may read, write and reach.
 
-Both are programs that confine themselves and then become the hook, so all that they need is a place before its command.
+Both are programs that confine themselves and then become the hook, so they are put before its command.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
-from ..process.aside import Aside
+from ..process.kill import kill
 from ..process.plan import Plan
-from ..process.spawn import KILL_WAIT, NotAvailableError
+from ..process.spawn import NotAvailableError
+from ..process.threads import FileThreads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
     from ..process.spawn import Spawner
 
 LANDLOCK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "landlock_program.py")
-PATIENCE = 5.0
-"""Seconds that trying one may take."""
+TRY_WAIT = 5.0
+"""How many seconds the trial of a sandbox may take."""
 SHOWN = 200
-"""Characters of what a sandbox that does not work says."""
+"""How many characters are shown of the output of a sandbox that does not work."""
 
 
 class Sandboxes:
-    """Which kind of sandbox works here. Each is tried once, in the same surroundings as the hook."""
+    """Finds the kind of sandbox that works here. Each is tried once, started in the same way as the hook."""
 
     def __init__(self) -> None:
         self._tried: dict[tuple[str, Spawner, bool], str] = {}
         self._trying = anyio.Lock()
-        self._aside = Aside()
+        self._files = FileThreads()
 
     async def prefix(self, plan: Plan, spawner: Spawner, deadline: float) -> tuple[str, ...]:
-        """What goes before the hook's command. Raises `NotAvailableError`."""
+        """The command that goes before the hook's own. Raises `NotAvailableError`."""
         sandbox = plan.sandbox
         assert sandbox is not None
         names = ("read_only", "writable")
-        read, write = await self._aside.do(
+        read, write = await self._files.run(
             lambda: [_paths(name, getattr(sandbox, name), plan) for name in names], deadline
         )
         why = []
@@ -51,12 +51,12 @@ class Sandboxes:
             reason = await self._try(kind, spawner, deadline, network=sandbox.network)
             if not reason:
                 look = partial(words, read, write, network=sandbox.network, directory=plan.cwd)
-                return await self._aside.do(look, deadline)
+                return await self._files.run(look, deadline)
             why.append(f"{kind}: {reason}")
         raise NotAvailableError(f"no sandbox works here: {'; '.join(why)}")
 
     async def _try(self, kind: str, spawner: Spawner, deadline: float, *, network: bool) -> str:
-        """Why it does not work; empty when it does."""
+        """Why it does not work; empty if it does."""
         async with self._trying:
             key = kind, spawner, network
             if key not in self._tried:
@@ -66,7 +66,7 @@ class Sandboxes:
 
 
 async def _run(command: tuple[str, ...], spawner: Spawner, deadline: float) -> str:
-    """What a command that ends at once has to say against itself."""
+    """Why this command, which should end at once, fails; empty if it succeeds."""
     if not os.path.isabs(command[0]):
         return "it is not installed"
     ended = anyio.Event()
@@ -76,18 +76,16 @@ async def _run(command: tuple[str, ...], spawner: Spawner, deadline: float) -> s
         process = await spawner.spawn(Plan(command, os.environ, None), (null, null, writable), deadline)
         process.when_ended(ended.set)
         try:
-            with anyio.move_on_after(PATIENCE):
+            with anyio.move_on_after(TRY_WAIT):
                 await ended.wait()
         finally:
-            process.signal(signal.SIGKILL)
-            with anyio.move_on_after(KILL_WAIT, shield=True):
-                await ended.wait()
+            await kill(process, ended)
         os.set_blocking(readable, False)
         try:
-            said = os.read(readable, SHOWN).decode("utf-8", "replace").strip()
+            output = os.read(readable, SHOWN).decode("utf-8", "replace").strip()
         except BlockingIOError:
-            said = ""
-        return "" if process.exit_code == 0 else said or f"it ended with {process.exit_code}"
+            output = ""
+        return "" if process.exit_code == 0 else output or f"it ended with {process.exit_code}"
     finally:
         for fd in (null, readable, writable):
             os.close(fd)
@@ -98,7 +96,7 @@ def _bubblewrap(read: list[str], write: list[str], *, network: bool, directory: 
     words = [program, "--unshare-pid", "--unshare-ipc", "--cap-drop", "ALL"]
     if not network:
         words.append("--unshare-net")
-    # A mount hides those before it that are below it: so the shorter paths come first, and what may be written last.
+    # A mount hides earlier mounts below it, so shorter paths come first, and writable paths last.
     for path in sorted(read, key=len):
         words += ["--ro-bind", path, path]
     words += ["--dev", "/dev", "--proc", "/proc"]
@@ -110,7 +108,7 @@ def _bubblewrap(read: list[str], write: list[str], *, network: bool, directory: 
 
 
 def _landlock(read: list[str], write: list[str], *, network: bool, directory: str | None) -> tuple[str, ...]:
-    del directory  # it is in it already
+    del directory  # it is there already
     words = [sys.executable or "python", "-I", "-S", LANDLOCK]
     if not network:
         words.append("--no-network")
@@ -123,7 +121,7 @@ def _landlock(read: list[str], write: list[str], *, network: bool, directory: st
 
 _KINDS: dict[str, Callable[..., tuple[str, ...]]] = {"bubblewrap": _bubblewrap, "Landlock": _landlock}
 _NOTHING: dict[str, tuple[str, ...]] = {"bubblewrap": ("bwrap", "--version"), "Landlock": ()}
-"""What each can run to see whether it works."""
+"""The command that each can run to show that it works."""
 
 
 def _paths(name: str, given: tuple[str, ...], plan: Plan) -> list[str]:

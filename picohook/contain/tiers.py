@@ -1,6 +1,6 @@
-"""What holds a hook's descendants: which tier there is, and the host's side of its launchers (`launcher_program.py`).
+"""Chooses the tier of containment for each hook, and starts hooks with it.
 
-Nothing here is on the way of a call. Starting a hook costs one message to a launcher and one back, its end one message.
+Calls do not pass through here. The start of a hook costs one message to a launcher and one back, its end one message.
 """
 
 from __future__ import annotations
@@ -8,15 +8,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from ..process.spawn import Direct, NotAvailableError
+from ..process.spawn import NotAvailableError
 from . import limits
-from .launcher import Launcher, UnableError
+from .group import GroupSpawner
+from .launcher import Launcher
+from .launcher_start import TierUnavailableError
 from .sandbox import Sandboxes
 
 if TYPE_CHECKING:
     from ..observe.log import Log
     from ..process.plan import Plan
-    from ..process.spawn import Process, Spawner, Streams
+    from ..process.spawn import SpawnedProcess, Spawner, Streams
     from ..transport.reactor import Reactor
 
 Tier = Literal["namespace", "sweep", "group"]
@@ -29,32 +31,32 @@ ALLOWED: dict[str, tuple[Tier, ...]] = {
     "sweep": ("sweep",),
     "group": ("group",),
 }
-"""What each value of `contain` takes."""
+"""The tiers that each value of `contain` accepts."""
 
 
 class Containment:
-    """How the hooks of one host are started, and held together. One launcher a tier in use, and mostly that is one."""
+    """Starts the hooks of one host. Each tier in use has one launcher, and usually only one tier is in use."""
 
     _lacking: ClassVar[dict[str, str]] = {}
-    """What the machine does not have, and why. It need not be tried again by every host."""
+    """The tiers that this machine lacks, and why, so that not every host tries them."""
 
     def __init__(self, reactor: Reactor, log: Log) -> None:
         self.unable: dict[str, str] = dict(self._lacking)
-        """The tiers that cannot be had, and why."""
+        """The tiers that are unavailable, and why."""
         self._reactor = reactor
         self._log = log
         self._launchers: list[Launcher] = []
-        self._direct = Direct(reactor)
+        self._group = GroupSpawner(reactor)
         self._sandboxes = Sandboxes()
         self._in_use: set[Tier] = set()
 
     @property
     def tier(self) -> Tier | None:
-        """What holds of every hook that was started: the least of their tiers. None: none was."""
+        """The weakest tier of all hooks that were started; None if none was."""
         return max(self._in_use, key=TIERS.index, default=None)
 
-    async def spawn(self, plan: Plan, streams: Streams, deadline: float) -> Process:
-        """Start a hook the way its settings ask for. As `Spawner.spawn`; what is not to be had is a `NotAvailableError`."""
+    async def spawn(self, plan: Plan, streams: Streams, deadline: float) -> SpawnedProcess:
+        """Start a hook as `Spawner.spawn` does, as its settings ask. Raises `NotAvailableError` if this machine cannot."""
         tier, spawner = await self._spawner(ALLOWED[plan.contain], deadline)
         group = ""
         rows: list[limits.Row] = []
@@ -63,9 +65,11 @@ class Containment:
         try:
             if plan.sandbox is not None:
                 prefix = await self._sandboxes.prefix(plan, spawner, deadline)
-                plan = replace(plan, argv=(*prefix, *plan.argv), program=None)  # which the sandbox finds by its path
+                plan = replace(
+                    plan, argv=(*prefix, *plan.argv), program=None
+                )  # the sandbox finds the program by its path
             if isinstance(spawner, Launcher):
-                process: Process = await spawner.launch(plan, streams, deadline, rows, group)
+                process: SpawnedProcess = await spawner.launch(plan, streams, deadline, rows, group)
             else:
                 process = await spawner.spawn(plan, streams, deadline)
         except BaseException:
@@ -75,7 +79,7 @@ class Containment:
         return process
 
     async def aclose(self) -> None:
-        """End the launchers, and with them whatever is still there of any hook."""
+        """End the launchers, and with them everything that is left of any hook."""
         launchers, self._launchers = self._launchers, []
         for launcher in launchers:
             await launcher.aclose()
@@ -83,7 +87,7 @@ class Containment:
     async def _spawner(self, allowed: tuple[Tier, ...], deadline: float) -> tuple[Tier, Spawner]:
         for tier in allowed:
             if tier == "group":
-                return tier, self._direct
+                return tier, self._group
             if tier in self.unable:
                 continue
             try:
@@ -92,22 +96,22 @@ class Containment:
                     launcher = Launcher(self._reactor, self._log, tier)
                     self._launchers.append(launcher)
                 await launcher.ready(deadline)
-            except UnableError as error:
+            except TierUnavailableError as error:
                 if tier not in self.unable:
-                    self._log.warning("there is no such containment here", tier=tier, why=str(error))
+                    self._log.warning("this machine cannot provide a tier of containment", tier=tier, why=str(error))
                 self.unable[tier] = str(error)
                 if error.lasting:
                     self._lacking[tier] = str(error)
             else:
                 return tier, launcher
         why = "; ".join(f"{tier}: {self.unable[tier]}" for tier in allowed)
-        raise NotAvailableError(f"the containment that it asks for is not to be had ({why})")
+        raise NotAvailableError(f"this machine cannot provide the containment it asks for: {why}")
 
     def _limit(self, plan: Plan, tier: Tier) -> tuple[str, list[limits.Row]]:
-        """A control group or none, and the resource limits."""
+        """The directory of a control group, empty without one, and the resource limits."""
         assert plan.limits is not None
         if tier == "group":
-            raise NotAvailableError("limits are set by a launcher, and it has none (containment: group)")
+            raise NotAvailableError("limits need a launcher, and with the containment `group` there is none")
         rows = limits.rows(plan.limits)
         if plan.limits.processes is None:
             return "", rows

@@ -15,7 +15,7 @@ from ..contain.tiers import Containment
 from ..errors import ConfigError, HookCrashedError, PicohookError, Problem
 from ..hooks.base import HostServices
 from ..model.spec import NO_MODEL, NO_MODEL_HINT
-from ..transport.current import current_reactor
+from ..transport.event_loop import current_reactor
 from .event_queue import EventQueue
 from .order import OF_SESSION, Arrangement, in_order
 from .tasks import Mounted, Service
@@ -252,8 +252,9 @@ class MountedHooks(Arrangement):
         """Start a hook that is not asked yet."""
         log = self.log.bind(hook=hook.name)
         reactor = self.require_open()
+        assert self.containment is not None
         site = HostServices(
-            reactor, log, self.timeouts, self._verify, self.model_of, self._notice, self.containment, self.tap
+            reactor, log, self.timeouts, self.containment, self._verify, self.model_of, self._notice, self.tap
         )
         hook.failures.log_to(log)
         hook.open(site)

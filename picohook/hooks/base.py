@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..model.payloads import Payload
-from ..observe.failures import Failures
+from ..observe.failure_log import FailureLog
 from ..observe.metrics import HookMetrics
-from ..process.spawn import Direct
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -77,21 +76,16 @@ class HostServices:
     log: Log
     timeouts: Timeouts
     """The host's defaults. A reload may replace them."""
+    spawner: Spawner
+    """How the host starts processes."""
     verify: Verify | None = None
     """Called before every start of a process; raises when it must not run (any more)."""
     model_of: Callable[[HookSpec], Complete | None] | None = None
     """What asks the model of a hook with these settings; None where there is no model."""
     notice: Callable[[StateChange], None] | None = None
     """Told of what becomes of the hook."""
-    contained: Spawner | None = None
-    """How the host starts processes."""
     tap: Callable[[RawLine], None] | None = None
     """Told of every line that goes to a process or comes from it, if somebody wants to see them."""
-
-    @property
-    def spawner(self) -> Spawner:
-        """How processes are started."""
-        return self.contained or Direct(self.reactor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +128,7 @@ class Hook:
     def __init__(self, spec: HookSpec) -> None:
         self.spec = spec
         self.metrics = HookMetrics()
-        self.failures = Failures()
+        self.failures = FailureLog()
 
     @property
     def name(self) -> str:

@@ -21,9 +21,9 @@ from ..errors import HookReplyError
 from ..model.decisions import APPROVE, CONTINUE, AbortTurn, Decision, Deny, HardAbort, Modify
 from ..model.filters import Filter
 from ..model.spec import OnFailure
-from ..protocol.messages import encode
+from ..protocol.codec import encode
 from ..wire import words
-from ..wire.spelling import kind_of
+from ..wire.answer_fields import json_type
 from ..wire.text import cut
 from .function import FunctionHook
 
@@ -156,7 +156,7 @@ def _output(text: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    return cut(repr(value), 80) if isinstance(value, str | int) else kind_of(value)
+    return cut(repr(value), 80) if isinstance(value, str | int) else json_type(value)
 
 
 def _decision(event: HookEvent, output: Any) -> Decision:

@@ -14,7 +14,7 @@ from ..model.decisions import APPROVE, CONTINUE, Approve, Continue, Decision, De
 from ..model.encoded import Encoded
 from ..model.replies import read_decision
 from ..model.spec import HookSpec
-from ..protocol.messages import decode_value, encode
+from ..protocol.codec import decode_value, encode
 from ..wire import words
 from ..wire.text import explain
 from .queued_events import QueuedEventsHook

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ..errors import HookRefusedError, HookReplyError
 from ..model.decisions import CONTINUE
 from ..model.replies import read_decision
-from ..process.supervisor import HookState, Supervisor
+from ..process.states import HookState
+from ..process.supervisor import Supervisor
 from ..wire import words
 from .base import Hook, HookStatus, StateChange
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ..model.decisions import Decision
     from ..model.events import Event
     from ..model.stages import Stage
-    from ..protocol.messages import Answer
+    from ..protocol.messages import Reply
     from .base import HostServices, Question
 
 
@@ -84,7 +85,7 @@ class ProcessHook(Hook):
         now = self._host.reactor.now()
         return await channel.call(question.stage, question.shared.params(), question.deadline, question.limit, now)
 
-    def _read(self, stage: Stage[Any], answer: Answer) -> Decision:
+    def _read(self, stage: Stage[Any], answer: Reply) -> Decision:
         """What an answer decides. Raises `HookError` or `ValueError` for one that decides nothing."""
         if answer.error is None:
             if answer.warning:
@@ -119,7 +120,7 @@ class ProcessHook(Hook):
             calls=counters.calls,
             failures=self.metrics.failures,
             timeouts=counters.timeouts,
-            dropped_lines=counters.noise,
+            dropped_lines=counters.dropped_lines,
             dropped_events=counters.dropped_events,
             last_error=self.failures.last,
             containment=supervisor.containment,

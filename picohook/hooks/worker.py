@@ -21,7 +21,7 @@ from ..model import decisions
 from ..model.conversation import assistant_message
 from ..model.decisions import CONTINUE, AbortTurn, Decision, Deny, Modify, Retry
 from ..model.spec import OnFailure
-from ..protocol.messages import encode
+from ..protocol.codec import encode
 from .function import FunctionHook
 from .worker_types import (
     Abort,

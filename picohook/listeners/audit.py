@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import EncodeError, PicohookError
 from ..model.payloads import Payload, ToolCall
-from ..protocol.messages import encode
+from ..protocol.codec import encode
 from ..wire import words
 from ..wire.text import cut, escape
 from ..wire.version import VERSION

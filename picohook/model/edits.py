@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..wire.answer_fields import is_set
+from ..wire.answer_form import fold_case
 from ..wire.merge import merge_patch
-from ..wire.spelling import folded, says
 from .payloads import LLMRequest, Payload
 from .respond import RESULT_FIELDS
 
@@ -40,7 +41,7 @@ def apply_edit(stage: Stage[P], payload: P, changes: Mapping[str, Any], patch: M
 
 def _require_editable(stage: Stage[P], changes: Mapping[str, Any], patch: Mapping[str, Any] | None) -> None:
     """Raise `ValueError` for an edit that says something, and nothing that can be edited."""
-    given = [changes] if says(dict(changes)) else []
+    given = [changes] if is_set(dict(changes)) else []
     given += [patch] if patch else []  # in which a null says something
     if given and not any(map(stage.form.known, given)):
         names = ", ".join(f"`{name}`" for one in given for name in one)
@@ -50,7 +51,7 @@ def _require_editable(stage: Stage[P], changes: Mapping[str, Any], patch: Mappin
 def _named(stage: Stage[P], given: Mapping[str, Any], target: Mapping[str, Any]) -> Mapping[str, Any]:
     """The fields that can be edited. Where any name can be there, each is spelled as the payload spells it."""
     editable = _editable(stage, given)
-    return editable if stage.form.editable is not None else folded(dict(editable), target.keys())
+    return editable if stage.form.editable is not None else fold_case(dict(editable), target.keys())
 
 
 def _editable(stage: Stage[P], given: Mapping[str, Any]) -> Mapping[str, Any]:

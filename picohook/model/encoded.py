@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, TypeVar
 
 from ..errors import EncodeError, PicohookError
-from ..protocol.messages import encode, encode_around, part
+from ..protocol.codec import encode, encode_part, encode_with_parts
 from .payloads import Meta, Payload
 
 P = TypeVar("P", bound=Payload)
@@ -28,7 +28,7 @@ class Encoded(Generic[P]):
         if self._params is None:
             payload = self.payload
             own = type(payload).wire is Payload.wire and type(payload.meta) is Meta
-            made = encode_around(payload.around(_encoded(payload.meta))) if own else None
+            made = encode_with_parts(payload.around(_encoded(payload.meta))) if own else None
             self._params = made or encode(payload.wire())
         return self._params
 
@@ -52,6 +52,6 @@ def _encoded(meta: Meta) -> Any:
     try:
         return meta.encoded  # type: ignore[attr-defined] # a slot of the model's, and no field
     except AttributeError:
-        made = part(meta.wire())
+        made = encode_part(meta.wire())
         object.__setattr__(meta, "encoded", made)
         return made

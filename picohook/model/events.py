@@ -7,8 +7,7 @@ import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.messages import encode
-from ..protocol.peer import notification
+from ..protocol.codec import encode, notification_line
 from ..wire import words
 from .payloads import Payload, deep_copy
 
@@ -66,7 +65,7 @@ class Event:
         line = self._lines.get(dialect)
         if line is None:
             method = words.RUNTIME_EVENT if dialect == "runtime" else words.EVENT
-            line = self._lines[dialect] = notification(method, encode(self.params(dialect)))
+            line = self._lines[dialect] = notification_line(method, encode(self.params(dialect)))
         return line
 
     def params(self, dialect: str) -> dict[str, Any]:

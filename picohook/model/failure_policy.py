@@ -15,7 +15,7 @@ from ..errors import (
     PicohookError,
 )
 from ..wire import words
-from ..wire.spelling import kind_of
+from ..wire.answer_fields import json_type
 from ..wire.text import cut, escape, explain
 from .decisions import CONTINUE, AbortTurn, Decision, Deny
 from .spec import OnFailure
@@ -78,7 +78,7 @@ def _misfit(error: ValidationError) -> str:
     expected = JSON_WORDS.get(first["type"])
     if expected is None:
         return f"`{field}`: {first['msg']}{more}"
-    return f"`{field}` must be {expected}, not {kind_of(first['input'])}{more}"
+    return f"`{field}` must be {expected}, not {json_type(first['input'])}{more}"
 
 
 JSON_WORDS = {

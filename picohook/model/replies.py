@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..wire import words
-from ..wire.spelling import action_meant, folded, kind_of, understood
+from ..wire.answer_fields import json_type, understand
+from ..wire.answer_form import fold_case
+from ..wire.did_you_mean import action_meant
 from ..wire.text import cut
 from .decisions import (
     APPROVE,
@@ -43,11 +45,11 @@ def read_decision(stage: Stage[Any], answer: Any) -> Decision:
 
     Raises `ReplyError`, a `ValueError`, for any answer that does not decide what the stage allows.
     """
-    if answer == words.GO_ON and not stage.approves:
+    if answer == words.CONTINUE_RESULT and not stage.approves:
         return CONTINUE  # as nearly always
     try:
         if not isinstance(answer, dict | None):
-            raise ValueError(f"the result is {kind_of(answer)}, not an object")  # noqa: TRY301 - all are answered alike
+            raise ValueError(f"the result is {json_type(answer)}, not an object")  # noqa: TRY301 - all are answered alike
         return _read_approval(answer or {}) if stage.approves else _read_interception(stage, answer or {})
     except ValueError as error:
         raise ReplyError(str(error), answer) from None
@@ -60,7 +62,7 @@ def _read_approval(answer: dict[str, Any]) -> Decision:
     others = [name for name in answer if name != "approved" and str(name).lower() == "approved"]
     if others and "approved" in answer:
         raise ValueError(f"`approved` is there twice: as `approved` and as `{_shown_name(others[0])}`")
-    answer = folded(answer, _OF_APPROVALS)
+    answer = fold_case(answer, _OF_APPROVALS)
     action = answer.get("action")
     if action not in (None, "", words.CONTINUE):  # it may be anything, also what no set can hold
         raise ValueError(f"an approval has no action, and this one has {_shown(action)}")
@@ -79,7 +81,7 @@ def _read_approval(answer: dict[str, Any]) -> Decision:
 
 
 def _read_interception(stage: Stage[Any], answer: dict[str, Any]) -> Decision:
-    answer = understood(stage.form, answer)
+    answer = understand(stage.form, answer)
     action = answer.get("action")
     if action is None or action == "":
         action = words.CONTINUE
@@ -161,7 +163,7 @@ def _text(answer: Mapping[str, Any], key: str, limit: int) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise ValueError(f"`{key}` is {kind_of(value)}, not a string")
+        raise ValueError(f"`{key}` is {json_type(value)}, not a string")
     return cut(value, limit)
 
 
@@ -169,7 +171,7 @@ def _object(answer: Mapping[str, Any], key: str) -> dict[str, Any] | None:
     value = answer.get(key)
     if value is None or isinstance(value, dict):
         return value
-    raise ValueError(f"`{key}` is {kind_of(value)}, not an object")
+    raise ValueError(f"`{key}` is {json_type(value)}, not an object")
 
 
 def _shown_name(name: object) -> str:
@@ -177,4 +179,4 @@ def _shown_name(name: object) -> str:
 
 
 def _shown(value: object) -> str:
-    return cut(repr(value), 80) if isinstance(value, str | int | float) else kind_of(value)
+    return cut(repr(value), 80) if isinstance(value, str | int | float) else json_type(value)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..wire.spelling import folded, says
+from ..wire.answer_fields import is_set
+from ..wire.answer_form import fold_case
 from .payloads import FrozenModel, LLMRequest, LLMResponse, ToolCall, ToolResult
 
 RESULT_FIELDS = frozenset(field.serialization_alias or name for name, field in ToolResult.model_fields.items())
@@ -16,8 +17,8 @@ def tool_result(_: ToolCall, given: Mapping[str, Any] | ToolResult) -> ToolResul
     """The tool's result in a hook's answer. Raises `ValueError` for an answer that holds none."""
     if isinstance(given, ToolResult):
         return given
-    given = folded(_mapping(given, ToolResult), RESULT_FIELDS)
-    if says(given) and not RESULT_FIELDS & given.keys():
+    given = fold_case(_mapping(given, ToolResult), RESULT_FIELDS)
+    if is_set(given) and not RESULT_FIELDS & given.keys():
         names = ", ".join(f"`{name}`" for name in given)
         raise ValueError(f"a tool's result has no {names}: what the model is told is its `for_llm`")
     return ToolResult.model_validate(
@@ -35,7 +36,7 @@ def llm_response(request: LLMRequest, given: Mapping[str, Any] | LLMResponse) ->
     }
     if isinstance(given, LLMResponse):
         return given.model_copy(update={**own, "model": given.model or request.model})
-    whole = folded(_mapping(given, LLMResponse), {"response"})
+    whole = fold_case(_mapping(given, LLMResponse), {"response"})
     response = whole["response"] if isinstance(whole.get("response"), dict) else dict(given)
     return LLMResponse(**own, model=request.model, response=response)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..wire import words
-from ..wire.spelling import Form
+from ..wire.answer_form import AnswerForm
 from .payloads import (
     Compaction,
     Finish,
@@ -59,7 +59,7 @@ class Stage(Generic[P]):
     """Whether this stage asks for a yes, and any failure is a no."""
     editable: Collection[str] = field(init=False)
     """The fields of the payload that can be edited."""
-    form: Form = field(init=False)
+    form: AnswerForm = field(init=False)
     """What an answer can hold."""
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class Stage(Generic[P]):
         names = {self.part} if self.part else self.fields or self.payload.model_fields.keys() - FIXED
         object.__setattr__(self, "editable", frozenset(names))
         inside = {"result": RESULT_FIELDS, "response": None}[self.part] if self.part else names
-        form = Form(self.name, carries=self.carries, part=self.part or "", editable=inside, actions=self.actions)
+        form = AnswerForm(self.name, carries=self.carries, part=self.part or "", editable=inside, actions=self.actions)
         object.__setattr__(self, "form", form)
 
     def given(self, payload: P | Mapping[str, Any]) -> P:

@@ -1,10 +1,9 @@
-"""What the host has to say about itself and its hooks.
+"""The host's log.
 
-A host logs through a private structlog logger over `logging.getLogger("picohook")`, so nothing is configured globally and
-an embedder decides with the standard library what is shown; or gives a logger of its own, of either kind. Payloads are never
-logged. A record of the standard library's has the attributes `hook`, `stage` and `cause`, and `fields` with all there are.
-Whatever is logged is escaped first, since much of it came from a hook, and a logger that fails is counted and otherwise
-ignored: no outcome depends on it.
+By default a host logs through a private structlog logger to `logging.getLogger("picohook")`. Nothing is configured globally, so
+the embedder decides with the standard library what is shown, or passes its own logger of either kind. Payloads are never
+logged. A record of the standard library has the attributes `hook`, `stage`, `cause`, and `fields` with all fields.
+Texts are escaped first, because many come from hooks. A logger that raises is counted and otherwise ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FieldLogger(Protocol):
-    """A logger that takes fields: structlog's shape."""
+    """A logger that takes fields, as structlog's do."""
 
     def debug(self, event: str, **fields: Any) -> Any: ...
     def info(self, event: str, **fields: Any) -> Any: ...
@@ -31,32 +30,13 @@ class FieldLogger(Protocol):
 
 
 Logger: TypeAlias = "FieldLogger | logging.Logger | logging.LoggerAdapter[Any]"
-"""What a host can log to."""
+"""The loggers that a host accepts."""
 
 LEVELS = ("debug", "info", "warning", "error")
 
 
-class Allowance:
-    """So many of something in a window of time. The next one after its end opens a new window."""
-
-    __slots__ = ("_count", "_ends", "_left", "_window")
-
-    def __init__(self, count: int, window: float) -> None:
-        self._count = count
-        self._window = window
-        self._left = 0
-        self._ends = float("-inf")
-
-    def take(self, now: float) -> bool:
-        """Whether one more is within it."""
-        if now >= self._ends:
-            self._ends, self._left = now + self._window, self._count
-        self._left -= 1
-        return self._left >= 0
-
-
 class Log:
-    """A logger that cannot hurt. Raises `PicohookError` for a target that is none."""
+    """A logger that never raises. Making one raises `PicohookError` if the target is no logger."""
 
     __slots__ = ("_failed", "_fields", "_standard", "_target")
 
@@ -75,30 +55,30 @@ class Log:
         self._failed = [0]
 
     def bind(self, **fields: Any) -> Log:
-        """The same log, with these fields on all it says."""
+        """The same log with these fields on every line."""
         bound = copy.copy(self)
         bound._fields = {**self._fields, **fields}
         return bound
 
     @property
     def failures(self) -> int:
-        """How often the logger failed, for this log and all that are bound to it."""
+        """How often the logger raised, for this log and all logs bound from it."""
         return self._failed[0]
 
     def debug(self, event: str, **fields: Any) -> None:
-        """For somebody who debugs a hook."""
+        """A detail for debugging a hook."""
         self._say("debug", logging.DEBUG, event, fields)
 
     def info(self, event: str, **fields: Any) -> None:
-        """Worth knowing."""
+        """Something worth knowing."""
         self._say("info", logging.INFO, event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
-        """Something is wrong, and the host goes on."""
+        """Something is wrong, and the host can continue."""
         self._say("warning", logging.WARNING, event, fields)
 
     def error(self, event: str, **fields: Any) -> None:
-        """Something is lost until somebody acts."""
+        """Something stays broken until a person acts."""
         self._say("error", logging.ERROR, event, fields)
 
     def _say(self, method: str, level: int, event: str, fields: dict[str, Any]) -> None:
@@ -106,7 +86,7 @@ class Log:
             if self._standard is not None:
                 if not self._standard.isEnabledFor(level):
                     return
-                self._target = self._target or _over(self._standard)
+                self._target = self._target or _structlog_logger(self._standard)
             assert self._target is not None
             shown = {key: escape(value) if isinstance(value, str) else value for key, value in fields.items()}
             getattr(self._target, method)(escape(event), **self._fields, **shown)
@@ -124,16 +104,16 @@ def _takes_fields(method: Any) -> bool:
 
 _STDLIB = logging.getLogger("picohook")
 EVENT, FIELDS = "event", "fields"
-"""The attributes of a standard log record that hold what a line says and its fields, for handlers that want them apart."""
+"""The attributes of a standard log record with the text and the fields of a line, for handlers that want them separately."""
 
 
 def rendered(event: str, fields: Mapping[str, Any]) -> str:
-    """The line that a log record shows."""
+    """The text of a log record."""
     return " ".join((event, *(f"{key}={_quoted(value)}" for key, value in fields.items())))
 
 
 def _quoted(value: Any) -> str:
-    """A value that ends where its quotes end. It was escaped already: nothing in it is escaped again."""
+    """The value in quotes that do not occur in it. It was escaped before."""
     if not isinstance(value, str):
         return repr(value)
     if "'" not in value:
@@ -141,19 +121,19 @@ def _quoted(value: Any) -> str:
     return '"{}"'.format(value.replace('"', "'"))
 
 
-def _over(standard: logging.Logger | logging.LoggerAdapter[Any]) -> FieldLogger:
-    """A logger that takes fields, and puts them into the text and onto the record."""
-    import structlog  # noqa: PLC0415 - costs more than all the rest of a start, and many hosts never log
+def _structlog_logger(standard: logging.Logger | logging.LoggerAdapter[Any]) -> FieldLogger:
+    """A logger that takes fields and puts them into the text and on the record."""
+    import structlog  # noqa: PLC0415 - slower to import than all the rest, and many hosts never log
 
     def render(_: Any, __: str, event: MutableMapping[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
-        said = event.pop("event")
+        message = event.pop("event")
         fields = dict(event)
-        text = rendered(said, fields)
+        text = rendered(message, fields)
         where = {"hook": fields.get("hook", ""), "stage": fields.get("stage", "")}
-        extra = {**where, "cause": fields.get("cause", fields.get("why", "")), EVENT: said, FIELDS: fields}
+        extra = {**where, "cause": fields.get("cause", fields.get("why", "")), EVENT: message, FIELDS: fields}
         if isinstance(standard, logging.Logger):
             return (text,), {"extra": extra}
-        text, more = standard.process(text, {})  # by itself it would put its own `extra` in the place of this one
+        text, more = standard.process(text, {})  # called directly, it would replace this `extra` with its own
         return (text,), {**more, "extra": {**extra, **(more.get("extra") or {})}}
 
     target = standard

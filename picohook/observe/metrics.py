@@ -1,39 +1,36 @@
-"""Counts and times, per hook and stage. Recording one costs next to nothing; reading them costs what it costs."""
+"""Counts and times for each hook and stage. Recording is nearly free; the work is done when they are read."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from typing import Any
 
 QUANTILES = (0.5, 0.95, 0.99)
-AT_ONCE = 1024
-"""Times that are kept as they are until they are sorted into their buckets, all together."""
+BATCH = 1024
+"""How many times are collected before they are sorted into their buckets."""
 
 
 class StageMetrics:
-    """What one hook did at one stage."""
+    """The metrics of one hook at one stage."""
 
     __slots__ = ("_fresh", "_sorted", "_total", "failures", "retries", "skipped")
 
     def __init__(self) -> None:
         self.failures: Counter[str] = Counter()
-        """By cause."""
+        """Failures by cause."""
         self.retries = 0
         self.skipped = 0
-        """Not asked, because its filter did not match."""
+        """How often it was not asked because its filter did not match."""
         self._fresh: list[float] = []
         self._sorted: Counter[int] = Counter()
         self._total = 0.0
 
     def record(self, duration: float, failure: str | None, retries: int) -> None:
-        """One execution: how long it took with its retries, and the cause of its failure, if it failed."""
+        """Record one execution: its duration with retries, the cause if it failed, and the number of retries."""
         fresh = self._fresh
         fresh.append(duration)
-        if len(fresh) >= AT_ONCE:
+        if len(fresh) >= BATCH:
             self._sort()
         if retries:
             self.retries += retries
@@ -44,7 +41,7 @@ class StageMetrics:
         fresh, self._fresh = sorted(self._fresh), []
         self._total += sum(fresh)
         start = 0
-        while start < len(fresh):  # once for each bucket, not for each time
+        while start < len(fresh):  # one step for each bucket, not for each time
             bucket = _bucket(fresh[start])
             end = max(bisect_left(fresh, _upper_end(bucket), start), start + 1)
             self._sorted[bucket] += end - start
@@ -58,17 +55,17 @@ class StageMetrics:
 
     @property
     def total(self) -> float:
-        """Seconds."""
+        """Seconds in all executions together."""
         self._sort()
         return self._total
 
     @property
     def successes(self) -> int:
-        """Executions that came to a decision of the hook's own."""
+        """How many executions ended in a decision of the hook."""
         return self.executions - self.failures.total()
 
     def quantile(self, share: float) -> float:
-        """The time, in seconds, that this share of the executions did not exceed: exact to a sixteenth."""
+        """The seconds that this share of the executions did not exceed, exact to a sixteenth."""
         times = self._sort()
         left = share * times.total()
         for bucket in sorted(times):
@@ -78,7 +75,7 @@ class StageMetrics:
         return 0.0
 
     def wire(self) -> dict[str, Any]:
-        """The plain JSON form; times in milliseconds."""
+        """The JSON form, with times in milliseconds."""
         times = {f"p{share * 100:.0f}_ms": round(self.quantile(share) * 1000, 3) for share in QUANTILES}
         return {
             "executions": self.executions,
@@ -92,7 +89,7 @@ class StageMetrics:
 
 
 def _bucket(seconds: float) -> int:
-    """Microseconds, to four significant bits: the power of two in the upper bits of the number, the rest below."""
+    """The bucket of a time: microseconds to four significant bits, with the power of two in the upper bits."""
     micros = int(seconds * 1e6)
     shift = max(micros.bit_length() - 5, 0)
     return (shift << 5) + (micros >> shift)
@@ -104,7 +101,7 @@ def _upper_end(bucket: int) -> float:
 
 
 class HookMetrics:
-    """What one hook did, at all stages."""
+    """The metrics of one hook at all stages."""
 
     __slots__ = ("stages",)
 
@@ -113,67 +110,9 @@ class HookMetrics:
 
     @property
     def failures(self) -> int:
-        """At all stages, of all causes."""
+        """Failures at all stages, of all causes."""
         return sum(stage.failures.total() for stage in self.stages.values())
 
     def wire(self) -> dict[str, Any]:
-        """The plain JSON form."""
+        """The JSON form."""
         return {name: stage.wire() for name, stage in self.stages.items()}
-
-
-def prometheus(hooks: Iterable[Mapping[str, Any]]) -> str:
-    """The statuses of hooks (their JSON form) in Prometheus' text format."""
-    lines: list[str] = []
-    hooks = list(hooks)
-
-    def family(name: str, kind: str, about: str, samples: Iterable[tuple[dict[str, str], float]]) -> None:
-        taken = list(samples)
-        if taken:
-            lines.extend([f"# HELP picohook_{name} {about}", f"# TYPE picohook_{name} {kind}"])
-            lines.extend(f"picohook_{name}{_labels(labels)} {value}" for labels, value in taken)
-
-    def per_stage(key: str) -> list[tuple[dict[str, str], float]]:
-        return [
-            ({"hook": hook["name"], "stage": stage}, metrics[key])
-            for hook in hooks
-            for stage, metrics in hook["stages"].items()
-        ]
-
-    def per_hook(key: str) -> list[tuple[dict[str, str], float]]:
-        return [({"hook": hook["name"]}, hook[key]) for hook in hooks]
-
-    family(
-        "up", "gauge", "1 while the hook serves.", [({"hook": h["name"]}, int(h["state"] == "ready")) for h in hooks]
-    )
-    family("starts_total", "counter", "Processes started.", per_hook("starts"))
-    family("dropped_lines_total", "counter", "Lines of the hook that were no message.", per_hook("dropped_lines"))
-    family("dropped_events_total", "counter", "Events that the hook was too slow for.", per_hook("dropped_events"))
-    family("executions_total", "counter", "Times the hook was asked.", per_stage("executions"))
-    family("skipped_total", "counter", "Times its filter did not match.", per_stage("skipped"))
-    family("retries_total", "counter", "Times it was asked again after a failure.", per_stage("retries"))
-    failures = [
-        ({"hook": hook["name"], "stage": stage, "cause": cause}, count)
-        for hook in hooks
-        for stage, metrics in hook["stages"].items()
-        for cause, count in metrics["failures"].items()
-    ]
-    family("failures_total", "counter", "Failures, by cause.", failures)
-    seconds = [
-        ({"hook": hook["name"], "stage": stage, "quantile": f"{share:g}"}, metrics[f"p{share * 100:.0f}_ms"] / 1000)
-        for hook in hooks
-        for stage, metrics in hook["stages"].items()
-        for share in QUANTILES
-    ]
-    family("duration_seconds", "summary", "How long it took to answer.", seconds)
-    for suffix, key, scale in (("sum", "total_ms", 1000), ("count", "executions", 1)):
-        lines.extend(
-            f"picohook_duration_seconds_{suffix}{_labels(labels)} {value / scale}" for labels, value in per_stage(key)
-        )
-    return "\n".join(lines) + "\n"
-
-
-def _labels(labels: Mapping[str, str]) -> str:
-    def quoted(value: str) -> str:
-        return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-    return "{" + ",".join(f'{name}="{quoted(value)}"' for name, value in labels.items()) + "}"

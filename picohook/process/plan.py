@@ -1,4 +1,4 @@
-"""What to run for a hook: a pure step from its settings and the host's environment to argv, environment and directory."""
+"""Finds the program of a hook and checks that it can run: from settings and environment to argv, environment and directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import HookCrashedError
+from ..wire.platforms import runs_descriptors
 from ..wire.regular_files import identity, open_regular
+from .environment import environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,48 +22,43 @@ if TYPE_CHECKING:
     from ..wire.regular_files import Identity
 
     Seen = Mapping[str, Identity]
-    """The files that a hook runs, by their paths, as they were when they were found to be trusted."""
+    """The files that a hook runs: by path, their identity when they were found to be trusted."""
     Verify = Callable[[HookSpec], Seen | None]
-    """Raises if a hook must not be run as its files are now. Called in a thread, and again before the hook decides anything,
-    unless it has seen no file: then it has to see the same."""
-
-PASSED_ON = frozenset(
-    {"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TERM", "TMPDIR", "SHELL", "TZ", "XDG_RUNTIME_DIR"}
-)
-"""What of the host's environment a hook sees if nothing more is said; and LC_*."""
+    """Raises if a hook must not be run with its files as they are. It is called in a thread, before the start and, unless it
+    returned None, again before the hook decides anything: the results have to be equal."""
 
 _SHEBANG_LIMIT = 256
 _COMPILED = b"\x7fELF"
 
 
 class ChangedError(HookCrashedError):
-    """What a hook runs changed while it was being started. Worth another try, which looks at it anew."""
+    """A hook's files changed while it was being started. The next start looks at them again."""
 
     def __init__(self, name: str) -> None:
-        super().__init__("what it runs changed while it was being started: it was asked nothing", hook=name)
+        super().__init__("its files changed while it was being started: it was asked nothing", hook=name)
 
 
-class Program:
-    """A compiled program, open: what was looked at is what runs, whatever its path means by then.
+class OpenProgram:
+    """An open compiled program, so that the checked file is the one that runs, even if its path leads elsewhere by then.
 
-    A script cannot be handed over like this. Its interpreter opens it again, and a script finds its neighbours by its path.
+    A script cannot be started like this: its interpreter opens it again by its path.
     """
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
 
     def close(self) -> None:
-        """Twice is fine."""
+        """Close the descriptor. It may be called again."""
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
-    __del__ = close  # a plan that came too late for anybody to use it
+    __del__ = close  # for a plan that came too late to be used
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that starting the process needs."""
+    """Everything that is needed to start a process."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -70,21 +67,20 @@ class Plan:
     limits: Limits | None = None
     sandbox: Sandbox | None = None
     stdio: Stdio = "pipe"
-    program: Program | None = None
-    """The program itself, where it was looked at and can be handed over; else it is found by `argv`."""
+    program: OpenProgram | None = None
+    """The open program, if it was checked and can be started by its descriptor; else `argv` names it."""
 
     def close(self) -> None:
-        """Let go of the program."""
+        """Close the program."""
         if self.program is not None:
             self.program.close()
 
 
 def plan(spec: HookSpec, environ: Mapping[str, str], seen: Seen | None = None) -> Plan:
-    """The plan for a hook, or `HookCrashedError` with the reason why it cannot be run.
+    """The plan for a hook. Raises `HookCrashedError` if it cannot run, `ChangedError` if its program is not the one in `seen`.
 
-    The program is looked up once, here, with the host's PATH: what the hook's own `env` or a later change of directory say
-    does not change which file runs. It looks at files, which may take its time. `ChangedError` says that the program is
-    not what was `seen`.
+    The program is looked up once, with the host's PATH: neither the hook's own `env` nor a later change of directory changes
+    which file runs. This reads files, which may block.
     """
     command = ("sh", "-c", spec.run) if spec.run is not None else spec.command
     if not command:
@@ -117,7 +113,7 @@ def plan(spec: HookSpec, environ: Mapping[str, str], seen: Seen | None = None) -
 
 
 def _here(spec: HookSpec, program: str) -> str:
-    """What a relative program is looked up from."""
+    """The directory that a relative program is looked up in."""
     if os.path.isabs(program):
         return ""
     try:
@@ -126,10 +122,10 @@ def _here(spec: HookSpec, program: str) -> str:
         raise _cannot(spec, "the host's working directory is gone, and its command is relative to it") from None
 
 
-def _check_runnable(spec: HookSpec, path: str, expected: Identity | None) -> Program | None:
-    """Say what the kernel would not: a missing interpreter and a CRLF line look to it like a missing file.
+def _check_runnable(spec: HookSpec, path: str, expected: Identity | None) -> OpenProgram | None:
+    """Check for what the kernel only calls a missing file: a missing interpreter, and a CRLF after `#!`.
 
-    Gives the program, if one was expected and it is compiled.
+    Returns the open program if its identity is expected and it is compiled.
     """
     with suppress(OSError):
         mode = os.stat(path).st_mode
@@ -141,12 +137,12 @@ def _check_runnable(spec: HookSpec, path: str, expected: Identity | None) -> Pro
     try:
         descriptor, status = open_regular(path)
     except OSError:
-        return None  # that it cannot be read does not keep it from being run
-    program = Program(descriptor)
+        return None  # a program that cannot be read may still run
+    program = OpenProgram(descriptor)
     beginning = os.read(descriptor, _SHEBANG_LIMIT)
     if expected is not None and identity(status) != expected:
         raise ChangedError(spec.name)
-    if expected is not None and beginning.startswith(_COMPILED):
+    if expected is not None and runs_descriptors() and beginning.startswith(_COMPILED):
         return program
     program.close()
     _check_interpreter(spec, path, beginning.split(b"\n", 1)[0])
@@ -166,17 +162,3 @@ def _check_interpreter(spec: HookSpec, path: str, first: bytes) -> None:
 
 def _cannot(spec: HookSpec, why: str) -> HookCrashedError:
     return HookCrashedError(f"cannot be started: {why}", hook=spec.name)
-
-
-def environment(spec: HookSpec, environ: Mapping[str, str]) -> dict[str, str]:
-    """What a hook sees of the host's environment, and its own."""
-    if spec.inherit_env is True:
-        kept = dict(environ)
-    else:
-        more = spec.inherit_env or ()
-        kept = {
-            name: value
-            for name, value in environ.items()
-            if name in PASSED_ON or name.startswith("LC_") or name in more
-        }
-    return {**kept, **spec.env}

@@ -1,4 +1,4 @@
-"""A process for one question: give it its input, take its output, see it end, and leave nothing of it behind."""
+"""Runs a process to its end for one question: writes its input, reads its output, and kills what it leaves behind."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from .spawn import Spawner
 
 MAX_OUTPUT = 16 * 1024 * 1024
-"""Bytes of output that are taken; a process that writes more is killed."""
+"""A process that writes more bytes of output is killed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedProcess:
     """How a process ended, and what it wrote."""
 
     exit_code: int
@@ -42,11 +42,11 @@ async def run_once(
     log: Log,
     max_output: int = MAX_OUTPUT,
     tap: Callable[[RawLine], None] | None = None,
-) -> Finished:
-    """Run a process to its end, or raise the `HookError` that says why it did not come to one.
+) -> FinishedProcess:
+    """Run a process to its end. Raises `HookError` if it cannot be started, is late, or writes too much.
 
-    Its end is that of the process itself. A child that reads no input, or leaves its pipes to a grandchild, holds nobody up;
-    at the deadline, when cancelled, and after its own end its whole group is killed.
+    It ends when the process itself ends: it does not wait for unread input, or for a grandchild that holds the pipes open.
+    The whole group is killed then, at the deadline, and on cancellation.
     """
     done = reactor.waiter()
     output = bytearray()
@@ -93,4 +93,4 @@ async def run_once(
         pipe.close()
     if overflowed:
         raise HookCrashedError(f"it wrote more than {max_output} bytes, and was killed", hook=name)
-    return Finished(child.exit_code or 0, bytes(output), child.stderr_tail)
+    return FinishedProcess(child.exit_code or 0, bytes(output), child.stderr_tail)

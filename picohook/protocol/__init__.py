@@ -1,1 +1,1 @@
-"""The wire protocol without I/O: no async, no clock, and nothing here raises on what a peer sent."""
+"""The wire protocol without I/O: no async, no clock, and no exception because of what a hook sent."""

@@ -1,4 +1,4 @@
-"""Bytes to lines, in linear time and bounded memory."""
+"""Splits bytes into lines, in linear time and bounded memory, and notices a line that is too long."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ if TYPE_CHECKING:
 
 
 class LineBuffer:
-    """Splits a byte stream at newlines, and at nothing else.
+    """Splits a byte stream at newlines, and at nothing else. It looks at each byte once.
 
-    It keeps the one line that is not complete yet, and never looks twice at a byte. A line longer than `limit` (its end not
-    counted) sets `overflowed`, and nothing comes out any more: what follows can't be trusted to be a line's start.
+    A line longer than `limit` (without its newline) sets `too_long`. From then on no lines come out, because what follows may
+    not be the start of a line.
     """
 
-    __slots__ = ("limit", "overflowed", "tail")
+    __slots__ = ("limit", "tail", "too_long")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.overflowed = False
+        self.too_long = False
         self.tail: BytesIO | None = None
-        """What has come of a line that is not complete; None between lines."""
+        """The bytes so far of an unfinished line; None between lines."""
 
     def feed(self, data: bytes) -> Sequence[bytes]:
-        """The lines that these bytes complete, without their ends."""
-        if self.overflowed:
+        """The lines that these bytes complete, without their newlines."""
+        if self.too_long:
             return ()
         begun: list[bytes] = []
         if self.tail is not None:
@@ -42,22 +42,22 @@ class LineBuffer:
         if not rest and not begun and len(lines) == 1 and len(lines[0]) <= self.limit:
             return lines  # one whole line, as nearly always
         lines = begun + lines
-        for place, line in enumerate(lines):
+        for at, line in enumerate(lines):
             if len(line) > self.limit:
-                self.overflowed = True
-                return lines[:place]
+                self.too_long = True
+                return lines[:at]
         if rest:
             self._keep(rest)
         return lines
 
     def _keep(self, part: bytes) -> None:
-        # It grows, and gives what it holds, without copying that; a bytearray takes thirty times as long.
+        # BytesIO grows and returns its value without copying it; a bytearray takes thirty times as long.
         self.tail = self.tail or BytesIO()
         self.tail.write(part)
         if self.tail.tell() > self.limit:
-            self.tail, self.overflowed = None, True
+            self.tail, self.too_long = None, True
 
     @property
     def pending(self) -> int:
-        """How many bytes of an incomplete line are held."""
+        """How many bytes of an unfinished line are held."""
         return 0 if self.tail is None else self.tail.tell()

@@ -1,4 +1,4 @@
-"""What goes to a hook's standard input and what comes from its standard output, line by line, as it is."""
+"""The raw lines of a hook's standard input and output, for those who watch them (`tap`)."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from ..wire.text import escape
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KEPT = 64 * 1024
-"""Bytes of a line that are kept."""
+MAX_KEPT = 64 * 1024
+"""How many bytes of a line are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawLine:
-    """A line, or what there is of one."""
+    """A line, or the beginning of one."""
 
     hook: str
     sent: bool
-    """Whether it went to the hook; else it came from it."""
+    """True if it went to the hook, False if it came from the hook."""
     data: bytes
-    """Its beginning, without the newline."""
+    """Its first bytes, without the newline."""
     size: int
-    """All its bytes, without the newline."""
+    """How many bytes it has in all, without the newline."""
     ended: bool = True
     """Whether it has its newline."""
 
     @property
     def text(self) -> str:
-        """The line with every character escaped that could act on a terminal, and what is not there of it."""
-        cut = f"… ({self.size} bytes)" if self.size > len(self.data) else ""
-        return escape(self.data.decode("utf-8", "backslashreplace")) + cut + ("" if self.ended else " (no newline)")
+        """The line as text, escaped for a terminal, with a note if some of it is missing."""
+        missing = f"… ({self.size} bytes)" if self.size > len(self.data) else ""
+        return escape(self.data.decode("utf-8", "backslashreplace")) + missing + ("" if self.ended else " (no newline)")
 
     @property
     def shown(self) -> str:
-        """The line for people: `→` what went to the hook, `←` what came from it."""
+        """The line for people: `→` to the hook, `←` from the hook."""
         return f"{'→' if self.sent else '←'} {self.hook}  {self.text}"
 
 
-class RawLines:
-    """Makes lines of the bytes that go one way."""
+class RawLineSplitter:
+    """Splits the bytes of one direction into raw lines, and calls `tell` with each."""
 
     def __init__(self, hook: str, tell: Callable[[RawLine], None], *, sent: bool) -> None:
         self._hook = hook
@@ -51,7 +51,7 @@ class RawLines:
         self._size = 0
 
     def take(self, data: bytes | memoryview) -> None:
-        """The next bytes."""
+        """Take the next bytes."""
         *lines, rest = bytes(data).split(b"\n")
         for line in lines:
             self._add(line)
@@ -59,12 +59,12 @@ class RawLines:
         self._add(rest)
 
     def close(self) -> None:
-        """No more bytes come."""
+        """Report an unfinished line: no more bytes come."""
         if self._size:
             self._end(ended=False)
 
     def _add(self, data: bytes) -> None:
-        self._kept += data[: KEPT - len(self._kept)]
+        self._kept += data[: MAX_KEPT - len(self._kept)]
         self._size += len(data)
 
     def _end(self, *, ended: bool) -> None:

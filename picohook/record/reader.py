@@ -12,7 +12,7 @@ from ..model.events import known_kind
 from ..model.payloads import Meta
 from ..model.spec import HookSpec
 from ..model.stages import STAGES
-from ..protocol.messages import decode_value
+from ..protocol.codec import decode_value
 from ..wire.text import cut, escape
 from ..wire.words import PAUSE
 from .facts import facts_of_answer, facts_of_end

@@ -15,7 +15,7 @@ from ..model.decisions import Retry
 from ..model.payloads import Payload
 from ..model.spec import WholeModeSpec
 from ..observe.log import Log
-from ..protocol.messages import encode
+from ..protocol.codec import encode
 from ..wire.regular_files import open_regular
 from ..wire.text import escape
 from ..wire.version import VERSION as PICOHOOK

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..wire import words
+from ..wire.answer_fields import understand
+from ..wire.answer_form import fold_case
 from ..wire.merge import merge_patch
-from ..wire.spelling import folded, understood
 from .calls import STAGES, ApproveTool
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ class Answer(dict[str, Any]):
     def _understood(self) -> dict[str, Any]:
         """Return the answer with names as the protocol spells them: a host ignores their case."""
         if self.stage == ApproveTool.stage:
-            return folded(self, {"action", "reason"})
-        return understood(STAGES[self.stage].form(), self) if self.stage in STAGES else self
+            return fold_case(self, {"action", "reason"})
+        return understand(STAGES[self.stage].form(), self) if self.stage in STAGES else self
 
     @property
     def action(self) -> str:
@@ -81,6 +82,6 @@ class Answer(dict[str, Any]):
         edits = {name: value for name, value in editable(given).items() if value is not None}
         target = (self._params.get(part) or {}) if part else self._params
         if form.editable is None:
-            edits = folded(edits, target.keys())
+            edits = fold_case(edits, target.keys())
         edited = merge_patch({**target, **edits}, editable(form.patch(self._read) or {}))
         return {**self._params, part: edited} if part else edited

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any, ClassVar, Protocol
 
-    from ..wire.spelling import Form
+    from ..wire.answer_form import AnswerForm
 
     class Connection(Protocol):
         """The server, as far as a call uses it."""
@@ -104,10 +104,10 @@ class Call(View):
             return
         if not isinstance(answer, dict):
             raise TypeError(f"{self.stage}: a handler returns a decision or None, and not {type(answer).__name__}")
-        if answer != words.GO_ON:
-            from ..wire.spelling import understood  # noqa: PLC0415 - only for dicts that a handler made itself
+        if answer != words.CONTINUE_RESULT:
+            from ..wire.answer_fields import understand  # noqa: PLC0415 - only for dicts that a handler made itself
 
-            answer = understood(self.form(), answer)
+            answer = understand(self.form(), answer)
         if not self.denied:
             self.decision = answer
 
@@ -116,15 +116,15 @@ class Call(View):
         raise NotImplementedError
 
     @classmethod
-    def form(cls) -> Form:
+    def form(cls) -> AnswerForm:
         """Return the form of an answer at this stage."""
-        from ..wire.spelling import Form  # noqa: PLC0415 - only for dicts that a handler made itself
+        from ..wire.answer_form import AnswerForm  # noqa: PLC0415 - only for dicts that a handler made itself
 
         form = _FORMS.get(cls)
         if form is None:
             actions = [action for method, action in _METHODS.items() if hasattr(cls, method)]
             actions += _EVERY_STAGE
-            form = Form(cls.stage, carries=cls.carries, part=cls.part, editable=cls.edits, actions=actions)
+            form = AnswerForm(cls.stage, carries=cls.carries, part=cls.part, editable=cls.edits, actions=actions)
             _FORMS[cls] = form
         return form
 
@@ -303,7 +303,7 @@ def _copy(value: Any) -> Any:
     return copied
 
 
-_FORMS: dict[type[Call], Form] = {}
+_FORMS: dict[type[Call], AnswerForm] = {}
 _NOT_ENDING = frozenset({None, "", words.CONTINUE, words.MODIFY})
 _EVERY_STAGE = (words.CONTINUE, words.MODIFY, words.ABORT_TURN, words.HARD_ABORT)
 _METHODS = {

@@ -12,7 +12,7 @@ from ..engine.order import in_order, layer
 from ..hooks.base import StateChange
 from ..model.decisions import Outcome
 from ..model.stages import STAGES
-from ..observe.metrics import prometheus
+from ..observe.prometheus import prometheus
 from .server.connection import Connection, ConnectionLimits, two_descriptors
 from .server.dispatch import Dispatcher, Method, Params
 from .server.jsonrpc import REFUSED

@@ -13,7 +13,7 @@ import h11
 from anyio.abc import SocketStream, UNIXSocketStream
 
 from ..errors import PicohookError
-from ..observe.metrics import prometheus
+from ..observe.prometheus import prometheus
 from .server.listening_socket import ListeningSocket
 from .server.socket_server import SocketServer
 

@@ -1,5 +1,9 @@
-"""Bytes in, bytes out, on asyncio and on trio.
+"""Moves bytes to and from processes, on asyncio and on trio.
 
-`Reactor` is the seam: what differs between the two event loops, and nothing else. `LinePipe` moves bytes over two file
-descriptors, `Channel` joins a pipe and a `protocol.Peer` to calls that can be awaited.
+`Reactor` is the interface of an event loop. `LinePipe` moves bytes over two file descriptors. `Channel` makes calls that can be
+awaited from a pipe and a `protocol.Peer`.
 """
+
+from ..wire.platforms import require_posix
+
+require_posix()

@@ -1,22 +1,23 @@
-"""Calls over a pipe: `Peer` says what the bytes mean, `LinePipe` moves them, and this joins both to somebody who waits."""
+"""Calls to one process of a hook: `Peer` interprets the bytes, `LinePipe` moves them, and callers await the replies here."""
 
 from __future__ import annotations
 
-import math
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import HandshakeError, HookCrashedError, HookError, HookReplyError, HookTimeoutError, LocalProtocolError
 from ..model.decisions import CONTINUE
-from ..observe.log import Allowance
-from ..protocol.peer import GO_ON, Event, Noise, Overflow, Peer, Told
+from ..observe.rate_limit import RateLimit
+from ..protocol.hello import hello_line, slots_offered
+from ..protocol.peer import CONTINUE_REPLY, DroppedLine, LineTooLong, NotificationReceived, Peer, PeerEvent
 from ..wire import words
 from ..wire.text import cut
+from .concurrency import ConcurrencyLimit
+from .deadlines import Deadlines, shown_seconds
 from .pipe import CHUNK, WIDE, pipe_kind
 from .reactor import Failure
-from .slots import Slots
+from .silence import SilenceProbe
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,48 +25,43 @@ if TYPE_CHECKING:
     from ..model.decisions import Decision
     from ..model.stages import Stage
     from ..observe.log import Log
-    from ..protocol.messages import Answer
+    from ..protocol.messages import Reply
     from ..protocol.raw_line import RawLine
     from .reactor import Promise, Reactor, Waiter
 
-NOISE_QUOTA = 100
-"""Dropped lines that are forgiven in one window."""
-NOISE_WINDOW = 10.0
-TOLD_QUOTA = 10_000
-"""Notifications that a hook may send in the same window, where it may send any."""
+DROPPED_QUOTA = 100
+"""How many lines may be dropped in one window of `QUOTA_WINDOW` seconds. One more is a fault."""
+NOTIFICATION_QUOTA = 10_000
+"""How many notifications a hook may send in one window, if it may send any."""
+QUOTA_WINDOW = 10.0
 LOGGED_LINES = 50
-"""Lines of `host.log` that are logged in a second; the rest is left out."""
+"""How many lines of `host.log` are logged in a second; the rest is left out."""
 STRIKES = 3
-"""Time-outs of the oldest pending call, in a row, after which a process counts as hung."""
+"""So many timeouts of the oldest pending call, in a row, mean that the process hangs."""
 CLOSED_OUTPUT = "it closed its output"
 CLOSED_INPUT = "it closed its input"
 PIPE_ENDS = frozenset({CLOSED_OUTPUT, CLOSED_INPUT})
-"""Faults that are most often the first that is seen of a process's end. What it wrote before is still good."""
-LISTEN = 0.25
-"""Seconds in which a process that is given up shows why it was silent."""
-FILLING = 48 * 1024
-"""Bytes of further greetings: fewer than a pipe holds, and enough for the answers to fill any usual output buffer."""
-NEVER = float("inf")
+"""Faults that are usually the first sign of the end of a process. What it wrote before counts."""
 WRITES_A_TURN = 32
-"""So many writes at most before the event loop gets its turn."""
+"""How many writes are made at most before the event loop gets its turn."""
 
 
 @dataclass(slots=True)
-class Counters:
-    """What happened to one hook, over all its incarnations."""
+class HookCounters:
+    """What happened to one hook, over all its processes."""
 
     calls: int = 0
     failures: int = 0
     timeouts: int = 0
-    noise: int = 0
+    dropped_lines: int = 0
     dropped_events: int = 0
 
 
 class Channel:
-    """One incarnation of one hook, as something to call.
+    """Calls to one process of a hook.
 
-    It has one end: `close(error)` gives every pending call that error, at once. It never ends itself; a fault that makes the
-    process useless is told to `on_fault`, and its owner kills the process and closes the channel.
+    It never closes itself. A fault that makes the process useless is reported to `on_fault`; the owner then kills the process
+    and calls `close(error)`, which gives every pending call that error at once.
     """
 
     def __init__(
@@ -76,8 +72,8 @@ class Channel:
         *,
         name: str,
         log: Log,
-        counters: Counters,
-        read: Callable[[Stage[Any], Answer], Decision],
+        counters: HookCounters,
+        read: Callable[[Stage[Any], Reply], Decision],
         on_fault: Callable[[str], None],
         max_line: int = words.MAX_LINE,
         max_in_flight: int | None = None,
@@ -92,79 +88,58 @@ class Channel:
         self._on_fault = on_fault
         self._peer = Peer(max_line=max_line)
         self._max_line = max_line
-        self._slots = None if max_in_flight is None else Slots(reactor, max_in_flight)
+        self._slots = None if max_in_flight is None else ConcurrencyLimit(reactor, max_in_flight)
         self._blocked = False
         self._scheduled = False
         self._strikes = 0
         self._struck = 0
         self._latest = 0
-        self._deaf = False
-        self._noise_left = Allowance(NOISE_QUOTA, NOISE_WINDOW)
-        self._told_left = Allowance(TOLD_QUOTA, NOISE_WINDOW)
-        self._logged_left = Allowance(LOGGED_LINES, 1.0)
+        self._ignoring = False
+        """Whether its output is read and thrown away."""
+        self._dropped_lines = RateLimit(DROPPED_QUOTA, QUOTA_WINDOW)
+        self._notifications = RateLimit(NOTIFICATION_QUOTA, QUOTA_WINDOW)
+        self._logged_lines = RateLimit(LOGGED_LINES, 1.0)
         self._error: HookError | None = None
         self._flush_waiters: list[Waiter] = []
         self.failed_calls = 0
-        """Questions that its end left without an answer."""
+        """How many calls failed when it was closed."""
         self._hint = ""
-        """What the lines that were dropped show to be wrong."""
+        """Advice to the author of the hook, from the lines that were dropped."""
         self._hint_at = 0
-        """The last request that was sent before that was seen."""
-        self._listener: Waiter | None = None
-        """Waits for output that is not read any more."""
-        self._alarm = reactor.alarm(self._expire)
-        self._rings = NEVER
-        """When the alarm is set to: no later than the first deadline, and perhaps earlier, for a call that is over."""
-        self._left = self._give_up  # made once: a method is an object each time that it is looked up
+        """The last request that was sent before the line that gave the advice."""
+        self._silence: SilenceProbe | None = None
+        self._deadlines = Deadlines(reactor, lambda: self._peer.waiting, self._timed_out)
+        self._on_cancel = self._abandon  # stored, because each lookup of a method makes an object
         self._pipe = pipe_kind(tap, name)(reactor, stdout, stdin, on_data=self._received, on_end=self._ended)
 
-    # Asking and telling.
+    # Calling and notifying.
 
     async def hello(self, modes: Sequence[str], deadline: float) -> None:
-        """Shake hands, or raise `HandshakeError`."""
-        call = self._reactor.promise(self._left)
-        call.about, call.deadline, call.limit, call.patience = None, deadline, deadline, 0.0
+        """Shake hands. Raises `HandshakeError`."""
+        call = self._reactor.promise(self._on_cancel)
+        call.about, call.deadline, call.limit, call.timeout = None, deadline, deadline, 0.0
         call.request = self._peer.hello(self.name, modes, call)
         self._send(call)
         try:
-            answer: Answer = await call
+            reply: Reply = await call
         except HookTimeoutError:
-            why = (
-                f"it wrote other things{self._hinted(1)}" if self.wrote else await self._why_silent(call.request, modes)
-            )
+            if self.wrote:
+                why = f"it wrote other things{self._hinted(1)}"
+            else:
+                self._ignoring = True
+                self._silence = SilenceProbe(self._reactor, self._pipe)
+                why = await self._silence.reason(hello_line(call.request, self.name, modes))
             raise HandshakeError(f"hook.hello was not answered in time; {why}", hook=self.name) from None
         finally:
-            del call  # which has the error, whose traceback has this frame
-        if answer.error is not None:
-            raise HandshakeError(f"hook.hello was answered with an error: {answer.error}", hook=self.name)
-        refusal = self._peer.greeted(answer.result)
+            del call  # it has the error, whose traceback has this frame
+        if reply.error is not None:
+            raise HandshakeError(f"hook.hello was answered with an error: {reply.error}", hook=self.name)
+        refusal = self._peer.accept_hello(reply.result)
         if refusal is not None:
             raise HandshakeError(f"hook.hello was refused: {refusal}", hook=self.name)
-        offered = answer.result.get("max_in_flight") if isinstance(answer.result, dict) else None
-        if type(offered) is int and offered > 0 and (self._slots is None or offered < self._slots.free):
-            self._slots = Slots(self._reactor, offered)
-
-    async def _why_silent(self, request: int, modes: Sequence[str]) -> str:
-        """Why a process that is given up wrote nothing. What it is sent for that only makes it show what it holds back."""
-        self._deaf = True
-        again = self._peer.greeting(request, self.name, modes)
-        with suppress(OSError):
-            self._pipe.write([again * (FILLING // len(again))])
-        if await self._heard():
-            return "it holds its answers back: flush standard output after each of them"
-        self.close_stdin()
-        if await self._heard():
-            return (
-                "it answered when its input was closed: answer each line as it comes, and do not read to the end first"
-            )
-        return "it wrote nothing at all: does it read its input line by line, and flush its output?"
-
-    async def _heard(self) -> bool:
-        self._listener = self._reactor.waiter()
-        try:
-            return bool(await self._listener.wait(self._reactor.now() + LISTEN))
-        except TimeoutError:
-            return False
+        offered = slots_offered(reply.result)
+        if offered is not None and (self._slots is None or offered < self._slots.free):
+            self._slots = ConcurrencyLimit(self._reactor, offered)
 
     @property
     def wrote(self) -> bool:
@@ -172,7 +147,7 @@ class Channel:
         return self._peer.received_bytes > 0
 
     def _hinted(self, request: int) -> str:
-        """What is probably wrong, if that was seen since this request was sent."""
+        """The advice to add to a message, if it was found after this request was sent."""
         return f": {self._hint}" if request <= self._hint_at else ""
 
     def call(  # noqa: PLR0917
@@ -182,24 +157,24 @@ class Channel:
         deadline: float,
         limit: float,
         now: float,
-        in_turn: bool = False,  # noqa: FBT001, FBT002 - by position, because it is called for every question
+        has_slot: bool = False,  # noqa: FBT001, FBT002 - by position, because every call passes here
     ) -> Awaitable[Decision]:
-        """Ask, and give the decision; or raise, here or when it is awaited, what says why there is none.
+        """Send a request. Await the result at once for the decision.
 
-        `deadline`, `limit` and `now` are on the reactor's clock: the hook may move the deadline by showing progress, and never
-        past the limit. Await it at once. `in_turn`: where the hook takes so many at most, this one has its slot.
+        Errors known at once are raised here, later ones when awaited. `deadline`, `limit` and `now` are on the reactor's
+        clock: a hook that reports progress moves its deadline, and never beyond the limit.
         """
         if self._error is not None:
             raise copy(self._error)
-        if self._slots is not None and not in_turn:
-            return self._call_in_turn(self._slots, stage, params, deadline, limit)
+        if self._slots is not None and not has_slot:
+            return self._call_with_slot(self._slots, stage, params, deadline, limit)
         if now >= deadline:
-            raise HookTimeoutError("its time was over before it was asked", hook=self.name)
-        call = self._reactor.promise(self._left)
+            raise HookTimeoutError("its deadline had passed before it was asked", hook=self.name)
+        call = self._reactor.promise(self._on_cancel)
         call.about = stage
         call.deadline = deadline
         call.limit = limit
-        call.patience = deadline - now
+        call.timeout = deadline - now
         try:
             call.request = self._peer.request(stage.method, params, call, stage.approves)
         except LocalProtocolError as error:
@@ -208,20 +183,20 @@ class Channel:
         self._send(call)
         return call
 
-    async def _call_in_turn(
-        self, slots: Slots, stage: Stage[Any], params: bytes, deadline: float, limit: float
+    async def _call_with_slot(
+        self, slots: ConcurrencyLimit, stage: Stage[Any], params: bytes, deadline: float, limit: float
     ) -> Decision:
-        await slots.take(deadline, self.name)
+        await slots.acquire(deadline, self.name)
         try:
-            return await self.call(stage, params, deadline, limit, self._reactor.now(), in_turn=True)
+            return await self.call(stage, params, deadline, limit, self._reactor.now(), has_slot=True)
         finally:
-            slots.give_back()
+            slots.release()
 
     def _send(self, call: Promise) -> None:
         self._latest = call.request
-        if call.deadline < self._rings:
-            self._ring_at(call.deadline)
-        # Alone, a request is written at once; in company, all of one turn's requests go out together.
+        if call.deadline < self._deadlines.next:
+            self._deadlines.set(call.deadline)
+        # A single request is written at once; several in one turn of the loop are written together.
         if self._scheduled:
             return
         if self._peer.in_flight() == 1 and not self._blocked:
@@ -229,41 +204,29 @@ class Channel:
         else:
             self._flush_soon()
 
-    def _give_up(self, call: Promise) -> None:
+    def _abandon(self, call: Promise) -> None:
         self._peer.abandon(call.request, "the host stopped waiting")
         self._flush_soon()
 
-    def _ring_at(self, when: float) -> None:
-        self._rings = when
-        if when < NEVER:
-            self._alarm.set(when)
-
-    def _expire(self) -> None:
-        """End the calls whose deadline is over, and set the alarm to the next one's."""
-        now, following = self._reactor.now(), NEVER
-        over: list[tuple[Promise, Failure]] = []
-        for call in self._peer.waiting:
-            if call.deadline <= now:
-                self._counters.timeouts += call.about is not None
-                message = f"no answer within {_shown(call.patience)} s{self._hinted(call.request)}"
-                late = HookTimeoutError(message, hook=self.name)
-                over.append((call, Failure(late)))
-                self._strike(call.request)
-                self._give_up(call)
-            else:
-                following = min(following, call.deadline)
-        self._ring_at(following)
-        self._reactor.settle(over)
+    def _timed_out(self, calls: list[Promise]) -> None:
+        ended: list[tuple[Promise, Failure]] = []
+        for call in calls:
+            self._counters.timeouts += call.about is not None
+            message = f"no answer within {shown_seconds(call.timeout)} s{self._hinted(call.request)}"
+            ended.append((call, Failure(HookTimeoutError(message, hook=self.name))))
+            self._strike(call.request)
+            self._abandon(call)
+        self._reactor.settle(ended)
 
     def notify(self, line: bytes) -> None:
-        """Queue an event. Never waits; when the hook does not keep up, the oldest events are dropped and counted."""
+        """Queue an event. Never waits: if the hook is too slow, the oldest events are dropped and counted."""
         before = self._peer.dropped_events
         self._peer.notify(line)
         self._counters.dropped_events += self._peer.dropped_events - before
         self._flush_soon()
 
     async def flushed(self, deadline: float) -> bool:
-        """Whether all that was queued is written, waiting for it until the deadline."""
+        """Wait until everything queued is written, or until the deadline. Returns whether it is."""
         if not self.faulted and self._error is None and self._peer.wants_to_send:
             self._flush_soon()
             waiter = self._reactor.waiter()
@@ -279,7 +242,7 @@ class Channel:
     # Ending.
 
     def close(self, error: HookError) -> None:
-        """End every pending call with this error, and every later one. Output is read on, so that a dying hook can write."""
+        """Fail every pending and every later call with this error. Output is still read, so that a dying hook can write."""
         if self._error is not None:
             return
         self._error = error
@@ -289,26 +252,26 @@ class Channel:
         calls = self._peer.receive_eof()
         self.failed_calls = sum(call.about is not None for call in calls)
         self._counters.dropped_events += self._peer.dropped_events - before
-        # A copy for each: an error gathers the frames that it is raised in, and this one is kept.
+        # A copy for each, because an error collects the frames that it is raised in, and this one is kept.
         self._reactor.settle([(call, Failure(copy(error))) for call in calls])
 
     def close_stdin(self) -> None:
-        """The hook reads the end of its input."""
+        """Close the hook's standard input."""
         self._pipe.close_write()
 
     def drain(self) -> None:
-        """Read what the process had written, before it is said that it ended."""
+        """Read what the process wrote before it ended."""
         self._pipe.drain(max(2 * self._max_line, WIDE))
 
     def release(self) -> None:
-        """Close both pipes, and let go of what leads back to this: it may hold megabytes, which are freed at once."""
-        self._alarm.off()
+        """Close both pipes and break all reference cycles, so that the memory, maybe megabytes, is freed at once."""
+        self._deadlines.close()
         self._pipe.close()
         self._peer.forget()
-        del self._alarm, self._left, self._on_fault, self._read
+        del self._deadlines, self._on_cancel, self._on_fault, self._read
 
     def _fault(self, reason: str) -> None:
-        self._deaf = self._deaf or reason not in PIPE_ENDS
+        self._ignoring = self._ignoring or reason not in PIPE_ENDS
         if not self.faulted:
             self.faulted = True
             for waiter in self._flush_waiters:
@@ -316,9 +279,9 @@ class Channel:
             self._on_fault(reason)
 
     def _strike(self, request: int) -> None:
-        """A call timed out. Only the oldest one counts: those behind it may just be waiting their turn.
+        """A call timed out. Only the oldest call counts, because those behind it may just wait for the hook to come to them.
 
-        So do those that were asked before the last one that counted, when it makes them the oldest.
+        Nor does a call count that was sent before the last one that counted, when that makes it the oldest.
         """
         if self._peer.oldest == request and request > self._struck:
             self._struck = self._latest
@@ -329,78 +292,78 @@ class Channel:
     # The pipe's callbacks.
 
     def _received(self, data: bytes) -> None:
-        if self._deaf or self._error is not None:
-            if self._listener is not None:
-                self._listener.settle(True)
+        if self._ignoring or self._error is not None:
+            if self._silence is not None:
+                self._silence.output_seen()
             return
         ended: list[tuple[Promise, Any]] = []
         try:
             for event in self._peer.receive_data(data):
                 if type(event) is tuple:
-                    call, answer = event
-                    ended.append((call, self._said(call, answer)))
+                    call, reply = event
+                    ended.append((call, self._outcome(call, reply)))
                 else:
-                    self._other(event)
+                    self._other_event(event)
                     self._flush_soon()
-                    if self._deaf:
+                    if self._ignoring:
                         break
-        except BaseException:  # what ends the event loop; whoever runs it on finds these answered
+        except BaseException:  # it ends the event loop; if the loop is run again, these calls have their replies
             self._reactor.soon(lambda: self._reactor.settle(ended))
             raise
         if len(ended) > 1:
-            self._flush_later()  # what they ask next is company
-        # Last of all: who waits goes on at once, and may ask again, or end this channel.
+            self._flush_later()  # so that the callers woken now share one write
+        # Last, because a caller may continue at once, and call again or close this channel.
         self._reactor.settle(ended)
 
-    def _said(self, call: Promise, answer: Answer) -> Any:
-        """What an answer decides, or why it does not."""
+    def _outcome(self, call: Promise, reply: Reply) -> Any:
+        """The decision that a reply holds, or a `Failure`; for hello, the reply itself."""
         stage = call.about
         if stage is None:
-            return answer
+            return reply
         self._strikes = 0
-        if answer is GO_ON and not stage.approves:
+        if reply is CONTINUE_REPLY and not stage.approves:
             return CONTINUE  # as nearly always
         if stage.approves and self._reactor.now() > call.deadline:
             return Failure(HookTimeoutError("its answer came after the deadline", hook=self.name))
         try:
-            return self._read(stage, answer)
-        except Exception as error:  # noqa: BLE001 - it is for who asked
-            error.__context__ = None  # its frames lead to the call, which is to have this error
+            return self._read(stage, reply)
+        except Exception as error:  # noqa: BLE001 - it is raised to the caller
+            error.__context__ = None  # its frames refer to the call, which will hold this error
             return Failure(error.with_traceback(None))
-        except BaseException:  # what ends the event loop, as in `_received`
-            unread = Failure(HookReplyError("its answer was not read to its end", hook=self.name))
+        except BaseException:  # it ends the event loop, as in `_received`
+            unread = Failure(HookReplyError("its answer was not read completely", hook=self.name))
             self._reactor.soon(lambda: self._reactor.settle([(call, unread)]))
             raise
 
-    def _other(self, event: Event) -> None:
-        if isinstance(event, Noise):
-            self._noise(event)
-        elif isinstance(event, Overflow):
+    def _other_event(self, event: PeerEvent) -> None:
+        if isinstance(event, DroppedLine):
+            self._line_dropped(event)
+        elif isinstance(event, LineTooLong):
             self._fault(f"it wrote a line longer than {event.limit} bytes")
-        elif isinstance(event, Told):
-            self._told(event.method, event.params)
+        elif isinstance(event, NotificationReceived):
+            self._notified(event.method, event.params)
 
-    def _noise(self, event: Noise) -> None:
-        self._counters.noise += 1
+    def _line_dropped(self, event: DroppedLine) -> None:
+        self._counters.dropped_lines += 1
         if event.late:
             self._log.debug("dropped a late answer", line=event.excerpt)
-        elif self._noise_left.take(self._reactor.now()):
-            # One mistake makes many lines: what is wrong with them is said once.
+        elif self._dropped_lines.take(self._reactor.now()):
+            # One mistake spoils many lines: the advice is logged once.
             known = event.hint and event.hint == self._hint
             hint = {"hint": event.hint} if event.hint and not known else {}
             say = self._log.info if known else self._log.warning
             say("dropped a line", why=event.reason, line=event.excerpt, **hint)
         else:
-            self._fault(f"it wrote more than {NOISE_QUOTA} lines in {NOISE_WINDOW:.0f} s that are no answers")
+            self._fault(f"it wrote more than {DROPPED_QUOTA} lines in {QUOTA_WINDOW:.0f} s that are no answers")
         if event.hint:
             self._hint, self._hint_at = event.hint, self._latest
 
-    def _told(self, method: str, params: Mapping[str, Any]) -> None:
+    def _notified(self, method: str, params: Mapping[str, Any]) -> None:
         now = self._reactor.now()
-        if not self._told_left.take(now):
-            self._fault(f"it sent more than {TOLD_QUOTA} notifications in {NOISE_WINDOW:.0f} s")
+        if not self._notifications.take(now):
+            self._fault(f"it sent more than {NOTIFICATION_QUOTA} notifications in {QUOTA_WINDOW:.0f} s")
         elif method == words.LOG:
-            if not self._logged_left.take(now):
+            if not self._logged_lines.take(now):
                 return
             message, level = params.get("message"), params.get("level")
             say = {"debug": self._log.debug, "warning": self._log.warning, "error": self._log.error}
@@ -412,7 +375,7 @@ class Channel:
         else:
             call = self._peer.pending_token(params.get("id"))
             if call is not None:
-                call.deadline = min(now + call.patience, call.limit)
+                call.deadline = min(now + call.timeout, call.limit)
 
     def _ended(self) -> None:
         if self._error is None:
@@ -445,7 +408,7 @@ class Channel:
             self._pipe.when_writable(self._writable)
 
     def _write_out(self) -> bool:
-        """Write what waits; False if the pipe took less."""
+        """Write what is queued. Returns False if the pipe took less."""
         peer = self._peer
         for _ in range(WRITES_A_TURN):
             buffers = peer.data_to_send()
@@ -464,9 +427,3 @@ class Channel:
         for waiter in self._flush_waiters:
             waiter.settle(None)
         return True
-
-
-def _shown(patience: float) -> str:
-    """In seconds, as it was set: what went by before the hook was asked is less than a millisecond, and counted in here."""
-    millis = math.ceil(round(patience * 1000, 3))
-    return f"{float(f'{millis / 1000:.3g}'):g}"

@@ -8,6 +8,7 @@ import time
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
+from ..wire.platforms import uvloop_has_monotonic_time
 from .reactor import NOTES, Failure
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class AsyncioReactor:
         self._context = _context_of_callbacks()
         self._tasks: set[asyncio.Task[None]] = set()
         self._watched: set[int] = set()
-        # The clock itself, where the loop's own is only a way to it.
+        # The clock itself, if the loop's own `time` only calls it.
         self.now: Callable[[], float] = time.monotonic if _tells_monotonic_time(self._loop) else self._loop.time
 
     def is_here(self) -> bool:
@@ -60,9 +61,9 @@ class AsyncioReactor:
             self._loop.remove_reader(fd)
             self._loop.remove_writer(fd)
 
-    def promise(self, left: Callable[[AsyncioPromise], object]) -> AsyncioPromise:
+    def promise(self, on_cancel: Callable[[AsyncioPromise], object]) -> AsyncioPromise:
         promise = AsyncioPromise()
-        promise.left, promise.wake = left, None
+        promise.on_cancel, promise.wake = on_cancel, None
         return promise
 
     def settle(self, ended: Iterable[tuple[AsyncioPromise, Any]]) -> None:
@@ -76,13 +77,13 @@ class AsyncioReactor:
                     promise.fail(value.error)
                 else:
                     _set_result(promise, value)
-                if promise.wake is None:  # it was not awaited yet, and will not have to wait
+                if promise.wake is None:  # it is not awaited yet, and then will not wait
                     continue
                 if at_once and promise.context is not None:
                     promise.context.run(promise.wake, promise)
                 else:
                     promise.wake_soon()
-        except BaseException:  # what ends the event loop; whoever runs it on finds the others answered
+        except BaseException:  # it ends the event loop; if the loop is run again, the other promises are settled
             rest = list(following)
             self.soon(lambda: self.settle(rest))
             raise
@@ -100,37 +101,37 @@ def _context_of_callbacks() -> Context:
     Without this, sniffio looks for a running task. A callback has none, so anyio would start no task from there.
     """
     context = copy_context()
-    sniffio = sys.modules.get("sniffio")  # anyio has imported it where it is installed
+    sniffio = sys.modules.get("sniffio")  # if it is installed, anyio has imported it
     if sniffio is not None:
         context.run(sniffio.current_async_library_cvar.set, "asyncio")
     return context
 
 
 def _tells_monotonic_time(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether the loop's own clock is Python's monotonic one: a slower way to it, and on uvloop only to whole milliseconds."""
-    if type(loop).__module__ == "uvloop":  # elsewhere than on Linux it may have another one
-        return sys.platform == "linux" and getattr(loop.time, "__self__", None) is loop
+    """Whether the loop's own clock is `time.monotonic`, which is faster to call and on uvloop also more precise."""
+    if type(loop).__module__ == "uvloop":  # on other systems uvloop may have another clock
+        return uvloop_has_monotonic_time() and getattr(loop.time, "__self__", None) is loop
     return getattr(loop.time, "__func__", None) is asyncio.BaseEventLoop.time
 
 
-_running_loop = asyncio._get_running_loop  # noqa: SLF001 - documented for use by event loops, and it raises nothing
-_done, _set_result = asyncio.Future.done, asyncio.Future.set_result  # looking them up on a promise is slow
+_running_loop = asyncio._get_running_loop  # noqa: SLF001 - documented for event loops, and it does not raise
+_done, _set_result = asyncio.Future.done, asyncio.Future.set_result  # slow to look up on a promise
 
 
 class AsyncioPromise(asyncio.Future[Any]):
-    """A future that continues the task that awaits it on the spot, where it can, and not in the loop's next round.
+    """A future that, where possible, continues its awaiting task at once and not in the loop's next round.
 
-    A round is a look at every descriptor and costs as much as half of a call. Where a task runs already (it closes the
-    hook, say), the one that waits has to wait for its round, as with any future.
+    A round polls every descriptor and costs as much as half of a call. If another task is running, such as one that closes
+    the hook, the awaiting task continues in the next round, as with any future.
     """
 
-    __slots__ = (*NOTES, "context", "left", "wake")
+    __slots__ = (*NOTES, "context", "on_cancel", "wake")
     about: Any
     request: int
     deadline: float
     limit: float
-    patience: float
-    left: Callable[[AsyncioPromise], object]
+    timeout: float
+    on_cancel: Callable[[AsyncioPromise], object]
     wake: Callable[[Any], object] | None
     context: Context | None
 
@@ -141,14 +142,14 @@ class AsyncioPromise(asyncio.Future[Any]):
             super().add_done_callback(callback, context=context)
 
     def fail(self, error: Exception) -> None:
-        """Have it raised where this is awaited."""
+        """Settle it with an error."""
         self.set_exception(error)
-        self._log_traceback = False  # whoever is gone needs no answer, and an error is none
+        self._log_traceback = False  # no "exception was never retrieved": a cancelled caller reads nothing
 
     def cancel(self, msg: Any = None) -> bool:
         cancelled = super().cancel(msg)
         if cancelled:
-            self.left(self)
+            self.on_cancel(self)
             if self.wake is not None:
                 self.wake_soon()
         return cancelled
@@ -160,7 +161,7 @@ class AsyncioPromise(asyncio.Future[Any]):
 
 
 class AsyncioAlarm:
-    """A timer handle, made anew for each time it is set to."""
+    """A timer handle, a new one for each time that it is set to."""
 
     __slots__ = ("_callback", "_context", "_loop", "_timer")
 
@@ -181,7 +182,7 @@ class AsyncioAlarm:
 
 
 class AsyncioWaiter:
-    """A future, and the timer that ends it."""
+    """A future with a timer."""
 
     __slots__ = ("_future", "_loop")
 
@@ -200,7 +201,7 @@ class AsyncioWaiter:
         finally:
             timer.cancel()
         if value is _LATE:
-            raise TimeoutError  # not the future's own error: that one's traceback would hold this, and so the future
+            raise TimeoutError  # not as the future's error, whose traceback would hold this frame and so the future
         return value
 
 

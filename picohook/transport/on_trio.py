@@ -1,7 +1,6 @@
-"""The reactor on trio: a system task a watched descriptor, and tasks that are parked and rescheduled.
+"""The reactor on trio: a system task for each watched descriptor, and tasks that are parked and rescheduled.
 
-System tasks, because the last thing that a cancelled host does is to see its children die: their watchers must outlive the
-cancellation that ends everything else.
+They are system tasks because a cancelled host still waits for its processes to end, and cancellation would end other tasks.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ if TYPE_CHECKING:
 class TrioReactor:
     """The running trio loop."""
 
-    __slots__ = ("_token", "_watches", "now")
+    __slots__ = ("_token", "_watched", "now")
 
     def __init__(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
-        self._watches: dict[tuple[int, str], object] = {}
+        self._watched: dict[tuple[int, str], object] = {}
         self.now = trio.current_time
 
     def is_here(self) -> bool:
@@ -52,17 +51,17 @@ class TrioReactor:
     def on_writable(self, fd: int, callback: Callable[[], bool]) -> None:
         def writable() -> None:
             if not callback():
-                self._watches.pop((fd, "write"), None)
+                self._watched.pop((fd, "write"), None)
 
         self._spawn(fd, "write", trio.lowlevel.wait_writable, writable)
 
     def _spawn(self, fd: int, way: str, wait: Callable[[int], Awaitable[None]], callback: Callable[[], object]) -> None:
-        # The watch is an object of its own: a descriptor that was released and used again is another watch.
+        # Each watch is an object, because a released descriptor may be reused for another watch.
         watch = object()
-        self._watches[fd, way] = watch
+        self._watched[fd, way] = watch
 
         def wanted() -> bool:
-            return self._watches.get((fd, way)) is watch
+            return self._watched.get((fd, way)) is watch
 
         async def run() -> None:
             while wanted():
@@ -77,12 +76,12 @@ class TrioReactor:
         trio.lowlevel.spawn_system_task(run, name=f"picohook {way} {fd}")
 
     def release(self, fd: int) -> None:
-        if self._watches.pop((fd, "read"), None) or self._watches.pop((fd, "write"), None):
-            self._watches.pop((fd, "write"), None)
+        if self._watched.pop((fd, "read"), None) or self._watched.pop((fd, "write"), None):
+            self._watched.pop((fd, "write"), None)
             trio.lowlevel.notify_closing(fd)
 
-    def promise(self, left: Callable[[TrioPromise], object]) -> TrioPromise:
-        return TrioPromise(left)
+    def promise(self, on_cancel: Callable[[TrioPromise], object]) -> TrioPromise:
+        return TrioPromise(on_cancel)
 
     def settle(self, ended: Iterable[tuple[TrioPromise, Any]]) -> None:
         for promise, value in ended:
@@ -96,7 +95,7 @@ class TrioReactor:
 
 
 class TrioAlarm:
-    """A system task that sleeps in a cancel scope, whose deadline is moved; none while it is off."""
+    """A system task that sleeps in a cancel scope whose deadline can be moved. While the alarm is off there is no task."""
 
     __slots__ = ("_callback", "_scope")
 
@@ -129,19 +128,19 @@ class _Unset(Enum):
 
 
 class TrioPromise:
-    """A value, and the task that is parked for it."""
+    """A value, and the task that is parked until it comes."""
 
-    __slots__ = (*NOTES, "_left", "_task", "_value")
+    __slots__ = (*NOTES, "_on_cancel", "_task", "_value")
     about: Any
     request: int
     deadline: float
     limit: float
-    patience: float
+    timeout: float
 
-    def __init__(self, left: Callable[[TrioPromise], object]) -> None:
+    def __init__(self, on_cancel: Callable[[TrioPromise], object]) -> None:
         self._value: Any = _Unset.UNSET
         self._task: trio.lowlevel.Task | None = None
-        self._left = left
+        self._on_cancel = on_cancel
 
     def settle(self, value: Any) -> None:
         if self._value is _Unset.UNSET:
@@ -161,18 +160,20 @@ class TrioPromise:
         if type(value) is not Failure:
             return value
         try:
-            raise value.error.with_traceback(None)  # one error for all who wait: it must not gather their frames
+            raise value.error.with_traceback(
+                None
+            )  # several tasks may wait for one error: it must not collect their frames
         finally:
-            del value, self  # which its traceback would keep, and they it
+            del value, self  # the traceback would keep both alive
 
     def _unpark(self, _: Any) -> trio.lowlevel.Abort:
         self._task = None
-        self._left(self)
+        self._on_cancel(self)
         return trio.lowlevel.Abort.SUCCEEDED
 
 
 class TrioWaiter:
-    """A promise, and the cancel scope that bounds the wait for it."""
+    """A promise that is awaited in a cancel scope."""
 
     __slots__ = ("_promise",)
 

@@ -1,4 +1,4 @@
-"""Two file descriptors of a child process, as bytes in and bytes out. Never blocks, never waits."""
+"""The pipes to a process's standard input and from its standard output. Nothing here blocks or waits."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import functools
 import os
 import stat
 import weakref
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ..protocol.raw_line import RawLines
+from ..protocol.raw_line import RawLineSplitter
+from ..wire.platforms import pipe_size_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,20 +19,19 @@ if TYPE_CHECKING:
     from .reactor import Reactor
 
 CHUNK = 65536
-"""A pipe holds as much; larger reads cost more than they bring."""
+"""The capacity of a pipe. Larger reads gain nothing."""
 WIDE = 1024 * 1024
-"""As much as a pipe can be made to hold by anybody."""
+"""The largest capacity that an ordinary user can give a pipe."""
 MOST_WIDE = 16
-"""Pipes of this process that are wide at once. What a user's pipes may hold is bounded, all together, and past that bound every
-new one is tiny: these are a quarter of it."""
-_SET_SIZE: Final = getattr(fcntl, "F_SETPIPE_SZ", 0)
+"""How many pipes are wide at once. Linux bounds the capacity of all pipes of a user, and beyond it every new pipe is tiny.
+These use a quarter of it."""
 _wide: set[int] = set()
-"""The descriptors whose pipes are wide."""
+"""The descriptors of the wide pipes."""
 _open: weakref.WeakSet[LinePipe] = weakref.WeakSet()
 
 
 class LinePipe:
-    """The parent's ends of a child's stdin and stdout. Owns both descriptors."""
+    """The host's ends of a process's stdin and stdout. Owns both descriptors."""
 
     __slots__ = ("__weakref__", "_on_data", "_on_end", "_reactor", "_read_fd", "_resizable", "_write_fd")
 
@@ -50,12 +50,12 @@ class LinePipe:
         self._on_data = on_data
         self._on_end = on_end
         self._resizable = stat.S_ISFIFO(os.fstat(write_fd).st_mode)
-        """Whether they are pipes, and not sockets."""
+        """Whether they are pipes and not sockets."""
         _open.add(self)
         reactor.on_readable(read_fd, self._read)
 
     def _read(self) -> bool:
-        """Read once; whether there may be more."""
+        """Read once. Returns whether there may be more."""
         if self._read_fd < 0:
             return False
         try:
@@ -66,7 +66,7 @@ class LinePipe:
             data = b""
         if data:
             if (_wide or len(data) == CHUNK) and self._resizable:
-                _narrow(self._write_fd)  # what writes has read, most likely
+                _narrow(self._write_fd)  # a process that writes has most likely read its input
                 (_widen if len(data) == CHUNK else _narrow)(self._read_fd)
             self._on_data(data)
             return True
@@ -75,13 +75,13 @@ class LinePipe:
         return False
 
     def drain(self, limit: int) -> None:
-        """Read what is there, to the end or to `limit` bytes: it never waits for somebody who still holds the pipe."""
+        """Read what is there, up to `limit` bytes, without waiting for another process that holds the pipe open."""
         for _ in range(limit // CHUNK + 1):
             if not self._read():
                 return
 
     def write(self, buffers: Sequence[bytes | memoryview]) -> int:
-        """Write as much as the pipe takes now. Raises `OSError` when nobody can read it any more."""
+        """Write as much as the pipe takes now. Returns how much that was. Raises `OSError` if the reader is gone."""
         if self._write_fd < 0:
             raise BrokenPipeError
         try:
@@ -92,18 +92,18 @@ class LinePipe:
             return 0
 
     def widen(self) -> bool:
-        """Let the pipe that is written to, and is full, hold more, until the child writes; whether it holds more now.
+        """Enlarge the full pipe to stdin until the process writes something. Returns whether it is larger now.
 
-        For lines that are longer than a pipe: without it, the two sides take turns at every 64 KiB of them.
+        It is for lines longer than the capacity of a pipe: without it the two sides take turns every 64 KiB.
         """
         return self._resizable and _widen(self._write_fd)
 
     def when_writable(self, callback: Callable[[], bool]) -> None:
-        """Call back when there is room again, as long as the callback says that it has more to write."""
+        """Call back when there is room again, as long as the callback returns true: it has more to write."""
         self._reactor.on_writable(self._write_fd, callback)
 
     def close_write(self) -> None:
-        """The child reads the end of its stdin."""
+        """Close the process's stdin."""
         if self._write_fd >= 0:
             self._reactor.release(self._write_fd)
             _wide.discard(self._write_fd)
@@ -111,20 +111,20 @@ class LinePipe:
             self._write_fd = -1
 
     def close(self) -> None:
-        """Close both ends, and let go of the callbacks: whoever made this and is held by them is freed at once."""
+        """Close both ends and drop the callbacks, so that what they hold is freed at once."""
         self.close_write()
         self.close_read()
-        self._on_data, self._on_end = _unheard, _unseen
+        self._on_data, self._on_end = _ignore_data, _ignore_end
 
-    def disown(self) -> None:
-        """Close this process's copies of both ends. The event loop is not told: its parent may use the same one."""
+    def close_in_child(self) -> None:
+        """Close the copies of both ends in a forked child, without touching the event loop, which the parent may use."""
         for fd in (self._read_fd, self._write_fd):
             if fd >= 0:
                 os.close(fd)
         self._read_fd = self._write_fd = -1
 
     def close_read(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         if self._read_fd >= 0:
             self._reactor.release(self._read_fd)
             _wide.discard(self._read_fd)
@@ -133,7 +133,7 @@ class LinePipe:
 
 
 class TappedPipe(LinePipe):
-    """A pipe whose lines are told to somebody, both ways."""
+    """A pipe that reports its lines, in both directions, to `tap`."""
 
     __slots__ = ("_came", "_sent")
 
@@ -148,8 +148,8 @@ class TappedPipe(LinePipe):
         on_data: Callable[[bytes], None],
         on_end: Callable[[], None],
     ) -> None:
-        self._sent = RawLines(name, tap, sent=True)
-        self._came = came = RawLines(name, tap, sent=False)
+        self._sent = RawLineSplitter(name, tap, sent=True)
+        self._came = came = RawLineSplitter(name, tap, sent=False)
 
         def received(data: bytes) -> None:
             came.take(data)
@@ -174,33 +174,33 @@ class TappedPipe(LinePipe):
 
 
 def pipe_kind(tap: Callable[[RawLine], None] | None, name: str) -> Callable[..., LinePipe]:
-    """What makes the pipes of this hook: tapped ones, if somebody wants to see its lines."""
+    """The class of pipe for this hook: tapped, if its lines are to be reported."""
     return LinePipe if tap is None else functools.partial(TappedPipe, tap, name)
 
 
 def _forked() -> None:
-    """In a child that this process forked: the pipes are its parent's, and nothing of the child's may get into them."""
+    """In a child that this process forked: the pipes belong to the parent, and the child must not write into them."""
     _wide.clear()
     for pipe in tuple(_open):
-        pipe.disown()
+        pipe.close_in_child()
 
 
 os.register_at_fork(after_in_child=_forked)
 
 
-def _unheard(_: bytes) -> None:
-    """Nobody listens any more."""
+def _ignore_data(_: bytes) -> None:
+    """The callback of a closed pipe."""
 
 
-def _unseen() -> None:
-    """Nobody looks any more."""
+def _ignore_end() -> None:
+    """The callback of a closed pipe."""
 
 
 def _widen(fd: int) -> bool:
-    if not _SET_SIZE or fd in _wide:
+    if not pipe_size_command() or fd in _wide:
         return False
     if len(_wide) >= MOST_WIDE:
-        for other in tuple(_wide):  # some hooks read, and write nothing
+        for other in tuple(_wide):  # some hooks read and never write
             _narrow(other)
     if len(_wide) >= MOST_WIDE or not _resize(fd, WIDE):
         return False
@@ -215,7 +215,7 @@ def _narrow(fd: int) -> None:
 
 def _resize(fd: int, size: int) -> bool:
     try:
-        fcntl.fcntl(fd, _SET_SIZE, size)
-    except OSError:  # it is no pipe, the user's pipes hold too much, or this one does
+        fcntl.fcntl(fd, pipe_size_command(), size)
+    except OSError:  # no pipe, or it holds too much already, or all pipes of the user do
         return False
     return True

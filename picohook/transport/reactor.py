@@ -1,7 +1,7 @@
-"""What the host needs of an event loop, as ten verbs; one implementation for asyncio, one for trio.
+"""The interface of an event loop, as far as the host needs one, with one implementation for asyncio and one for trio.
 
-Persistent callbacks, not tasks: a task per call or per read is what makes stream layers slow. Callbacks run on the loop's
-own thread and must not raise.
+It uses persistent callbacks instead of tasks, because a task for each call or read is slow. Callbacks run on the loop's own
+thread and must not raise.
 """
 
 from __future__ import annotations
@@ -14,60 +14,59 @@ if TYPE_CHECKING:
 
 
 class Promise(Protocol):
-    """One value that one task awaits, once; `Reactor.settle` gives it.
+    """A value that one task awaits once, and `Reactor.settle` provides.
 
-    It has no timer of its own: one for each call is what calls do without. What its owner notes on it spares an object
-    beside it.
+    It has no timer of its own. Its owner keeps notes about the call on it, which saves an object for each call.
     """
 
     about: Any
     request: int
     deadline: float
     limit: float
-    patience: float
+    timeout: float
 
     def __await__(self) -> Generator[Any, Any, Any]: ...
 
 
-NOTES = ("about", "deadline", "limit", "patience", "request")
-"""What an owner notes on a promise."""
+NOTES = ("about", "deadline", "limit", "request", "timeout")
+"""The notes that an owner keeps on a promise."""
 
 
 @dataclass(slots=True)
 class Failure:
-    """What a promise is given in place of a value: awaiting it raises the error."""
+    """Settles a promise with an error: awaiting the promise raises it."""
 
     error: Exception
 
 
 class Alarm(Protocol):
-    """Calls back once it is as late as it is set to. Cheap to have, for many deadlines at once."""
+    """Calls back at the time that it is set to."""
 
     def set(self, when: float) -> None:
-        """Ring at this time, and not at the one before."""
+        """Call back at this time, and not at the time set before."""
 
     def off(self) -> None:
-        """Do not ring."""
+        """Do not call back."""
 
 
 class Waiter(Protocol):
-    """One value that somebody waits for, until a deadline."""
+    """A value that one task waits for until a deadline."""
 
     def settle(self, value: Any) -> None:
-        """Give the value. The first one counts."""
+        """Provide the value. Only the first one counts."""
 
     async def wait(self, deadline: float) -> Any:
-        """The value, or `TimeoutError`."""
+        """Wait for the value. Raises `TimeoutError` at the deadline."""
 
 
 class Reactor(Protocol):
-    """An event loop, as far as the host needs one."""
+    """An event loop."""
 
     def now(self) -> float:
-        """The loop's monotonic clock; all deadlines are on it."""
+        """The time on the loop's monotonic clock. All deadlines are times on it."""
 
     def is_here(self) -> bool:
-        """Whether it is this event loop that runs the code that asks."""
+        """Whether this event loop runs the calling code."""
 
     def soon(self, callback: Callable[[], None]) -> None:
         """Call back once, in the loop's next round."""
@@ -75,29 +74,29 @@ class Reactor(Protocol):
     def spawn(self, run: Callable[[], Coroutine[Any, Any, None]], ended: Callable[[], object]) -> None:
         """Run this in a task that no caller's cancellation reaches. It must not raise.
 
-        The task ends by itself, or the end of the event loop cancels it. Then `ended` is called, in every case.
+        `ended` is called when the task has ended, also when the end of the event loop cancelled it.
         """
 
     def on_readable(self, fd: int, callback: Callable[[], object]) -> None:
         """Call back whenever the descriptor can be read, until it is released."""
 
     def on_writable(self, fd: int, callback: Callable[[], bool]) -> None:
-        """Call back whenever the descriptor can be written, as long as the callback says that it has more to write."""
+        """Call back whenever the descriptor can be written, as long as the callback returns true: it has more to write."""
 
     def release(self, fd: int) -> None:
-        """Forget a descriptor. Call it before closing one."""
+        """Stop watching a descriptor. Call it before closing the descriptor."""
 
-    def promise(self, left: Callable[[Any], object]) -> Promise:
-        """A value to come. `left` is called with it when the task that awaits it is cancelled."""
+    def promise(self, on_cancel: Callable[[Any], object]) -> Promise:
+        """A new promise. `on_cancel` is called with it when the task that awaits it is cancelled."""
 
     def settle(self, ended: Iterable[tuple[Any, Any]]) -> None:
-        """Give promises their values, or a `Failure`; no more to those that were left.
+        """Provide the values of promises, each a value or a `Failure`. Cancelled promises are left alone.
 
-        The tasks may go on at once, before this returns.
+        The awaiting tasks may continue at once, before this returns.
         """
 
     def alarm(self, callback: Callable[[], None]) -> Alarm:
-        """An alarm that is off. It has to be off again before the loop ends."""
+        """A new alarm, which is off. It has to be off again before the loop ends."""
 
     def waiter(self) -> Waiter:
-        """Something to wait for."""
+        """A new waiter."""

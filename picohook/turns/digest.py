@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from ..protocol.messages import encode
+from ..protocol.codec import encode
 
 if TYPE_CHECKING:
     from ..model.decisions import Outcome

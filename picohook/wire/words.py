@@ -36,7 +36,7 @@ PAUSE: Final = "pause"
 ABORT_TURN: Final = "abort_turn"
 HARD_ABORT: Final = "hard_abort"
 
-GO_ON: Final = {"action": CONTINUE}  # the result that hooks give most
+CONTINUE_RESULT: Final = {"action": CONTINUE}  # the result that hooks give most
 
 # Limits.
 MAX_LINE: Final = 16 * 1024 * 1024

@@ -37,7 +37,7 @@ def lacking(tier, user=None):
     program = (
         "import sys, anyio; sys.path[:0] = [sys.argv[1]]\n"
         "from picohook.contain.tiers import Containment, ALLOWED\n"
-        "from picohook.transport.current import current_reactor\n"
+        "from picohook.transport.event_loop import current_reactor\n"
         "from picohook.observe.log import Log\n"
         "async def main():\n"
         "    held = Containment(current_reactor(), Log())\n"

@@ -192,7 +192,7 @@ async def test_a_hook_that_cannot_be_limited_does_not_start_and_says_why(board, 
         one, other = host.status().hooks
         assert (one.state, one.starts, other.state, other.starts) == ("failed", 0, "failed", 0)
         assert "cannot be started: no group for 9" in one.last_error
-        assert "cannot be started: limits are set by a launcher" in other.last_error
+        assert "cannot be started: limits need a launcher" in other.last_error
 
 
 async def test_a_limit_that_the_system_refuses_is_named(tier, monkeypatch):

@@ -184,7 +184,7 @@ async def test_root_in_it_has_none_of_roots_rights(kind, board, place):
     assert json.loads((place / "own" / "came").read_text()) == ["none", "none", "1"]
 
 
-# Where it is not to be had.
+# Where it is not available.
 
 
 async def test_a_hook_does_not_start_without_the_sandbox_that_it_asks_for_and_says_why(board, place, monkeypatch):

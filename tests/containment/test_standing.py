@@ -1,4 +1,4 @@
-"""What containment costs those around it: nothing. And what is said and done where it is not to be had."""
+"""What containment costs those around it: nothing. And what happens where it is not available."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from picohook import HookCrashedError, HookSpec, Host, RestartPolicy, Timeouts, 
 from picohook.contain.tiers import Containment
 from picohook.observe.log import Log
 from picohook.process.plan import Plan
-from picohook.transport.current import current_reactor
+from picohook.transport.event_loop import current_reactor
 
 pytestmark = pytest.mark.anyio
 
@@ -180,7 +180,7 @@ async def test_its_number_in_the_status_is_the_hosts_and_its_own_is_right_in_its
         assert os.path.samefile(f"/proc/{line.pid}/root/proc/{inner}/exe", sys.executable)
 
 
-# Where it is not to be had.
+# Where it is not available.
 
 
 async def test_a_hook_that_requires_it_does_not_start_without_it_and_says_why(monkeypatch, journal):
@@ -190,8 +190,8 @@ async def test_a_hook_that_requires_it_does_not_start_without_it_and_says_why(mo
         strict, easy = host.status().hooks
         assert (strict.state, strict.starts, easy.state) == ("failed", 0, "ready")
         assert (
-            "cannot be started: the containment that it asks for is not to be had"
-            " (namespace: unshare: Operation not permitted)"
+            "cannot be started: this machine cannot provide the containment it asks for: "
+            "namespace: unshare: Operation not permitted"
         ) in strict.last_error
         assert easy.containment == host.status().containment != "namespace"
         assert host.status().containment_lacks["namespace"] == "unshare: Operation not permitted"
@@ -204,25 +204,25 @@ async def test_a_launcher_that_cannot_have_its_tier_says_so_once_and_the_next_be
 ):
     if why := lacking("sweep"):
         pytest.skip(why)
-    monkeypatch.setattr("picohook.contain.launcher.PROGRAM", NO_NAMESPACE)
+    monkeypatch.setattr("picohook.contain.launcher_start.PROGRAM", NO_NAMESPACE)
     for times in (1, 1):  # by the second host it is known
         async with Host([stray("a"), stray("b")], timeouts=FAR, logger=journal) as host:
             assert host.status().containment == "sweep"
             assert host.status().containment_lacks == {"namespace": "unshare: Operation not permitted"}
-        assert len(journal.all("there is no such containment here", tier="namespace")) == times
+        assert len(journal.all("this machine cannot provide a tier of containment", tier="namespace")) == times
     assert not children()
 
 
 NO_NAMESPACE = """
 import sys; sys.path.append(sys.argv[3])
-import launcher
-unshare = launcher.libc
+from contain import launcher_program, namespace
+unshare = namespace.libc
 def libc(name, *arguments):
     if name == "unshare":
         raise PermissionError(1, "unshare: Operation not permitted")
     unshare(name, *arguments)
-launcher.libc = libc
-launcher.main()
+namespace.libc = libc
+launcher_program.main()
 """
 
 
@@ -232,14 +232,14 @@ launcher.main()
     ids=["broken", "killed", "stuck"],
 )
 async def test_without_a_launcher_the_process_group_is_what_is_left(program, monkeypatch, journal, nothing_is_known):
-    monkeypatch.setattr("picohook.contain.launcher.PROGRAM", program)
+    monkeypatch.setattr("picohook.contain.launcher_start.PROGRAM", program)
     monkeypatch.setattr("picohook.contain.launcher.READY_WAIT", 0.1 if "sleep" in program else 30)
     before = descriptors()
     async with Host([stray("h")], timeouts=FAR, logger=journal) as host:
         assert (only(host).state, host.status().containment) == ("ready", "group")
         assert host.status().containment_lacks.keys() == {"namespace", "sweep"}
         assert (await host.before_tool(CALL)).trail[0].error is None
-    assert len(journal.all("there is no such containment here")) == 2
+    assert len(journal.all("this machine cannot provide a tier of containment")) == 2
     assert Containment._lacking == {}  # the next host may have more luck
     assert descriptors() == before
 
@@ -249,7 +249,7 @@ async def test_a_program_that_is_no_python_is_not_started_as_one(name, monkeypat
     monkeypatch.setattr(sys, "executable", name)
     held = Containment(current_reactor(), Log())
     assert (await held._spawner(("namespace", "sweep", "group"), anyio.current_time() + 60))[0] == "group"
-    assert "this program is none" in held.unable["sweep"]
+    assert "this program is not one" in held.unable["sweep"]
     await held.aclose()
 
 

@@ -21,7 +21,7 @@ from picohook import Host, RestartPolicy, Timeouts, ToolCall
 from picohook.contain.tiers import Containment
 from picohook.observe.log import Log
 from picohook.process.plan import Plan
-from picohook.transport.current import current_reactor
+from picohook.transport.event_loop import current_reactor
 
 pytestmark = pytest.mark.anyio
 
@@ -184,7 +184,7 @@ async def test_S9_a_start_that_is_cancelled_leaves_nothing(tier):
 async def test_a_start_that_takes_too_long_leaves_nothing(tier, monkeypatch):
     """A program on a file system that does not answer would; here the launcher does not."""
     plan = Plan(("/bin/sh", "-c", "setsid sleep 1000 & wait"), os.environ, None, contain=Ground(tier).contain)
-    monkeypatch.setattr("picohook.contain.launcher.KILL_WAIT", 0.05)
+    monkeypatch.setattr("picohook.process.kill.KILL_WAIT", 0.05)
     held = Containment(current_reactor(), Log())
     _, launcher = await held._spawner((tier,), anyio.current_time() + 60)
     os.kill(launcher.pid, signal.SIGSTOP)
@@ -336,7 +336,7 @@ def inner(pid):
 
 
 async def test_a_launcher_that_is_held_up_is_killed_and_with_it_all_that_it_started(tier, board, monkeypatch):
-    monkeypatch.setattr("picohook.process.child.KILL_WAIT", 0.05)
+    monkeypatch.setattr("picohook.process.kill.KILL_WAIT", 0.05)
     strays = Strays(board)
     async with Host(
         [stray("h", *strays.steps(), HELLO, HANG, contain=Ground(tier).contain, grace=0.02)], timeouts=FAR

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from picohook.contain.tiers import Containment
 from picohook.engine.chain import run_chain
 from picohook.engine.seat import Seat
 from picohook.hooks.base import Hook, HostServices, Question
@@ -25,7 +26,7 @@ from picohook.model.payloads import (
 from picohook.model.spec import HookSpec, Timeouts
 from picohook.model.stages import STAGES
 from picohook.observe.log import Log
-from picohook.transport.current import current_reactor
+from picohook.transport.event_loop import current_reactor
 
 META = Meta(agent_id="agent", turn_id="turn", session_key="session", iteration=3)
 CONTEXT = {"trusted": True}
@@ -112,7 +113,7 @@ def payloads() -> dict[str, Any]:
 @pytest.fixture
 async def host_services() -> HostServices:
     """What a hook gets of a host, on the loop that runs."""
-    return HostServices(current_reactor(), Log(), Timeouts())
+    return HostServices(current_reactor(), Log(), Timeouts(), Containment(current_reactor(), Log()))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hypothesis import example, given, strategies as st
 from picohook.errors import EncodeError
 from picohook.model.encoded import Encoded
 from picohook.model.payloads import Meta, ToolCall, ToolResult, ToolReturn
-from picohook.protocol.messages import encode
+from picohook.protocol.codec import encode
 
 anything = st.recursive(
     st.one_of(

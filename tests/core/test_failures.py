@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from picohook.observe.failures import TEXTS, WINDOW, Failures
+from picohook.observe.failure_log import TEXTS, WINDOW, FailureLog
 from picohook.observe.log import Log
 from picohook.wire.text import explain, last_words
 
@@ -30,7 +30,7 @@ def log():
 
 @pytest.fixture
 def failures(log):
-    made = Failures()
+    made = FailureLog()
     made.log_to(Log(log))
     return made
 
@@ -100,7 +100,7 @@ def test_a_log_that_fails_and_no_log_hurt_nothing():
         debug = info = error = warning
 
     log = Log(Full())
-    logged, unlogged = Failures(), Failures()
+    logged, unlogged = FailureLog(), FailureLog()
     logged.log_to(log)
     for failures in (logged, unlogged):
         fail(failures)

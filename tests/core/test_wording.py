@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,7 +14,10 @@ from picohook.model.replies import ReplyError, read_decision
 from picohook.model.stages import AFTER_LLM, AFTER_TOOL, APPROVE_TOOL, BEFORE_LLM, BEFORE_PROMPT, BEFORE_TOOL, STAGES
 from picohook.model.trail import Notes
 from picohook.sdk.answers import STAGES as SDK_STAGES
-from picohook.wire.spelling import Form, respelled
+from picohook.wire.answer_fields import misspelled
+
+if TYPE_CHECKING:
+    from picohook.wire.answer_form import AnswerForm
 
 INTERCEPTS = sorted(set(STAGES) - {"approve_tool"})
 
@@ -337,7 +341,7 @@ def test_what_a_message_shows_of_a_hooks_names_is_short_and_harmless():
 
 
 def test_the_sdk_and_the_host_have_the_same_forms():
-    def facts(form: Form):
+    def facts(form: AnswerForm):
         return form.stage, form.carries, form.part, form.editable, form.actions, form.names
 
     for name in INTERCEPTS:
@@ -351,12 +355,12 @@ def test_names_that_are_not_written_as_the_protocol_does_can_be_told():
         "Own": 1,
         "patch": {"ARGUMENTS": {}},
     }
-    assert respelled(BEFORE_TOOL.form, answer) == ["Action", "Tool", "ARGUMENTS"]
+    assert misspelled(BEFORE_TOOL.form, answer) == ["Action", "Tool", "ARGUMENTS"]
     echo = {
         "action": "modify",
         "result": {"meta": {"AgentID": "x"}, "tool": "t", "result": {"for_llm": "x", "Silent": True}},
     }
-    assert respelled(AFTER_TOOL.form, echo) == ["Silent"]
+    assert misspelled(AFTER_TOOL.form, echo) == ["Silent"]
 
 
 def test_a_null_in_a_patch_says_something():

@@ -41,7 +41,8 @@ from picohook.config import load
 from picohook.config.tables import ModelTable
 from picohook.conformance import hook as conformance
 from picohook.conformance.report import FAIL
-from picohook.protocol.messages import Junk, decode
+from picohook.protocol.messages import InvalidLine
+from picohook.protocol.codec import decode
 from picohook.model.replies import read_decision
 from picohook.serve.server.jsonrpc import ERRORS
 from picohook.serve.sidecar import DISPATCHER
@@ -239,7 +240,7 @@ def take_jsonl(snippet, file):
     asked = {}
     for line in snippet.text.splitlines():
         message = decode(line.encode())
-        assert not isinstance(message, Junk), f"{snippet}: {message}: {line}"
+        assert not isinstance(message, InvalidLine), f"{snippet}: {message}: {line}"
         value = json.loads(line)
         assert value["jsonrpc"] == "2.0"
         name = value.get("method", "").removeprefix("hook.")

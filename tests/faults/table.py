@@ -1,4 +1,4 @@
-"""Which tests are about which fault, what came of them, and the page that shows it."""
+"""Which tests are about which fault, their results, and the page that shows both."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catalogue import AREAS, FAULTS
+from promises import PROMISES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "faults.md"
+TESTS = Path(__file__).parents[1]
+PAGE = TESTS.parent / "docs" / "reference" / "faults.md"
 BACKENDS = ("asyncio", "trio")
 
 _NAME = re.compile(r"test_((?:[A-Z]\d+_)+)|Test((?:[A-Z]\d+)+)(?=[A-Z])|([A-Z]\d+)_")
 _ID = re.compile(r"[A-Z]\d+")
+_DEFINED = re.compile(r"^ *(?:(?:async )?def |class )?(test_\w+|Test\w+)(?=\(|:| = )", re.MULTILINE)
 
 
 def ids_of(node: str) -> set[str]:
@@ -33,7 +36,7 @@ def backend_of(node: str) -> str | None:
 
 
 class Table:
-    """What came of every test that is about a fault: "passed", "failed" or "skipped"."""
+    """The result of every test that is about a fault: "passed", "failed" or "skipped"."""
 
     def __init__(self, results: Mapping[str, str]) -> None:
         self.tests: defaultdict[str, dict[str, str]] = defaultdict(dict)
@@ -43,11 +46,11 @@ class Table:
 
     @property
     def unknown(self) -> set[str]:
-        """Ids in names of tests that stand for no fault."""
+        """Ids in names of tests that are no faults."""
         return self.tests.keys() - FAULTS.keys()
 
     def verdict(self, fault: str) -> str:
-        """Where the tests of a fault passed; or what is wrong."""
+        """The event loops on which the tests of a fault passed, or what is wrong."""
         results = self.tests[fault]
         if "failed" in results.values():
             return "FAILED"
@@ -62,12 +65,12 @@ class Table:
 
     @property
     def wrong(self) -> dict[str, str]:
-        """The faults that are not shown to be met, and why."""
+        """The faults that no passed test shows to be met, and why."""
         verdicts = {fault: self.verdict(fault) for fault in FAULTS}
         return {fault: verdict for fault, verdict in verdicts.items() if verdict.isupper() or verdict.startswith("NOT")}
 
     def page(self) -> str:
-        """The page of the documentation."""
+        """The text of the page."""
         lines = [_INTRODUCTION]
         for letter, area in AREAS.items():
             lines += [f"## {area}", "", "| | fault | what the host does | shown by | passed |", "|---|---|---|---|---|"]
@@ -76,22 +79,41 @@ class Table:
                     shown = "<br>".join(self._links(fault))
                     lines.append(f"| {fault} | {what} | {outcome} | {shown} | {self.verdict(fault)} |")
             lines.append("")
-        return "\n".join(lines)
+        return "\n".join([*lines, *promises(), ""])
 
     def _links(self, fault: str) -> list[str]:
         names = sorted({tuple(node.partition("[")[0].split("::")) for node in self.tests[fault]})
         return [f"[{'.'.join(name)}](../../{path})" for path, *name in names]
 
 
+def places() -> dict[str, str]:
+    """The file of every test and every class of tests, by name."""
+    found: dict[str, str] = {}
+    for path in sorted(TESTS.rglob("test_*.py")):
+        for name in _DEFINED.findall(path.read_text(encoding="utf-8")):
+            found.setdefault(name, str(path.relative_to(TESTS.parent)))
+    return found
+
+
+def promises() -> list[str]:
+    """The section of the page that says which tests hold picohook to each promise."""
+    where = places()
+    lines = ["## Promises", "", "| [promise](../explanation/guarantees.md#what-is-promised) | shown by |", "|---|---|"]
+    for promise, names in PROMISES.items():
+        shown = "<br>".join(f"[{name}](../../{where.get(name, '')})" for name in names)
+        lines.append(f"| {promise} | {shown} |")
+    return lines
+
+
 _INTRODUCTION = """\
 # Faults
 
-What can go wrong with a hook, what the host does then, and the tests that do it to the host. This page is written by
-`make faults` from what came of those tests.
+What can go wrong with a hook, what the host does then, and the tests that show it. `make faults` writes this page from the
+results of those tests. The [last table](#promises) names the tests for each promise.
 
 - *Fails*: the question ends at once, with a typed error. An observer's event is dropped and counted, an interceptor takes its
   `on_failure`, and an approval is denied with the cause.
 - *Dropped*: the line is counted and has no other effect, and the deadline stands. Past a quota the hook is killed.
-- *Killed*: all that it was asked fails, its stdin is closed, it gets TERM and then KILL, with all that it started. It is
+- *Killed*: everything it was asked fails, its stdin is closed, and it and all its descendants get TERM and then KILL. It is
   started again within its budget.
 """

@@ -6,8 +6,9 @@ import json
 import unicodedata
 from typing import Any
 
-from picohook.protocol.messages import ABSENT, Answer, Junk, Response, decode, decode_value
-from picohook.protocol.peer import Noise, Overflow, Peer
+from picohook.protocol.codec import decode, decode_value
+from picohook.protocol.messages import ABSENT, InvalidLine, Reply, Response
+from picohook.protocol.peer import DroppedLine, LineTooLong, Peer
 
 MAX_LINE = 200
 DEPTH = 200
@@ -20,20 +21,20 @@ def decoder(data: bytes) -> None:
     try:
         value, doubled = strictly(data)
     except ValueError:
-        assert isinstance(message, Junk), message
+        assert isinstance(message, InvalidLine), message
         return
     if isinstance(message, Response):
         assert repr(message.id) == repr(value["id"])
         assert repr(message.result) == repr(value.get("result", ABSENT))
         assert repr(message.error) == repr(value.get("error", ABSENT))
-        assert (message.doubled.value > 0) is doubled
+        assert (message.duplicates.value > 0) is doubled
     if isinstance(message, tuple):
         assert not doubled
-        assert repr(message) == repr((value["id"], Answer(value["result"])))
+        assert repr(message) == repr((value["id"], Reply(value["result"])))
     if not doubled:
         assert repr(decode_value(data)) == repr(value)
     is_message = type(value) is dict and ("id" in value or "method" in value) and type(value.get("method", "")) is str
-    assert is_message is not isinstance(message, Junk), message
+    assert is_message is not isinstance(message, InvalidLine), message
 
 
 def peer(data: bytes) -> None:
@@ -84,7 +85,7 @@ class Conversation:
         self.peer.hello("h", [], 1)
         self.write(1000)
         list(self.peer.receive_data(b'{"jsonrpc":"2.0","id":1,"result":{}}\n'))
-        self.peer.greeted({"capabilities": {"cancel": True, "progress": True, "log": True}})
+        self.peer.accept_hello({"capabilities": {"cancel": True, "progress": True, "log": True}})
         self.strict = {number: bool(number % 2) for number in range(2, 6)}
         self.waiting = set(self.strict)
         for number, strict in self.strict.items():
@@ -107,9 +108,9 @@ class Conversation:
         for event in events:
             if isinstance(event, tuple):
                 self.waiting.remove(event[0])  # raises if it ends twice
-            elif isinstance(event, Noise):
+            elif isinstance(event, DroppedLine):
                 assert not [one for one in set(event.excerpt) if acts(one)]
-            elif isinstance(event, Overflow):
+            elif isinstance(event, LineTooLong):
                 assert event is events[-1]
         return events
 

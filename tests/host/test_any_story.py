@@ -24,7 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from scripted import HELLO, PATIENCE, Switchboard, scripted
 
 from picohook import Host, PicohookError, RestartPolicy, Timeouts, ToolCall
-from picohook.process import supervisor
+from picohook.process import restart
 
 NEAR = Timeouts(interceptor=0.1, approval=0.1, hello=PATIENCE, chain=0.3)
 STORIES = settings(max_examples=15, stateful_step_count=30, phases=[Phase.generate])
@@ -293,7 +293,7 @@ class Story(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_every_call_ends_once_and_no_yes_is_made_up(backend, monkeypatch):
-    monkeypatch.setattr(supervisor, "BACKOFF_FIRST", 0.001)
+    monkeypatch.setattr(restart, "BACKOFF_FIRST", 0.001)
     seen: Counter[str] = Counter()
     run_state_machine_as_test(lambda: Story(backend, seen), settings=STORIES)
     assert {"approved", "denied", "signed", "not signed", "cancelled", "after its end"} <= seen.keys(), seen

@@ -17,7 +17,7 @@ from scripted import children, command, descriptors, scripted, settled, tasks_al
 
 from picohook import Host, LLMRequest, RestartPolicy, Timeouts, ToolCall, ToolResult, ToolReturn
 from picohook.model.payloads import Prompt
-from picohook.process import supervisor
+from picohook.process import restart
 
 pytestmark = pytest.mark.anyio
 
@@ -112,7 +112,7 @@ ASKED = {
 
 @pytest.mark.parametrize("what", ASKED)
 async def test_C1_cancelled_at_any_point_it_leaves_nobody_waiting_and_the_host_as_good_as_before(what, monkeypatch):
-    monkeypatch.setattr(supervisor, "BACKOFF_FIRST", 0.001)
+    monkeypatch.setattr(restart, "BACKOFF_FIRST", 0.001)
     hooks = [scripted(name, stages=ALL, observe=("*",), restart=OFTEN, timeouts=SOON) for name in "ab"]
     async with Host(hooks, timeouts=FAR) as host:
 

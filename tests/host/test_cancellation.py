@@ -12,9 +12,9 @@ import pytest
 from scripted import HANG, HELLO, SERVE, children, descriptors, scripted, settled, tasks_alive
 
 from picohook import FunctionHook, HookCrashedError, Host, Timeouts, ToolCall
-from picohook.process import supervisor
-from picohook.transport.current import current_reactor
-from picohook.transport.slots import Slots
+from picohook.process import restart
+from picohook.transport.concurrency import ConcurrencyLimit
+from picohook.transport.event_loop import current_reactor
 
 pytestmark = pytest.mark.anyio
 
@@ -162,8 +162,8 @@ async def test_C1_callers_cancelled_while_they_wait_for_a_start_leave_nobody_wai
 
 
 async def test_C1_callers_cancelled_during_a_back_off_leave_nobody_waiting(monkeypatch):
-    monkeypatch.setattr(supervisor, "BACKOFF_FIRST", 60)
-    monkeypatch.setattr(supervisor, "BACKOFF_MOST", 60)
+    monkeypatch.setattr(restart, "BACKOFF_FIRST", 60)
+    monkeypatch.setattr(restart, "BACKOFF_MOST", 60)
     async with Host([scripted("h", stages=BOTH)], timeouts=FAR) as host:
         await host.before_tool(asking(["exit", 1]))
         await cancel_when_blocked(host.before_tool, *[asking()] * 5)
@@ -327,11 +327,11 @@ async def test_C1_a_caller_cancelled_in_its_turn_gives_it_to_the_next(board):
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
 async def test_C1_a_turn_that_comes_in_the_moment_of_a_cancellation_is_not_lost():
-    slots = Slots(current_reactor(), 1)
-    await slots.take(current_reactor().now() + 60, "h")
-    task = asyncio.create_task(slots.take(current_reactor().now() + 60, "h"))
+    slots = ConcurrencyLimit(current_reactor(), 1)
+    await slots.acquire(current_reactor().now() + 60, "h")
+    task = asyncio.create_task(slots.acquire(current_reactor().now() + 60, "h"))
     await anyio.wait_all_tasks_blocked()
-    slots.give_back()
+    slots.release()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -17,8 +17,8 @@ from picohook.errors import HandshakeError
 from picohook.observe.log import Log
 from picohook.serve.control import DISPATCHER, ControlContext
 from picohook.serve.server.connection import Connection, ConnectionLimits, two_descriptors
-from picohook.transport.channel import Channel, Counters
-from picohook.transport.current import current_reactor
+from picohook.transport.channel import Channel, HookCounters
+from picohook.transport.event_loop import current_reactor
 
 pytestmark = pytest.mark.anyio
 
@@ -181,7 +181,7 @@ async def test_an_unfinished_line_is_freed_with_its_channel():
     with without_a_collection():
         (ours, its_stdout), (its_stdin, stdin) = pipe(), pipe()
         channel = Channel(
-            current_reactor(), ours, stdin, name="h", log=Log(), counters=Counters(),
+            current_reactor(), ours, stdin, name="h", log=Log(), counters=HookCounters(),
             read=lambda *_: None, on_fault=lambda _: None,
         )  # fmt: skip
         os.write(its_stdout, b"x" * 50_000)

@@ -17,10 +17,10 @@ from picohook import HookSpec, Host, LLMRequest, RestartPolicy, Timeouts, ToolCa
 from picohook.config.layers import discover
 from picohook.contain.tiers import Containment
 from picohook.observe.log import Log
-from picohook.process.aside import MOST_STUCK, Aside
 from picohook.process.plan import ChangedError, plan
 from picohook.process.run_once import run_once
-from picohook.transport.current import current_reactor
+from picohook.process.threads import MOST_STUCK, FileThreads
+from picohook.transport.event_loop import current_reactor
 from picohook.wire.regular_files import identity
 
 from .conftest import trust_all
@@ -137,7 +137,7 @@ async def test_X4_one_that_is_swapped_at_every_start_is_given_up_and_never_asked
     async with host:
         outcome = await host.before_tool(CALL)
         (status,) = host.status().hooks
-    assert "what it runs changed while it was being started" in outcome.trail[0].error
+    assert "its files changed while it was being started" in outcome.trail[0].error
     assert status.state == "failed"
     assert (set(said(swaps, "started")), said(swaps, "asked")) == ({"evil"}, [])
 
@@ -177,7 +177,7 @@ async def test_X4_a_shell_command_whose_script_is_swapped_does_not_decide(swaps)
     async with host:
         outcome = await host.before_tool(CALL)
         assert outcome.action == "abort_turn"
-        assert "what it runs changed while it was being started" in outcome.trail[0].error
+        assert "its files changed while it was being started" in outcome.trail[0].error
         assert (await host.before_tool(CALL)).reason == "good"
 
 
@@ -325,16 +325,16 @@ async def test_a_file_system_that_does_not_answer_holds_up_one_hook_and_no_other
 
 async def test_files_that_stay_stuck_take_a_bounded_number_of_threads():
     released = threading.Event()
-    aside, reactor = Aside(), current_reactor()
+    threads, reactor = FileThreads(), current_reactor()
     try:
         for _ in range(MOST_STUCK):
             with pytest.raises(TimeoutError):
-                await aside.do(released.wait, reactor.now() + 0.05)
+                await threads.run(released.wait, reactor.now() + 0.05)
         with pytest.raises(TimeoutError):
-            await aside.do(pytest.fail, reactor.now() + 60)
-        left = list(aside._left)
+            await threads.run(pytest.fail, reactor.now() + 60)
+        left = list(threads._stuck)
     finally:
         released.set()
     for ended in left:
         await anyio.to_thread.run_sync(ended.wait)
-    assert await aside.do(lambda: "done", reactor.now() + 60) == "done"
+    assert await threads.run(lambda: "done", reactor.now() + 60) == "done"

@@ -7,7 +7,7 @@ import math
 import pytest
 from hypothesis import example, given, strategies as st
 
-from picohook.observe.metrics import AT_ONCE, StageMetrics
+from picohook.observe.metrics import BATCH, StageMetrics
 
 times = st.one_of(st.floats(0, 1e-5), st.floats(0, 1), st.floats(0, 1e5), st.integers(0, 400).map(lambda n: n / 1e6))
 
@@ -29,7 +29,7 @@ def test_a_quantile_is_exact_to_a_sixteenth_whenever_the_times_are_looked_at(dur
 
 def test_many_times_are_counted_as_they_come():
     figures = StageMetrics()
-    for number in range(3 * AT_ONCE + 5):
+    for number in range(3 * BATCH + 5):
         figures.record(number % 7 * 1e-3, None, 0)
-    assert figures.executions == 3 * AT_ONCE + 5
+    assert figures.executions == 3 * BATCH + 5
     assert figures.quantile(1) == pytest.approx(6e-3, rel=1 / 16)

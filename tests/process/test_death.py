@@ -18,7 +18,7 @@ from scripted import HANG, HELLO, SERVE, children, descriptors, scripted
 
 import picohook
 from picohook import Host, RestartPolicy, Timeouts, ToolCall
-from picohook.process import child
+from picohook.process import kill
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("contain")]
 
@@ -319,7 +319,7 @@ async def test_P15_a_process_that_has_ended_is_not_signalled_any_more(board, mon
         await error_of(host, ["exit", 0])
         await process.exited.wait()
         monkeypatch.setattr(os, "killpg", lambda *_: pytest.fail("a signal to whoever has that number now"))
-        process.signal(signal.SIGTERM)
+        process._process.signal(signal.SIGTERM)
         host.restart("h")
 
 
@@ -499,7 +499,7 @@ async def test_a_process_that_survives_sigkill_is_reported_and_holds_up_nobody_f
         line = await board.line("h")
         with monkeypatch.context() as patch:
             patch.setattr(os, "killpg", lambda *_: None)
-            patch.setattr(child, "KILL_WAIT", 0.05)
+            patch.setattr(kill, "KILL_WAIT", 0.05)
             await host.aclose()
         assert len(journal.all("survived SIGKILL: it is stuck in the kernel", pid=line.pid)) == 1
         assert line.alive

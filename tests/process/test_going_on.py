@@ -16,8 +16,8 @@ from scripted import BADHOOK, PATIENCE, scripted
 from picohook import FunctionHook, HookSpec, HookTimeoutError, Host, PicohookError, Timeouts, ToolCall
 from picohook.model.stages import STAGES
 from picohook.observe.log import Log
-from picohook.transport.channel import Channel, Counters
-from picohook.transport.current import current_reactor
+from picohook.transport.channel import Channel, HookCounters
+from picohook.transport.event_loop import current_reactor
 
 PAIRS = """
 import json, sys
@@ -108,7 +108,7 @@ def test_what_ends_the_event_loop_while_an_answer_is_read_leaves_no_call_waiting
     with pytest.raises(ending):
         loop.run_until_complete(asyncio.wait(tasks))
     errors = [loop.run_until_complete(task).trail[0].error for task in tasks]
-    assert errors == [None, "its answer was not read to its end"]
+    assert errors == [None, "its answer was not read completely"]
     end()
 
 
@@ -194,7 +194,7 @@ async def test_what_two_ask_next_who_were_answered_together_is_written_together(
         stdin,
         name="h",
         log=Log(),
-        counters=Counters(),
+        counters=HookCounters(),
         read=lambda _, answer: answer.result,
         on_fault=print,
     )

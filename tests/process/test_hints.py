@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from picohook import HookSpec, Host, RestartPolicy, Timeouts, ToolCall
-from picohook.transport import channel
+from picohook.transport import silence
 
 pytestmark = pytest.mark.anyio
 
@@ -74,7 +74,7 @@ async def test_one_mistake_on_many_lines_is_warned_of_once(journal):
 
 
 async def test_one_that_reads_to_the_end_of_its_input_is_told_so_and_not_to_flush(journal, monkeypatch):
-    monkeypatch.setattr(channel, "LISTEN", 2.0)
+    monkeypatch.setattr(silence, "LISTEN", 2.0)
     said = await cause(shell(f"cat > /dev/null; echo '{HELLO}'"), journal)
     assert "it answered when its input was closed: answer each line as it comes" in said
     assert "flush" not in said
@@ -82,6 +82,6 @@ async def test_one_that_reads_to_the_end_of_its_input_is_told_so_and_not_to_flus
 
 @pytest.mark.skipif(shutil.which("sed") is None, reason="needs sed, which holds back what it writes to a pipe")
 async def test_one_that_does_not_flush_is_told_so(journal, monkeypatch):
-    monkeypatch.setattr(channel, "LISTEN", 60.0)
+    monkeypatch.setattr(silence, "LISTEN", 60.0)
     said = await cause(shell(f"exec sed 's/.*/{HELLO}/'"), journal)
     assert said.endswith("it holds its answers back: flush standard output after each of them")

@@ -13,7 +13,7 @@ import pytest
 from scripted import SERVE, scripted
 
 from picohook import Host, Timeouts, ToolCall
-from picohook.transport.current import current_reactor
+from picohook.transport.event_loop import current_reactor
 from picohook.transport.reactor import Failure
 
 pytestmark = pytest.mark.anyio

@@ -148,7 +148,7 @@ async def test_S4_an_exit_during_hello_fails_at_once_with_the_code_and_the_last_
 
 
 async def test_S4_an_exit_that_is_seen_late_is_still_an_exit(monkeypatch):
-    monkeypatch.setattr(supervisor, "LAST_WORDS", 0)
+    monkeypatch.setattr(supervisor, "EXIT_WAIT", 0)
     spec = scripted("early", ["read"], *EARLY_EXIT, restart=RestartPolicy(max_starts=1))
     async with Host([spec], timeouts=FAR) as host:
         assert "it exited with code 3; it said: boom: no licence" in only(host).last_error

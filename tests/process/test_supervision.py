@@ -10,7 +10,7 @@ import pytest
 from scripted import HANG, HELLO, SERVE, children, descriptors, scripted, tasks_alive
 
 from picohook import HookCrashedError, Host, RestartPolicy, Timeouts, ToolCall
-from picohook.process import supervisor
+from picohook.process import restart, supervisor
 
 pytestmark = pytest.mark.anyio
 
@@ -69,7 +69,7 @@ async def test_S10_failed_is_latched_when_the_window_has_passed(journal, board):
         await crash(host)
         await journal.seen(GIVEN_UP)
         supervised = host._mounted.by_name["h"].hook._supervisor
-        supervised._recent.clear()  # the starts are long past
+        supervised._budget._starts.clear()  # the starts are long past
         supervised._wake.set()  # somebody wakes it for no reason
         await anyio.wait_all_tasks_blocked()
         assert only(host).state == "failed"
@@ -111,7 +111,7 @@ async def test_starts_back_off_further_each_time_and_a_crash_in_hello_is_no_exce
             await sleep(self, delay)
 
     monkeypatch.setattr(supervisor.Supervisor, "_sleep", recorded)
-    monkeypatch.setattr(supervisor, "BACKOFF_FIRST", 0.02)
+    monkeypatch.setattr(restart, "BACKOFF_FIRST", 0.02)
     steps = [["read"], ["exit", 1]] if when == "in_hello" else [HELLO, ["exit", 1]]
     async with Host([scripted("h", *steps, restart=RestartPolicy(max_starts=4))], timeouts=FAR, logger=journal):
         await journal.seen(GIVEN_UP)
@@ -121,8 +121,8 @@ async def test_starts_back_off_further_each_time_and_a_crash_in_hello_is_no_exce
 
 
 async def test_reset_ends_a_back_off(journal, monkeypatch):
-    monkeypatch.setattr(supervisor, "BACKOFF_FIRST", 60)
-    monkeypatch.setattr(supervisor, "BACKOFF_MOST", 60)
+    monkeypatch.setattr(restart, "BACKOFF_FIRST", 60)
+    monkeypatch.setattr(restart, "BACKOFF_MOST", 60)
     async with Host([scripted("h")], timeouts=FAR, logger=journal) as host:
         await crash(host)
         await journal.seen("ended")
@@ -132,8 +132,8 @@ async def test_reset_ends_a_back_off(journal, monkeypatch):
 
 
 async def test_closing_ends_a_back_off(journal, monkeypatch):
-    monkeypatch.setattr(supervisor, "BACKOFF_FIRST", 60)
-    monkeypatch.setattr(supervisor, "BACKOFF_MOST", 60)
+    monkeypatch.setattr(restart, "BACKOFF_FIRST", 60)
+    monkeypatch.setattr(restart, "BACKOFF_MOST", 60)
     async with Host([scripted("h")], timeouts=FAR, logger=journal) as host:
         await crash(host)
         await journal.seen("ended")
@@ -230,7 +230,7 @@ async def test_fifty_calls_wait_for_one_restart_and_all_are_answered(board):
 
 
 async def test_promise_9_after_thirty_restarts_nothing_has_grown(board, monkeypatch):
-    monkeypatch.setattr(supervisor, "BACKOFF_FIRST", 0.001)
+    monkeypatch.setattr(restart, "BACKOFF_FIRST", 0.001)
     spec = scripted("h", board.call("h"), SERVE, restart=OFTEN)
     async with Host([spec], timeouts=FAR) as host:
         supervised = host._mounted.by_name["h"].hook._supervisor
@@ -245,7 +245,7 @@ async def test_promise_9_after_thirty_restarts_nothing_has_grown(board, monkeypa
                     await crash(host)
                 else:
                     await host.before_tool(asking(["close", 1], HANG))
-                supervised._failures = 0
+                supervised._budget.failures = 0
                 await host.before_tool(asking())
             gc.collect()
             own = descriptors() - len(lines)

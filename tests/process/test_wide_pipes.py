@@ -15,8 +15,8 @@ import pytest
 from picohook import HookCrashedError, HookSpec, Host, Timeouts, ToolCall
 from picohook.model.stages import STAGES
 from picohook.observe.log import Log
-from picohook.transport.channel import Channel, Counters
-from picohook.transport.current import current_reactor
+from picohook.transport.channel import Channel, HookCounters
+from picohook.transport.event_loop import current_reactor
 from picohook.transport.pipe import CHUNK, MOST_WIDE, WIDE, LinePipe
 
 pytestmark = [
@@ -136,7 +136,7 @@ async def test_a_wide_pipe_whose_reader_has_taken_all_makes_room_for_another_one
 FORKS = """
 import asyncio, os
 from picohook.transport.pipe import CHUNK, MOST_WIDE, LinePipe
-from picohook.transport.current import current_reactor
+from picohook.transport.event_loop import current_reactor
 
 def pair(reactor):
     (read, _), (_, write) = os.pipe(), os.pipe()
@@ -175,7 +175,7 @@ async def test_the_last_answer_in_a_wide_pipe_is_read_before_the_process_counts_
         stdin,
         name="h",
         log=Log(),
-        counters=Counters(),
+        counters=HookCounters(),
         read=lambda _, answer: answer.result,
         on_fault=lambda _: None,
         max_line=1000,

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from picohook.protocol.peer import Answer, Noise, Peer
+from picohook.protocol.messages import Reply
+from picohook.protocol.peer import DroppedLine, Peer
 
 
 class Hook:
@@ -20,7 +21,7 @@ class Hook:
             self.peer.hello("a hook", ["tool"], "hello")
             self.take()
             ((token, _),) = self.says({"id": 1, "result": {}})
-            assert self.peer.greeted({"capabilities": capabilities or {}}) is None
+            assert self.peer.accept_hello({"capabilities": capabilities or {}}) is None
             assert token == "hello"
             self.written = b""
 
@@ -52,14 +53,14 @@ class Hook:
     def ask(self, token: Any, method: str = "hook.before_tool", params: bytes = b"{}", *, strict: bool = False) -> int:
         return self.peer.request(method, params, token, strict=strict)
 
-    def answers(self, message: dict[str, Any] | bytes, *, strict: bool = False) -> Answer:
+    def answers(self, message: dict[str, Any] | bytes, *, strict: bool = False) -> Reply:
         """What comes of this answer to a request that was written."""
         request = self.ask("asked", strict=strict)
         self.take()
         if isinstance(message, dict):
             message = {"id": request, **message}
         ((token, answer),) = self.says(message)
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, Reply)
         assert token == "asked"
         return answer
 
@@ -67,7 +68,7 @@ class Hook:
         """Whether this is dropped, and nothing that waits is touched."""
         waiting = self.peer.in_flight()
         (event,) = self.says(message)
-        return isinstance(event, Noise) and self.peer.in_flight() == waiting
+        return isinstance(event, DroppedLine) and self.peer.in_flight() == waiting
 
 
 @pytest.fixture

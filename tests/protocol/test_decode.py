@@ -7,17 +7,8 @@ import json
 import pytest
 from hypothesis import example, given, strategies as st
 
-from picohook.protocol.messages import (
-    ABSENT,
-    Answer,
-    Doubled,
-    Junk,
-    Notification,
-    Request,
-    Response,
-    decode,
-    decode_value,
-)
+from picohook.protocol.codec import decode, decode_value
+from picohook.protocol.messages import ABSENT, DuplicateKeys, InvalidLine, Notification, Reply, Request, Response
 
 
 def reply(result: bytes) -> bytes:
@@ -29,30 +20,30 @@ def result_of(result: bytes):
     message = decode(reply(result))
     if isinstance(message, tuple):
         return message[1].result
-    return message if isinstance(message, Junk) else message.result
+    return message if isinstance(message, InvalidLine) else message.result
 
 
 class TestTheFourShapes:
     def test_a_response_with_a_result(self):
-        assert decode(b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}') == (1, Answer({"a": 1}))
+        assert decode(b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}') == (1, Reply({"a": 1}))
 
     def test_a_response_with_a_result_that_could_not_be_to_a_request_of_ours(self):
         assert decode(b'{"jsonrpc":"2.0","id":"1","result":{"a":1}}') == Response(
-            "1", {"a": 1}, ABSENT, versioned=True, doubled=Doubled.NOWHERE
+            "1", {"a": 1}, ABSENT, versioned=True, duplicates=DuplicateKeys.NOWHERE
         )
 
     def test_a_response_with_an_error(self):
         assert decode(b'{"jsonrpc":"2.0","id":1,"error":{"code":5}}') == Response(
-            1, ABSENT, {"code": 5}, versioned=True, doubled=Doubled.NOWHERE
+            1, ABSENT, {"code": 5}, versioned=True, duplicates=DuplicateKeys.NOWHERE
         )
 
     def test_null_is_there_and_absent_is_not(self):
-        assert decode(b'{"jsonrpc":"2.0","id":1,"result":null}') == (1, Answer(None))
+        assert decode(b'{"jsonrpc":"2.0","id":1,"result":null}') == (1, Reply(None))
         assert decode(b'{"jsonrpc":"2.0","id":1,"error":null}').error is None
 
     def test_a_response_with_neither_is_still_a_response(self):
         message = decode(b'{"jsonrpc":"2.0","id":1}')
-        assert message == Response(1, ABSENT, ABSENT, versioned=True, doubled=Doubled.NOWHERE)
+        assert message == Response(1, ABSENT, ABSENT, versioned=True, duplicates=DuplicateKeys.NOWHERE)
 
     @pytest.mark.parametrize("version", [b"", b'"jsonrpc":2.0,', b'"jsonrpc":"1.0",', b'"jsonrpc":null,'])
     def test_a_response_that_does_not_say_its_version_is_known_as_such(self, version):
@@ -79,11 +70,11 @@ class TestTheFourShapes:
     @pytest.mark.parametrize("method", [b"null", b"1", b'["m"]', b"true"])
     @pytest.mark.parametrize("id", [b"", b'"id":1,'], ids=["no id", "id"])
     def test_a_method_that_is_no_string_is_junk(self, method, id):  # noqa: A002 - the word of the protocol
-        assert isinstance(decode(b'{%s"method":%s,"result":{}}' % (id, method)), Junk)
+        assert isinstance(decode(b'{%s"method":%s,"result":{}}' % (id, method)), InvalidLine)
 
     @pytest.mark.parametrize("line", [b"{}", b'{"jsonrpc":"2.0"}', b'{"result":{}}', b'{"ID":1,"Method":"m"}'])
     def test_an_object_that_is_no_message_is_junk(self, line):
-        assert isinstance(decode(line), Junk)
+        assert isinstance(decode(line), InvalidLine)
 
 
 @pytest.mark.parametrize(
@@ -96,28 +87,28 @@ class TestTheFourShapes:
     ],
 )  # fmt: skip
 def test_F9_R6_log_lines_scalars_batches_and_near_json_are_junk(line):
-    assert isinstance(decode(line), Junk)
+    assert isinstance(decode(line), InvalidLine)
 
 
 class TestF8Encodings:
     @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
     def test_another_encoding_is_junk(self, encoding):
-        assert isinstance(decode('{"id":1,"result":"é"}'.encode(encoding)), Junk)
+        assert isinstance(decode('{"id":1,"result":"é"}'.encode(encoding)), InvalidLine)
 
     @pytest.mark.parametrize(
         "text", [b"\xff", b"\xc3", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe9", b"\x80"]
     )
     def test_bytes_that_are_no_utf_8_are_junk(self, text):
-        assert isinstance(result_of(b'"%s"' % text), Junk)
-        assert isinstance(decode(b'{"id":1,"%s":1}' % text), Junk)
+        assert isinstance(result_of(b'"%s"' % text), InvalidLine)
+        assert isinstance(decode(b'{"id":1,"%s":1}' % text), InvalidLine)
 
     @pytest.mark.parametrize("line", [b'{"id":1,"result":{}}\0', b'\0{"id":1}', b'{"id":1,"result":"\0"}', b"\0\0"])
     def test_a_nul_is_junk(self, line):
-        assert isinstance(decode(line), Junk)
+        assert isinstance(decode(line), InvalidLine)
 
     @pytest.mark.parametrize("control", [b"\x01", b"\t", b"\n", b"\r", b"\x1c", b"\x1f"])
     def test_a_raw_control_character_in_a_string_is_junk(self, control):
-        assert isinstance(result_of(b'"%s"' % control), Junk)
+        assert isinstance(result_of(b'"%s"' % control), InvalidLine)
 
     @pytest.mark.parametrize("text", ["\u2028", "\u2029", "\x85", "\x7f", "\ufeff", "\ufffe", "😀", "\U0010ffff"])
     def test_odd_characters_that_are_json_arrive_as_they_are(self, text):
@@ -143,9 +134,9 @@ class TestJ2Numbers:
     )  # fmt: skip
     def test_what_is_no_finite_number_is_junk_wherever_it_is(self, number):
         for result in (number, f"[1,{number}]", f'{{"a":{{"b":[{number}]}}}}', f'{{"a":1,"a":{number}}}'):
-            assert isinstance(result_of(result.encode()), Junk)
-        assert isinstance(decode(b'{"id":%s,"result":{}}' % number.encode()), Junk)
-        assert isinstance(decode(b'{"method":"m","params":{"n":%s}}' % number.encode()), Junk)
+            assert isinstance(result_of(result.encode()), InvalidLine)
+        assert isinstance(decode(b'{"id":%s,"result":{}}' % number.encode()), InvalidLine)
+        assert isinstance(decode(b'{"method":"m","params":{"n":%s}}' % number.encode()), InvalidLine)
 
     @pytest.mark.parametrize(
         "number",
@@ -175,7 +166,7 @@ class TestJ2Numbers:
         text = f"{whole.lstrip('0') or '0'}.{fraction}" + (sign + exponent if exponent else "")
         expected = float(text)
         found = result_of(text.encode())
-        assert isinstance(found, Junk) if expected == float("inf") else repr(found) == repr(expected)
+        assert isinstance(found, InvalidLine) if expected == float("inf") else repr(found) == repr(expected)
 
 
 class TestJ4Integers:
@@ -186,13 +177,13 @@ class TestJ4Integers:
     @pytest.mark.parametrize("digits", [4301, 5000, 1_000_000])
     def test_one_digit_more_is_junk(self, digits):
         for sign in (b"", b"-"):
-            assert isinstance(result_of(sign + b"1" * digits), Junk)
-            assert isinstance(result_of(b'{"a":1,"a":[%s]}' % (sign + b"1" * digits)), Junk)
+            assert isinstance(result_of(sign + b"1" * digits), InvalidLine)
+            assert isinstance(result_of(b'{"a":1,"a":[%s]}' % (sign + b"1" * digits)), InvalidLine)
 
     @pytest.mark.parametrize("digits", [4300, 4301])
     def test_an_id_of_so_many_digits_does_no_harm(self, digits):
         message = decode(b'{"id":%s,"method":"m"}' % (b"1" * digits))
-        assert isinstance(message, Request if digits == 4300 else Junk)
+        assert isinstance(message, Request if digits == 4300 else InvalidLine)
 
     @given(st.integers(min_value=-(2**80), max_value=2**80))
     @example(2**53 + 1)
@@ -212,18 +203,18 @@ class TestJ3Depth:
     def test_200_levels_are_fine_and_201_are_junk(self, opening, closing):
         core = b"" if opening == b"[" else b"{}"
         levels = 200 - bool(core)
-        assert not isinstance(result_of(opening * levels + core + closing * levels), Junk)
-        assert isinstance(result_of(opening * (levels + 1) + core + closing * (levels + 1)), Junk)
+        assert not isinstance(result_of(opening * levels + core + closing * levels), InvalidLine)
+        assert isinstance(result_of(opening * (levels + 1) + core + closing * (levels + 1)), InvalidLine)
 
     @pytest.mark.parametrize("twice", [b"", b'"a":1,"a":1,'], ids=["plain", "with a key twice"])
     @pytest.mark.parametrize("number", [b"1", b"1e999"])
     def test_the_slower_ways_keep_the_same_limit(self, twice, number):
         line = b'{"id":1,%s"n":%s,"result":%s}' % (twice, number, b"[" * 201 + b"]" * 201)
-        assert isinstance(decode(line), Junk)
+        assert isinstance(decode(line), InvalidLine)
 
     @pytest.mark.parametrize("line", [b"[" * 500_000, b'{"a":' * 200_000, b'{"id":1,"result":' + b"[" * 500_000])
     def test_a_bottomless_line_is_junk(self, line):
-        assert isinstance(decode(line), Junk)
+        assert isinstance(decode(line), InvalidLine)
 
 
 class TestJ5Surrogates:
@@ -231,9 +222,9 @@ class TestJ5Surrogates:
         "text", [r"\ud800", r"\udfff", r"\udc00\ud800", r"\ud800\ud800", r"\ud800x", r"\ud800\n", r"\ud800\u0041"]
     )
     def test_a_lone_one_is_junk_in_a_value_and_in_a_key(self, text):
-        assert isinstance(result_of(f'"{text}"'.encode()), Junk)
-        assert isinstance(result_of(f'{{"{text}":1}}'.encode()), Junk)
-        assert isinstance(result_of(f'{{"a":1,"a":"{text}"}}'.encode()), Junk)
+        assert isinstance(result_of(f'"{text}"'.encode()), InvalidLine)
+        assert isinstance(result_of(f'{{"{text}":1}}'.encode()), InvalidLine)
+        assert isinstance(result_of(f'{{"a":1,"a":"{text}"}}'.encode()), InvalidLine)
 
     def test_a_pair_is_a_character(self):
         assert result_of(rb'"\ud83d\ude00"') == "😀"
@@ -253,7 +244,7 @@ class TestJ1DoubledKeys:
         ],
     )
     def test_in_the_envelope_or_the_decision_they_are_on_top(self, line):
-        assert decode(line).doubled is Doubled.ON_TOP
+        assert decode(line).duplicates is DuplicateKeys.ON_TOP
 
     @pytest.mark.parametrize(
         "line",
@@ -267,7 +258,7 @@ class TestJ1DoubledKeys:
         ],
     )
     def test_anywhere_else_they_are_inside(self, line):
-        assert decode(line).doubled is Doubled.INSIDE
+        assert decode(line).duplicates is DuplicateKeys.INSIDE
 
     @pytest.mark.parametrize(
         "line",
@@ -277,18 +268,18 @@ class TestJ1DoubledKeys:
         ],
     )
     def test_the_same_key_in_two_objects_is_fine(self, line):
-        assert decode(line).doubled is Doubled.NOWHERE
+        assert decode(line).duplicates is DuplicateKeys.NOWHERE
 
     def test_the_last_value_is_the_one_that_is_read(self):
         assert decode(b'{"id":1,"result":{"call":{"tool":"a","tool":"b"}}}').result == {"call": {"tool": "b"}}
 
     @pytest.mark.parametrize("line", [b'[{"a":1,"a":1}]', b'[[{"id":1,"id":1}],1e300]', b'{"a":1,"a":1}'])
     def test_a_doubled_key_does_not_make_a_message(self, line):
-        assert isinstance(decode(line), Junk)
+        assert isinstance(decode(line), InvalidLine)
 
     @pytest.mark.parametrize("rest", [b"", b",", b",NaN]", b",1e999]", rb',"\ud800"]', b"]]", b'"]', b',"\xff"]'])
     def test_a_doubled_key_does_not_make_a_line_json(self, rest):
-        assert isinstance(decode(b'{"id":1,"result":[{"a":1,"a":2}%s}' % rest), Junk)
+        assert isinstance(decode(b'{"id":1,"result":[{"a":1,"a":2}%s}' % rest), InvalidLine)
 
     keys = st.sampled_from(["a", "b", "result", "id"])
     objects = st.recursive(
@@ -315,9 +306,9 @@ class TestJ1DoubledKeys:
 
         value = json.loads(line, object_pairs_hook=note)
         on_top = any(one is value or one is value.get("result") for one in doubles)
-        expected = Doubled.ON_TOP if on_top else Doubled.INSIDE if doubles else Doubled.NOWHERE
+        expected = DuplicateKeys.ON_TOP if on_top else DuplicateKeys.INSIDE if doubles else DuplicateKeys.NOWHERE
         message = decode(line.encode())
-        assert message.doubled is expected
+        assert message.duplicates is expected
         assert message.result == value.get("result", ABSENT)
 
 
@@ -358,7 +349,7 @@ def test_almost_json_is_read_as_strictly_as_python_can(text):
         expected = json.loads(reply(text).decode(), parse_constant=refuse)["result"]
         json.dumps(expected, allow_nan=False, ensure_ascii=False).encode()
     except ValueError:
-        assert isinstance(result_of(text), Junk)
+        assert isinstance(result_of(text), InvalidLine)
     else:
         assert repr(result_of(text)) == repr(expected)
 

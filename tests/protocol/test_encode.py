@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from picohook.errors import EncodeError
-from picohook.protocol.messages import decode, encode
+from picohook.protocol.codec import decode, encode
 
 
 class Colour(enum.Enum):
@@ -196,5 +196,5 @@ def test_whatever_it_is_it_is_sent_as_strict_json_or_not_at_all(value):
     except EncodeError:
         return
     line = b'{"id":1,"result":%s}' % data
-    assert decode(line).doubled.value == 0
+    assert decode(line).duplicates.value == 0
     assert json.loads(data) == json.loads(json.dumps(value, default=lambda colour: colour.value))

@@ -10,7 +10,8 @@ import json
 
 import pytest
 
-from picohook.protocol.messages import Answer, Junk, decode
+from picohook.protocol.codec import decode
+from picohook.protocol.messages import InvalidLine, Reply
 
 CORPUS = {
     "i_number_double_huge_neg_exp": b"[123.456e-789]",
@@ -362,8 +363,8 @@ def test_the_corpus_is_whole():
 
 @pytest.mark.parametrize("name", named("n_"))
 def test_what_is_no_json_is_refused(name):
-    assert isinstance(read(CORPUS[name]), Junk)
-    assert isinstance(decode(CORPUS[name]), Junk)
+    assert isinstance(read(CORPUS[name]), InvalidLine)
+    assert isinstance(decode(CORPUS[name]), InvalidLine)
 
 
 @pytest.mark.parametrize("name", named("y_"))
@@ -373,4 +374,4 @@ def test_what_is_json_arrives_as_python_reads_it(name):
 
 @pytest.mark.parametrize("name", named("i_"))
 def test_what_the_standard_leaves_open_is_decided_once(name):
-    assert isinstance(read(CORPUS[name]), Answer if name in TAKEN else Junk)
+    assert isinstance(read(CORPUS[name]), Reply if name in TAKEN else InvalidLine)

@@ -36,24 +36,24 @@ class TestTheLimitIsExact:
     def test_a_line_of_just_the_limit_comes_out(self, arrives):
         buffer = LineBuffer(8)
         assert split(buffer, *arrives(b"12345678\n12345678\n")) == [b"12345678", b"12345678"]
-        assert not buffer.overflowed
+        assert not buffer.too_long
 
     def test_one_byte_more_overflows(self, arrives):
         buffer = LineBuffer(8)
         assert split(buffer, *arrives(b"123456789\n")) == []
-        assert buffer.overflowed
+        assert buffer.too_long
 
     def test_it_overflows_before_the_line_ends(self, arrives):
         buffer = LineBuffer(8)
         assert split(buffer, *arrives(b"12345678")) == []
-        assert not buffer.overflowed
+        assert not buffer.too_long
         assert split(buffer, *arrives(b"9")) == []
-        assert buffer.overflowed
+        assert buffer.too_long
 
     def test_a_good_line_before_an_endless_one_comes_out(self, arrives):
         buffer = LineBuffer(8)
         assert split(buffer, *arrives(b"good\n123456789\nlost\n")) == [b"good"]
-        assert buffer.overflowed
+        assert buffer.too_long
 
 
 def test_after_an_overflow_nothing_comes_out_and_nothing_is_kept():
@@ -67,7 +67,7 @@ def test_F1_an_endless_line_is_never_held_beyond_the_limit(start):
     buffer = LineBuffer(8)
     split(buffer, start, b"x" * 1000)
     assert buffer.pending == 0
-    assert buffer.overflowed
+    assert buffer.too_long
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ chunks = st.lists(st.lists(st.sampled_from([b"\n", b"\r\n", b"x", b"\xe2\x80\xa8
 def test_the_lines_do_not_depend_on_the_chunks(pieces, limit):
     whole, piecemeal = LineBuffer(limit), LineBuffer(limit)
     assert split(piecemeal, *pieces) == split(whole, b"".join(pieces))
-    assert (piecemeal.overflowed, piecemeal.pending) == (whole.overflowed, whole.pending)
+    assert (piecemeal.too_long, piecemeal.pending) == (whole.too_long, whole.pending)
 
 
 @given(st.lists(st.binary(max_size=20)), st.integers(1, 12))
@@ -143,5 +143,5 @@ def test_the_lines_are_those_between_newlines_up_to_the_first_that_is_too_long(p
     fits = [len(line) <= limit for line in [*complete, rest]]
     first_bad = fits.index(False) if False in fits else len(fits)
     assert split(buffer, *pieces) == complete[:first_bad]
-    assert buffer.overflowed is (first_bad < len(fits))
-    assert buffer.pending == (0 if buffer.overflowed else len(rest))
+    assert buffer.too_long is (first_bad < len(fits))
+    assert buffer.pending == (0 if buffer.too_long else len(rest))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from picohook.errors import LocalProtocolError
-from picohook.protocol.messages import encode
-from picohook.protocol.peer import Noise, State, notification
+from picohook.protocol.codec import encode, notification_line
+from picohook.protocol.peer import DroppedLine, PeerState
 from picohook.wire import words
 
 
 def event(text: str) -> bytes:
-    return notification("hook.event", encode({"Kind": text}))
+    return notification_line("hook.event", encode({"Kind": text}))
 
 
 class TestHello:
@@ -37,14 +37,14 @@ class TestHello:
 
     def test_nothing_can_be_asked_before_it_is_answered(self, talk):
         hook = talk(ready=False)
-        with pytest.raises(LocalProtocolError, match="nothing can be asked"):
+        with pytest.raises(LocalProtocolError, match="no request can be sent"):
             hook.ask("early")
         hook.peer.hello("gate", [], "token")
         hook.take()
-        with pytest.raises(LocalProtocolError, match="nothing can be asked"):
+        with pytest.raises(LocalProtocolError, match="no request can be sent"):
             hook.ask("early")
         hook.says({"id": 1, "result": {}})
-        with pytest.raises(LocalProtocolError, match="nothing can be asked"):
+        with pytest.raises(LocalProtocolError, match="no request can be sent"):
             hook.ask("answered, and not taken as a yes yet")
 
     def test_events_wait_until_it_is_answered(self, talk):
@@ -58,7 +58,7 @@ class TestHello:
         assert [line["method"] for line in hook.read] == ["hook.hello"]
         assert not hook.peer.wants_to_send
         hook.says({"id": 1, "result": {}})
-        hook.peer.greeted({})
+        hook.peer.accept_hello({})
         hook.take()
         assert [line["params"].get("Kind") for line in hook.read] == [None, "before", "meanwhile"]
 
@@ -74,8 +74,8 @@ class TestHello:
     def test_any_result_of_a_version_1_hook_is_a_yes(self, talk, result):
         hook = talk(ready=False)
         hook.peer.hello("gate", [], "token")
-        assert hook.peer.greeted(result) is None
-        assert hook.peer.state is State.READY
+        assert hook.peer.accept_hello(result) is None
+        assert hook.peer.state is PeerState.READY
         assert hook.peer.capabilities == frozenset()
 
     @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ class TestHello:
     def test_S7_a_no_and_another_version_are_refusals_that_say_why(self, talk, result, reason):
         hook = talk(ready=False)
         hook.peer.hello("gate", [], "token")
-        assert hook.peer.greeted(result) == reason
-        assert hook.peer.state is State.GREETING
+        assert hook.peer.accept_hello(result) == reason
+        assert hook.peer.state is PeerState.GREETING
 
     @pytest.mark.parametrize(
         ("offered", "taken"),
@@ -116,7 +116,7 @@ class TestHello:
     def test_capabilities_are_those_it_says_true_to_and_the_host_knows(self, talk, offered, taken):
         hook = talk(ready=False)
         hook.peer.hello("gate", [], "token")
-        assert hook.peer.greeted({"ok": True, "capabilities": offered}) is None
+        assert hook.peer.accept_hello({"ok": True, "capabilities": offered}) is None
         assert hook.peer.capabilities == taken
 
     @pytest.mark.parametrize("answer", [b'{"id":1,"result":{}}', b'{"jsonrpc":"2.0","id":1}', b'{"id":1}'])
@@ -132,7 +132,7 @@ class TestHello:
         hook = talk(ready=False)
         hook.peer.hello("gate", [], "token")
         (noise,) = hook.peer.receive_data(hook.take())
-        assert isinstance(noise, Noise)
+        assert isinstance(noise, DroppedLine)
         ((token, answer),) = hook.peer.receive_data(hook.take())
         assert (token, answer.result, answer.code) == ("token", None, words.METHOD_NOT_FOUND)
         assert not hook.peer.wants_to_send

@@ -9,7 +9,9 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from picohook.errors import LocalProtocolError
-from picohook.protocol.peer import SPLICE, Answer, Noise, Overflow, Peer, State, notification
+from picohook.protocol.codec import notification_line
+from picohook.protocol.messages import Reply
+from picohook.protocol.peer import SPLICE, DroppedLine, LineTooLong, Peer, PeerState
 
 MAX_LINE = 200
 
@@ -38,7 +40,7 @@ class Conversation(RuleBasedStateMachine):
         self.events = 0
         self.write(10**9)
         ((token, _),) = self.peer.receive_data(b'{"jsonrpc":"2.0","id":1,"result":{}}\n')
-        self.peer.greeted({"capabilities": {"cancel": True}})
+        self.peer.accept_hello({"capabilities": {"cancel": True}})
         self.end(token, 1)
         self.pending_input = b""
 
@@ -66,7 +68,7 @@ class Conversation(RuleBasedStateMachine):
 
     @rule()
     def tell(self):
-        self.peer.notify(notification("hook.event", b'{"n":%d}' % self.events))
+        self.peer.notify(notification_line("hook.event", b'{"n":%d}' % self.events))
         self.events += 1
 
     @rule(most=st.one_of(st.integers(0, 100), st.sampled_from([SPLICE - 20, SPLICE, 10**9])))
@@ -78,7 +80,7 @@ class Conversation(RuleBasedStateMachine):
             most -= len(data)
 
     def hear(self, line: bytes) -> list:
-        if self.peer.state is State.CLOSED:
+        if self.peer.state is PeerState.CLOSED:
             return list(self.peer.receive_data(line + b"\n"))
         (event,) = self.peer.receive_data(line + b"\n")
         return [event]
@@ -89,28 +91,30 @@ class Conversation(RuleBasedStateMachine):
         line = template % ((request, 7) if template.count(b"%d") == 2 else request)
         is_written = any(read.get("id") == request and read.get("method") == "hook.x" for read in self.written())
         events = self.hear(line)
-        if self.peer.state is State.CLOSED:
+        if self.peer.state is PeerState.CLOSED:
             assert events == []
         elif request in self.waiting and is_written:
             token, strict = self.waiting[request]
             ((whose, answer),) = events
-            assert isinstance(answer, Answer)
+            assert isinstance(answer, Reply)
             self.end(whose, request)
             assert whose == token
             assert (answer.error is None) is (kind in TAKEN and (TAKEN[kind] or not strict))
         else:
-            assert isinstance(events[0], Noise)
+            assert isinstance(events[0], DroppedLine)
 
     @rule(
         line=st.sampled_from([b"noise", b"[]", b'{"jsonrpc":"2.0","method":"m"}', b"\xff", b'{"id":1,"result":1e999}'])
     )
     def noise(self, line):
-        assert all(isinstance(event, Noise) for event in self.hear(line))
+        assert all(isinstance(event, DroppedLine) for event in self.hear(line))
 
     @rule(request=st.one_of(requests, st.integers(100, 200)))
     def is_asked(self, request):
         """Its ids are its own, whatever numbers it takes."""
-        assert all(isinstance(event, Noise) for event in self.hear(b'{"jsonrpc":"2.0","id":%d,"method":"m"}' % request))
+        assert all(
+            isinstance(event, DroppedLine) for event in self.hear(b'{"jsonrpc":"2.0","id":%d,"method":"m"}' % request)
+        )
 
     @rule(request=st.one_of(requests, st.integers(0, 30)))
     def abandon(self, request):
@@ -121,8 +125,8 @@ class Conversation(RuleBasedStateMachine):
     @rule()
     def overflow(self):
         events = list(self.peer.receive_data(b"x" * (MAX_LINE + 1)))
-        assert events == ([Overflow(MAX_LINE)] if events else [])
-        assert self.peer.state is State.CLOSED
+        assert events == ([LineTooLong(MAX_LINE)] if events else [])
+        assert self.peer.state is PeerState.CLOSED
 
     @rule()
     def eof(self):

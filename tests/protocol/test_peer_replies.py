@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from picohook.protocol.peer import ABANDONED, Answer, Noise, Told, number_meant
+from picohook.protocol.hints import number_meant
+from picohook.protocol.messages import Reply
+from picohook.protocol.peer import ABANDONED, DroppedLine, NotificationReceived
 from picohook.wire import words
 
 
 class TestWhatAReplyEnds:
     @pytest.mark.parametrize("result", [{}, {"action": "continue"}, [], "text", 0, False, {"a": {"b": [None, 2**70]}}])
     def test_a_result_is_handed_on_as_it_is(self, hook, result):
-        assert hook.answers({"result": result}) == Answer(result)
+        assert hook.answers({"result": result}) == Reply(result)
         assert hook.peer.in_flight() == 0
 
     def test_a_null_result_is_one(self, hook):
-        assert hook.answers({"result": None}, strict=True) == Answer(None)
+        assert hook.answers({"result": None}, strict=True) == Reply(None)
 
     def test_replies_come_in_any_order(self, hook):
         for token in "abc":
@@ -43,7 +45,7 @@ class TestWhatAReplyEnds:
         ],
     )
     def test_an_error_says_what_it_can(self, hook, error, code, text):
-        assert hook.answers({"error": error}) == Answer(None, text, code)
+        assert hook.answers({"error": error}) == Reply(None, text, code)
 
     def test_R1_an_error_of_null_beside_a_result_is_no_error(self, hook):
         assert hook.answers({"error": None, "result": {"approved": True}}, strict=True).result == {"approved": True}
@@ -52,10 +54,10 @@ class TestWhatAReplyEnds:
     @pytest.mark.parametrize("strict", [False, True])
     def test_R1_a_result_and_an_error_fail(self, hook, result, strict):
         answer = hook.answers({"error": {"code": 5, "message": "x"}, "result": result}, strict=strict)
-        assert answer == Answer(None, "its answer has both a result and an error")
+        assert answer == Reply(None, "its answer has both a result and an error")
 
     def test_R1_a_result_of_null_beside_an_error_is_an_error(self, hook):
-        assert hook.answers({"error": {"code": 5, "message": "x"}, "result": None}) == Answer(None, "x", 5)
+        assert hook.answers({"error": {"code": 5, "message": "x"}, "result": None}) == Reply(None, "x", 5)
 
     @pytest.mark.parametrize(
         ("message", "why"),
@@ -97,12 +99,12 @@ class TestWhatAReplyEnds:
     )
     @pytest.mark.parametrize("strict", [False, True])
     def test_J1_a_key_twice_in_the_decision_or_around_it_fails(self, hook, message, strict):
-        assert hook.answers(message, strict=strict) == Answer(None, "its answer has one key twice")
+        assert hook.answers(message, strict=strict) == Reply(None, "its answer has one key twice")
 
     def test_J1_a_key_twice_further_down_fails_an_approval_only(self, talk):
         message = b'{"jsonrpc":"2.0","id":2,"result":{"approved":true,"more":{"a":1,"a":2}}}'
         assert talk().answers(message).result == {"approved": True, "more": {"a": 2}}
-        assert talk().answers(message, strict=True) == Answer(None, "its answer has one key twice")
+        assert talk().answers(message, strict=True) == Reply(None, "its answer has one key twice")
 
 
 class TestWhatMatchesNothing:
@@ -173,7 +175,7 @@ class TestWhatMatchesNothing:
 
     def test_blank_lines_are_free_and_a_flood_of_them_is_noise(self, hook):
         assert hook.says(*[b"", b"\r"] * 49, b"") == []
-        assert hook.says(b" ") == [Noise("100 blank lines")]
+        assert hook.says(b" ") == [DroppedLine("100 blank lines")]
         assert len(hook.says(*[b""] * 1000)) == 10
 
     def test_a_bad_line_is_shown_escaped_and_cut(self, hook):
@@ -236,8 +238,8 @@ class TestCapabilities:
     def test_what_was_offered_is_told(self, talk):
         hook = talk(capabilities={"log": True, "progress": True})
         assert hook.says(LOG, PROGRESS) == [
-            Told("host.log", {"level": "info", "message": "hi"}),
-            Told("host.progress", {"id": 2}),
+            NotificationReceived("host.log", {"level": "info", "message": "hi"}),
+            NotificationReceived("host.progress", {"id": 2}),
         ]
 
     def test_what_was_not_is_dropped(self, talk):

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from picohook.errors import LocalProtocolError
-from picohook.protocol.messages import encode
-from picohook.protocol.peer import GATHER, SPLICE, Answer, Overflow, Peer, State, notification
+from picohook.protocol.codec import encode, notification_line
+from picohook.protocol.messages import Reply
+from picohook.protocol.peer import GATHER, SPLICE, LineTooLong, Peer, PeerState
 from picohook.wire import words
 
 GO_ON = b'{"jsonrpc":"2.0","id":%d,"result":{"action":"continue"}}'
@@ -17,7 +18,7 @@ OTHERWISE = b'{"id":%d,"jsonrpc":"2.0","result":{"action":"continue"}}'
 
 
 def event(text: str) -> bytes:
-    return notification("hook.event", encode({"Kind": text}))
+    return notification_line("hook.event", encode({"Kind": text}))
 
 
 class TestTheEnd:
@@ -49,7 +50,7 @@ class TestTheEnd:
         hook.peer.notify(event("two"))
         assert not hook.peer.wants_to_send
         assert list(hook.peer.data_to_send()) == []
-        assert hook.peer.state is State.CLOSED
+        assert hook.peer.state is PeerState.CLOSED
         with pytest.raises(LocalProtocolError, match="closed"):
             hook.ask("late")
         with pytest.raises(LocalProtocolError, match="closed"):
@@ -82,10 +83,10 @@ class TestTheEnd:
         later = hook.ask("later")
         hook.take()
         events = hook.says({"id": request, "result": {}}, b"x" * 101, {"id": later, "result": {}})
-        assert [type(one) for one in events] == [tuple, Overflow]
+        assert [type(one) for one in events] == [tuple, LineTooLong]
         assert events[1].limit == 100
         assert hook.says({"id": later, "result": {}}) == []
-        assert hook.peer.state is State.CLOSED
+        assert hook.peer.state is PeerState.CLOSED
         assert hook.peer.receive_eof() == ["later"]
 
     def test_F3_what_is_known_by_its_bytes_counts_no_more_after_a_line_too_long(self, talk):
@@ -95,7 +96,7 @@ class TestTheEnd:
         lines = [GO_ON % request for request in requests]
         hook.says(lines[0])
         events = hook.says(lines[1], b"x" * 101, *lines[2:])
-        assert [events[0][0], type(events[1]), len(events)] == ["before", Overflow, 2]
+        assert [events[0][0], type(events[1]), len(events)] == ["before", LineTooLong, 2]
         assert hook.peer.receive_eof() == ["other", "after", "last"]
 
     def test_R3_what_is_known_by_its_bytes_answers_nothing_that_was_not_sent(self, hook):
@@ -104,7 +105,7 @@ class TestTheEnd:
         hook.says(GO_ON % learnt)
         assert hook.is_noise(GO_ON % early)
         hook.take()
-        assert hook.says(GO_ON % early) == [("early", Answer(words.GO_ON))]
+        assert hook.says(GO_ON % early) == [("early", Reply(words.CONTINUE_RESULT))]
 
     def test_F2_a_line_of_the_limit_counts(self, talk):
         hook = talk(max_line=100)
@@ -129,7 +130,7 @@ def conversation() -> tuple[Peer, list[bytes]]:
     peer.hello("a hook", [], "hello")
     peer.data_sent(len(b"".join(peer.data_to_send())))
     list(peer.receive_data(b'{"jsonrpc":"2.0","id":1,"result":{}}\n'))
-    peer.greeted({})
+    peer.accept_hello({})
     lines = []
     for size in (2, SPLICE, 5, SPLICE + 7):
         params = b'"%s"' % (b"p" * (size - 2))
@@ -187,7 +188,7 @@ def listening() -> Peer:
     peer.hello("a hook", [], "hello")
     peer.data_sent(len(b"".join(peer.data_to_send())))
     list(peer.receive_data(b'{"jsonrpc":"2.0","id":1,"result":{}}\n'))
-    peer.greeted({"capabilities": {"log": True}})
+    peer.accept_hello({"capabilities": {"log": True}})
     for token in "abc":
         peer.request("hook.x", b"{}", token)
     peer.data_sent(len(b"".join(peer.data_to_send())))
@@ -211,7 +212,7 @@ def test_what_ends_a_line_of_noise_is_no_answer_though_it_looks_like_one(hook):
     hook.says(GO_ON % learnt)
     assert list(hook.peer.receive_data(b"noise ")) == []
     assert hook.is_noise(GO_ON % waiting)
-    assert hook.says(GO_ON % waiting) == [("waiting", Answer(words.GO_ON))]
+    assert hook.says(GO_ON % waiting) == [("waiting", Reply(words.CONTINUE_RESULT))]
 
 
 def test_a_request_stays_written_whatever_is_written_after_it(talk):
@@ -223,7 +224,7 @@ def test_a_request_stays_written_whatever_is_written_after_it(talk):
     hook.ask("later")
     asked, cancelled, _ = hook.peer.data_to_send()
     hook.take(len(asked) + len(cancelled) + 1)
-    assert hook.says(GO_ON % waiting) == [("waiting", Answer(words.GO_ON))]
+    assert hook.says(GO_ON % waiting) == [("waiting", Reply(words.CONTINUE_RESULT))]
 
 
 def test_one_who_writes_continue_in_two_ways_is_heard_out(hook):

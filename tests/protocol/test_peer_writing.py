@@ -7,12 +7,12 @@ import json
 import pytest
 
 from picohook.errors import LocalProtocolError
-from picohook.protocol.messages import encode
-from picohook.protocol.peer import GATHER, SPLICE, notification
+from picohook.protocol.codec import encode, notification_line
+from picohook.protocol.peer import GATHER, SPLICE
 
 
 def event(text: str) -> bytes:
-    return notification("hook.event", encode({"Kind": text}))
+    return notification_line("hook.event", encode({"Kind": text}))
 
 
 class TestARequestOnItsWay:
@@ -311,6 +311,6 @@ class TestTheOutboundBound:
 
 
 def test_a_notification_is_a_whole_line_without_an_id():
-    line = notification("hook.event", b'{"Kind":"error"}')
+    line = notification_line("hook.event", b'{"Kind":"error"}')
     assert line.endswith(b"}\n")
     assert json.loads(line) == {"jsonrpc": "2.0", "method": "hook.event", "params": {"Kind": "error"}}

@@ -132,5 +132,5 @@ async def _lines(descriptor: int) -> AsyncIterator[bytes]:
             return
         for line in buffer.feed(data or b"\n"):
             yield line
-        if buffer.overflowed:
+        if buffer.too_long:
             raise PicohookError(f"the script has a line of more than {words.MAX_LINE >> 20} MiB")

@@ -16,7 +16,7 @@ from ...model.spec import Limits, Sandbox
 from ...observe.log import Log
 from ...process.plan import Plan
 from ...process.spawn import NotAvailableError
-from ...transport.current import current_reactor
+from ...transport.event_loop import current_reactor
 from ...wire.version import VERSION
 from .findings import Finding, Level
 

@@ -8,10 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import HookCrashedError, HookTimeoutError
-from ...process.aside import Aside
-from ...process.plan import ChangedError, environment, plan
+from ...process.environment import environment
+from ...process.plan import ChangedError, plan
 from ...process.run_once import run_once
-from ...protocol.messages import encode
+from ...process.threads import FileThreads
+from ...protocol.codec import encode
 from ...wire.text import last_words
 from . import jcli_contract, native_contract
 from .hook import OneShotHook
@@ -42,7 +43,7 @@ class CommandHook(OneShotHook):
 
     def open(self, host: HostServices) -> None:
         super().open(host)
-        self._files = Aside()
+        self._files = FileThreads()
         self._planned: tuple[str | None, Plan] | None = None
         """The last plan, with the PATH that it was made for."""
 
@@ -92,6 +93,6 @@ class CommandHook(OneShotHook):
 
     async def _aside(self, work: Callable[[], T], deadline: float) -> T:
         try:
-            return await self._files.do(work, deadline)
+            return await self._files.run(work, deadline)
         except TimeoutError:
-            raise HookTimeoutError("its files could not be looked at in time", hook=self.name) from None
+            raise HookTimeoutError("its files could not be read in time", hook=self.name) from None

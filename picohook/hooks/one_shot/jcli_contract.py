@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ...model.conversation import text_of
 from ...model.replies import read_decision
 from ...model.spec import HookSpec
-from ...protocol.messages import decode_value, encode
+from ...protocol.codec import decode_value, encode
 from ...wire import words
-from ...wire.spelling import telling
+from ...wire.answer_fields import meaningful
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -211,7 +211,7 @@ def ignored(event: str, result: Mapping[str, Any]) -> list[str]:
 
 def require_known(event: str, result: Mapping[str, Any]) -> None:
     """Raise `ValueError` for a result that says something, and nothing that this event knows."""
-    said = telling(result)
+    said = meaningful(result)
     if said and not known(event) & {name for name, value in result.items() if value is not None}:
         raise ValueError(
             f"`{said[0]}` decides nothing at {event}: the answer may have {', '.join(sorted(known(event)))}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...model.replies import read_decision
 from ...wire import words
-from ...wire.spelling import telling
+from ...wire.answer_fields import meaningful
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,4 +64,4 @@ def known(event: str) -> set[str]:
 
 def ignored(event: str, result: Mapping[str, Any]) -> list[str]:
     """The fields of a result that mean nothing, because the command was only told of an event."""
-    return telling(result) if event in words.EVENT_KINDS or event in words.RUNTIME_KINDS else []
+    return meaningful(result) if event in words.EVENT_KINDS or event in words.RUNTIME_KINDS else []

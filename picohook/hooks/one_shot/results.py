@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...protocol.messages import decode_value
+from ...protocol.codec import decode_value
 from ...wire.text import show
 
 

@@ -9,7 +9,7 @@ import anyio
 from ...errors import HookTimeoutError
 from ...hooks.base import Hook
 from ...model.replies import read_decision
-from ...protocol.messages import encode
+from ...protocol.codec import encode
 
 if TYPE_CHECKING:
     from ...hooks.base import Question

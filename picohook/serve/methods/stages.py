@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from ...model.events import known_kind
 from ...model.payloads import NO_META, Meta, Payload
 from ...model.stages import STAGES
-from ...protocol.messages import encode
+from ...protocol.codec import encode
 from ..server.dispatch import TRUE, Method, Params
 from ..server.jsonrpc import NOT_OPEN, RETRY_LIMIT
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import anyio
 
 from ...errors import ConfigError, PicohookError
+from ...protocol.codec import decode_value
 from ...protocol.lines import LineBuffer
-from ...protocol.messages import decode_value
-from ...transport.current import current_reactor
+from ...transport.event_loop import current_reactor
 from ...turns.rounds import RetryLimitError
 from ...wire.text import cut
 from .jsonrpc import (
@@ -207,7 +207,7 @@ class Connection:
         for line in self._lines.feed(data):
             if line.strip():
                 self._take(line)
-        if self._lines.overflowed:
+        if self._lines.too_long:
             self._reject(RpcError.because(INVALID_REQUEST, f"a line has {self._limits.line} bytes at most"))
             self.finish()
         self._resume()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from ...protocol.messages import encode
+from ...protocol.codec import encode
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600

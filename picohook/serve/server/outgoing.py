@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ...errors import HookCrashedError, HookError, HookRefusedError, HookTimeoutError
-from ...protocol.messages import encode
+from ...protocol.codec import encode
 from ...wire.text import show
 from .jsonrpc import notification
 

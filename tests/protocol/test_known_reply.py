@@ -7,23 +7,24 @@ import json
 import pytest
 from hypothesis import example, given, strategies as st
 
-from picohook.protocol.known_reply import LONGEST, Refrain
-from picohook.protocol.messages import Answer, decode
+from picohook.protocol.codec import decode
+from picohook.protocol.known_reply import MAX_LINE, KnownReply
+from picohook.protocol.messages import Reply
 from picohook.wire import words
 
 GO_ON = '{"jsonrpc":"2.0","id":%s,"result":{"action":"continue"}}'
 
 
-def after(learnt: bytes, limit: int = 10_000) -> Refrain | None:
+def after(learnt: bytes, limit: int = 10_000) -> KnownReply | None:
     """What is kept of one answer, if it is one."""
     message = decode(learnt)
     if not isinstance(message, tuple):
         return None
     number, answer = message
-    return Refrain.of(learnt, b"%d" % number, answer.result, limit)
+    return KnownReply.learn(learnt, b"%d" % number, answer.result, limit)
 
 
-def known(refrain: Refrain | None, line: bytes) -> bytes:
+def known(refrain: KnownReply | None, line: bytes) -> bytes:
     """The id of the request that it knows this line to answer; empty if it does not."""
     if refrain is None:
         return b""
@@ -38,7 +39,7 @@ SEVENTH = (GO_ON % 7).encode()
 @pytest.mark.parametrize("number", [1, 9, 10, 2345, 10**17])
 def test_an_answer_is_known_again_whatever_its_id(separators, number):
     first, later = (
-        json.dumps({"id": n, "result": words.GO_ON, "jsonrpc": "2.0"}, separators=separators).encode()
+        json.dumps({"id": n, "result": words.CONTINUE_RESULT, "jsonrpc": "2.0"}, separators=separators).encode()
         for n in (7, number)
     )
     assert known(after(first), later) == b"%d" % number
@@ -102,7 +103,7 @@ def test_an_id_that_cannot_be_told_from_other_digits_is_not_learnt(line):
 def test_a_line_that_is_long_for_what_it_says_is_not_kept(padding, limit):
     line = SEVENTH.replace(b"{", b"{" + b" " * padding, 1)
     assert after(line, limit) is None
-    assert after(line, limit + 1000) is not None or padding > LONGEST
+    assert after(line, limit + 1000) is not None or padding > MAX_LINE
 
 
 def test_nothing_but_continue_is_learnt():
@@ -147,4 +148,4 @@ def test_what_is_known_is_what_decoding_says_and_nothing_is_lost(shape, one, oth
     assert not parts or not first or first.endswith(b"\n")
     for part in parts:
         if part.isdigit() and b"%d" % int(part) == part and part != b"0":
-            assert decode(refrain.whole(part).removesuffix(b"\n")) == (int(part), Answer(words.GO_ON))
+            assert decode(refrain.whole(part).removesuffix(b"\n")) == (int(part), Reply(words.CONTINUE_RESULT))

@@ -1,4 +1,4 @@
-"""What is said about a hook that fails: each cause at once, after that its count, and the end of it."""
+"""Logs the failures of a hook: each cause at once, then how often it happened again, and when it is over."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from .log import Log
 
 WINDOW = 60.0
-"""Seconds in which a failure that was logged is counted when it happens again, and not logged again."""
+"""For so many seconds after a failure was logged, its repetitions are only counted."""
 TEXTS = 5
-"""Different texts of one kind of failure that are logged in one window: a hook may put a number or a time into each."""
+"""How many different texts of one kind of failure are logged in a window: a hook may put a number or a time into each."""
 
 
 class _Streak:
@@ -20,39 +20,38 @@ class _Streak:
 
     def __init__(self) -> None:
         self.ends = self.recovery_ends = float("-inf")
-        """When the window ends in which it, or that it is over, was logged."""
+        """When the window ends that began with the logged failure, or with the logged recovery."""
         self.texts: set[str] = set()
         self.times = 0
         """Failures in this window."""
         self.left_out = 0
-        """Failures that no line tells of yet."""
+        """Failures that are not in the log yet."""
         self.why = self.counted_as = ""
 
 
-class Failures:
-    """What one hook failed at.
+class FailureLog:
+    """The failures of one hook.
 
-    A failure is logged at once, unless the same was logged within the last minute. Then it is counted, and the tenth, the
-    hundredth, the thousandth are logged with the count. What was counted is also logged when the hook answers again, and
-    when it ends. No timer is needed, and a hook that does not fail pays nothing.
+    A failure is logged at once, unless the same failure was logged within the last minute. Then it is counted, and the 10th,
+    100th and 1000th are logged with the count. The count is also logged when the hook answers again, and when it ends.
     """
 
     __slots__ = ("_log", "_streaks", "failing", "last")
 
     def __init__(self) -> None:
         self.failing: set[str] = set()
-        """The stages at which its last answer was a failure."""
+        """The stages at which it failed last time."""
         self.last: str | None = None
-        """Why it failed last."""
+        """The cause of its last failure."""
         self._log: Log | None = None
         self._streaks: dict[tuple[str, str], _Streak] = {}
 
     def log_to(self, log: Log) -> None:
-        """Where it is said; without a log, failures are only remembered."""
+        """Set the log. Without one, failures are only remembered."""
         self._log = log
 
     def add(self, stage: str, kind: str, why: str, counted_as: str, now: float) -> None:
-        """It failed at this stage: the kind, the cause in words, and the action that the failure counted as."""
+        """The hook failed at this stage: the kind of failure, the cause in words, and the action that it counted as."""
         self.last = why
         self.failing.add(stage)
         streak = self._streaks.setdefault((stage, kind), _Streak())
@@ -73,7 +72,7 @@ class Failures:
             self._sum_up(stage, kind, streak)
 
     def answered(self, stage: str, now: float) -> None:
-        """It answered at this stage. To be called at least for the first answer after a failure."""
+        """The hook answered at this stage. Call it at least for the first answer after a failure."""
         if stage not in self.failing:
             return
         self.failing.discard(stage)
@@ -86,7 +85,7 @@ class Failures:
                 streak.why = ""
 
     def close(self) -> None:
-        """It ends: what was only counted is logged."""
+        """The hook ends: log the failures that were only counted."""
         for (stage, kind), streak in self._streaks.items():
             self._sum_up(stage, kind, streak)
 
@@ -102,5 +101,5 @@ class Failures:
 
 
 def _is_round(count: int) -> bool:
-    """Whether it is 10, 100, 1000, ..."""
+    """Whether the count is 10, 100, 1000, ..."""
     return count >= 10 and str(count).rstrip("0") == "1"  # noqa: PLR2004

@@ -1,0 +1,110 @@
+"""Starts and reaps launchers, and says why one cannot run here."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+import secrets
+import select
+import signal
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ..process.kill import KILL_WAIT, kill_pidfd
+from ..wire.platforms import launchers_lack
+
+if TYPE_CHECKING:
+    import socket
+
+PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PROGRAM = "import sys; sys.path.append(sys.argv[3]); from contain.launcher_program import main; main()"
+"""It imports compiled files, where a script is compiled at each start. The standard library comes first on the path."""
+CONTROL, RLIMIT_LOCKS = 3, 10  # as in `launcher_program` and `syscalls`, which the host need not load
+CLOSE_WAIT = 5.0
+"""How many seconds a launcher may take to kill what is left, and end."""
+MARK_LEAST, MARK_MOST = 1 << 32, 1 << 62
+
+
+class TierUnavailableError(Exception):
+    """This machine cannot run a launcher, or not with this tier."""
+
+    def __init__(self, why: str, *, lasting: bool = False) -> None:
+        super().__init__(why)
+        self.lasting = lasting
+        """Whether it will be the same next time, because of the machine."""
+
+
+def check_available(tier: str) -> None:
+    """Raises `TierUnavailableError` if no launcher can run here."""
+    if why := launchers_lack():
+        raise TierUnavailableError(why)
+    if not sys.executable or getattr(sys, "frozen", False) or "py" not in os.path.basename(sys.executable).lower():
+        raise TierUnavailableError("the launcher needs a Python to run it, and this program is not one")
+    if tier == "sweep":
+        new_mark()
+
+
+def start_launcher(theirs: socket.socket, tier: str) -> tuple[int, int]:
+    """Start a launcher with this socket. Returns its pid and a pidfd. Raises `OSError`."""
+    # Above the descriptors that the actions below replace.
+    end = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, CONTROL + 1)
+    try:
+        # Not Popen, which warns if it is freed while the process runs. This process then ends by itself.
+        pid = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-I", "-S", "-c", PROGRAM, str(os.getpid()), tier, PACKAGES],
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+                (os.POSIX_SPAWN_DUP2, end, CONTROL),
+            ],
+            setsid=True,
+            setsigmask=(),  # hooks do not inherit the blocked signals of the host's thread
+        )
+    finally:
+        os.close(end)
+    try:
+        return pid, os.pidfd_open(pid)
+    except OSError:
+        os.kill(pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+        raise
+
+
+def new_mark() -> int:
+    """A number that no other hook has; see `sweep.py`. Raises `TierUnavailableError`."""
+    _, hard = resource.getrlimit(RLIMIT_LOCKS)
+    most = MARK_MOST if hard == resource.RLIM_INFINITY else hard  # the mark of this host, if it is itself a hook
+    if most <= 2 * MARK_LEAST:
+        raise TierUnavailableError("the limit on file locks (ulimit -x) is in use, so it cannot mark hooks")
+    return MARK_LEAST + secrets.randbelow(most - MARK_LEAST)
+
+
+def reap(pidfd: int, otherwise: int = 0) -> int:
+    """Reap a process that has ended, if it is a child of this process. Returns its exit code, or `otherwise`."""
+    try:
+        ended = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
+    except ChildProcessError:
+        return otherwise
+    if ended is None:
+        return otherwise
+    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+
+
+def end_abandoned(control: socket.socket, pidfd: int, owner: int) -> None:
+    """End a launcher whose event loop was closed."""
+    if os.getpid() != owner:
+        return
+    control.close()
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    if not poll.poll(CLOSE_WAIT * 1000):
+        kill_pidfd(pidfd)
+        poll.poll(KILL_WAIT * 1000)
+    reap(pidfd)
+    os.close(pidfd)

@@ -1,0 +1,59 @@
+"""System calls for the launcher program and the processes that it starts. Imports only what is fast to import."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000
+RLIMIT_LOCKS = 10
+
+LIBC = ctypes.PyDLL(None, use_errno=True)  # PyDLL keeps the interpreter's lock, as the child of a clone needs it
+
+
+class ignoring:  # noqa: N801 - contextlib.suppress, without its import
+    """Ignores these errors."""
+
+    def __init__(self, *kinds: type[Exception]) -> None:
+        self.kinds = kinds
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        return kind is not None and issubclass(kind, self.kinds)
+
+
+def libc(name: str, *arguments: Any) -> None:
+    """Call a function of the C library. Raises `OSError`."""
+    if getattr(LIBC, name)(*arguments):
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+def enter_user_namespace(more: int = 0) -> None:
+    """Enter a user namespace in which user and group stay the same. Except for root, its rights end with the next exec."""
+    user, group = os.geteuid(), os.getegid()
+    libc("unshare", CLONE_NEWUSER | more)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+
+
+def close_from(least: int, but: int = -1) -> None:
+    """Close all descriptors from this one on, except `but`."""
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        if fd >= least and fd != but:
+            with ignoring(OSError):  # the listing's own descriptor
+                os.close(fd)
+
+
+def remove_cgroup(cgroup: str) -> None:
+    """Remove the control group that the host made for a hook, if there is one."""
+    if cgroup:
+        with ignoring(OSError):
+            os.rmdir(cgroup)

@@ -1,0 +1,67 @@
+"""Ends processes: in steps from a closed input to SIGKILL, or by SIGKILL at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import anyio
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .spawn import SpawnedProcess
+
+KILL_WAIT = 2.0
+"""How long SIGKILL may take to end a process. Only one that is stuck in the kernel takes longer."""
+
+
+async def stop_in_steps(process: SpawnedProcess, ended: anyio.Event, steps: Sequence[tuple[int | None, float]]) -> bool:
+    """End a process. Each step sends a signal, or none, and waits so many seconds; the last step is SIGKILL.
+
+    Returns False if the process survived that too. Cancellation does not interrupt it, and every wait is bounded.
+    """
+    with anyio.CancelScope(shield=True):
+        for number, seconds in [*steps, (signal.SIGKILL, KILL_WAIT)]:
+            if ended.is_set():
+                return True
+            if number is not None:
+                process.signal(number)
+            with anyio.move_on_after(seconds):
+                await ended.wait()
+        if not ended.is_set():
+            process.kill_launcher()
+            with anyio.move_on_after(KILL_WAIT):
+                await ended.wait()
+    return ended.is_set()
+
+
+async def kill(process: SpawnedProcess, ended: anyio.Event) -> None:
+    """Send SIGKILL and wait for the end, for `KILL_WAIT` seconds at most. Cancellation does not interrupt it."""
+    process.signal(signal.SIGKILL)
+    with anyio.move_on_after(KILL_WAIT, shield=True):
+        await ended.wait()
+
+
+def signal_group(group: int, number: int) -> None:
+    """Signal a process group, if any of it is left. On macOS, a group of zombies is a `PermissionError`."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def kill_pidfd(pidfd: int) -> None:
+    """Send SIGKILL to the process of a pidfd, if it has not ended."""
+    with suppress(OSError):
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+
+
+def kill_abandoned(process: subprocess.Popen[bytes], owner: int) -> None:
+    """Kill the group of a process whose event loop was closed. `owner`: the process that may do so, and not its forks."""
+    if os.getpid() != owner or process.returncode is not None:
+        return
+    signal_group(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(KILL_WAIT)

@@ -1,0 +1,41 @@
+"""The states of a hook's process, and the table of steps between them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class HookState(StrEnum):
+    """Where a hook's process is in its life."""
+
+    STOPPED = "stopped"
+    STARTING = "starting"
+    READY = "ready"
+    BACKOFF = "restarting"
+    FAILED = "failed"
+    STOPPING = "stopping"
+
+
+_ENDS = frozenset({HookState.FAILED, HookState.STOPPED})
+"""Every state but STOPPED leads to these."""
+STEPS: dict[HookState, frozenset[HookState]] = {
+    # STARTING follows itself because a new hook is STARTING before its first start.
+    HookState.STARTING: _ENDS | {HookState.STARTING, HookState.READY, HookState.BACKOFF, HookState.STOPPING},
+    HookState.READY: _ENDS | {HookState.BACKOFF, HookState.STOPPING},
+    HookState.BACKOFF: _ENDS | {HookState.STARTING},
+    HookState.FAILED: frozenset({HookState.BACKOFF, HookState.STOPPED}),
+    HookState.STOPPING: _ENDS,
+    HookState.STOPPED: frozenset(),
+}
+"""The states that may follow each state."""
+
+
+class IllegalStepError(Exception):
+    """A step that the table does not have: an error in picohook. The supervisor gives its hook up because of it."""
+
+
+def step(now: HookState, then: HookState) -> HookState:
+    """The state `then`. Raises `IllegalStepError` if it may not follow `now`."""
+    if then not in STEPS[now]:
+        raise IllegalStepError(f"a hook that is {now.value} cannot become {then.value}")
+    return then

@@ -1,0 +1,61 @@
+"""Runs work on files in threads, off the event loop: a file system may be slow, or never answer."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+import anyio.to_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+MOST_STUCK = 4
+"""How many threads of one hook may be stuck. A thread that is stuck in a file system cannot be ended."""
+
+
+class NoThreadError(Exception):
+    """The system cannot start a thread now. Nothing was done."""
+
+
+class FileThreads:
+    """Runs such work for one hook, each piece in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._stuck: list[threading.Event] = []
+        """One for each piece of work that was abandoned; it is set when that work has ended."""
+
+    async def run(self, work: Callable[[], T], deadline: float) -> T:
+        """The result of `work`.
+
+        Raises `TimeoutError` at the deadline, or at once if too many threads are stuck, and `NoThreadError` if no thread can
+        be started.
+        """
+        self._stuck = [ended for ended in self._stuck if not ended.is_set()]
+        if len(self._stuck) >= MOST_STUCK:
+            raise TimeoutError
+        begun, ended = threading.Event(), threading.Event()
+
+        def run() -> T:
+            begun.set()
+            try:
+                return work()
+            finally:
+                ended.set()
+
+        try:
+            with anyio.CancelScope(deadline=deadline):
+                limiter = anyio.CapacityLimiter(math.inf)  # its own, so that stuck work takes no thread from other work
+                return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
+            raise TimeoutError
+        except RuntimeError as error:
+            if begun.is_set():
+                raise
+            raise NoThreadError(str(error)) from None
+        finally:
+            if begun.is_set() and not ended.is_set():
+                self._stuck.append(ended)

@@ -1,0 +1,174 @@
+"""The JSON codec: one line to one message, and values to bytes.
+
+Decoding is strict, because two readers may differ about what a lenient one accepts: no NaN, no number outside a double's range,
+no lone surrogate, no duplicate key where it could matter, at most 200 levels. Integers stay exact.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+import jiter
+import orjson
+
+from ..errors import EncodeError
+from .messages import ABSENT, DuplicateKeys, InvalidLine, Message, Notification, Reply, Request, Response
+
+_NOWHERE = DuplicateKeys.NOWHERE  # a member of an enum is slow to look up, and every line needs this one
+_RESPONSE_MEMBERS = frozenset({"jsonrpc", "id", "result", "error"})
+RESULT_MEMBERS = 3
+"""How many members the envelope of a result has: jsonrpc, id and result."""
+
+
+def decode(line: bytes) -> Message:
+    """The message on a line. Never raises: a line that is no message is an `InvalidLine`."""
+    duplicates = _NOWHERE
+    try:
+        value = jiter.from_json(line, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="all")
+        if _may_overflow(line):
+            value, duplicates = _decode_slowly(line)
+        elif type(value) is dict and len(value) == RESULT_MEMBERS and value.get("jsonrpc") == "2.0":
+            id, result = value.get("id"), value.get("result", ABSENT)  # noqa: A001 - JSON-RPC's name for it
+            if type(id) is int and result is not ABSENT:
+                return id, Reply(result)  # as nearly always
+    except ValueError as error:
+        if not str(error).startswith("Detected duplicate key"):
+            return InvalidLine(str(error))
+        try:
+            jiter.from_json(line, allow_inf_nan=False)
+            value, duplicates = _decode_slowly(line)
+        except ValueError as inner:
+            return InvalidLine(str(inner))
+    if type(value) is not dict:
+        return InvalidLine("not a JSON object")
+    return _classify(value, duplicates)
+
+
+def decode_value(data: bytes) -> Any:
+    """Decode one JSON value of any type. Raises `ValueError`, also for a duplicate key."""
+    value = jiter.from_json(data, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="all")
+    if _may_overflow(data):
+        value, _ = _decode_slowly(data)
+    return value
+
+
+def _classify(value: dict[str, Any], duplicates: DuplicateKeys) -> Message:
+    method, id = value.get("method", ABSENT), value.get("id", ABSENT)  # noqa: A001 - JSON-RPC's name for it
+    if method is ABSENT:
+        if id is ABSENT:
+            return InvalidLine("neither a request nor a response: it has no method and no id")
+        versioned = value.get("jsonrpc") == "2.0"
+        beside = {name: one for name, one in value.items() if name not in _RESPONSE_MEMBERS}
+        return Response(id, value.get("result", ABSENT), value.get("error", ABSENT), versioned, duplicates, beside)
+    if type(method) is not str:
+        return InvalidLine("the method is not a string")
+    if id is not ABSENT:
+        return Request(id, method, value.get("params"))
+    return Notification(method, value.get("params"))
+
+
+def _may_overflow(line: bytes) -> bool:
+    """Whether the line may hold a number outside a double's range, which jiter decodes as infinity.
+
+    orjson refuses such a line. It refuses some good lines too, so its refusal only means that the line needs a closer look.
+    """
+    try:
+        orjson.loads(line)
+    except ValueError:
+        return True
+    return False
+
+
+def _decode_slowly(line: bytes) -> tuple[Any, DuplicateKeys]:
+    """Decode a line that is known to be JSON with the one decoder that shows every number and every key."""
+    found: list[dict[str, Any]] = []
+
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        built = dict(pairs)
+        if len(built) != len(pairs):
+            found.append(built)
+        return built
+
+    value = json.loads(line, object_pairs_hook=build, parse_float=_finite)
+    if not found:
+        return value, DuplicateKeys.NOWHERE
+    on_top = [value] if type(value) is not dict else [value, value.get("result"), value.get("error")]
+    return value, DuplicateKeys.ON_TOP if any(one is top for one in found for top in on_top) else DuplicateKeys.INSIDE
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in {float("inf"), float("-inf")}:
+        raise ValueError("number out of range")
+    return number
+
+
+_OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+
+
+def encode(value: Any) -> bytes:
+    """The value as JSON. Raises `EncodeError` for a value that JSON cannot hold exactly.
+
+    orjson writes NaN as null and refuses integers beyond 64 bits. Whatever it may have got wrong is encoded again by `json`.
+    """
+    try:
+        data = orjson.dumps(value, option=_OPTIONS)
+    except TypeError:
+        return _encode_slowly(value)
+    # rfind is the fastest search here; `in` is the slowest, because it raises and catches an exception inside.
+    if data.rfind(b"null") >= 0 and orjson.loads(data) != value:
+        return _encode_slowly(value)
+    return data
+
+
+def encode_part(value: Any) -> orjson.Fragment:
+    """The JSON of a value that several payloads contain, encoded once for all of them."""
+    return orjson.Fragment(encode(value))
+
+
+def encode_with_parts(value: Any) -> bytes | None:
+    """The JSON of a value that contains encoded parts. None if only `encode`, without parts, can encode it exactly."""
+    try:
+        data = orjson.dumps(value, option=_OPTIONS)
+    except TypeError:
+        return None
+    return None if data.rfind(b"null") >= 0 else data
+
+
+@cache
+def between_id_and_params(method: str) -> bytes:
+    """The bytes of a request that stand between its id and its params."""
+    return b',"method":"%s","params":' % method.encode()
+
+
+def notification_line(method: str, params: bytes) -> bytes:
+    """A whole line that expects no answer, encoded once for all hooks that get it."""
+    return b'{"jsonrpc":"2.0","method":"%s","params":%s}\n' % (method.encode(), params)
+
+
+def _encode_slowly(value: Any) -> bytes:
+    try:
+        data = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain).encode()
+        json.loads(data, object_pairs_hook=_refuse_same_keys)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EncodeError(f"the payload cannot be sent as JSON: {error}") from None
+    return data
+
+
+def _plain(value: Any) -> Any:
+    """What orjson accepts and `json` does not, so that both accept the same values."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _refuse_same_keys(pairs: list[tuple[str, Any]]) -> None:
+    """Raises `ValueError` if keys that differ in Python, such as 1 and "1", are the same in JSON: readers would differ."""
+    if len({key for key, _ in pairs}) != len(pairs):
+        raise ValueError("two keys of an object are the same in JSON")

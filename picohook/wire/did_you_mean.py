@@ -1,0 +1,111 @@
+"""Guesses what the author of an answer meant: which action, and which field.
+
+Standard library only, as `answer_fields`.
+"""
+
+from __future__ import annotations
+
+from . import words
+from .answer_form import ACTION_FIELDS, lower
+
+TYPE_CHECKING = False  # as in `words`
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from typing import Any
+
+    from .answer_form import AnswerForm
+
+_NO = {"deny", "denied", "block", "blocked", "reject", "rejected", "refuse", "refused", "forbid", "disallow", "no"}
+YES = {
+    "allow",
+    "allowed",
+    "approve",
+    "approved",
+    "accept",
+    "permit",
+    "proceed",
+    "pass",
+    "ok",
+    "yes",
+    "continue",
+    "none",
+}
+_END = {"stop", "abort", "halt", "cancel"}
+_EDIT = {"edit", "update", "replace", "rewrite", "change", "modified", "redact"}
+_ARE = {
+    "args": "arguments",
+    "input": "arguments",
+    "params": "arguments",
+    "parameters": "arguments",
+    "tool_input": "arguments",
+    "updatedinput": "arguments",
+    "name": "tool",
+    "tool_name": "tool",
+    "toolname": "tool",
+    "content": "for_llm",
+    "text": "for_llm",
+    "output": "for_llm",
+    "user_input": "prompt",
+    "system": "system_prompt",
+}
+
+
+def action_meant(actions: Collection[str], value: Any) -> str:
+    """The action that a word probably means; empty if it means none of these."""
+    if not isinstance(value, str):
+        return ""
+    word = lower(value.strip())
+    if word in actions:
+        return str(word)
+    if word in _NO:
+        return next((action for action in (words.DENY, words.SKIP, words.ABORT_TURN) if action in actions), "")
+    if word in YES or word in _EDIT or word in _END:
+        action = words.CONTINUE if word in YES else words.MODIFY if word in _EDIT else words.ABORT_TURN
+        return action if action in actions else ""
+    return _close(word, actions)
+
+
+def guess_for(form: AnswerForm, name: str, value: Any) -> str:
+    """What was probably meant by a field that is not read here, such as `action: deny_tool`; empty without a guess."""
+    small = str(lower(name))
+    if name in {form.carries, "patch"} and isinstance(value, dict):
+        nested = value.get(form.part)
+        inner = nested if form.part and isinstance(nested, dict) else value
+        guesses = (_field(str(lower(one)), form.editable or ()) for one in inner)
+        return next((f"`{guess}`" for guess in guesses if guess), "")
+    action = _action_in(form.actions, small, value)
+    if action:
+        return f"`action: {action}`"
+    wanted = ACTION_FIELDS.get(small, "")
+    if wanted in form.actions:
+        return f"`action: {wanted}` beside it"
+    field = _field(small, form.editable or ())
+    if field and form.carries:
+        return f"`{form.carries}: {{{field}: ...}}`"
+    guess = field or _close(small, form.names)
+    return f"`{guess}`" if guess else ""
+
+
+def _action_in(actions: Collection[str], name: str, value: Any) -> str:
+    """The action that a field probably means, by its value or by its name: `decision: deny`, `allow: false`."""
+    if isinstance(value, dict):  # as in {"hookSpecificOutput": {"permissionDecision": "deny"}}
+        return next(filter(None, (_action_in(actions, str(lower(one)), value[one]) for one in value)), "")
+    action = action_meant(actions, value)
+    if action or not (name in actions or name in _NO | YES | _END):
+        return action
+    if value is False:
+        name = "deny" if name in YES else "continue"
+    return action_meant(actions, name)
+
+
+def _field(name: str, fields: Collection[str]) -> str:
+    """The field that a name probably means."""
+    meant = _ARE.get(name, name)
+    return meant if meant in fields else _close(name, fields)
+
+
+def _close(word: str, words: Iterable[str]) -> str:
+    import difflib  # noqa: PLC0415 - for mistakes only
+
+    near = difflib.get_close_matches(word, sorted(words), 1, 0.75)
+    return near[0] if near else ""

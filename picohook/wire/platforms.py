@@ -1,0 +1,87 @@
+"""What differs between Linux and macOS, each difference in one place. Standard library only.
+
+All of it asks `LINUX`. A test that sets it to False runs a host the way that macOS runs it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import threading
+
+TYPE_CHECKING = False  # as in `words`
+if TYPE_CHECKING:
+    import subprocess
+
+LINUX = sys.platform == "linux"
+
+WINDOWS_REFUSED = (
+    "picohook runs hooks on Linux and macOS only: on Windows, run it in WSL (Windows Subsystem for Linux)."
+    " The SDK for hook authors (picohook.sdk) can be imported everywhere"
+)
+
+
+def require_posix() -> None:
+    """Raises `ImportError` on Windows, which has neither the pipes nor the process groups that a host needs."""
+    if os.name != "posix":
+        raise ImportError(WINDOWS_REFUSED)
+
+
+def launchers_lack() -> str:
+    """Why launchers cannot run on this system; empty if they can. They need pidfds, namespaces and /proc."""
+    return "" if LINUX and hasattr(os, "pidfd_open") else "only Linux has it"
+
+
+def runs_descriptors() -> bool:
+    """Whether a program can be started by its open descriptor, as `path_of_descriptor`."""
+    return LINUX
+
+
+def path_of_descriptor(descriptor: int) -> str:
+    """The path that stands for an open file of this process."""
+    return f"/proc/self/fd/{descriptor}"
+
+
+def pipe_size_command() -> int:
+    """The `fcntl` command that sets the capacity of a pipe; 0 if there is none."""
+    if not LINUX:
+        return 0
+    import fcntl  # noqa: PLC0415 - Windows has none
+
+    return getattr(fcntl, "F_SETPIPE_SZ", 0)
+
+
+def uvloop_has_monotonic_time() -> bool:
+    """Whether the clock of uvloop is `time.monotonic`."""
+    return LINUX
+
+
+def exit_descriptor(process: subprocess.Popen[bytes]) -> int:
+    """A descriptor that becomes readable when the process has ended. It is left to be reaped where the system can do that.
+
+    Linux has pidfds. Elsewhere a thread waits and closes a pipe. Before Python 3.13, macOS has no `waitid`, so the thread reaps
+    the process. Raises `OSError`.
+    """
+    if LINUX and hasattr(os, "pidfd_open"):
+        try:
+            return os.pidfd_open(process.pid)
+        except OSError as error:
+            if error.errno not in {errno.ENOSYS, errno.EPERM}:
+                raise
+    readable, writable = os.pipe()
+
+    def wait() -> None:
+        if hasattr(os, "waitid"):
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        else:
+            process.wait()
+        os.close(writable)
+
+    try:
+        threading.Thread(target=wait, name=f"picohook wait {process.pid}", daemon=True).start()
+    except RuntimeError as error:
+        os.close(readable)
+        os.close(writable)
+        raise OSError(errno.EAGAIN, str(error)) from None
+    return readable

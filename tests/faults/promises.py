@@ -1,0 +1,112 @@
+"""The promises of docs/explanation/guarantees.md, and the tests that hold picohook to each."""
+
+from __future__ import annotations
+
+PROMISES: dict[str, tuple[str, ...]] = {
+    "1. Every question ends in time": (
+        "test_P7_one_that_never_reads_its_stdin_costs_its_calls_their_deadline_and_nobody_else_anything",
+        "test_F4_a_byte_at_a_time_does_not_move_the_deadline",
+        "test_C5_a_wall_clock_that_jumps_moves_no_deadline",
+        "test_every_call_ends_once_and_no_yes_is_made_up",
+        "test_C1_cancelled_at_any_point_it_leaves_nobody_waiting_and_the_host_as_good_as_before",
+    ),
+    "2. An answer belongs to its question": (
+        "TestConversation",
+        "test_R3_an_answer_to_a_request_that_was_not_sent_yet_matches_nothing",
+        "test_R4_what_is_left_of_the_old_incarnation_cannot_answer_for_the_new_one",
+        "test_J8_R5_a_wrong_id_is_dropped",
+    ),
+    "3. Approved means yes": (
+        "test_A2_only_true_is_a_yes",
+        "test_A1_A2_S11_whatever_is_no_yes_is_a_no_with_its_cause",
+        "test_A3_a_tool_runs_only_if_every_process_that_is_asked_approves",
+        "test_A9_a_yes_after_the_deadline_leaves_the_denial_standing",
+        "test_approvers",
+    ),
+    "4. What was approved is what runs": (
+        "test_a_function_behind_the_guard_that_edits_in_place_makes_the_guard_be_asked_again",
+        "test_a_hook_that_keeps_what_it_was_asked_about_cannot_change_it_later",
+        "test_a_hook_that_keeps_what_it_answered_cannot_change_it_later",
+        "test_a_function_that_goes_on_after_its_deadline_changes_nothing",
+        "test_what_the_program_does_to_its_call_while_the_guard_thinks_changes_nothing",
+        "test_asked_alone_about_a_call_that_is_changed_meanwhile_the_stage_denies",
+        "test_a_call_that_a_listener_changes_does_not_run",
+        "test_a_guard_is_asked_again_unless_nobody_else_can_have_written_the_turn",
+        "test_a_guard_is_asked_again_about_a_call_that_was_changed_around_a_pause",
+        "test_A5_arguments_that_an_approver_changes_in_place_are_denied",
+        "test_A5_a_hook_that_outlives_its_deadline_cannot_change_what_runs",
+        "test_A5_A6_what_a_process_made_of_a_call_is_what_filters_and_approvers_see_and_what_runs",
+    ),
+    "5. A failed interceptor changes nothing": (
+        "test_A7_an_action_that_the_stage_does_not_have_counts_as_a_failure",
+        "test_A8_a_hook_that_dies_counts_as_its_settings_say",
+        "test_interceptors",
+    ),
+    "6. No process is left behind": (
+        "test_P10_P11_P13_C2_no_descendant_outlives_the_host",
+        "test_a_hostile_hook_cannot_free_itself_of_the_namespace",
+        "test_P13_who_sheds_its_mark_ends_with_its_hook_all_the_same",
+        "test_C2_a_forked_child_gets_a_clear_error_and_touches_nothing_of_its_parents",
+        "test_S9_C3_a_host_cancelled_at_any_point_from_its_start_to_its_end_leaves_nothing",
+        "test_P4_one_that_ignores_the_end_of_its_stdin_and_term_is_killed_after_its_grace",
+        "test_for_a_whole_host_it_takes_less_than_15_mb_of_memory",
+    ),
+    "7. Memory is bounded": (
+        "test_F1_an_endless_line_is_never_held_beyond_the_limit",
+        "test_F1_no_byte_is_looked_at_twice_however_slowly_a_long_line_arrives",
+        "test_F10_the_outbound_queue_is_bounded",
+        "test_what_waits_for_an_observer_is_bounded_in_bytes_too",
+        "test_no_end_of_a_life_leaves_cycles_of_objects_behind",
+        "test_a_client_of_a_server_that_went_is_freed_at_once",
+        "test_P8_a_flood_on_stderr_is_drained_capped_and_rate_limited_and_stdout_goes_on",
+    ),
+    "8. Hooks do not delay each other, and observers delay nothing": (
+        "test_R10_a_flood_on_stdout_is_a_kill_and_the_next_hook_is_served_meanwhile",
+        "test_a_slow_observer_never_delays_the_agent_and_what_it_misses_is_counted",
+        "test_S12_S11_one_that_cannot_start_leaves_the_others_serving_and_a_call_does_not_wait_for_it",
+    ),
+    "9. Restarts leak nothing": (
+        "test_promise_9_after_thirty_restarts_nothing_has_grown",
+        "test_promise_9_after_thirty_failed_starts_nothing_has_grown",
+        "test_after_30_restarts_descriptors_threads_and_zombies_are_what_they_were",
+    ),
+    "10. A crash loop ends": (
+        "test_S10_past_the_start_limit_it_is_failed_visibly_and_approvals_are_denied_at_once",
+        "test_S10_failed_is_latched_when_the_window_has_passed",
+    ),
+    "11. Nothing is sent twice": (
+        "test_C4_a_restart_fails_the_calls_in_flight_at_once_and_replays_none",
+        "test_every_call_ends_once_and_no_yes_is_made_up",
+    ),
+    "12. A configuration that was found runs nothing until it is trusted": (
+        "test_X3_a_project_that_is_not_trusted_is_refused_and_nothing_runs",
+        "test_X4_a_script_that_changes_while_it_runs_is_not_started_again",
+        "test_X4_a_script_that_is_swapped_and_back_is_asked_nothing_and_the_right_one_is_started_again",
+        "test_X4_a_compiled_program_that_is_swapped_after_the_look_never_runs",
+        "test_X4_a_function_whose_file_is_swapped_is_never_run",
+        "test_X4_where_the_files_cannot_be_told_the_hook_is_refused_with_the_way_out",
+        "test_X6_a_link_turned_to_another_script_while_it_runs_is_not_started_again",
+        "test_X3_depth_is_bounded_in_every_format_and_what_it_takes_in_memory_too",
+        "test_a_dangerous_configuration_is_refused_even_if_it_is_trusted_and_nothing_runs",
+    ),
+    "13. A hook gets only what it needs": (
+        "test_X1_the_environment_is_an_allowlist_and_what_the_hook_is_given",
+        "test_P18_a_hook_has_the_three_standard_descriptors_and_no_other",
+        "test_X4_P18_a_compiled_program_is_started_by_descriptor_whatever_its_path_means_by_then",
+    ),
+    "14. A hook's text is only text": (
+        "test_L2_what_a_hook_says_reaches_logs_traces_and_reasons_without_an_acting_character",
+        "test_A10_a_hooks_text_is_cut_to_its_limit_and_escaped_where_people_read_it",
+        "test_L3_payloads_are_not_logged_whatever_goes_wrong",
+    ),
+    "15. The log cannot hurt": ("test_L1_a_log_that_fails_changes_nothing_and_is_counted",),
+    "16. asyncio and trio behave the same": ("test_called_back_when_there_is_room_as_long_as_there_is_more_to_write",),
+    "17. Clients of a sidecar do not hurt each other": (
+        "test_the_calls_of_a_client_that_vanishes_are_cancelled_and_those_of_others_are_not",
+        "test_a_line_that_is_too_long_is_answered_and_ends_only_its_own_connection",
+        "test_clients_that_vanish_without_reading_hurt_nobody",
+        "test_what_was_asked_is_answered_before_the_end",
+        "test_a_client_that_does_not_read_does_not_hold_up_the_end",
+    ),
+}
+"""By the heading on that page."""
