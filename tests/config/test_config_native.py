@@ -283,7 +283,7 @@ class TestSchema:
         ):
             assert not check.is_valid(wrong), wrong
 
-    def test_it_says_what_it_is(self) -> None:
+    def test_it_names_its_version_and_title(self) -> None:
         made = schema()
         assert made["$schema"] == "https://json-schema.org/draft/2020-12/schema"
         assert made["title"] == "picohook configuration"

@@ -103,3 +103,8 @@ async def test_it_is_reloaded(project: Path) -> None:
         done = await host.reload()
         assert (done.added, done.kept) == (("no_web",), ("no_bash",))
         assert await actions() == ["deny_tool", "deny_tool"]
+
+
+def test_a_version_of_picoclaw_changes_nothing_for_j_clis_hooks(write: Write) -> None:
+    path = write("hooks.yaml", "stop:\n  - command: 'true'\n")
+    assert load(path, picoclaw="0.2.9") == load(path)
