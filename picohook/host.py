@@ -6,9 +6,6 @@ import functools
 import os
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from .config.reload.reloader import Reloader
-from .config.reload.source import Source
-from .config.reload.watch import keep_watching, require_watchfiles
 from .engine.engine import Engine
 from .errors import PicohookError
 from .turns import calls
@@ -19,6 +16,8 @@ if TYPE_CHECKING:
 
     from .blocking import BlockingHost
     from .config.document import PicoClaw
+    from .config.reload.reloader import Reloader
+    from .config.reload.source import Source
     from .engine.engine import Settings as EngineSettings
     from .engine.generations import Reloaded
     from .engine.mounted import MountedHooks
@@ -71,6 +70,8 @@ class Host(Engine):
         **settings: Unpack[EngineSettings],
     ) -> None:
         if watch:
+            from .config.reload.watch import require_watchfiles  # noqa: PLC0415 - an extra
+
             require_watchfiles()
             if source is None:
                 raise PicohookError(
@@ -92,6 +93,7 @@ class Host(Engine):
         "0.2.8" (the default), "0.2.9" or "0.2.9+edits". The other settings are those of `Settings`.
         """
         from .config import layers  # noqa: PLC0415 - hosts built in code do without parsers
+        from .config.reload.source import Source  # noqa: PLC0415
 
         read = functools.partial(layers.named, path, picoclaw=picoclaw)
         return cls._of(Source(read, path, asks_models=settings.get("complete") is None), settings)
@@ -111,6 +113,7 @@ class Host(Engine):
         `from_config`.
         """
         from .config import layers  # noqa: PLC0415 - hosts built in code do without parsers
+        from .config.reload.source import Source  # noqa: PLC0415
 
         here = os.path.abspath(directory or ".")
         read = functools.partial(layers.discover, here, picoclaw=picoclaw)
@@ -145,6 +148,8 @@ class Host(Engine):
 
     async def _begin(self, mounted_hooks: MountedHooks, hooks: list[Hook]) -> None:
         if self._source is not None:
+            from .config.reload.reloader import Reloader  # noqa: PLC0415 - hosts built in code do without
+
             self._reloader = Reloader(self._source, hooks, mounted_hooks)
         if self._control is not None:
             from .serve.control import open_control  # noqa: PLC0415 - for hosts that have one
@@ -152,6 +157,8 @@ class Host(Engine):
             mounted_hooks.begin((await open_control(self, self._control, mounted_hooks.log)).run)
         await super()._begin(mounted_hooks, hooks)
         if self._watch:
+            from .config.reload.watch import keep_watching  # noqa: PLC0415 - an extra
+
             mounted_hooks.begin(functools.partial(keep_watching, self, mounted_hooks.log))
 
     async def reload(self) -> Reloaded:
