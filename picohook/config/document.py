@@ -49,4 +49,4 @@ class Config:
     model: ModelTable | None = None
     """The model that prompt hooks ask."""
     picoclaw: PicoClaw | None = None
-    """The version of PicoClaw whose behaviour the hooks expect; None where neither the file nor the caller names one."""
+    """The version of PicoClaw whose behaviour the hooks expect, if the file or the caller names one."""

@@ -38,7 +38,7 @@ def check_name(name: str, problems: Problems, at: KeyPath) -> None:
     if not name.strip() or escape(name) != name:
         problems.add(at, f"{quoted(name)} cannot be a hook's name", "give it one that can be read and shown")
     elif name.endswith(OF_SESSION):
-        problems.add(at, f"only the names of a session's own hooks end in {OF_SESSION}", "give it another one")
+        problems.add(at, f"only the names of a session's own hooks end in {OF_SESSION}", "give it another name")
 
 
 def check_given(
@@ -74,8 +74,8 @@ def check_env(env: Any, problems: Problems, at: KeyPath, *, found: bool) -> None
         elif found and (name in _LOADERS or name.startswith(_LOADER_PREFIXES)):
             problems.add(
                 (*at, name),
-                "is not for a config found in a directory to set: it decides what code a program loads",
-                "name the config: --config FILE",
+                "cannot be set by a configuration that was found: it decides what code a program loads",
+                "name the configuration: --config FILE",
             )
 
 

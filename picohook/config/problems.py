@@ -1,4 +1,4 @@
-"""Mistakes of a configuration file, each as one sentence that says where, what, and the way out."""
+"""Mistakes in a configuration file: for each, the place, the cause and the way out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 KeyPath = tuple[str | int, ...]
 
 MOST = 50
-"""Mistakes of one file that are said; after that many nothing more is looked at."""
+"""Mistakes of one file that are reported; after the last of them, reading stops."""
 _SHOWN = 400
 """Bytes that are shown of a key path or a message."""
 
@@ -29,19 +29,19 @@ class Problems:
     found: list[Problem] = field(default_factory=list)
 
     def add(self, at: KeyPath | str, message: str, hint: str = "") -> None:
-        """Note one; `at` is a key path, or a place in the text. Raises all, where they are too many."""
+        """Add one; `at` is a key path, or a place in the text. Raises `ConfigError` where they are too many."""
         where = at if isinstance(at, str) else dotted(at)
         self.found.append(Problem(escape(self.file), *(cut(escape(text), _SHOWN) for text in (where, message, hint))))
         if len(self.found) >= MOST:
             raise ConfigError(self.found)
 
     def fail(self, at: KeyPath | str, message: str, hint: str = "") -> NoReturn:
-        """Note one after which there is nothing more to look at."""
+        """Add one that ends the reading. Raises `ConfigError`."""
         self.add(at, message, hint)
         raise ConfigError(self.found)
 
     def check(self) -> None:
-        """Raise all that was found, if anything was."""
+        """Raise `ConfigError` if there are any."""
         if self.found:
             raise ConfigError(self.found)
 

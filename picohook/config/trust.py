@@ -42,7 +42,7 @@ def covered(config: Config) -> tuple[str, ...]:
 
 
 def trust(config: Config) -> None:
-    """Trust this content. A damaged store is written anew. Raises `TrustError` where the configuration cannot be trusted."""
+    """Trust this content. A damaged store is replaced. Raises `TrustError` where the configuration cannot be trusted."""
     digests = _digests(config)
     try:
         known = trust_store.read()
@@ -54,7 +54,7 @@ def trust(config: Config) -> None:
 
 
 def untrust(path: str | os.PathLike[str]) -> bool:
-    """Trust this file no longer; returns whether it was trusted."""
+    """Take trust in this file back; returns whether it was trusted. Raises `TrustError` and `ConfigError`."""
     known = trust_store.read()
     real = Path(os.path.realpath(Path(path).parent)) / Path(path).name
     was_trusted = known.pop(str(real), None) is not None
@@ -182,7 +182,7 @@ def scripts(config: Config, spec: HookSpec) -> tuple[str, ...]:
 
 
 def _key_path(config: Config, spec: HookSpec) -> str:
-    """Where the hook stands in the file; its name, where another layer's hook took the name that it has there."""
+    """Where the hook stands in the file; only its name, if it has another name on the host."""
     return config.key_paths.get(spec.name, escape(f"hook {spec.name}"))
 
 
@@ -217,7 +217,3 @@ def _digest_file(name: str) -> tuple[str, Identity]:
         return digest.hexdigest(), identity(os.fstat(descriptor))
     finally:
         os.close(descriptor)
-
-
-def _key(path: str | os.PathLike[str]) -> str:
-    return str(Path(os.path.realpath(Path(path).parent)) / Path(path).name)

@@ -69,7 +69,7 @@ def test_a_name_with_a_nul_character() -> None:
         load("a\0.toml")
 
 
-def test_X8_writable_by_everyone(write: Write) -> None:
+def test_X8_a_file_that_everyone_can_write_is_refused(write: Write) -> None:
     path = write("a.toml", TEXT)
     path.chmod(0o666)
     assert complaint(path) == "can be written by everyone, who could make it run anything (chmod o-w)"
@@ -82,7 +82,7 @@ def test_X8_a_link_does_not_hide_who_can_write_the_file(write: Write, tmp_path: 
 
 
 @as_root
-def test_X8_owned_by_somebody_else(write: Write) -> None:
+def test_X8_a_file_that_belongs_to_another_user_is_refused(write: Write) -> None:
     path = write("a.toml", TEXT)
     os.chown(path, 4321, 0)
     assert complaint(path) == "belongs to another user (uid 4321), who could make it run anything (chown it)"
@@ -96,14 +96,14 @@ def test_owned_by_root_and_read_by_a_user(write: Write, monkeypatch: pytest.Monk
 
 
 @as_root
-def test_X8_writable_by_a_group_of_others(write: Write) -> None:
+def test_X8_a_file_that_a_whole_group_can_write_is_refused(write: Write) -> None:
     path = write("a.toml", TEXT)
     os.chown(path, 0, 4321)
     path.chmod(0o664)
     assert complaint(path) == "can be written by a whole group (gid 4321) (chmod g-w)"
 
 
-def test_X8_writable_by_the_users_own_group(write: Write) -> None:
+def test_X8_a_file_that_the_users_private_group_can_write_is_read(write: Write) -> None:
     me = pwd.getpwuid(os.geteuid())
     group = grp.getgrgid(me.pw_gid)
     if group.gr_name != me.pw_name or set(group.gr_mem) - {me.pw_name}:

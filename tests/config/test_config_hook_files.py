@@ -181,7 +181,7 @@ NOT_TOLD = [
 
 
 @pytest.mark.parametrize("command", NOT_TOLD, ids=lambda value: str(value)[:40])
-def test_X4_where_the_files_cannot_be_told_the_hook_is_refused_with_the_way_out(
+def test_X4_a_command_that_does_not_tell_its_files_is_refused_with_the_way_out(
     write: Write, command: list[str] | str
 ) -> None:
     key = "run" if isinstance(command, str) else "command"
@@ -201,7 +201,7 @@ def test_X4_where_the_files_cannot_be_told_the_hook_is_refused_with_the_way_out(
         still_trusted(named, named.hooks[0])
 
 
-def test_X4_a_hook_that_was_trusted_is_refused_once_it_can_no_longer_be_told_what_it_runs(write: Write) -> None:
+def test_X4_a_trusted_hook_is_refused_once_its_command_no_longer_tells_what_it_runs(write: Write) -> None:
     found = config(write, command=["python3", "run.py", "--file=later.py"])
     trust(found)
     still_trusted(found, found.hooks[0])
@@ -288,7 +288,7 @@ class TestGlobs:
             with pytest.raises(TrustError, match=r"new\.py: is gone since it was trusted"):
                 look()
 
-    def test_one_that_matches_nothing_is_an_error(self, write: Write) -> None:
+    def test_a_glob_that_matches_nothing_is_an_error(self, write: Write) -> None:
         found = config(write, command=["make"], trust=["Makefile", "scripts/*.py"])
         with pytest.raises(TrustError, match=re.escape('hooks.a.trust: "scripts/*.py" matches no file of the project')):
             trust(found)
@@ -296,11 +296,11 @@ class TestGlobs:
     @pytest.mark.parametrize(
         "glob", ["/etc/passwd", "../x", "a/../b", "./x", "", "a//b", "**/**/**/x", "a**b", "x" * 600]
     )
-    def test_one_that_is_none_is_a_mistake(self, write: Write, glob: str) -> None:
+    def test_a_wrong_glob_is_a_mistake(self, write: Write, glob: str) -> None:
         with pytest.raises(ConfigError, match=r"hooks\.a\.trust: must be .*globs"):
             config(write, command=["make"], trust=[glob])
 
-    def test_they_are_bounded_in_number_size_and_in_what_is_looked_through(
+    def test_files_sizes_and_looked_at_paths_of_globs_are_bounded(
         self, write: Write, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         found = config(write, command=["make"], trust=["**"])
@@ -337,7 +337,7 @@ def test_X4_j_clis_and_picoclaws_project_files_have_the_same_way_out(write: Writ
     assert names(load(path, found=True)) == ["Makefile"]
 
 
-def test_a_configuration_that_is_named_needs_none_of_this(write: Write) -> None:
+def test_the_commands_of_a_named_configuration_need_not_tell_their_files(write: Write) -> None:
     found = load(config(write, command=[sys.executable, "-m", "hook"]).path)
     require_trust(found)
     assert still_trusted(found, found.hooks[0]) is None
@@ -356,9 +356,7 @@ def test_X4_files_that_never_stop_changing_are_never_found_to_be_the_same(
     assert len(slept) > 1
 
 
-def test_X6_which_file_it_is_shows_in_what_was_seen_and_so_do_links_and_directories_on_its_way(
-    write: Write, project: Path
-) -> None:
+def test_X6_the_identity_of_a_file_includes_the_links_and_directories_above_it(write: Write, project: Path) -> None:
     (project / "link").symlink_to("pkg")
     found = config(write, command=["python3", "link/__main__.py"])
     trust(found)

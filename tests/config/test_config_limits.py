@@ -77,7 +77,7 @@ def test_X6_a_named_pipe_a_directory_and_a_link_in_a_circle_are_refused(place: P
     assert complaint(place).startswith("cannot be read: Too many levels")
 
 
-def test_X3_something_else_in_its_place_between_the_look_and_the_opening_is_refused_without_waiting(
+def test_X3_a_file_that_is_replaced_between_check_and_opening_is_refused_without_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "file"
@@ -111,9 +111,7 @@ DEEP = {
 
 
 @pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in DEEP.items() for text in texts], ids=len)
-def test_X3_depth_is_bounded_in_every_format_and_what_it_takes_in_memory_too(
-    complaints: Complaints, name: str, text: str
-) -> None:
+def test_X3_depth_and_its_memory_are_bounded_in_every_format(complaints: Complaints, name: str, text: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     (said,) = complaints(name, text, found=True)
     assert "is nested too deeply" in said
@@ -153,9 +151,7 @@ def test_X3_mistakes_are_bounded_in_number_and_in_length(complaints: Complaints)
     assert max(map(len, said)) < 1000
 
 
-def test_the_store_of_trust_has_a_limit_of_its_own(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_trust_store_has_its_own_size_limit(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
     config = load(write("project/picohook.toml", '[hooks.a]\nprompt = "?"\nstages = ["before_tool"]\n'), found=True)
     trust(config)

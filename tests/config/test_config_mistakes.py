@@ -20,8 +20,8 @@ PICOCLAW = (
     "belongs to PicoClaw's format, which is JSON (in the native format, hooks has one table for each hook, by its name)"
 )
 LOADER = (
-    "is not for a config found in a directory to set: it decides what code a program loads"
-    " (name the config: --config FILE)"
+    "cannot be set by a configuration that was found: it decides what code a program loads"
+    " (name the configuration: --config FILE)"
 )
 STAGES = ", ".join(get_args(StageName))
 NEITHER = f"is never asked and never told: it has neither stages nor observe (known: {STAGES})"
@@ -132,7 +132,9 @@ def test_one_mistake_is_one_message(complaints: Complaints, line: str, complaint
         ('comand = ["a"]\nstages = ["before_tool"]', '.comand: unknown key (did you mean "command"?)'),
     ],
 )
-def test_what_a_hook_needs(complaints: Complaints, table: str, complaint: str) -> None:
+def test_a_hook_needs_something_to_run_and_a_stage_or_an_event(
+    complaints: Complaints, table: str, complaint: str
+) -> None:
     assert complaints("a.toml", f"[hooks.gate]\n{table}\n") == [f"hooks.gate{complaint}"]
 
 
@@ -162,7 +164,7 @@ def test_picoclaws_format_is_json_only(complaints: Complaints, name: str) -> Non
     ]
 
 
-def test_a_name_that_looks_like_a_place_in_a_schema(complaints: Complaints) -> None:
+def test_a_key_that_looks_like_a_path_of_the_schema_is_shown_as_it_is(complaints: Complaints) -> None:
     (complaint,) = complaints("a.toml", '[hooks."[key]"]\ncommand = ["a"]\nobserve = ["*"]\ntimeout = 0\n')
     assert complaint == f'hooks."[key]".timeout: {NUMBER} 0'
 
@@ -204,7 +206,7 @@ def test_an_unknown_key_far_from_any_gets_them_all(complaints: Complaints) -> No
     assert complaint.startswith("hooks.a.xyz: unknown key (known: command, run, python, prompt, model, stages, ")
 
 
-def test_what_a_file_says_is_shown_short_and_without_control_characters(complaints: Complaints) -> None:
+def test_values_are_shown_short_and_without_control_characters(complaints: Complaints) -> None:
     (complaint,) = complaints(
         "a.json", '{"hooks": {"a\\u001b]0;x": {"command": ["a"], "observe": ["*"], "dir": 1}, "b": 2}}'
     )[:1]
@@ -250,7 +252,9 @@ class TestSyntax:
             ("a.toml", f"a = 0x{'f' * 9000}", "holds a value that is too large to read"),
         ],
     )
-    def test_what_cannot_be_read(self, complaints: Complaints, name: str, text: str | bytes, complaint: str) -> None:
+    def test_text_that_cannot_be_parsed_is_a_mistake(
+        self, complaints: Complaints, name: str, text: str | bytes, complaint: str
+    ) -> None:
         assert complaints(name, text) == [complaint]
 
     def test_a_number_of_thousands_of_digits(self, complaints: Complaints) -> None:
@@ -299,7 +303,7 @@ class TestSyntax:
         assert complaints(name, text) == ["hooks.a.env.D: is a date, which no setting is (put it in quotes)"]
 
     @pytest.mark.parametrize(("name", "suffix"), [("a.ini", ".ini"), ("a", ""), ("a.TOML", ".TOML")])
-    def test_a_suffix_of_none_of_the_formats(self, complaints: Complaints, name: str, suffix: str) -> None:
+    def test_an_unknown_suffix_is_a_mistake(self, complaints: Complaints, name: str, suffix: str) -> None:
         assert complaints(name, "x") == [f'"{suffix}" is not a known suffix (known: .toml, .yaml, .yml, .json)']
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from picohook.cli.new import contents
 
 from picohook.config import load, schema
 from picohook.errors import ConfigError
 from picohook.model.spec import HookSpec, OnFailure, RespondRule, RestartPolicy, Timeouts
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.config.conftest import Write
 
 EXAMPLE_TOML = """
@@ -283,14 +283,29 @@ class TestSchema:
         ):
             assert not check.is_valid(wrong), wrong
 
-    def test_it_says_what_it_is(self) -> None:
+    def test_it_names_its_version_and_title(self) -> None:
         made = schema()
         assert made["$schema"] == "https://json-schema.org/draft/2020-12/schema"
         assert made["title"] == "picohook configuration"
         assert made["$defs"]["HookSpec"]["properties"]["priority"]["description"] == "Asked in ascending order."
 
-    def test_a_file_may_name_it(self, write: Write) -> None:
-        assert load(write("a.json", json.dumps({"$schema": "./s.json", **EXAMPLE}))).hooks
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("a.json", json.dumps({"$schema": "picohook.schema.json", **EXAMPLE})),
+            ("a.yaml", "# yaml-language-server: $schema=picohook.schema.json\n" + json.dumps(EXAMPLE)),
+            ("a.toml", "#:schema picohook.schema.json\n" + MINIMAL),
+        ],
+    )
+    def test_a_file_may_name_it_as_the_page_shows(self, write: Write, name: str, text: str) -> None:
+        assert load(write(name, text)).hooks
+        page = (Path(__file__).parents[2] / "docs/reference/config.md").read_text(encoding="utf-8")
+        assert name == "a.json" or f"`{text.splitlines()[0]}`" in page
+
+    def test_the_configuration_of_a_new_hook_names_it(self, write: Write) -> None:
+        text = contents("guard", "python", ["before_tool"])["picohook.toml"]
+        assert text.startswith("#:schema picohook.schema.json\n")
+        assert load(write("picohook.toml", text)).hooks
 
 
 class TestCanary:

@@ -63,7 +63,7 @@ def test_naming_one_stage_of_a_mode_names_the_mode(write: Write) -> None:
     assert hook.asked_at == ("before_llm", "after_llm", "before_tool", "after_tool")
 
 
-def test_the_rest_of_its_file_is_not_looked_at(write: Write) -> None:
+def test_the_rest_of_the_file_is_ignored(write: Write) -> None:
     document = {"agents": {"list": [1]}, "gateway": {"port": 18790}, **json.loads(gate())}
     text = json.dumps(document).replace('"gateway": {', '"gateway": {"port": 1, ')
     assert len(load(write("config.json", text)).hooks) == 1
@@ -74,7 +74,7 @@ def test_the_rest_of_its_file_is_not_looked_at(write: Write) -> None:
     [{"enabled": True}, {"defaults": {}}, {"builtins": {}}, {"processes": {}}],
     ids=lambda hooks: next(iter(hooks)),
 )
-def test_any_of_its_sections_shows_what_it_is(write: Write, hooks: dict[str, Any]) -> None:
+def test_any_of_its_sections_makes_a_file_picoclaws(write: Write, hooks: dict[str, Any]) -> None:
     assert load(write("c.json", json.dumps({"hooks": hooks}))).dialect == "picoclaw"
 
 

@@ -59,7 +59,7 @@ def refusals(config: Config) -> list[str]:
     return str(caught.value).splitlines()
 
 
-def test_X3_what_was_found_is_not_trusted(path: Path) -> None:
+def test_X3_a_configuration_that_was_found_is_not_trusted(path: Path) -> None:
     assert refusals(found(path)) == [f"{path}: {NEVER}"]
 
 
@@ -86,7 +86,7 @@ def test_trust_is_kept_for_others_of_the_users_projects(write: Write, path: Path
     require_trust(found(other))
 
 
-def test_X3_untrusted_again(path: Path) -> None:
+def test_X3_trust_can_be_taken_back(path: Path) -> None:
     trust(found(path))
     assert untrust(path)
     assert refusals(found(path)) == [f"{path}: {NEVER}"]
@@ -109,7 +109,7 @@ def test_X4_changed_bytes_are_asked_about_again_by_name(path: Path, name: str) -
     require_trust(found(path))
 
 
-def test_what_trust_covers_can_be_listed(path: Path) -> None:
+def test_the_files_that_trust_covers_can_be_listed(path: Path) -> None:
     assert covered(found(path)) == (str(path), f"{path.parent}/gate.py", f"{path.parent}/log.sh")
 
 
@@ -149,7 +149,7 @@ def test_X6_a_link_turned_to_another_script_is_asked_about(write: Write, path: P
     assert refusals(found(path)) == [f"{script}: {CHANGED}"]
 
 
-def test_X6_the_bytes_behind_a_link_are_what_counts(write: Write, path: Path) -> None:
+def test_X6_the_bytes_behind_a_link_count(write: Write, path: Path) -> None:
     target = write("outside/good.py", "print('gate')")
     (path.parent / "gate.py").unlink()
     (path.parent / "gate.py").symlink_to(target)
@@ -214,7 +214,7 @@ def test_arguments_are_looked_up_where_the_hook_runs(write: Write) -> None:
     assert refusals(found(path)) == [f"{here}: {CHANGED}"]
 
 
-def test_what_a_shell_command_writes_is_not_what_it_runs(write: Write) -> None:
+def test_files_that_a_shell_command_writes_are_not_covered(write: Write) -> None:
     text = "[hooks.a]\nrun = 'sh check.sh < in > out 2>>err && sh more.sh'\nstages = [\"before_tool\"]\n"
     path = write("project/picohook.toml", text)
     for name in ("check.sh", "more.sh", "in"):
@@ -228,7 +228,7 @@ def test_what_a_shell_command_writes_is_not_what_it_runs(write: Write) -> None:
     assert refusals(found(path)) == [f"{path.parent}/more.sh: {CHANGED}"]
 
 
-def test_what_is_trusted_is_what_was_read_even_if_the_file_changes_meanwhile(path: Path) -> None:
+def test_trust_is_in_the_bytes_that_were_read_even_if_the_file_changes_meanwhile(path: Path) -> None:
     config = found(path)
     path.write_text(path.read_text() + "\n# more")
     trust(config)
@@ -292,7 +292,7 @@ class TestStore:
         assert list(json.loads(store.read_text())["trusted"]) == [str(path)]
 
     @pytest.mark.parametrize("content", ["", "{", "[]", '{"/p": "x"}', '{"/p": {"/p": 1}}', "\udcff", "[" * 100_000])
-    def test_a_damaged_one_trusts_nothing_and_says_so(self, path: Path, store: Path, content: str) -> None:
+    def test_a_damaged_store_trusts_nothing_and_is_reported(self, path: Path, store: Path, content: str) -> None:
         trust(found(path))
         store.write_text(content, errors="surrogateescape")
         (refusal,) = refusals(found(path))
@@ -300,7 +300,7 @@ class TestStore:
         trust(found(path))
         require_trust(found(path))
 
-    def test_X8_one_that_others_can_write_trusts_nothing(self, write: Write, path: Path, store: Path) -> None:
+    def test_X8_a_store_that_others_can_write_trusts_nothing(self, write: Write, path: Path, store: Path) -> None:
         other = write("other/picohook.toml", TEXT)
         trust(found(path))
         store.chmod(0o666)
@@ -309,7 +309,7 @@ class TestStore:
         trust(found(other))
         assert list(json.loads(store.read_text())["trusted"]) == [str(other)]
 
-    def test_one_that_cannot_be_written_is_an_error(self, path: Path, home: Path, store: Path) -> None:
+    def test_a_store_that_cannot_be_written_is_an_error(self, path: Path, home: Path, store: Path) -> None:
         home.write_text("not a directory")
         with pytest.raises(ConfigError, match=re.escape(f"{store}: cannot be written: Not a directory")):
             trust(found(path))

@@ -90,7 +90,7 @@ def test_a_hook_that_is_given_more_time_than_its_chain(write, defaults, keys, ex
         ({"filter": {"when": {"Status": "error"}}, "stages": None, "observe": ["turn_end"]}, []),
     ],
 )
-def test_a_filter_on_what_is_never_there(write, keys, expected):
+def test_a_filter_on_a_field_that_is_never_there_is_a_warning(write, keys, expected):
     assert hook(write, **keys) == expected
 
 
@@ -130,7 +130,7 @@ def test_a_filter_on_what_is_never_there(write, keys, expected):
         ({"enabled": False, "approval_timeout": 3}, []),
     ],
 )
-def test_a_setting_for_what_the_hook_is_not(write, keys, expected):
+def test_a_setting_without_effect_is_a_warning(write, keys, expected):
     assert hook(write, **keys) == expected
 
 

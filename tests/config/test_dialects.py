@@ -11,6 +11,7 @@ import pytest
 
 from picohook import HookSpec, Host, ToolCall, TrustError
 from picohook.cli.app import app
+from picohook.cli.doctor import files
 from picohook.config import layers, load
 from picohook.config.dialects import DIALECTS, Dialect
 from picohook.config.trust import trust
@@ -78,7 +79,7 @@ def test_it_is_found_and_needs_trust(project: Path) -> None:
         layers.discover().require_trust()
 
 
-def test_commands_trust_check_list_and_doctor_it(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_commands_trust_check_list_and_examine_it(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     def run(*arguments: str) -> str:
         app(arguments, standalone_mode=False)
         return capfd.readouterr().out
@@ -87,7 +88,7 @@ def test_commands_trust_check_list_and_doctor_it(project: Path, capfd: pytest.Ca
     assert f"{project}: ok" in run("check")
     (listed,) = json.loads(run("list", "--json"))["configs"]
     assert listed == {"config": str(project), "layer": "project", "dialect": "tiny", "hooks": 1}
-    assert "tiny format, 1 hook" in run("doctor", "--json")
+    assert any(finding.message == "tiny format, 1 hook" for finding in files.examine(layers.discover()))
 
 
 @pytest.mark.anyio
@@ -103,3 +104,8 @@ async def test_it_is_reloaded(project: Path) -> None:
         done = await host.reload()
         assert (done.added, done.kept) == (("no_web",), ("no_bash",))
         assert await actions() == ["deny_tool", "deny_tool"]
+
+
+def test_a_version_of_picoclaw_changes_nothing_for_j_clis_hooks(write: Write) -> None:
+    path = write("hooks.yaml", "stop:\n  - command: 'true'\n")
+    assert load(path, picoclaw="0.2.9") == load(path)

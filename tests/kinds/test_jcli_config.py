@@ -153,7 +153,7 @@ def test_the_project_of_a_file_in_its_directory_is_the_one_around_it(config, tmp
     [
         (
             "pre_tool_executon:\n  - command: x\n",
-            'pre_tool_executon: is not an event of j-cli\'s (did you mean "pre_tool_execution"?)',
+            'pre_tool_executon: is not an event of j-cli (did you mean "pre_tool_execution"?)',
         ),
         ("stop:\n  command: x\n", "stop: must be a list of hooks, not a table"),
         ("stop:\n  - x\n", 'stop[0]: must be a table of keys and values, not "x"'),
@@ -247,7 +247,7 @@ def test_a_definition_makes_a_hook_of_the_session(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("event", "definition", "complaint"),
     [
-        ("pre_send", {"command": "x"}, r'pre_send: is not an event of j-cli\'s \(did you mean "pre_send_message"\?\)'),
+        ("pre_send", {"command": "x"}, r'pre_send: is not an event of j-cli \(did you mean "pre_send_message"\?\)'),
         ("stop", {}, "stop: is of type bash, and has no command"),
         ("stop", {"command": "x", "retry": "y"}, 'stop.retry: must be a whole number, not "y"'),
     ],

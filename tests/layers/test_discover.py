@@ -67,7 +67,7 @@ def test_two_files_where_one_is_meant_are_a_mistake_that_names_both(user, projec
     ]
 
 
-def test_the_mistakes_of_all_files_are_said_at_once(user, project):
+def test_the_mistakes_of_all_files_are_reported_together(user, project):
     user.write(user.own / "picohook.toml", "[hooks.a]\nobserve = ['*']\n")
     user.write(user.jcli, "stop:\n  - {}\n")
     project.write("picohook.toml", '[hooks.b]\nrun = "true"\nstages = ["before_tol"]\n')
@@ -87,7 +87,7 @@ def test_a_link_to_nothing_is_a_mistake_and_not_an_absence(project):
         discover()
 
 
-def test_a_directory_that_is_not_there_is_a_mistake(user, tmp_path):
+def test_a_directory_that_does_not_exist_is_a_mistake(user, tmp_path):
     with pytest.raises(ConfigError, match="there is no such directory"):
         discover(tmp_path / "gone")
 
@@ -243,7 +243,7 @@ def test_trust_in_jcli_hooks_is_the_same_from_wherever_it_is_given(project, monk
         discover().require_trust()
 
 
-def test_what_others_could_have_written_is_refused_in_every_layer(user, project):
+def test_a_file_that_others_could_have_written_is_refused_in_every_layer(user, project):
     user.hooks("a").chmod(0o666)
     project.hooks("b").chmod(0o666)
     with pytest.raises(ConfigError) as caught:
@@ -254,7 +254,7 @@ def test_what_others_could_have_written_is_refused_in_every_layer(user, project)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_a_users_file_that_belongs_to_somebody_else_is_refused(user, project):
+def test_a_users_file_that_belongs_to_another_user_is_refused(user, project):
     os.chown(user.hooks("a"), 12345, -1)
     with pytest.raises(ConfigError, match="belongs to another user"):
         discover()
@@ -264,7 +264,9 @@ def test_only_the_project_is_kept_from_setting_what_a_loader_loads(user, project
     user.hooks("a", defaults='env = { PYTHONPATH = "lib" }')
     discover()
     project.hooks("b", defaults='env = { PYTHONPATH = "lib" }')
-    with pytest.raises(ConfigError, match=r"defaults\.env\.PYTHONPATH: is not for a config found in a directory"):
+    with pytest.raises(
+        ConfigError, match=r"defaults\.env\.PYTHONPATH: cannot be set by a configuration that was found"
+    ):
         discover()
 
 
@@ -280,7 +282,7 @@ def test_one_hook_is_held_against_its_own_file_only(user, project):
         layers.verify(layers.hooks[1])
 
 
-def test_every_file_that_may_be_found_is_known_before_it_is_there(user, project):
+def test_candidates_include_files_that_do_not_exist_yet(user, project):
     looked_at = {str(path) for path in candidates()}
     user.hooks("a")
     user.jcli_hook("a")

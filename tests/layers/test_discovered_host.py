@@ -26,7 +26,7 @@ def sign(word):
     return {"command": (sys.executable, "sign.py", word), "stages": ("before_prompt",)}
 
 
-async def test_each_layer_is_asked_about_what_the_one_before_it_left(user, project):
+async def test_each_layer_sees_the_edits_of_the_layers_before(user, project):
     project.jcli_hook("jcli-project")
     project.hooks("project", priority=1)
     user.jcli_hook("jcli-user")
@@ -47,7 +47,7 @@ async def test_each_layer_is_asked_about_what_the_one_before_it_left(user, proje
         ]
 
 
-def test_a_synchronous_program_has_what_is_found_when_it_names_nothing(user, project):
+def test_a_synchronous_program_that_names_nothing_uses_the_files_that_are_found(user, project):
     user.hooks("user")
     project.hooks("project")
     trust_all(project)
@@ -127,7 +127,7 @@ async def test_a_dangerous_configuration_is_refused_even_if_it_is_trusted_and_no
     assert not (project.path / "started").exists()
 
 
-async def test_what_code_mounts_needs_no_trust(project):
+async def test_hooks_that_code_mounts_need_no_trust(project):
     project.hooks("project")
     trust_all(project)
     project.write("other.py", (project.path / "sign.py").read_text())

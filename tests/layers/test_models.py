@@ -182,7 +182,7 @@ def test_mistakes_in_the_table_are_named_and_a_key_is_never_shown(user, table, s
 @pytest.mark.parametrize(
     ("url", "warned"), [("http://models.example/v1", True), ("https://x/v1", False), ("http://127.0.0.1:1/v1", False)]
 )
-def test_questions_that_go_over_a_network_as_plain_text_are_warned_of(user, url, warned):
+def test_a_model_that_is_asked_as_plain_text_over_a_network_is_a_warning(user, url, warned):
     path = user.write("named.toml", f'[model]\nname = "m"\nbase_url = "{url}"\nkey_env = "K"\n{ASK}')
     (warnings,) = (load(path).warnings,)
     assert bool(warnings) is warned

@@ -143,7 +143,7 @@ async def test_X4_one_that_is_swapped_at_every_start_is_given_up_and_never_asked
 
 
 @pytest.mark.parametrize("what", ["rewritten", "link", "directory"])
-async def test_X6_what_is_put_in_a_scripts_place_is_asked_nothing(swaps, what):
+async def test_X6_a_file_that_replaces_a_script_is_never_asked(swaps, what):
     good, evil = swaps.path / "gate.py", swaps.path / "evil.py"
 
     def put():
@@ -265,7 +265,7 @@ async def test_X4_P18_a_compiled_program_is_started_by_descriptor_whatever_its_p
     assert len([to for to in descriptors if str(compiled.path) in to]) == (1 if tier == "group" else 0)
 
 
-async def test_X4_a_compiled_program_that_is_not_what_was_seen_is_not_planned(compiled):
+async def test_X4_a_compiled_program_that_changed_since_the_look_is_not_planned(compiled):
     path = compiled.path / "gate"
     seen = {str(path): identity(path.stat())}
     swap(compiled, "gate", "evil")
@@ -276,7 +276,7 @@ async def test_X4_a_compiled_program_that_is_not_what_was_seen_is_not_planned(co
 # Nothing on the event loop waits for a file.
 
 
-async def test_a_program_that_is_a_named_pipe_is_an_error_and_holds_up_nobody(project):
+async def test_a_program_that_is_a_named_pipe_is_an_error_and_blocks_nothing(project):
     os.mkfifo(project.path / "x", 0o755)
     bad = HookSpec(name="bad", command=("./x",), stages=("before_tool",), dir=str(project.path))
     project.write("gate.py", GOOD)

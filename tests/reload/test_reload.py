@@ -196,7 +196,7 @@ async def test_the_old_hook_serves_until_the_new_one_has_said_hello(config, boar
         assert pids(host) == {"guard": new.pid}
 
 
-async def test_the_old_hook_is_stopped_when_what_it_was_asked_before_is_answered_and_not_earlier(config, board):
+async def test_the_old_hook_is_stopped_once_it_has_answered_all_questions(config, board):
     config.hook("guard", board.call("old"), signs("old"))
     answers = []
 
@@ -298,7 +298,7 @@ async def test_a_chain_that_never_ends_does_not_keep_the_old_hook_for_ever(confi
         tasks.cancel_scope.cancel()
 
 
-async def test_at_no_time_is_nobody_asked_when_an_approver_gets_another_name(config, board):
+async def test_an_approver_that_gets_another_name_is_asked_at_all_times(config, board):
     config.hook("old", ["serve", {"hook.approve_tool": {"approved": False, "reason": "old"}}], stages=["approve_tool"])
     async with Host.from_config(config.write()) as host, anyio.create_task_group() as tasks:
         config.hooks.clear()
@@ -315,7 +315,7 @@ async def test_at_no_time_is_nobody_asked_when_an_approver_gets_another_name(con
         assert outcome.reason == "new"
 
 
-async def test_timeouts_and_defaults_are_taken_over_by_hooks_that_go_on_as_they_are(config, board):
+async def test_kept_hooks_take_over_timeouts_and_defaults(config, board):
     config.hook("kept", board.call("kept"), SERVE)
     config.hook("slow", board.call("slow"), SERVE, timeout=60, filter={"tool": "slow"})
     async with Host.from_config(config.write()) as host:
@@ -331,7 +331,7 @@ async def test_timeouts_and_defaults_are_taken_over_by_hooks_that_go_on_as_they_
         (await board.line("kept")).go_on()
 
 
-async def test_a_hook_that_goes_on_is_started_again_with_the_new_time_for_its_hello(config, tmp_path, journal):
+async def test_a_kept_hook_is_started_again_with_the_new_hello_timeout(config, tmp_path, journal):
     script = tmp_path / "hook"
     script.write_text(f"""#!/bin/sh
 [ -e {tmp_path}/silent ] && exec sleep 1000
@@ -371,7 +371,7 @@ async def test_settings_that_all_hooks_share_change_the_hooks_that_they_reach(co
     ],
     ids=["no TOML", "no command", "an order that cannot be", "gone"],
 )
-async def test_a_bad_configuration_changes_nothing_and_is_loud(config, journal, text):
+async def test_a_bad_configuration_changes_nothing_and_is_logged(config, journal, text):
     config.hook("guard", signs("guard"))
     config.hook("other")
     async with Host.from_config(config.write(), logger=journal) as host:
@@ -393,7 +393,7 @@ async def test_a_bad_configuration_changes_nothing_and_is_loud(config, journal, 
         assert (await host.reload()).added == ("more",)
 
 
-async def test_a_changed_hook_that_does_not_start_leaves_the_old_one_in_its_seat(config, journal):
+async def test_a_changed_hook_that_does_not_start_leaves_the_old_one_mounted(config, journal):
     config.hook("guard", signs("old"))
     config.hook("other", priority=1)
     async with Host.from_config(config.write(), logger=journal) as host:
@@ -660,7 +660,7 @@ async def test_a_hook_of_the_configuration_that_code_replaced_is_codes_own(confi
         assert [hook.name for hook in host.asked_at("before_tool")] == ["two", "one"]
 
 
-async def test_what_code_unmounted_comes_back_with_the_next_reload(config):
+async def test_a_hook_that_code_unmounted_comes_back_with_the_next_reload(config):
     config.hook("one")
     async with Host.from_config(config.write()) as host:
         await host.unmount("one")
@@ -679,7 +679,7 @@ async def test_a_hook_that_others_mounted_in_code_are_after_cannot_go(config):
         assert [hook.name for hook in host.asked_at("before_tool")] == ["one", "two"]
 
 
-async def test_what_code_unmounts_during_a_reload_stays_unmounted(config, board):
+async def test_a_hook_that_code_unmounts_during_a_reload_stays_unmounted(config, board):
     config.hook("one", board.call("one"), SERVE)
     config.hook("two")
     async with Host.from_config(config.write()) as host, anyio.create_task_group() as tasks:
@@ -696,7 +696,7 @@ async def test_what_code_unmounts_during_a_reload_stays_unmounted(config, board)
         assert pids(host).keys() == {"two", "three"}
 
 
-async def test_what_code_mounts_during_a_reload_is_not_replaced(config, board):
+async def test_a_hook_that_code_mounts_during_a_reload_is_not_replaced(config, board):
     async def reload(host):
         with pytest.raises(ConfigError, match="mounted in code"):
             await host.reload()
@@ -714,7 +714,7 @@ async def test_what_code_mounts_during_a_reload_is_not_replaced(config, board):
         assert await asked(host) == "code"
 
 
-async def test_a_place_that_is_held_can_be_unmounted(config, board):
+async def test_a_placeholder_can_be_unmounted(config, board):
     config.hook("alone", board.call("old"), signs("old"), overlap=False)
     async with Host.from_config(config.write()) as host, anyio.create_task_group() as tasks:
         await board.line("old")
@@ -750,7 +750,7 @@ async def test_reloads_at_once_follow_one_another_and_all_see_the_same(config, b
         assert board.nobody_called()
 
 
-async def test_a_reload_goes_on_when_who_asked_for_it_is_cancelled(config, board, journal):
+async def test_a_reload_continues_when_its_caller_is_cancelled(config, board, journal):
     config.hook("one", board.call("old"), SERVE)
     async with Host.from_config(config.write(), logger=journal) as host:
         config.hook("one", board.call("new"), *HELD_BACK, SERVE)
@@ -790,7 +790,7 @@ async def test_closing_ends_a_reload_and_all_that_it_started(config, board, monk
     assert failures == ["the host was closed"]
 
 
-async def test_closing_does_not_wait_for_what_drains(config, board):
+async def test_closing_does_not_wait_for_hooks_that_drain(config, board):
     config.hook("one", board.call("old"), SERVE, grace=0.1)
     async with Host.from_config(config.write()) as host, anyio.create_task_group() as tasks:
         old = await board.line("old")

@@ -43,7 +43,7 @@ async def test_a_configuration_that_changes_is_taken_over(config, journal):
         assert [hook.name for hook in host.hooks] == ["two"]
 
 
-async def test_what_changed_before_the_watch_began_is_seen_too(config, journal):
+async def test_a_change_before_the_watch_began_is_seen_too(config, journal):
     config.hook("one")
     host = Host.from_config(config.write(), logger=journal, watch=True)
     config.hook("two")
@@ -52,7 +52,7 @@ async def test_what_changed_before_the_watch_began_is_seen_too(config, journal):
         await journal.seen("reloaded", added="two")
 
 
-async def test_a_bad_configuration_is_logged_and_watching_goes_on(config, journal):
+async def test_a_bad_configuration_is_logged_and_the_watch_continues(config, journal):
     config.hook("one")
     async with Host.from_config(config.write(), logger=journal, watch=True) as host:
         config.path.write_text("[hooks.one\n")
@@ -145,7 +145,7 @@ async def test_watching_is_a_coroutine_that_can_be_cancelled(config, journal, bo
         assert line.alive
 
 
-async def test_what_else_happens_in_the_directory_is_nobodys_business(config, journal):
+async def test_other_files_in_the_directory_cause_no_reload(config, journal):
     config.hook("one")
     async with Host.from_config(config.write(), logger=journal, watch=True):
         for number in range(3):
@@ -156,7 +156,7 @@ async def test_what_else_happens_in_the_directory_is_nobodys_business(config, jo
         assert len(journal.all("reloaded")) == 1
 
 
-async def test_a_system_that_gives_no_notice_is_said_and_the_host_serves_on(config, journal, monkeypatch):
+async def test_where_files_cannot_be_watched_that_is_logged_and_the_host_serves_on(config, journal, monkeypatch):
     async def none_left(*_, **__):
         raise OSError("OS file watch limit reached")
         yield

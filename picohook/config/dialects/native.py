@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..problems import KeyPath, Problems
 
 NAMES = ("picohook.toml", "picohook.yaml", "picohook.json")
-"""What a native file that is found is called."""
+"""The names of native files that are found."""
 
 _HOOK, _TIMEOUTS = HookSpec(), Timeouts()
 _TIMES = {
@@ -83,7 +83,7 @@ class Defaults(Settings):
 
 
 class NativeFile(Settings):
-    """The hooks that picohook runs, and what they have in common."""
+    """The hooks that picohook runs, and the settings that they share."""
 
     model_config = ConfigDict(title="picohook configuration")
 

@@ -131,10 +131,10 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
 def _isolated(document: dict[str, Any]) -> bool:
     """Whether the file asks for isolation. Go takes names in upper and lower case. A value that is no table counts as yes."""
     return any(
-        any(value for inner, value in section.items() if inner.lower() == "enabled")
-        if isinstance(section, dict)
-        else bool(section)
-        for name, section in document.items()
+        any(value for inner, value in table.items() if inner.lower() == "enabled")
+        if isinstance(table, dict)
+        else bool(table)
+        for name, table in document.items()
         if name.lower() == "isolation"
     )
 

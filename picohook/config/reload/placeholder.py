@@ -33,7 +33,7 @@ class Placeholder(Hook):
         self._events: deque[Event] = deque(maxlen=EVENTS_HELD)
 
     def fill(self, hook: Hook) -> None:
-        """The hook has started: give it what waits."""
+        """Give the hook, which has started, everything that waits."""
         self._hook = hook
         for event in self._events:
             hook.notify(event)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from .. import trust
+from ..model_endpoints import model_clients
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -49,9 +52,6 @@ class Source:
 
     def read(self) -> Layers:
         """The configuration as it is now. Raises `ConfigError`, also where it needs trust and has none."""
-        from .. import trust  # noqa: PLC0415 - hosts built in code do without
-        from ..model_endpoints import model_clients  # noqa: PLC0415
-
         # Before anything is read: each change from here on is one.
         before = self._stamps = {path: _stamp(path) for path in self._stamps}
         self.read_times += 1
@@ -79,8 +79,6 @@ class Source:
 
     def verify(self, spec: HookSpec) -> dict[str, Identity] | None:
         """Raise `TrustError` unless the configuration that was last read is still trusted: the `verify` of a host."""
-        from .. import trust  # noqa: PLC0415
-
         known = self._configs.get(spec.source)
         return None if known is None else trust.still_trusted(known, spec)
 
