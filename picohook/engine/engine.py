@@ -11,7 +11,7 @@ import anyio
 
 from ..errors import PicohookError
 from ..hooks import make_hook
-from ..hooks.decided import DecidedHook
+from ..hooks.base import DecidedHook
 from ..hooks.process import ProcessHook
 from ..listeners.listener import Listeners
 from ..model.encoded import Encoded

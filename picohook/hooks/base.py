@@ -182,3 +182,14 @@ class Hook:
             last_error=self.failures.last,
             stages=self.metrics.wire(),
         )
+
+
+class DecidedHook(Hook):
+    """Answers for a hook that paused, with the decision that was taken since."""
+
+    def __init__(self, spec: HookSpec, decision: Decision) -> None:
+        super().__init__(spec)
+        self._decision = decision
+
+    async def handle(self, _question: Question[Any]) -> Decision:
+        return self._decision

@@ -20,11 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import HookReplyError
 from ..model.decisions import APPROVE, CONTINUE, AbortTurn, Decision, Deny, HardAbort, Modify
 from ..model.filters import Filter
+from ..model.replies import shown, text_in
 from ..model.spec import OnFailure
 from ..protocol.messages import encode
-from ..wire import words
-from ..wire.spelling import kind_of
-from ..wire.text import cut
 from .function import FunctionHook
 
 if TYPE_CHECKING:
@@ -155,10 +153,6 @@ def _output(text: str) -> Any:
     return text
 
 
-def _shown(value: Any) -> str:
-    return cut(repr(value), 80) if isinstance(value, str | int) else kind_of(value)
-
-
 def _decision(event: HookEvent, output: Any) -> Decision:
     """What a callback's output decides. One that returns nothing goes on; but that is no permission."""
     given = _object({} if output is None else output, "the output")
@@ -177,7 +171,7 @@ def _decision(event: HookEvent, output: Any) -> Decision:
             return Deny(reason=reason, result={"for_llm": reason or "The tool call was skipped."})
         case "skip":
             raise HookReplyError(f'"skip" skips a tool, and this is {event}')
-    raise HookReplyError(f"the action {_shown(action)} is not one of continue, skip, abort")
+    raise HookReplyError(f"the action {shown(action)} is not one of continue, skip, abort")
 
 
 def _changes(event: HookEvent, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,7 +232,7 @@ class _CanUseTool(FunctionHook):
                 return AbortTurn(reason=message) if given.get("interrupt") is True else Deny(reason=message)
             case "ask":
                 return await self._asked(payload)
-        raise HookReplyError(f"the behavior {_shown(given.get('behavior'))} is not one of allow, deny, ask")
+        raise HookReplyError(f"the behavior {shown(given.get('behavior'))} is not one of allow, deny, ask")
 
     async def _asked(self, payload: ToolCall) -> Decision:
         if self._ask is None:
@@ -261,9 +255,7 @@ def _object(value: Any, name: str) -> dict[str, Any]:
 
 
 def _text(given: Mapping[str, Any], name: str) -> str:
-    value = given.get(name)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise HookReplyError(f"`{name}` is not a string")
-    return cut(value, words.MAX_REASON)
+    try:
+        return text_in(given, name)
+    except ValueError as error:
+        raise HookReplyError(str(error)) from None

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ..model import failure_policy
+from ..wire import words
 from .base import Hook, HookStatus
 
 if TYPE_CHECKING:
     from ..model.events import Event
     from .base import HostServices
 
-OBSERVE = "observe"
-"""What stands for a stage where a hook is told of an event."""
 WAITING = 1024
 """Events that may wait; then the oldest give way."""
 
@@ -84,11 +83,13 @@ class QueuedEventsHook(Hook):
                     retries += 1
                     continue
                 cause = failure_policy.cause(error)
-                self.failures.add(OBSERVE, cause, failure_policy.describe(error), "an event that was not taken", now())
+                self.failures.add(
+                    words.OBSERVE, cause, failure_policy.describe(error), "an event that was not taken", now()
+                )
             else:
-                self.failures.answered(OBSERVE, now())
+                self.failures.answered(words.OBSERVE, now())
             break
-        self.metrics.stages[OBSERVE].record(now() - begun, cause, retries)
+        self.metrics.stages[words.OBSERVE].record(now() - begun, cause, retries)
 
     @property
     def own_timeout(self) -> float:

@@ -177,18 +177,18 @@ class Outcome(Generic[P_co]):
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
-        shown: dict[str, Any] = {"stage": self.stage, "action": self.action, "payload": self.payload.wire()}
-        if self.approved is not None:
-            shown["approved"] = self.approved
-        if self.result is not None:
-            shown["result"] = self.result.wire()
-        if self.feedback:
-            shown["feedback"] = self.feedback
-        shown["reason"] = self.reason
-        if self.reason_for_llm != self.reason:
-            shown["reason_for_llm"] = self.reason_for_llm
-        shown["trail"] = [entry.wire() for entry in self.trail]
-        return shown
+        shown = {
+            "stage": self.stage,
+            "action": self.action,
+            "payload": self.payload.wire(),
+            "approved": self.approved,
+            "result": None if self.result is None else self.result.wire(),
+            "feedback": self.feedback or None,
+            "reason": self.reason,
+            "reason_for_llm": self.reason_for_llm if self.reason_for_llm != self.reason else None,
+            "trail": [entry.wire() for entry in self.trail],
+        }
+        return {name: value for name, value in shown.items() if value is not None}
 
     @property
     def stage_trail(self) -> StageTrail:

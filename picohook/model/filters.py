@@ -61,15 +61,13 @@ class Filter(BaseModel):
         )
 
     def _holds(self, tool: Any, model: Any, channel: str | None, agent: str, field: Any) -> bool:
-        if self.tool is not None and not (isinstance(tool, str) and _compiled(self.tool).fullmatch(tool)):
-            return False
-        if self.model is not None and not (isinstance(model, str) and model.startswith(self.model)):
-            return False
-        if self.channel is not None and channel != self.channel:
-            return False
-        if self.agent is not None and agent != self.agent:
-            return False
-        return all(_same(field(name), wanted) for name, wanted in self.when.items())
+        return (
+            (self.tool is None or (isinstance(tool, str) and _compiled(self.tool).fullmatch(tool) is not None))
+            and (self.model is None or (isinstance(model, str) and model.startswith(self.model)))
+            and self.channel in {None, channel}
+            and self.agent in {None, agent}
+            and all(_same(field(name), wanted) for name, wanted in self.when.items())
+        )
 
     def never_has(self, fields: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
         """The parts of this filter that a payload with these fields can never match."""

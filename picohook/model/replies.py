@@ -63,19 +63,19 @@ def _read_approval(answer: dict[str, Any]) -> Decision:
     answer = folded(answer, _OF_APPROVALS)
     action = answer.get("action")
     if action not in (None, "", words.CONTINUE):  # it may be anything, also what no set can hold
-        raise ValueError(f"an approval has no action, and this one has {_shown(action)}")
+        raise ValueError(f"an approval has no action, and this one has {shown(action)}")
     if others:
         if all(answer[name] is False for name in others):
-            return Deny(reason=_text(answer, "reason", words.MAX_REASON))
+            return Deny(reason=text_in(answer, "reason"))
         raise ValueError(f"the answer has no `approved`, and `{_shown_name(others[0])}` is no yes")
     approved = answer.get("approved")
     if approved is True:
         return APPROVE
     if approved is False:
-        return Deny(reason=_text(answer, "reason", words.MAX_REASON))
+        return Deny(reason=text_in(answer, "reason"))
     if "approved" not in answer:
         raise ValueError("the answer has no `approved`")
-    raise ValueError(f"`approved` is {_shown(approved)}, and only true is a yes")
+    raise ValueError(f"`approved` is {shown(approved)}, and only true is a yes")
 
 
 def _read_interception(stage: Stage[Any], answer: dict[str, Any]) -> Decision:
@@ -86,10 +86,10 @@ def _read_interception(stage: Stage[Any], answer: dict[str, Any]) -> Decision:
     if not isinstance(action, str) or action not in stage.actions:
         meant = action_meant(stage.actions, action)
         raise ValueError(
-            f"the action {_shown(action)} is not one of {stage.name}'s: "
+            f"the action {shown(action)} is not one of {stage.name}'s: "
             + (f"did you mean `{meant}`?" if meant else ", ".join(sorted(stage.actions)))
         )
-    reason = _text(answer, "reason", words.MAX_REASON)
+    reason = text_in(answer, "reason")
     notes = _notes(answer)
     match action:
         case words.CONTINUE | words.MODIFY:
@@ -101,7 +101,7 @@ def _read_interception(stage: Stage[Any], answer: dict[str, Any]) -> Decision:
             changes = _set(_changes(stage, answer))
             return Respond(result, changes=changes if stage.form.known(changes) else {}, reason=reason, notes=notes)
         case words.RETRY:
-            feedback = _text(answer, "feedback", words.MAX_NOTE)
+            feedback = text_in(answer, "feedback", words.MAX_NOTE)
             changes = _changes(stage, answer) if stage.fields else {}
             if not feedback and not changes:
                 raise ValueError("`retry` came without `feedback`")
@@ -146,17 +146,24 @@ def _changes(stage: Stage[Any], answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _notes(answer: Mapping[str, Any]) -> Notes | None:
-    injected = answer.get("inject_messages")
-    if injected is not None and not (isinstance(injected, list) and all(isinstance(one, dict) for one in injected)):
-        raise ValueError("`inject_messages` is not a list of objects")
-    system_message = _text(answer, "system_message", words.MAX_REASON)
-    additional_context = _text(answer, "additional_context", words.MAX_NOTE)
+    injected = objects_in(answer, "inject_messages")
+    system_message = text_in(answer, "system_message")
+    additional_context = text_in(answer, "additional_context", words.MAX_NOTE)
     if not (injected or system_message or additional_context):
         return None
-    return Notes(system_message, additional_context, tuple(injected or ()))
+    return Notes(system_message, additional_context, tuple(injected))
 
 
-def _text(answer: Mapping[str, Any], key: str, limit: int) -> str:
+def objects_in(answer: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """A field of an answer that is a list of objects; empty if there is none. Raises `ValueError`."""
+    value = answer.get(key)
+    if value is not None and not (isinstance(value, list) and all(isinstance(one, dict) for one in value)):
+        raise ValueError(f"`{key}` is not a list of objects")
+    return value or []
+
+
+def text_in(answer: Mapping[str, Any], key: str, limit: int = words.MAX_REASON) -> str:
+    """A field of an answer that is a text, cut to a number of bytes; empty if there is none. Raises `ValueError`."""
     value = answer.get(key)
     if value is None:
         return ""
@@ -176,5 +183,6 @@ def _shown_name(name: object) -> str:
     return cut(str(name), 80)
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value of an answer, short enough for a message; only the kind of a list or an object."""
     return cut(repr(value), 80) if isinstance(value, str | int | float) else kind_of(value)

@@ -255,19 +255,11 @@ class HookSpec(Settings):
         return self
 
     @model_validator(mode="after")
-    def _models_take_their_time(self) -> HookSpec:
+    def _defaults_of_its_kind(self) -> HookSpec:
         if self.prompt is not None and "timeout" not in self.model_fields_set:
             object.__setattr__(self, "timeout", PROMPT_TIMEOUT)
-        return self
-
-    @model_validator(mode="after")
-    def _guards_deny(self) -> HookSpec:
         if self.guard and "on_failure" not in self.model_fields_set:
             object.__setattr__(self, "on_failure", OnFailure.DENY)
-        return self
-
-    @model_validator(mode="after")
-    def _dialect_of_dotted_kinds(self) -> HookSpec:
         if self.events == "legacy" and any(kind in words.RUNTIME_KINDS for kind in self.observe):
             object.__setattr__(self, "events", "runtime")
         return self

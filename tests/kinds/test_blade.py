@@ -260,7 +260,7 @@ async def test_an_output_can_be_modified_and_stays_what_it_is(event, is_error):
         ("PreToolUse", {"action": 1}, "the action 1 is not one of continue, skip, abort"),
         ("PreToolUse", "continue", "`the output` is str, and no dict"),
         ("PreToolUse", {"action": "continue", "modifiedInput": "ls"}, "`modifiedInput` is str, and no dict"),
-        ("PreToolUse", {"action": "skip", "reason": 5}, "`reason` is not a string"),
+        ("PreToolUse", {"action": "skip", "reason": 5}, "`reason` is a number, not a string"),
         ("PreToolUse", {"modifiedInput": {"a": {1, 2}}}, "the payload cannot be sent as JSON: set has no JSON form"),
     ],
 )

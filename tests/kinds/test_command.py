@@ -184,7 +184,7 @@ async def test_when_nobody_waits_for_it_any_more_it_is_killed_with_all_that_it_s
 async def test_at_its_timeout_it_fails_and_all_that_it_started_is_killed(run, board):
     hanging = shlex.join(command(board.call("child"), HANG))
     grandchild = shlex.join(command(board.call("grandchild"), HANG))
-    outcome = await asked(run(f"{grandchild} & {hanging}", timeout=0.2, on_failure="deny"))
+    outcome = await asked(run(f"{grandchild} & {hanging}", timeout=1, on_failure="deny"))
     assert outcome.trail[0].error == "it did not end in time, and was killed"
     assert outcome.action == "deny_tool"
     while not board.nobody_called():  # as far as it came before its time was over

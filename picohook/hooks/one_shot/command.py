@@ -14,8 +14,7 @@ from ...process.run_once import run_once
 from ...protocol.messages import encode
 from ...wire.text import last_words
 from . import jcli_contract, native_contract
-from .hook import OneShotHook
-from .results import read_result
+from .hook import OneShotHook, read_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -11,15 +11,11 @@ from ...errors import HookError, HookReplyError, HookTimeoutError, PicohookError
 from ...wire.text import explain, show
 from ..function import THREADS, call
 from . import jcli_contract as jcli
-from .hook import OneShotHook
-from .results import read_result
+from .hook import OneShotHook, read_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...model.decisions import Decision
-    from ...model.payloads import Payload
-    from ...model.stages import Stage
     from ..base import HostServices
 
 _VARIABLE = re.compile(r"\{\{(" + "|".join(jcli.VARIABLES) + r")\}\}")
@@ -111,9 +107,7 @@ class PromptHook(OneShotHook):
             raise HookTimeoutError("no answer in time", hook=self.name)
         if not isinstance(said, str):
             raise HookReplyError(f"`complete` returned {type(said).__name__}, and no text", hook=self.name)
-        return extract(said)
-
-    def decide(self, stage: Stage[Any], payload: Payload, result: Mapping[str, Any]) -> Decision:
+        result = extract(said)
         if not isinstance(self.spec, jcli.JcliSpec):
-            jcli.require_known(jcli.stage_name(stage, payload), result)
-        return super().decide(stage, payload, result)
+            jcli.require_known(event, result)
+        return result
