@@ -5,8 +5,8 @@
     hooks = blade_hooks({HookEvent.PreToolUse: [audit, guard]}, can_use_tool=ask_the_user)
     async with Host(hooks) as host: ...
 
-Callbacks take a dict with Blade's own keys (event, sessionId, toolName, ...) and return one (action, modifiedInput, ...). They
-may be async; those that are not run in a thread.
+Callbacks take a dict with Blade's own keys (event, sessionId, toolName, ...) and return one (action, modifiedInput, ...). Those
+that are not async run in a thread.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     Callback = Callable[[dict[str, Any]], Any]
 
 LAST: Final = 2**31
-"""The priority of `canUseTool`: after every other hook, so that approvers see its `updatedInput`."""
+"""The priority of `canUseTool`: after all other hooks, so that approvers see its `updatedInput`."""
 PERMISSION_TIMEOUT: Final = 60.0
-"""Seconds that `canUseTool` may wait for a person."""
+"""Default seconds for `canUseTool`, which may wait for a person."""
 
 
 class HookEvent(StrEnum):
-    """Blade's names of its events."""
+    """Blade's events."""
 
     SessionStart = "SessionStart"
     UserPromptSubmit = "UserPromptSubmit"
@@ -81,8 +81,8 @@ def blade_hooks(
 ) -> list[Hook]:
     """The hooks to mount for Blade's `hooks` and `canUseTool`: one for each callback, asked in the order given.
 
-    `ask(call)` is the permission system to which `canUseTool` can leave a call: only True is a yes, and without it the call
-    is denied. `timeout` is what `canUseTool` and `ask` have together.
+    `ask(call)` is the permission system that answers when `canUseTool` says "ask": only True is a yes, and without `ask` the
+    call is denied. `timeout` bounds `canUseTool` and `ask` together.
     """
     hooks: list[Hook] = []
     for given, listed in (callbacks or {}).items():
@@ -101,11 +101,11 @@ def _known(event: str) -> HookEvent:
     except ValueError:
         near = difflib.get_close_matches(event, list(HookEvent), 1)
         hint = f": did you mean {near[0]!s}?" if near else ""
-        raise ValueError(f"there is no event {event!r}{hint}") from None
+        raise ValueError(f"Blade has no event {event!r}{hint}") from None
 
 
 class _Callback(FunctionHook):
-    """One callback. One that fails is logged, and stops nothing; but what fails to give permission gives none."""
+    """One callback. Its failure is logged and stops nothing, except at PermissionRequest, where it is a denial."""
 
     ends_sessions = True
 
@@ -130,7 +130,7 @@ class _Callback(FunctionHook):
 
 
 def _input(event: HookEvent, payload: Payload) -> dict[str, Any]:
-    """What a callback gets: its own copy, for it may write into it."""
+    """The dict for a callback: its own copy, which it may change."""
     given = payload.__dict__
     made: dict[str, Any] = {"event": str(event), "sessionId": payload.meta.session_key}
     if event is HookEvent.UserPromptSubmit:
@@ -144,7 +144,7 @@ def _input(event: HookEvent, payload: Payload) -> dict[str, Any]:
 
 
 def _output(text: str) -> Any:
-    """A tool's output as the object that it is the JSON of, or else as the text."""
+    """A tool's output: the decoded object if it is JSON, else the text."""
     if text.lstrip()[:1] in ("{", "["):
         try:
             return json.loads(text)
@@ -154,7 +154,7 @@ def _output(text: str) -> Any:
 
 
 def _decision(event: HookEvent, output: Any) -> Decision:
-    """What a callback's output decides. One that returns nothing goes on; but that is no permission."""
+    """The decision in a callback's output. No output continues, and gives no permission."""
     given = _object({} if output is None else output, "the output")
     action, reason = given.get("action"), _text(given, "reason")
     if event is HookEvent.PermissionRequest:
@@ -170,7 +170,7 @@ def _decision(event: HookEvent, output: Any) -> Decision:
         case "skip" if event is HookEvent.PreToolUse:
             return Deny(reason=reason, result={"for_llm": reason or "The tool call was skipped."})
         case "skip":
-            raise HookReplyError(f'"skip" skips a tool, and this is {event}')
+            raise HookReplyError(f'"skip" is for PreToolUse, and this is {event}')
     raise HookReplyError(f"the action {shown(action)} is not one of continue, skip, abort")
 
 
@@ -188,7 +188,7 @@ def _changes(event: HookEvent, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _CanUseTool(FunctionHook):
-    """`canUseTool`, asked last of all before a tool is approved. What it fails to allow is denied."""
+    """`canUseTool`, asked last before a tool is approved. Its failure is a denial."""
 
     waits_for_person = True
 
@@ -236,13 +236,13 @@ class _CanUseTool(FunctionHook):
 
     async def _asked(self, payload: ToolCall) -> Decision:
         if self._ask is None:
-            return Deny(reason="permission was to be asked for, and there is nobody to ask")
+            return Deny(reason="permission is needed, and no `ask` was given")
         allowed = await self._call(self._ask, payload) is True
-        return CONTINUE if allowed else Deny(reason="permission was asked for, and not given")
+        return CONTINUE if allowed else Deny(reason="permission was asked for and refused")
 
 
 class AbortSignal:
-    """Says, to a callback that runs on in its thread, that nobody waits for it any more."""
+    """Tells a callback that is still running in its thread that its result is no longer needed."""
 
     def __init__(self) -> None:
         self.aborted = False
@@ -250,7 +250,7 @@ class AbortSignal:
 
 def _object(value: Any, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise HookReplyError(f"`{name}` is {type(value).__name__}, and no dict")
+        raise HookReplyError(f"`{name}` is {type(value).__name__}, not a dict")
     return value
 
 

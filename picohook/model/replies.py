@@ -1,4 +1,4 @@
-"""From what a hook answered to a `Decision`. Whatever is not a decision that the stage allows raises `ReplyError`."""
+"""Reads a hook's answer as a `Decision`. A bad reply, which the stage does not allow, raises `ReplyError`."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 
 class ReplyError(ValueError):
-    """An answer that is no decision that its stage allows."""
+    """A bad reply: an answer that is no decision that the stage allows."""
 
     def __init__(self, message: str, answer: Any) -> None:
         super().__init__(message)
         self.answer = answer
-        """As it came."""
+        """The answer, unchanged."""
 
 
 def read_decision(stage: Stage[Any], answer: Any) -> Decision:
-    """What the answer to a request decides. An absent or empty answer is a `continue`, and for an approval a failure.
+    """The decision in an answer. An absent or empty answer continues; from an approver it is a failure.
 
-    Raises `ReplyError`, a `ValueError`, for any answer that does not decide what the stage allows.
+    Raises `ReplyError`, a `ValueError`, for an answer that is no decision that the stage allows.
     """
     if answer == words.GO_ON and not stage.approves:
         return CONTINUE  # as nearly always
@@ -62,7 +62,7 @@ def _read_approval(answer: dict[str, Any]) -> Decision:
         raise ValueError(f"`approved` is there twice: as `approved` and as `{_shown_name(others[0])}`")
     answer = folded(answer, _OF_APPROVALS)
     action = answer.get("action")
-    if action not in (None, "", words.CONTINUE):  # it may be anything, also what no set can hold
+    if action not in (None, "", words.CONTINUE):  # it may be unhashable
         raise ValueError(f"an approval has no action, and this one has {shown(action)}")
     if others:
         if all(answer[name] is False for name in others):
@@ -115,7 +115,7 @@ _REFUSES: dict[str, type[Deny | Skip | Pause | AbortTurn | HardAbort]] = {
 
 
 def _read_edit(stage: Stage[Any], answer: Mapping[str, Any], action: str, reason: str, notes: Notes | None) -> Decision:
-    """`modify`, or a `continue`, which may carry a payload as well."""
+    """`modify`, or a `continue` that carries a payload."""
     changes, patch = _changes(stage, answer), _object(answer, "patch")
     if patch is not None:
         patch = stage.form.patch(answer)
@@ -134,12 +134,12 @@ _NEVER_EMPTY = frozenset({"tool", "model", "prompt"})
 
 
 def _set(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what Go writes for a text that was never set: that is no edit to nothing."""
+    """Without the empty strings that Go writes for texts that were never set."""
     return {name: value for name, value in changes.items() if value is not None and (value or name not in _NEVER_EMPTY)}
 
 
 def _changes(stage: Stage[Any], answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What the answer carries of an edited payload."""
+    """The edited fields in an answer."""
     if stage.carries:
         _object(answer, stage.carries)
     return stage.form.carried(answer) or {}

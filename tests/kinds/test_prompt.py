@@ -112,16 +112,16 @@ async def test_the_result_is_from_the_first_brace_to_the_last(answer):
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        ("", "there is no JSON object in the model's answer: it is empty"),
-        ("No.", "there is no JSON object in the model's answer: No."),
-        ("} {", "there is no JSON object in the model's answer: } {"),
+        ("", "the model's answer holds no JSON object: it is empty"),
+        ("No.", "the model's answer holds no JSON object: No."),
+        ("} {", "the model's answer holds no JSON object: } {"),
         ("{a} {b}", "its output is not JSON: "),
         ('{"action": "skip"} or {"action": "stop"}', "its output is not JSON: "),
         ('{"action": "skip", "action": "stop"}', "its output is not JSON: Detected duplicate key"),
         ('{"action": "deny"}', 'the action \'deny\' is neither "stop" nor "skip"'),
-        ("\x1b[2J", r"there is no JSON object in the model's answer: \x1b[2J"),
-        (42, "`complete` returned int, and no text"),
-        (None, "`complete` returned NoneType, and no text"),
+        ("\x1b[2J", r"the model's answer holds no JSON object: \x1b[2J"),
+        (42, "`complete` returned int, not a text"),
+        (None, "`complete` returned NoneType, not a text"),
         (OSError("no network"), "the model could not be asked: OSError: no network ("),
     ],
 )
@@ -181,17 +181,17 @@ async def test_a_host_without_a_model_refuses_to_start_and_names_every_hook_that
             pytest.fail("it started")
     way_out = "(name one in [model] of the configuration, or give the host one: Host(..., complete=...))"
     assert str(raised.value).splitlines() == [
-        f"(code): hooks.model: asks a model, and there is none to ask {way_out}",
-        f"here.toml: hooks.other: asks a model, and there is none to ask {way_out}",
+        f"(code): hooks.model: asks a model, and there is no model {way_out}",
+        f"here.toml: hooks.other: asks a model, and there is no model {way_out}",
     ]
 
 
 async def test_a_hook_that_asks_a_model_is_not_mounted_where_there_is_none():
     async with Host() as host:
-        with pytest.raises(ConfigError, match="there is none to ask"):
+        with pytest.raises(ConfigError, match="there is no model"):
             await host.mount(prompt())
         async with host.session("s1") as session:
-            with pytest.raises(ConfigError, match="there is none to ask"):
+            with pytest.raises(ConfigError, match="there is no model"):
                 await session.mount(prompt())
         assert host.hooks == ()
 

@@ -154,8 +154,8 @@ async def test_an_import_without_end_holds_up_nobody(config, tmp_path):
         outcome = await host.before_tool(CALL)
         (status,) = host.status().hooks
     (tmp_path / "go").touch()
-    assert (outcome.action, outcome.trail[0].error) == ("deny_tool", "its import has not come to an end")
-    assert (status.state, status.last_error) == ("failed", "its import has not come to an end")
+    assert (outcome.action, outcome.trail[0].error) == ("deny_tool", "it is still being imported")
+    assert (status.state, status.last_error) == ("failed", "it is still being imported")
 
 
 async def test_a_failed_approver_is_a_no(tmp_path):

@@ -93,4 +93,4 @@ class CommandHook(OneShotHook):
         try:
             return await self._files.do(work, deadline)
         except TimeoutError:
-            raise HookTimeoutError("its files could not be looked at in time", hook=self.name) from None
+            raise HookTimeoutError("its files could not be verified in time", hook=self.name) from None
