@@ -329,7 +329,7 @@ async def test_only_an_explicit_continue_gives_permission(output, approved):
     assert (result.for_llm == "ran") is approved
 
 
-async def test_a_permission_that_fails_is_none():
+async def test_a_permission_that_fails_is_a_denial():
     async with host({"PermissionRequest": [lambda _: 1 / 0]}) as running:
         result = await running.run_tool(BASH, lambda _: pytest.fail("it ran"))
     assert result.is_error
@@ -439,7 +439,7 @@ async def test_ask_leaves_it_to_the_embedder_and_only_true_is_a_yes(answer, runs
     assert (result.for_llm == "ran") is runs
 
 
-async def test_ask_with_nobody_to_ask_is_a_denial():
+async def test_ask_without_a_permission_system_is_a_denial():
     async with host(can_use_tool=lambda *_: {"behavior": "ask"}) as running:
         result = await running.run_tool(BASH, lambda _: pytest.fail("it ran"))
     assert result.for_llm.endswith("permission is needed, and no `ask` was given")

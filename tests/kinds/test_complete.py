@@ -43,7 +43,7 @@ async def test_a_hook_can_name_another_model_and_a_key_is_not_needed(endpoint):
         (200, "[" * 100_000, "answered with no text"),
     ],
 )
-async def test_what_goes_wrong_is_said_without_the_key(endpoint, status, text, complaint):
+async def test_errors_never_hold_the_key(endpoint, status, text, complaint):
     endpoint.answers.append((status, text))
     with pytest.raises(PicohookError, match=complaint) as caught:
         await openai_chat(endpoint.url, "key-1", model="gpt-4o")("hello", None)

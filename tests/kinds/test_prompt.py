@@ -125,13 +125,13 @@ async def test_the_result_is_from_the_first_brace_to_the_last(answer):
         (OSError("no network"), "the model could not be asked: OSError: no network ("),
     ],
 )
-async def test_an_answer_that_is_none_is_a_failure(answer, error):
+async def test_an_answer_without_a_usable_result_is_a_failure(answer, error):
     outcome = await asked(Model(answer), prompt(on_failure="deny"))
     assert outcome.action == "deny_tool"
     assert outcome.trail[0].error.startswith(error)
 
 
-def test_an_answer_of_half_a_surrogate_pair_is_none():
+def test_an_answer_of_half_a_surrogate_pair_is_refused():
     with pytest.raises(ValueError, match="surrogates not allowed"):
         extract('{"action": "\ud800"}')
 
@@ -152,7 +152,7 @@ async def test_a_model_can_approve(answer, approved):
         assert (await host.approve_tool(CALL)).approved is approved
 
 
-async def test_a_yes_that_comes_too_late_is_none():
+async def test_a_yes_that_comes_too_late_is_a_denial():
     async def complete(prompt, model):
         del prompt, model
         time.sleep(0.1)  # it holds up the event loop: nobody could end it in time
@@ -186,7 +186,7 @@ async def test_a_host_without_a_model_refuses_to_start_and_names_every_hook_that
     ]
 
 
-async def test_a_hook_that_asks_a_model_is_not_mounted_where_there_is_none():
+async def test_a_hook_that_asks_a_model_is_not_mounted_on_a_host_without_a_model():
     async with Host() as host:
         with pytest.raises(ConfigError, match="there is no model"):
             await host.mount(prompt())

@@ -302,7 +302,7 @@ async def test_pre_tool_call_abort_ends_the_turn_and_later_hooks_are_not_asked()
     assert later == []
 
 
-async def test_post_tool_call_abort_ends_the_turn_and_results_that_are_there_are_kept():
+async def test_post_tool_call_abort_ends_the_turn_and_keeps_the_results_so_far():
     async def abort(ctx):
         return Abort("enough") if ctx.call.name == "read" else Continue()
 
