@@ -162,14 +162,14 @@ def objects_in(answer: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     return value or []
 
 
-def text_in(answer: Mapping[str, Any], key: str, limit: int = words.MAX_REASON) -> str:
-    """A field of an answer that is a text, cut to a number of bytes; empty if there is none. Raises `ValueError`."""
+def text_in(answer: Mapping[str, Any], key: str, limit: int | None = words.MAX_REASON) -> str:
+    """A field of an answer that is a text, cut to `limit` bytes; empty if there is none. Raises `ValueError`."""
     value = answer.get(key)
     if value is None:
         return ""
     if not isinstance(value, str):
         raise ValueError(f"`{key}` is {kind_of(value)}, not a string")
-    return cut(value, limit)
+    return value if limit is None else cut(value, limit)
 
 
 def _object(answer: Mapping[str, Any], key: str) -> dict[str, Any] | None:

@@ -244,7 +244,9 @@ async def test_an_event_is_told_to_a_model_too(journal):
     assert journal.all("ignored a part of its answer", at="session_end", fields="user_input")
 
 
-@pytest.mark.parametrize("answer", ['{"decision": "deny"}', '{"allow": false}', '{"tool_result": "x"}'])
+@pytest.mark.parametrize(
+    "answer", ['{"decision": "deny"}', '{"allow": false, "abort": false}', '{"tool_result": "x", "retry_feedback": ""}']
+)
 async def test_an_answer_that_says_something_and_decides_nothing_never_continues(answer):
     outcome = await asked(Model(answer), prompt(on_failure="deny"))
     assert outcome.action == "deny_tool"

@@ -167,7 +167,7 @@ def decide(stage: Stage[Any], payload: Payload, result: Mapping[str, Any]) -> De
     if stage.approves:
         return read_decision(stage, dict(result))
     answer = {name: result[name] for name in NOTES if name in result}
-    feedback = text_in(result, "retry_feedback", words.MAX_NOTE)
+    feedback = text_in(result, "retry_feedback", None)
     action = _action(result)
     if words.RETRY in stage.actions and feedback and action != SKIP:
         return read_decision(stage, {**answer, "action": words.RETRY, "feedback": feedback})
@@ -206,7 +206,7 @@ def ignored(event: str, result: Mapping[str, Any]) -> list[str]:
 def require_known(event: str, result: Mapping[str, Any]) -> None:
     """Raise `ValueError` for an answer that says something, and nothing that this event knows."""
     said, fields = telling(result), known(event)
-    if said and fields and all(result.get(name) is None for name in fields):
+    if said and fields and fields.isdisjoint(said):
         raise ValueError(f"`{said[0]}` decides nothing at {event}: the answer may have {', '.join(sorted(fields))}")
 
 
@@ -231,7 +231,7 @@ def _edits(stage: Stage[Any], event: str, result: Mapping[str, Any]) -> dict[str
         elif name == "tool_arguments":
             changes["arguments"] = _arguments(result[name])
         else:
-            changes[_FIELDS.get(name, name)] = text_in(result, name, words.MAX_LINE)
+            changes[_FIELDS.get(name, name)] = text_in(result, name, None)
     if not changes or stage.fields:
         return changes
     return {stage.carries: changes}
