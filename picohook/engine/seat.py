@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
-from ..hooks.decided import DecidedHook
+from ..hooks.base import DecidedHook
 from ..model.spec import HookSpec
 from ..wire import words
 

@@ -1,4 +1,4 @@
-"""What the host asks a hook, and what a hook is to the host."""
+"""The base class of all hooks, and what passes between a hook and its host."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..transport.reactor import Reactor
 
     Complete: TypeAlias = Callable[[str, str | None], str | Awaitable[str]]
-    """What a host asks a model with: a prompt and a model's name, or None for its own choice, and back comes a text."""
+    """Asks a model: takes a prompt and a model's name (None for the default), and returns the answer's text."""
 
 P = TypeVar("P", bound=Payload)
 
@@ -39,9 +39,9 @@ class Question(Generic[P]):
     shared: Encoded[P]
     """The host's payload and its bytes, for hooks that need the bytes alone."""
     deadline: float
-    """On the reactor's clock. `Hook.handle` keeps it."""
+    """On the reactor's clock. `Hook.handle` has to end by then."""
     limit: float
-    """How far a hook that shows progress can move its deadline."""
+    """The latest deadline that a hook can reach by showing progress."""
     begun: float
     """When the hook was asked."""
     _own: Encoded[P] | None = None
@@ -61,7 +61,7 @@ class Question(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
-    """What became of a hook."""
+    """A hook's new state."""
 
     hook: str
     state: str
@@ -70,7 +70,7 @@ class StateChange:
 
 @dataclass(slots=True)
 class HostServices:
-    """What a hook gets of the host it is mounted on."""
+    """What a mounted hook uses of its host."""
 
     reactor: Reactor
     log: Log
@@ -79,18 +79,18 @@ class HostServices:
     spawner: Spawner
     """How the host starts processes."""
     verify: Verify | None = None
-    """Called before every start of a process; raises when it must not run (any more)."""
+    """Called before every start of a process; raises if the process must not run."""
     model_of: Callable[[HookSpec], Complete | None] | None = None
-    """What asks the model of a hook with these settings; None where there is no model."""
+    """Returns the function that asks the model of a hook with these settings; None if there is no model."""
     notice: Callable[[StateChange], None] | None = None
-    """Told of what becomes of the hook."""
+    """Called with each new state of the hook."""
     tap: Callable[[RawLine], None] | None = None
-    """Told of every line that goes to a process or comes from it, if somebody wants to see them."""
+    """Called with every line to and from a process."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookStatus:
-    """What a hook's state is, for people and for metrics."""
+    """A hook's state and counts, for people and for metrics."""
 
     name: str
     state: str
@@ -102,28 +102,28 @@ class HookStatus:
     dropped_lines: int = 0
     dropped_events: int = 0
     last_error: str | None = None
-    """Why it failed last, at a stage, at an event or at its start."""
+    """Its last failure, at a stage, an event or its start."""
     containment: str | None = None
-    """What holds the descendants of its process, while it has one."""
+    """How its process is contained, while it has one."""
     stages: dict[str, Any] = field(default_factory=dict)
-    """Counts and times by stage."""
+    """Counts and times, by stage."""
 
 
 class Hook:
     """One hook: asked at stages, told of events. A subclass overrides `handle`, `notify` or both.
 
-    `handle` ends by `question.deadline` and returns a decision that the stage allows; whatever it raises counts as its failure.
+    `handle` ends by `question.deadline` and returns a decision that the stage allows. An exception from it is a failure.
     """
 
     in_process = True
     """In-process hooks are asked before those that are processes."""
     takes_bytes = False
-    """Whether it is asked and told in bytes. Any other gets copies of payloads and events, and what it decides is copied."""
+    """Whether it takes questions and events as bytes. Any other hook gets copies, and its decision is copied."""
     waits_for_person = False
-    """Whether it may have to wait for a person: then its own timeout bounds it, and not the chain's budget."""
+    """Whether it may wait for a person: its own timeout bounds it then, and not the chain's budget."""
 
     ends_sessions = False
-    """Whether its hard abort ends the session, too, and not the agent's loop alone."""
+    """Whether its hard abort ends the session as well as the agent's loop."""
 
     def __init__(self, spec: HookSpec) -> None:
         self.spec = spec
@@ -136,24 +136,24 @@ class Hook:
         return self.spec.name
 
     def handle(self, question: Question[Any]) -> Awaitable[Decision]:
-        """Decide. What comes back is awaited at once, and once: a subclass may say `async def handle`."""
+        """Decide. The result is awaited at once, and once: a subclass may write `async def handle`."""
         raise NotImplementedError(f"{self.name} is asked at {question.stage.name}, and has no `handle`")
 
     def notify(self, event: Event) -> None:
-        """Take note of an event. Never waits."""
+        """Take an event, without waiting."""
 
     def open(self, host: HostServices) -> None:
-        """The hook is mounted: called once, before anything else."""
+        """Called once, first, when the hook is mounted."""
 
     async def run(self) -> None:
-        """What the hook does by itself while it is mounted. `stop` ends it."""
+        """The hook's own task while it is mounted. `stop` ends it."""
 
     async def started(self) -> None:
-        """Wait until the hook can serve, or its first attempt at it failed."""
+        """Wait until the hook is ready, or its first start has failed."""
 
     @property
     def error(self) -> HookError | None:
-        """Why it does not serve, while it does not."""
+        """Why it is not ready; None if it is."""
         return None
 
     def stop(self) -> None:
@@ -161,16 +161,16 @@ class Hook:
 
     @property
     def event_timeout(self) -> tuple[float | None, str]:
-        """Seconds that an event may take it that is waited for, and the setting that says so; None: the host's own."""
+        """Seconds for an event that the host waits for, and the name of that setting; None: the host's default."""
         return None, "observer_timeout"
 
     async def flushed(self, deadline: float) -> bool:
-        """Wait until the events it was told of are on their way; whether they are."""
+        """Wait until its events are delivered. Returns whether they were, by the deadline."""
         del deadline
         return True
 
     def status(self) -> HookStatus:
-        """How it does."""
+        """Its state and counts."""
         return HookStatus(
             self.name,
             "ready",
@@ -178,3 +178,14 @@ class Hook:
             last_error=self.failures.last,
             stages=self.metrics.wire(),
         )
+
+
+class DecidedHook(Hook):
+    """Answers for a hook that paused, with the decision that was taken since."""
+
+    def __init__(self, spec: HookSpec, decision: Decision) -> None:
+        super().__init__(spec)
+        self._decision = decision
+
+    async def handle(self, _question: Question[Any]) -> Decision:
+        return self._decision

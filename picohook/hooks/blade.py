@@ -5,8 +5,8 @@
     hooks = blade_hooks({HookEvent.PreToolUse: [audit, guard]}, can_use_tool=ask_the_user)
     async with Host(hooks) as host: ...
 
-Callbacks take a dict with Blade's own keys (event, sessionId, toolName, ...) and return one (action, modifiedInput, ...). They
-may be async; those that are not run in a thread.
+Callbacks take a dict with Blade's own keys (event, sessionId, toolName, ...) and return one (action, modifiedInput, ...). Those
+that are not async run in a thread.
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import HookReplyError
 from ..model.decisions import APPROVE, CONTINUE, AbortTurn, Decision, Deny, HardAbort, Modify
 from ..model.filters import Filter
+from ..model.replies import shown, text_in
 from ..model.spec import OnFailure
 from ..protocol.codec import encode
-from ..wire import words
-from ..wire.answer_fields import json_type
-from ..wire.text import cut
 from .function import FunctionHook
 
 if TYPE_CHECKING:
@@ -37,13 +35,13 @@ if TYPE_CHECKING:
     Callback = Callable[[dict[str, Any]], Any]
 
 LAST: Final = 2**31
-"""The priority of `canUseTool`: after every other hook, so that approvers see its `updatedInput`."""
+"""The priority of `canUseTool`: after all other hooks, so that approvers see its `updatedInput`."""
 PERMISSION_TIMEOUT: Final = 60.0
-"""Seconds that `canUseTool` may wait for a person."""
+"""Default seconds for `canUseTool`, which may wait for a person."""
 
 
 class HookEvent(StrEnum):
-    """Blade's names of its events."""
+    """Blade's events."""
 
     SessionStart = "SessionStart"
     UserPromptSubmit = "UserPromptSubmit"
@@ -83,8 +81,8 @@ def blade_hooks(
 ) -> list[Hook]:
     """The hooks to mount for Blade's `hooks` and `canUseTool`: one for each callback, asked in the order given.
 
-    `ask(call)` is the permission system to which `canUseTool` can leave a call: only True is a yes, and without it the call
-    is denied. `timeout` is what `canUseTool` and `ask` have together.
+    `ask(call)` is the permission system that answers when `canUseTool` says "ask": only True is a yes, and without `ask` the
+    call is denied. `timeout` bounds `canUseTool` and `ask` together.
     """
     hooks: list[Hook] = []
     for given, listed in (callbacks or {}).items():
@@ -103,11 +101,11 @@ def _known(event: str) -> HookEvent:
     except ValueError:
         near = difflib.get_close_matches(event, list(HookEvent), 1)
         hint = f": did you mean {near[0]!s}?" if near else ""
-        raise ValueError(f"there is no event {event!r}{hint}") from None
+        raise ValueError(f"Blade has no event {event!r}{hint}") from None
 
 
 class _Callback(FunctionHook):
-    """One callback. One that fails is logged, and stops nothing; but what fails to give permission gives none."""
+    """One callback. Its failure is logged and stops nothing, except at PermissionRequest, where it is a denial."""
 
     ends_sessions = True
 
@@ -132,7 +130,7 @@ class _Callback(FunctionHook):
 
 
 def _input(event: HookEvent, payload: Payload) -> dict[str, Any]:
-    """What a callback gets: its own copy, for it may write into it."""
+    """The dict for a callback: its own copy, which it may change."""
     given = payload.__dict__
     made: dict[str, Any] = {"event": str(event), "sessionId": payload.meta.session_key}
     if event is HookEvent.UserPromptSubmit:
@@ -146,7 +144,7 @@ def _input(event: HookEvent, payload: Payload) -> dict[str, Any]:
 
 
 def _output(text: str) -> Any:
-    """A tool's output as the object that it is the JSON of, or else as the text."""
+    """A tool's output: the decoded object if it is JSON, else the text."""
     if text.lstrip()[:1] in ("{", "["):
         try:
             return json.loads(text)
@@ -155,12 +153,8 @@ def _output(text: str) -> Any:
     return text
 
 
-def _shown(value: Any) -> str:
-    return cut(repr(value), 80) if isinstance(value, str | int) else json_type(value)
-
-
 def _decision(event: HookEvent, output: Any) -> Decision:
-    """What a callback's output decides. One that returns nothing goes on; but that is no permission."""
+    """The decision in a callback's output. No output continues, and gives no permission."""
     given = _object({} if output is None else output, "the output")
     action, reason = given.get("action"), _text(given, "reason")
     if event is HookEvent.PermissionRequest:
@@ -176,8 +170,8 @@ def _decision(event: HookEvent, output: Any) -> Decision:
         case "skip" if event is HookEvent.PreToolUse:
             return Deny(reason=reason, result={"for_llm": reason or "The tool call was skipped."})
         case "skip":
-            raise HookReplyError(f'"skip" skips a tool, and this is {event}')
-    raise HookReplyError(f"the action {_shown(action)} is not one of continue, skip, abort")
+            raise HookReplyError(f'"skip" is for PreToolUse, and this is {event}')
+    raise HookReplyError(f"the action {shown(action)} is not one of continue, skip, abort")
 
 
 def _changes(event: HookEvent, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,7 +188,7 @@ def _changes(event: HookEvent, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _CanUseTool(FunctionHook):
-    """`canUseTool`, asked last of all before a tool is approved. What it fails to allow is denied."""
+    """`canUseTool`, asked last before a tool is approved. Its failure is a denial."""
 
     waits_for_person = True
 
@@ -238,17 +232,17 @@ class _CanUseTool(FunctionHook):
                 return AbortTurn(reason=message) if given.get("interrupt") is True else Deny(reason=message)
             case "ask":
                 return await self._asked(payload)
-        raise HookReplyError(f"the behavior {_shown(given.get('behavior'))} is not one of allow, deny, ask")
+        raise HookReplyError(f"the behavior {shown(given.get('behavior'))} is not one of allow, deny, ask")
 
     async def _asked(self, payload: ToolCall) -> Decision:
         if self._ask is None:
-            return Deny(reason="permission was to be asked for, and there is nobody to ask")
+            return Deny(reason="permission is needed, and no `ask` was given")
         allowed = await self._call(self._ask, payload) is True
-        return CONTINUE if allowed else Deny(reason="permission was asked for, and not given")
+        return CONTINUE if allowed else Deny(reason="permission was asked for and refused")
 
 
 class AbortSignal:
-    """Says, to a callback that runs on in its thread, that nobody waits for it any more."""
+    """Tells a callback that is still running in its thread that its result is no longer needed."""
 
     def __init__(self) -> None:
         self.aborted = False
@@ -256,14 +250,12 @@ class AbortSignal:
 
 def _object(value: Any, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise HookReplyError(f"`{name}` is {type(value).__name__}, and no dict")
+        raise HookReplyError(f"`{name}` is {type(value).__name__}, not a dict")
     return value
 
 
 def _text(given: Mapping[str, Any], name: str) -> str:
-    value = given.get(name)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise HookReplyError(f"`{name}` is not a string")
-    return cut(value, words.MAX_REASON)
+    try:
+        return text_in(given, name)
+    except ValueError as error:
+        raise HookReplyError(str(error)) from None

@@ -28,19 +28,18 @@ if TYPE_CHECKING:
 
 _DECISIONS = get_args(Decision)
 THREADS = 16
-"""Plain functions of one hook that run at once. Its own: one that hangs takes no thread from anybody else."""
+"""Threads for the plain functions of one hook. Each hook has its own, so that one that hangs blocks no other."""
 
 
 class FunctionHook(QueuedEventsHook):
     """Callables, by stage; and one for events.
 
-    A callable gets the stage's payload and returns a decision, or None to go on, or what a hook process would answer (a
-    mapping); from an approver also True or False. It may be async; one that is not runs in a thread, so that it never
-    blocks the event loop.
+    A callable gets the stage's payload. It returns a decision, None to continue, or the mapping that a hook process would
+    answer; an approver may return True or False. It may be async; any other callable runs in a thread, and never blocks the
+    event loop.
 
-    The payload is a copy of its own. What it changes in place in it counts as a `Modify` when it goes on; where the stage
-    does not let it change that, it has failed. What it does to the payload afterwards, or after its deadline, changes
-    nothing.
+    The payload is its own copy. If it changes the copy in place and continues, that is a `Modify`; changing what the stage
+    does not allow is a failure. Later changes, or changes after the deadline, have no effect.
     """
 
     def __init__(
@@ -75,16 +74,16 @@ class FunctionHook(QueuedEventsHook):
             self._warn_of_decision(event, await self._call(self._on_event, event))
 
     def _warn_of_decision(self, event: Event, said: Any) -> None:
-        """Log what a callable decided about an event: nothing comes of it."""
+        """Log a decision about an event, which has no effect."""
         action = said.get("action") if isinstance(said, dict) else None
         if isinstance(said, _DECISIONS):
             action = said.action
         if action not in (None, "", words.CONTINUE):
-            why = f"it returned {action!r}, and an event is only told"
+            why = f"it returned {action!r}, and events take no answer"
             self._host.log.warning("what it decided has no effect", kind=event.kind, why=why)
 
     async def _call_in_time(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """As `_call`, for an event, within the hook's own timeout."""
+        """As `_call`, within the hook's own timeout, for events."""
         with anyio.CancelScope(deadline=self._host.reactor.now() + self.own_timeout) as scope:
             return await self._call(function, *arguments)
         assert scope.cancelled_caught
@@ -112,14 +111,14 @@ def _read(stage: Stage[Any], said: Any) -> Decision:
 
 
 def _changed_in_place(question: Question[Any], decision: Decision) -> Decision:
-    """The decision, with what the function changed in its payload. Raises `HookReplyError` for what it may not change."""
+    """The decision with the function's changes in place. Raises `HookReplyError` for a change that the stage does not allow."""
     stage = question.stage
     if isinstance(decision, Approve):
         raise HookReplyError(
             "it changed the call in place: an approver says yes or no, a hook at before_tool can change it"
         )
     if not isinstance(decision, Continue | Modify | Respond | Retry):
-        return decision  # nothing is gone on with
+        return decision  # which ends the chain
     before, after = decode_value(question.encoded.params()), decode_value(Encoded(question.payload).params())
     changed = _difference(before, after)
     unchangeable = changed.keys() - stage.editable
@@ -141,13 +140,13 @@ def _changed_in_place(question: Question[Any], decision: Decision) -> Decision:
 
 
 def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that are not what they were; None for one that is gone."""
+    """The fields that differ; None for one that was removed."""
     names = {**before, **after}
     return {name: after.get(name) for name in names if encode(before.get(name)) != encode(after.get(name))}
 
 
 async def call(function: Callable[..., Any], *arguments: Any, threads: anyio.CapacityLimiter | None = None) -> Any:
-    """What a callable returns: an async one, or one that is not, in a thread, where it blocks nobody."""
+    """Call a function, in a thread unless it is async, and return its result."""
     try:
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
             return await function(*arguments)

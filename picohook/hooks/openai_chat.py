@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 TIMEOUT = 60.0
 SHOWN = 200
-"""Bytes of an endpoint's complaint that an error shows."""
+"""Bytes of an endpoint's error text that an exception shows."""
 
 
 def openai_chat(
     base_url: str, api_key: str | None = None, *, model: str, timeout: float = TIMEOUT, **options: Any
 ) -> Callable[[str, str | None], Awaitable[str]]:
-    """Ask `base_url`/chat/completions: each prompt is one user message, and the answer's text comes back.
+    """A function that asks `base_url`/chat/completions: it sends a prompt as one user message, and returns the answer's text.
 
-    `model` is asked where a hook names none. `options` go into every request: temperature, max_tokens, ... A hook's own
-    deadline ends a request, too. What goes wrong is raised as `PicohookError`, without the key.
+    `model` is used if a hook names none. `options` go into every request: temperature, max_tokens, ... A hook's own deadline
+    ends a request, too. The function raises `PicohookError`, never with the key in it.
     """
     try:
         import httpx  # noqa: PLC0415 - an extra
@@ -61,5 +61,5 @@ def _text(body: bytes, url: str) -> str:
     except (ValueError, LookupError, TypeError, RecursionError):
         text = None
     if not isinstance(text, str):
-        raise PicohookError(f"{url} answered with no text where a chat completion has it")
+        raise PicohookError(f"{url} answered with no text: choices[0].message.content is not a string")
     return text

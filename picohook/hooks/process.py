@@ -1,4 +1,4 @@
-"""A hook that is a process of its own and speaks the wire protocol on its standard streams."""
+"""A hook that is a process and speaks the wire protocol on its standard streams."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ProcessHook(Hook):
     takes_bytes = True
     _supervisor: Supervisor
     _noted: HookError | None = None
-    """The last error of its processes, as far as `failures` has it."""
+    """The last error of its processes that `failures` has."""
 
     def open(self, host: HostServices) -> None:
         self._host = host
@@ -63,7 +63,7 @@ class ProcessHook(Hook):
         self._supervisor.stop()
 
     def reset(self) -> None:
-        """Start it again after it was given up."""
+        """Start it again after the host gave it up."""
         self._supervisor.reset()
 
     def restart(self) -> None:
@@ -86,14 +86,14 @@ class ProcessHook(Hook):
         return await channel.call(question.stage, question.shared.params(), question.deadline, question.limit, now)
 
     def _read(self, stage: Stage[Any], answer: Reply) -> Decision:
-        """What an answer decides. Raises `HookError` or `ValueError` for one that decides nothing."""
+        """The decision in an answer. Raises `HookError` or `ValueError` for an answer that decides nothing."""
         if answer.error is None:
             if answer.warning:
                 self._host.log.warning("a sloppy answer was taken", method=stage.method, why=answer.warning)
             return read_decision(stage, answer.result)
         if answer.code is None:
             raise HookReplyError(answer.error, hook=self.name)
-        # With PicoClaw's grain a hook is asked at stages that its configuration never named.
+        # A PicoClaw hook is asked at all stages of a mode, also those that its configuration does not name.
         if answer.code == words.METHOD_NOT_FOUND and stage.name not in self.spec.stages and not stage.approves:
             return CONTINUE
         raise HookRefusedError(f"error {answer.code}: {answer.error}", code=answer.code, hook=self.name)

@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 _LONGEST = 16 << 20
 """Bytes of a source file."""
-_SLOW = "its import has not come to an end"
+_SLOW = "it is still being imported"
 
 
 class PythonHook(FunctionHook):
     """`python = "module:function"`: a file beside the configuration, else an installed module.
 
-    The file is read anew at each mount, under a name of its own: it hides no module, and no module hides it. What is named
-    is called with the payload of each stage, and with events; or it is an object, or a class of one, with methods that are
-    named like the stages, and `on_event`. One that cannot be imported is a hook that fails.
+    The file is read anew at each mount, under a unique module name: it hides no module, and no module hides it. The name is
+    that of a function, which is called with the payload of each stage and with events; or of an object, or its class, with
+    methods named like the stages, and `on_event`. If it cannot be imported, every question is a failure.
     """
 
     def __init__(self, spec: HookSpec) -> None:
@@ -70,7 +70,7 @@ class PythonHook(FunctionHook):
             target = await call(self._load)
             self._handlers = {stage: _handler(target, stage) for stage in self.spec.stages}
             self._on_event = _handler(target, "on_event") if self.spec.observe else None
-        except Exception as error:  # noqa: BLE001 - code of the user's own can fail in any way
+        except Exception as error:  # noqa: BLE001 - a user's code can raise anything
             why = str(error) if isinstance(error, PicohookError) else explain(error)
             self._error = HookCrashedError(f"{self.spec.python} cannot be used: {why}", hook=self.name)
             self._host.log.error("cannot be used", why=why)
@@ -98,11 +98,11 @@ class PythonHook(FunctionHook):
 
     def _load(self) -> Any:
         assert self.spec.python is not None
-        verify = self._host.verify or _no_check
+        verify = self._host.verify or (lambda _: None)
         seen = verify(self.spec)
         name, _, path = self.spec.python.partition(":")
         file = python_file(self.spec)
-        # What was read between two looks that saw the same is what they looked at.
+        # `verify` saw the same before and after the read: so it saw what was read.
         source = b"" if file is None else read_regular(file, _LONGEST)
         found: Any = importlib.import_module(name) if file is None else None
         if seen is not None and verify(self.spec) != seen:
@@ -121,12 +121,8 @@ def _absent(module: str, found: Any, name: str) -> str:
     return f"{module} has no {name}" + (f" (did you mean {near[0]}?)" if near else "")
 
 
-def _no_check(spec: HookSpec) -> None:
-    """What code mounts needs no trust."""
-
-
 class _Loader(SourceFileLoader):
-    """Never from a cache, and never read again: what runs is the source that was looked at."""
+    """Runs the source that was verified: it neither reads the file again nor uses a cache."""
 
     def __init__(self, name: str, path: str, source: bytes) -> None:
         super().__init__(name, path)

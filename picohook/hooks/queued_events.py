@@ -1,4 +1,4 @@
-"""Events for hooks that take them one at a time, in a task of their own."""
+"""Hooks that take events from a queue, one at a time, in their own task. A full queue drops its oldest event."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ..model import failure_policy
+from ..wire import words
 from .base import Hook, HookStatus
 
 if TYPE_CHECKING:
     from ..model.events import Event
     from .base import HostServices
 
-OBSERVE = "observe"
-"""What stands for a stage where a hook is told of an event."""
 WAITING = 1024
-"""Events that may wait; then the oldest give way."""
+"""Events that a queue holds."""
 
 
 class QueuedEventsHook(Hook):
-    """A hook whose `take` gets each event, and hurts nobody by failing. When it is stopped, `grace` is left for the rest."""
+    """A subclass takes each event in `take`, whose failure is counted. After `stop`, the rest of the queue has `grace`."""
 
     def open(self, host: HostServices) -> None:
         self._host = host
@@ -30,13 +29,13 @@ class QueuedEventsHook(Hook):
         self._stopping = False
         self._told = anyio.Event()
         self._noted = self._done = 0
-        """Events that it was told of, and those of them that it is done with."""
+        """Counts of the events that were queued, and of those that are done."""
         self._waited_for: deque[tuple[int, anyio.Event]] = deque()
         self._taking: Event | None = None
         self._life = anyio.CancelScope()
 
     async def take(self, event: Event) -> None:
-        """Do with an event what the hook does with events."""
+        """Handle one event."""
 
     def notify(self, event: Event) -> None:
         if len(self._waiting) == WAITING:
@@ -60,7 +59,7 @@ class QueuedEventsHook(Hook):
                 await self._told.wait()
                 self._told = anyio.Event()
         if self._taking is not None:
-            why = f"the hook was stopped, and was not done with it after {self.spec.grace:g} s, its grace"
+            why = f"the hook was stopped, and still busy with it after its grace of {self.spec.grace:g} s"
             self._host.log.warning("an event was cut off", kind=self._taking.kind, why=why)
         if self._waiting:
             self._dropped += len(self._waiting)
@@ -79,20 +78,22 @@ class QueuedEventsHook(Hook):
         while True:
             try:
                 await self.take(event)
-            except Exception as error:  # noqa: BLE001 - an observer hurts nobody
+            except Exception as error:  # noqa: BLE001 - an observer's failure is counted, and no more
                 if retries < self.spec.retry and not self._stopping:
                     retries += 1
                     continue
                 cause = failure_policy.cause(error)
-                self.failures.add(OBSERVE, cause, failure_policy.describe(error), "an event that was not taken", now())
+                self.failures.add(
+                    words.OBSERVE, cause, failure_policy.describe(error), "an event that was not taken", now()
+                )
             else:
-                self.failures.answered(OBSERVE, now())
+                self.failures.answered(words.OBSERVE, now())
             break
-        self.metrics.stages[OBSERVE].record(now() - begun, cause, retries)
+        self.metrics.stages[words.OBSERVE].record(now() - begun, cause, retries)
 
     @property
     def own_timeout(self) -> float:
-        """Seconds that it may take for one event, where it is held to that: as long as for a question."""
+        """Seconds for one event, if it is limited: its timeout for a question."""
         return self.spec.timeout or self._host.timeouts.interceptor
 
     def stop(self) -> None:

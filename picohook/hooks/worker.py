@@ -7,8 +7,8 @@
 
     host = Host(worker_hooks(pre_tool_call=[blocker], on_turn_end=[JsonValidator()]))
 
-What a hook changes in its context is what those after it see, and in the end what is sent or run; what a hook that failed had
-changed is gone with it.
+A hook's changes to its context are what later hooks see, and what is sent or run in the end. The changes of a hook that failed
+are discarded.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ __all__ = [
 
 
 class Registered(NamedTuple):
-    """A hook and its own settings."""
+    """A hook with its settings."""
 
     hook: Callable[[Any], Any]
     settings: dict[str, Any]
@@ -101,9 +101,9 @@ def worker_hooks(
     name: str = "worker",
     **settings: Any,
 ) -> list[Hook]:
-    """The hooks to mount: each event's in the order given, unless priorities say otherwise.
+    """The hooks to mount: for each event in the order given, unless priorities differ.
 
-    `settings` are those of all, `configured` adds those of one. A hook that raises ends the turn, unless its on_failure is
+    `settings` are for all hooks; `configured` adds settings for one. A hook that raises ends the turn, unless its on_failure is
     "continue" or "deny".
     """
     given: dict[str, Iterable[Any]] = {
@@ -125,7 +125,7 @@ def worker_hooks(
 
 
 class _WorkerHook(FunctionHook):
-    """One hook: payloads become its contexts, and its results decisions."""
+    """One hook: turns payloads into contexts, and results into decisions."""
 
     def __init__(
         self, event: str, hook: Callable[[Any], Any], name: str, tools: Mapping[str, Any], settings: dict[str, Any]
@@ -149,7 +149,7 @@ class _WorkerHook(FunctionHook):
         allowed = get_args(results)
         if said is not None and not isinstance(said, allowed):
             names = ", ".join(kind.__name__ for kind in allowed)
-            raise HookReplyError(f"it returned {type(said).__name__}, and its event knows {names}")
+            raise HookReplyError(f"it returned {type(said).__name__}, and its event allows {names}")
         return said
 
     @property
@@ -159,7 +159,7 @@ class _WorkerHook(FunctionHook):
     async def _abort(self, event: Event) -> None:
         said = await self._call_in_time(self._hook, str(event.payload.get("Reason") or ""))
         if said is not None and not isinstance(said, Continue):
-            why = f"it returned {type(said).__name__}, and the turn has ended"
+            why = f"it returned {type(said).__name__} after the turn had ended"
             self._host.log.warning("what it decided has no effect", kind=event.kind, why=why)
 
     async def _prompt(self, payload: Prompt) -> Decision:
@@ -168,7 +168,7 @@ class _WorkerHook(FunctionHook):
         if isinstance(said, Cancel):
             return AbortTurn(reason=said.reason)
         if not isinstance(message.content, str):
-            raise HookReplyError("it left a user's message that is no text")
+            raise HookReplyError("it left a user's message whose content is not a text")
         return _edit({"prompt": message.content}, {"prompt": payload.prompt})
 
     async def _request(self, payload: LLMRequest) -> Decision:
@@ -200,7 +200,7 @@ class _WorkerHook(FunctionHook):
         return _edit({"for_llm": context.result.content, "is_error": context.result.is_error}, before)
 
     async def _end(self, payload: FinishPayload) -> Decision:
-        """The conversation ends with the answer: one that the runtime has not put there yet is lent to it."""
+        """Hooks see the answer as the last message, also if the runtime has not added it yet."""
         messages = _read(payload.messages)
         answer = assistant_message(payload.response)
         lent = Message.read(answer) if payload.response and answer not in payload.messages[-1:] else None
@@ -225,7 +225,7 @@ def _meta(payload: ToolCall) -> ToolMeta:
 
 
 def _edit(changes: dict[str, Any], before: dict[str, Any]) -> Decision:
-    """What a hook made of its context; nothing, where it left it as it was."""
+    """The changes to a context as a `Modify`; a `Continue` if there are none."""
     return CONTINUE if encode(changes) == encode(before) else Modify(changes)
 
 

@@ -1,4 +1,4 @@
-"""What typed hooks are given, which they change in place, and what they return, which each event knows some of."""
+"""The types of worker hooks: contexts that a hook changes in place, and the results that each event allows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ..model.payloads import Meta
 
-# What a hook is given.
+# Contexts.
 
 
 @dataclass(slots=True)
@@ -27,34 +27,34 @@ class Message:
 
     @classmethod
     def user(cls, text: str) -> Self:
-        """What the user says."""
+        """A message of the user."""
         return cls("user", text)
 
     @classmethod
     def system(cls, text: str) -> Self:
-        """What the system says."""
+        """A message of the system."""
         return cls("system", text)
 
     @classmethod
     def assistant(cls, text: str) -> Self:
-        """What the assistant says."""
+        """A message of the assistant."""
         return cls("assistant", text)
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
-        """From its plain form."""
+        """The message in a plain dict."""
         more = {key: copy.deepcopy(value) for key, value in given.items() if key != "role"}
         return cls(given.get("role", ""), more.get("content"), more)
 
     def wire(self) -> dict[str, Any]:
-        """Its plain form: fields that it came with stay, in their order."""
+        """The plain dict, with all the fields that it came with, in their order."""
         content = {} if self.content is None and "content" not in self.more else {"content": self.content}
         return {"role": self.role, **self.more, **content}
 
 
 @dataclass(slots=True)
 class Call:
-    """A tool call; its name and its input can be changed."""
+    """A tool call. A hook can change its name and its input."""
 
     id: str
     name: str
@@ -63,7 +63,7 @@ class Call:
 
 @dataclass(slots=True)
 class CallResult:
-    """What came of a tool call, for the model."""
+    """A tool call's result, for the model."""
 
     content: str
     is_error: bool = False
@@ -71,7 +71,7 @@ class CallResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolMeta:
-    """What is known of a tool, and of where it is called."""
+    """A tool, and where in the run it is called."""
 
     name: str
     kind: str | None
@@ -86,12 +86,12 @@ class ToolCallContext:
     call: Call
     meta: ToolMeta
     tool: Any
-    """The tool itself, of those that `worker_hooks` was given."""
+    """The tool itself, from the `tools` of `worker_hooks`."""
 
 
 @dataclass(slots=True)
 class PostToolCallContext:
-    """A tool was called; the result can be changed."""
+    """A tool was called. A hook can change the result."""
 
     call: Call
     result: CallResult
@@ -99,57 +99,57 @@ class PostToolCallContext:
     tool: Any
 
 
-# What it returns.
+# Results.
 
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """Go on, to the hooks after this one too."""
+    """Continue with the next hook."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """The run ends before it began."""
+    """End the run before it begins."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """This tool is not called; the model is told, and the turn goes on."""
+    """Do not call this tool: the model is told, and the turn continues."""
 
     reason: str = "skipped"
 
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """The turn ends with an error."""
+    """End the turn with an error."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """The turn stops here, and can be resumed."""
+    """Stop the turn here; it can be resumed."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The turn may end."""
+    """Let the turn end."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContinueWithMessages:
-    """The turn goes on, with these messages added; within the host's retry limit."""
+    """Start another round with these messages added, within the host's retry limit."""
 
     messages: Iterable[Message | Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """The turn stops before its end, and can be resumed."""
+    """Stop the turn before its end; it can be resumed."""
 
     reason: str = ""
 

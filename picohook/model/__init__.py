@@ -1,1 +1,1 @@
-"""What hooks are asked about and what they decide: payloads, stages, decisions, settings. Data, and no I/O."""
+"""Payloads, stages, decisions, settings: the data that hooks are asked about and decide with. No I/O."""

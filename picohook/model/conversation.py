@@ -1,4 +1,4 @@
-"""Messages in the chat-completions shape: what a model said, the calls in it, and what it is told of them."""
+"""Messages in the chat-completions shape: a model's answer, the tool calls in it, and their results."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from .payloads import ToolResult
 
 UNREADABLE = "picohook.unreadable_arguments"
-"""The argument under which a call carries what the model wrote, where that is no JSON object."""
+"""The argument that holds the model's text if the model wrote no JSON object."""
 
 
 def assistant_message(response: Mapping[str, Any]) -> dict[str, Any]:
-    """A response, as the message that it is in the conversation."""
+    """The response as a message of the conversation."""
     return {"role": "assistant", **response}
 
 
@@ -42,7 +42,7 @@ def _call(call: Mapping[str, Any]) -> ToolCall:
 
 
 def _read(text: str) -> Any:
-    """The JSON in a text; the text itself where it is none that hooks can be sent (NaN, 1e999, half a surrogate pair)."""
+    """The JSON in a text; the text itself if hooks cannot be sent that JSON (NaN, 1e999, half a surrogate pair)."""
     try:
         value = json.loads(text or "{}")
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
@@ -52,7 +52,7 @@ def _read(text: str) -> Any:
 
 
 def tool_message(call: ToolCall, result: ToolResult) -> dict[str, Any]:
-    """What the model is told of a call. Media that did not go to the user go to the model, under `media`."""
+    """The message that tells the model a call's result. Media that the user did not get are under `media`."""
     message = {
         "role": "tool",
         "tool_call_id": call.tool_call_id or "",
@@ -63,7 +63,7 @@ def tool_message(call: ToolCall, result: ToolResult) -> dict[str, Any]:
 
 
 def content_of(result: ToolResult) -> str:
-    """A result's text for the model, with the files that it names."""
+    """A result's text for the model, followed by the files that it names."""
     if not result.artifact_tags:
         return result.for_llm
     return f"{result.for_llm}\nFiles: {' '.join(result.artifact_tags)}".strip()

@@ -1,6 +1,6 @@
-"""What one hook decides, and what the chain concludes from all of them.
+"""The decision of one hook, and the outcome of a chain of hooks.
 
-`Decision` is a closed union: a hook of any kind ends in exactly one of these. An `Outcome` is what the embedder gets.
+`Decision` is a closed union: every hook returns exactly one of these. An `Outcome` is what the embedder gets.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ class _Decided:
 
 @dataclass(frozen=True, slots=True)
 class _Refused(_Decided):
-    """Of these the reason is what there is to say: `Deny("too dangerous")`."""
+    """Decisions whose reason may be given by position: `Deny("too dangerous")`."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Continue(_Decided):
-    """Go on, nothing changed."""
+    """Continue; nothing is changed."""
 
     action: ClassVar[OutcomeAction] = words.CONTINUE
 
 
 @dataclass(frozen=True, slots=True)
 class Modify(_Decided):
-    """Go on with these fields of the payload replaced, or with a merge patch applied to it."""
+    """Continue with these fields of the payload replaced, or with a merge patch applied to it."""
 
     changes: Mapping[str, Any] = field(default_factory=dict)
     patch: Mapping[str, Any] | None = field(default=None, kw_only=True)
@@ -64,27 +64,27 @@ class Deny(_Refused):
     """The tool is not run. From an approver: not approved."""
 
     result: Mapping[str, Any] | ToolResult | None = field(default=None, kw_only=True)
-    """What the model is told in place of the denial. From code only: what comes over a wire has no say in it."""
+    """What the model is told in place of the denial. Only hooks in code can set it; nothing on the wire can."""
     action: ClassVar[OutcomeAction] = words.DENY
 
 
 @dataclass(frozen=True, slots=True)
 class Approve(_Decided):
-    """From an approver only: yes."""
+    """Yes, from an approver only."""
 
     action: ClassVar[OutcomeAction] = words.CONTINUE
 
 
 @dataclass(frozen=True, slots=True)
 class Skip(_Refused):
-    """The compaction is not done."""
+    """Do not compact."""
 
     action: ClassVar[OutcomeAction] = words.SKIP
 
 
 @dataclass(frozen=True, slots=True)
 class Retry(_Decided):
-    """Go round again, with the feedback as a user message, or with these fields of the payload replaced, or both."""
+    """Start another round, with the feedback as a user message, with these fields of the payload replaced, or both."""
 
     feedback: str = ""
     changes: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
@@ -125,42 +125,42 @@ _FAILED_HOW = {
     "reply": ": its answer could not be used",
     "handshake": ": it could not be started",
 }
-"""What a model is told of each kind of failure. None of it is the hook's own text."""
+"""What a model is told about each kind of failure: never the hook's own text."""
 
 
 @dataclass(slots=True)
 class Outcome(Generic[P_co]):
-    """What a stage's chain concluded."""
+    """The outcome of one stage's chain."""
 
     stage: str
     action: OutcomeAction
     """One of the wire's actions; `modify` when anything changed, `continue` when nothing did."""
     payload: P_co
-    """The payload after the chain: what to go on with."""
+    """The payload after the chain: use this one."""
     reason: str = ""
-    """For people. Of a hook that failed it holds the cause, in which there may be anything: see `reason_for_llm`."""
+    """For people. If a hook failed it holds the cause, which may be any text: see `reason_for_llm`."""
     trail: Trail = ()
     approved: bool | None = None
     """approve_tool only."""
     result: Any = None
-    """With `respond`: the `ToolResult` or `LLMResponse` that stands."""
+    """With `respond`: the `ToolResult` or `LLMResponse` to use."""
     feedback: str = ""
     """With `retry`: what to tell the model."""
     hook: str = ""
     """The hook whose decision ended the chain."""
     asked_about: P_co | None = field(default=None, repr=False, compare=False)
-    """What that hook was asked about; None where no interceptor ended the chain."""
+    """What that hook was asked about; None if no interceptor ended the chain."""
     asked: Encoded[Any] | None = field(default=None, init=False, repr=False, compare=False)
-    """For the host: what hooks were asked about last, with its bytes. A copy of an outcome has it not."""
+    """For the host: the payload that hooks saw last, with its bytes. Copies of an outcome do not have it."""
 
     @property
     def notes(self) -> tuple[Notes, ...]:
-        """What hooks added beside their decisions, in the order they were asked."""
+        """The notes that hooks added, in the order they were asked."""
         return tuple(entry.notes for entry in self.trail if entry.notes is not None)
 
     @property
     def reason_for_llm(self) -> str:
-        """The reason as a model may be told it: what the hook gave, or one short sentence if the hook failed."""
+        """The reason, safe for a model: the hook's own, or one short sentence if the hook failed."""
         decided = next((entry for entry in reversed(self.trail) if entry.hook == self.hook), None)
         if decided is None or decided.failure is None:
             return self.reason
@@ -168,7 +168,7 @@ class Outcome(Generic[P_co]):
 
     @property
     def intact(self) -> bool:
-        """Whether the payload is still what the hooks saw last, to the byte, its meta aside."""
+        """Whether the payload is, to the byte, what the hooks saw last. The meta may differ."""
         if self.asked is None:
             return True
         saw = self.asked.payload.__dict__
@@ -177,33 +177,33 @@ class Outcome(Generic[P_co]):
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
-        shown: dict[str, Any] = {"stage": self.stage, "action": self.action, "payload": self.payload.wire()}
-        if self.approved is not None:
-            shown["approved"] = self.approved
-        if self.result is not None:
-            shown["result"] = self.result.wire()
-        if self.feedback:
-            shown["feedback"] = self.feedback
-        shown["reason"] = self.reason
-        if self.reason_for_llm != self.reason:
-            shown["reason_for_llm"] = self.reason_for_llm
-        shown["trail"] = [entry.wire() for entry in self.trail]
-        return shown
+        shown = {
+            "stage": self.stage,
+            "action": self.action,
+            "payload": self.payload.wire(),
+            "approved": self.approved,
+            "result": None if self.result is None else self.result.wire(),
+            "feedback": self.feedback or None,
+            "reason": self.reason,
+            "reason_for_llm": self.reason_for_llm if self.reason_for_llm != self.reason else None,
+            "trail": [entry.wire() for entry in self.trail],
+        }
+        return {name: value for name, value in shown.items() if value is not None}
 
     @property
     def stage_trail(self) -> StageTrail:
-        """What the stage's hooks did, without the payload."""
+        """The trail with its stage and outcome, without the payload."""
         return StageTrail(self.stage, self.action, self.reason, self.hook, self.trail)
 
 
 @dataclass(slots=True)
 class Asked(Generic[P_co]):
-    """What came of asking one hook."""
+    """The result of asking one hook."""
 
     decision: Decision
     encoded: Encoded[P_co]
-    """What to go on with: what was asked about, or what the hook made of it."""
+    """The payload to continue with: the one asked about, or the hook's edit of it."""
     entry: TrailEntry
     result: Any = None
     answer: Any = None
-    """What the hook answered, where that was no decision."""
+    """The hook's answer, if it was no decision."""

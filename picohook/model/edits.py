@@ -69,12 +69,10 @@ def restrict(before: P, after: P, may_edit: Sequence[str]) -> tuple[P, list[str]
         return after, []
     back: dict[str, Any] = {}
     refused: list[str] = []
-    if "tools" not in may_edit and after.tools != before.tools:
-        back["tools"] = before.tools
-        refused.append("tools")
-    if "system" not in may_edit and after.system_prompt != before.system_prompt:
-        back["system_prompt"] = before.system_prompt
-        refused.append("system_prompt")
+    for part, name in (("tools", "tools"), ("system", "system_prompt")):
+        if part not in may_edit and getattr(after, name) != getattr(before, name):
+            back[name] = getattr(before, name)
+            refused.append(name)
     for part, of_system in (("system", True), ("messages", False)):
         if part not in may_edit and _messages(after, system=of_system) != _messages(before, system=of_system):
             back["messages"] = before.messages

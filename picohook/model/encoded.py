@@ -1,4 +1,4 @@
-"""A payload with its bytes: what hooks are asked about, encoded once for all of them."""
+"""A payload with its bytes, encoded once for all hooks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .payloads import Meta, Payload
 P = TypeVar("P", bound=Payload)
 
 CHANGED = "it was changed in place while hooks were asked about it"
-"""Why a payload is not gone on with that is not what hooks saw."""
+"""Why a payload that differs from what hooks saw is refused."""
 
 
 class Encoded(Generic[P]):
-    """A payload and its bytes, made once and given to every hook that is asked about it."""
+    """A payload, and the bytes that every hook gets."""
 
     __slots__ = ("_params", "payload")
 
@@ -34,14 +34,14 @@ class Encoded(Generic[P]):
 
     @property
     def intact(self) -> bool:
-        """Whether the payload is still what the params say: nothing in it was changed in place."""
+        """Whether the payload still has these bytes: nothing in it was changed in place."""
         try:
             return self._params is None or Encoded(self.payload).params() == self._params
         except EncodeError:
             return False
 
     def deep_copy(self) -> Encoded[P]:
-        """The same with a copy of the payload, for code that may keep it or change it. Raises `PicohookError`."""
+        """The same with a deep copy of the payload. Raises `PicohookError` if the payload was changed in place."""
         own = Encoded(self.payload.deep_copy(), self.params())
         if not own.intact:
             raise PicohookError(CHANGED)

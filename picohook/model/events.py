@@ -1,4 +1,4 @@
-"""Events: what happens in an agent, told to whoever observes it and waited for by nobody."""
+"""Events: what happens in an agent. Observers are told, and the agent does not wait for them."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _SEVERITIES = {
     "gateway.reload.failed": "error",
     "mcp.server.failed": "error",
 }
-"""Of the kinds that are never only for information."""
+"""The severity of each kind that is more than information."""
 _ENDINGS = {"error": "error", "aborted": "warn"}
 _PLACE = (
     "channel", "account", "chat_id", "topic_id", "space_id", "space_type", "chat_type", "sender_id", "message_id"
 )  # fmt: skip
-"""What of an inbound message says where it came from: the rest of an event's scope."""
+"""The fields of an inbound message that say where it came from: they join an event's scope."""
 
 
 class Event:
-    """One event. Its lines on the wire are made when they are first needed, once for all who get them."""
+    """One event. Its line on the wire is made when it is first needed, once for all hooks of a dialect."""
 
     __slots__ = ("_lines", "about", "kind", "meta", "payload")
 
@@ -48,11 +48,11 @@ class Event:
         self.payload = payload
         self.meta = meta
         self.about = about
-        """What of the agent's run it is about: its context and its channel."""
+        """The payload that it is about, for its context and its channel."""
         self._lines: dict[str, bytes] = {}
 
     def deep_copy(self) -> Event:
-        """The same, with a payload that shares nothing with this one's. Of what it is about, only where the user is."""
+        """A copy whose payload shares nothing with this one's. Its `about` keeps only where the user is."""
         about = self.about
         if about is not None:
             about = Payload(
@@ -100,7 +100,7 @@ class Event:
         }
 
     def _place(self) -> dict[str, Any]:
-        """Where the user is, as far as it is known."""
+        """The fields that say where the user is."""
         if self.about is None:
             return {}
         inbound = (self.about.context or {}).get("inbound")
@@ -119,7 +119,7 @@ class Event:
 
 
 def known_kind(kind: str) -> str:
-    """The legacy name of a kind given by either of its names. Raises `ValueError` for one that there is not."""
+    """The legacy name of a kind given by either of its names. Raises `ValueError` for an unknown kind."""
     if kind in words.EVENT_KINDS:
         return kind
     if kind in words.RUNTIME_KINDS:

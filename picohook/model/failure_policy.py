@@ -1,4 +1,4 @@
-"""What a failure counts as. Decided here and nowhere else."""
+"""What a hook's failure counts as: fail open, fail closed, or a denial. Decided here alone."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 def on_failure(stage: Stage[Any], hook: str, rule: OnFailure, cause: str) -> Decision:
-    """The decision that stands in for a hook that failed.
+    """The decision that replaces the one of a hook that failed.
 
-    A failed approver says no, whatever it is configured to do: no failure is ever a yes. A failed interceptor changes
-    nothing, denies, or ends the turn; denying where nothing can be denied ends the turn.
+    An approver's failure is a denial, whatever its settings say: no failure is ever a yes. An interceptor's failure
+    continues, denies or ends the turn, as its `on_failure` says. At a stage that cannot deny, "deny" ends the turn.
     """
     reason = f"hook {hook} failed: {cause}"
     if stage.approves:
@@ -41,7 +41,7 @@ def on_failure(stage: Stage[Any], hook: str, rule: OnFailure, cause: str) -> Dec
 
 
 def cause(error: Exception) -> str:
-    """The kind of a failure, as metrics count it."""
+    """The name under which metrics count a failure."""
     for kind, name in _CAUSES:
         if isinstance(error, kind):
             return name
@@ -59,18 +59,18 @@ _CAUSES: tuple[tuple[type[Exception], str], ...] = (
 
 
 def describe(error: Exception) -> str:
-    """The cause of a failure, fit to be shown. An exception that is not the host's own comes with its type and its place."""
+    """The cause of a failure in one line. An exception that is not picohook's own comes with its type and its place."""
     if not isinstance(error, PicohookError | ValueError):
         return explain(error)
     try:
         text = _misfit(error) if isinstance(error, ValidationError) else str(error).strip().partition("\n")[0]
-    except Exception:  # noqa: BLE001 - an exception class of a hook's own, and no better than the hook
+    except Exception:  # noqa: BLE001 - a hook's own exception class may fail, too
         text = ""
     return escape(cut(text or type(error).__name__, words.MAX_REASON))
 
 
 def _misfit(error: ValidationError) -> str:
-    """Which field of an edited payload does not fit, and what it has to be. Its value is not shown: payloads are not logged."""
+    """Names the field of an edited payload that does not fit, and its type, never its value: payloads are not logged."""
     wrong = error.errors(include_url=False)
     first = wrong[0]
     field = escape(".".join(map(str, first["loc"])))
@@ -91,4 +91,4 @@ JSON_WORDS = {
     "dict_type": "an object",
     "model_type": "an object",
 }
-"""What kinds of value are called in JSON, by pydantic's errors."""
+"""JSON's words for kinds of value, by pydantic's error types."""

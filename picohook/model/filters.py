@@ -1,4 +1,4 @@
-"""Which payloads and events a hook wants to hear of: a filter in its settings, and what it is held against."""
+"""The tool filter: which payloads and events a hook wants, by tool, model, channel, agent and fields."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Filter(BaseModel):
-    """All that is set must hold. What an event does not have does not match."""
+    """Everything that is set must match. A field that the payload or event lacks does not match."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -61,18 +61,16 @@ class Filter(BaseModel):
         )
 
     def _holds(self, tool: Any, model: Any, channel: str | None, agent: str, field: Any) -> bool:
-        if self.tool is not None and not (isinstance(tool, str) and _compiled(self.tool).fullmatch(tool)):
-            return False
-        if self.model is not None and not (isinstance(model, str) and model.startswith(self.model)):
-            return False
-        if self.channel is not None and channel != self.channel:
-            return False
-        if self.agent is not None and agent != self.agent:
-            return False
-        return all(_same(field(name), wanted) for name, wanted in self.when.items())
+        return (
+            (self.tool is None or (isinstance(tool, str) and _compiled(self.tool).fullmatch(tool) is not None))
+            and (self.model is None or (isinstance(model, str) and model.startswith(self.model)))
+            and self.channel in {None, channel}
+            and self.agent in {None, agent}
+            and all(_same(field(name), wanted) for name, wanted in self.when.items())
+        )
 
     def never_has(self, fields: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
-        """The parts of this filter that a payload with these fields can never match."""
+        """The parts of this filter that no payload with these fields can match."""
         missing = [part for part in ("tool", "model") if getattr(self, part) is not None and part not in fields]
         return missing + [f"when.{name}" for name in self.when if name not in fields and name not in result]
 

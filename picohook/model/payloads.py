@@ -1,7 +1,7 @@
 """The payloads that stages carry, as an embedder builds and reads them.
 
-Every model knows its own wire form (`wire()`): a plain dict in the order of the protocol, without what was not given. They
-are frozen: a hook's edit makes a new one, so what one hook saw stays what it saw.
+`wire()` returns a payload's plain JSON form, in the order of the protocol, without the fields that were not given. Payloads are
+frozen: a hook's edit makes a new one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UNCHANGEABLE = frozenset({str, int, float, bool, type(None)})
 
 
 def deep_copy(value: Any) -> Any:
-    """A copy that shares nothing that can be changed with the value. What cannot be copied is returned as it is."""
+    """A copy that shares nothing mutable with the value. A value that cannot be copied is returned itself."""
     try:
         return _copy_of(value)
     except Exception:  # noqa: BLE001 - an object of a program's own can fail in any way
@@ -42,7 +42,7 @@ def _copy_of(value: Any) -> Any:
 
 
 class _Signature:
-    """The signature of a model that is not built yet: it is built to have one."""
+    """Builds the model when its signature is asked for."""
 
     def __get__(self, _: object, model: type[BaseModel]) -> Any:
         model.model_rebuild()
@@ -50,14 +50,14 @@ class _Signature:
 
 
 class FrozenModel(BaseModel):
-    """A frozen payload. A field named wrongly is an error, not a field that is silently lost."""
+    """Base of all payloads: frozen, and a misspelt field is an error."""
 
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
         populate_by_name=True,
         serialize_by_alias=True,
-        defer_build=True,  # until it is used: most programs do not use them all
+        defer_build=True,  # most programs use a few
     )
     __signature__ = _Signature()
 
@@ -66,7 +66,7 @@ class FrozenModel(BaseModel):
         return {name: value for name, value in self.__dict__.items() if value is not None}
 
     def deep_copy(self) -> Self:
-        """A copy that shares nothing that can be changed with this one. Raises what an object in it does that has no copy."""
+        """A copy that shares nothing mutable with this one. Raises whatever an object in it raises when it is copied."""
         made = self.__copy__()
         own = made.__dict__
         for name, value in own.items():
@@ -86,15 +86,15 @@ class Meta(FrozenModel):
     trace_path: str = Field(default="", validation_alias="TracePath", serialization_alias="TracePath")
     source: str = Field(default="", validation_alias="Source", serialization_alias="Source")
     traceparent: str = ""
-    """The trace and the span that this is part of, as W3C's Trace Context writes them."""
+    """The trace and the span, in the form of W3C's Trace Context."""
     __slots__ = ("encoded",)
-    """Its JSON, once it was needed: nothing in it can change, and many payloads have the same."""
+    """Its JSON, kept because many payloads share one meta."""
 
     def deep_copy(self) -> Self:
         return self if type(self) is Meta else super().deep_copy()
 
     def wire(self) -> dict[str, Any]:
-        # Written out, and past the model's own attribute access: it is made for every question and every event.
+        # Written out, and without pydantic's slow attribute access: every question and every event needs it.
         own = self.__dict__
         shown = {
             "AgentID": own["agent_id"],
@@ -114,7 +114,7 @@ NO_META = Meta()
 
 
 class Payload(FrozenModel):
-    """What every stage's payload has: who asks, and over which channel."""
+    """The fields of every stage's payload: where in the run it belongs, and the user's channel."""
 
     meta: Meta = NO_META
     context: dict[str, Any] | None = None
@@ -125,8 +125,8 @@ class Payload(FrozenModel):
         return self.around(self.meta.wire())
 
     def around(self, meta: Any) -> dict[str, Any]:
-        """The plain JSON form, with this for its `meta`."""
-        own = self.__dict__  # past the model's own attribute access, which is slow
+        """The plain JSON form, with this `meta`."""
+        own = self.__dict__  # without pydantic's slow attribute access
         plain = {name: value for name, value in own.items() if value is not None}
         plain["meta"] = meta
         return plain
@@ -157,7 +157,7 @@ class ToolResult(FrozenModel):
 
     @property
     def trails(self) -> tuple[StageTrail, ...]:
-        """What the hooks of each stage did on the way to it, where `run_tool` or a turn gave it. It is no field."""
+        """The trails of the stages on the way to it, if `run_tool` or a turn returned it. It is no field."""
         return _trails_of(self)
 
     def wire(self) -> dict[str, Any]:
@@ -165,7 +165,7 @@ class ToolResult(FrozenModel):
 
 
 class ToolReturn(ToolCall):
-    """A call together with what came of it: the payload of after_tool."""
+    """A call with its result: the payload of after_tool."""
 
     result: ToolResult
     duration: int = 0
@@ -184,7 +184,7 @@ class Prompt(Payload):
 
 
 class LLMRequest(Payload):
-    """What is about to be sent to the model: the payload of before_llm."""
+    """A request to the model: the payload of before_llm."""
 
     model: str = ""
     messages: list[dict[str, Any]] = Field(default_factory=list)
@@ -204,7 +204,7 @@ class LLMResponse(Payload):
 
     @property
     def trails(self) -> tuple[StageTrail, ...]:
-        """What the hooks of each stage did on the way to it, where `run_llm` or a turn gave it. It is no field."""
+        """The trails of the stages on the way to it, if `run_llm` or a turn returned it. It is no field."""
         return _trails_of(self)
 
 
@@ -219,7 +219,7 @@ class Finish(Payload):
 
 
 class Compaction(Payload):
-    """Messages that are to be, or were, made fewer: the payload of before_compact and after_compact."""
+    """The messages before or after a compaction: the payload of before_compact and after_compact."""
 
     scope: Literal["micro", "auto"]
     messages: list[dict[str, Any]] = Field(default_factory=list)
@@ -231,8 +231,8 @@ R = TypeVar("R", ToolResult, LLMResponse)
 
 
 def traced(result: R, trails: Iterable[StageTrail]) -> R:
-    """The same result with these trails. They are not in its JSON form, and results that are equal without them are equal."""
-    made = result.__copy__()  # the one that was given may be a constant of a tool's
+    """A copy of the result with these trails. They take no part in its JSON form or in comparisons."""
+    made = result.__copy__()  # a tool may return the same object every time
     object.__setattr__(made, "_trails", tuple(trails))
     return made
 

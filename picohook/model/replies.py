@@ -1,4 +1,4 @@
-"""From what a hook answered to a `Decision`. Whatever is not a decision that the stage allows raises `ReplyError`."""
+"""Reads a hook's answer as a `Decision`. A bad reply, which the stage does not allow, raises `ReplyError`."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 
 class ReplyError(ValueError):
-    """An answer that is no decision that its stage allows."""
+    """A bad reply: an answer that is no decision that the stage allows."""
 
     def __init__(self, message: str, answer: Any) -> None:
         super().__init__(message)
         self.answer = answer
-        """As it came."""
+        """The answer, unchanged."""
 
 
 def read_decision(stage: Stage[Any], answer: Any) -> Decision:
-    """What the answer to a request decides. An absent or empty answer is a `continue`, and for an approval a failure.
+    """The decision in an answer. An absent or empty answer continues; from an approver it is a failure.
 
-    Raises `ReplyError`, a `ValueError`, for any answer that does not decide what the stage allows.
+    Raises `ReplyError`, a `ValueError`, for an answer that is no decision that the stage allows.
     """
     if answer == words.CONTINUE_RESULT and not stage.approves:
         return CONTINUE  # as nearly always
@@ -64,20 +64,20 @@ def _read_approval(answer: dict[str, Any]) -> Decision:
         raise ValueError(f"`approved` is there twice: as `approved` and as `{_shown_name(others[0])}`")
     answer = fold_case(answer, _OF_APPROVALS)
     action = answer.get("action")
-    if action not in (None, "", words.CONTINUE):  # it may be anything, also what no set can hold
-        raise ValueError(f"an approval has no action, and this one has {_shown(action)}")
+    if action not in (None, "", words.CONTINUE):  # it may be unhashable
+        raise ValueError(f"an approval has no action, and this one has {shown(action)}")
     if others:
         if all(answer[name] is False for name in others):
-            return Deny(reason=_text(answer, "reason", words.MAX_REASON))
+            return Deny(reason=text_in(answer, "reason"))
         raise ValueError(f"the answer has no `approved`, and `{_shown_name(others[0])}` is no yes")
     approved = answer.get("approved")
     if approved is True:
         return APPROVE
     if approved is False:
-        return Deny(reason=_text(answer, "reason", words.MAX_REASON))
+        return Deny(reason=text_in(answer, "reason"))
     if "approved" not in answer:
         raise ValueError("the answer has no `approved`")
-    raise ValueError(f"`approved` is {_shown(approved)}, and only true is a yes")
+    raise ValueError(f"`approved` is {shown(approved)}, and only true is a yes")
 
 
 def _read_interception(stage: Stage[Any], answer: dict[str, Any]) -> Decision:
@@ -88,10 +88,10 @@ def _read_interception(stage: Stage[Any], answer: dict[str, Any]) -> Decision:
     if not isinstance(action, str) or action not in stage.actions:
         meant = action_meant(stage.actions, action)
         raise ValueError(
-            f"the action {_shown(action)} is not one of {stage.name}'s: "
+            f"the action {shown(action)} is not one of {stage.name}'s: "
             + (f"did you mean `{meant}`?" if meant else ", ".join(sorted(stage.actions)))
         )
-    reason = _text(answer, "reason", words.MAX_REASON)
+    reason = text_in(answer, "reason")
     notes = _notes(answer)
     match action:
         case words.CONTINUE | words.MODIFY:
@@ -103,7 +103,7 @@ def _read_interception(stage: Stage[Any], answer: dict[str, Any]) -> Decision:
             changes = _set(_changes(stage, answer))
             return Respond(result, changes=changes if stage.form.known(changes) else {}, reason=reason, notes=notes)
         case words.RETRY:
-            feedback = _text(answer, "feedback", words.MAX_NOTE)
+            feedback = text_in(answer, "feedback", words.MAX_NOTE)
             changes = _changes(stage, answer) if stage.fields else {}
             if not feedback and not changes:
                 raise ValueError("`retry` came without `feedback`")
@@ -117,7 +117,7 @@ _REFUSES: dict[str, type[Deny | Skip | Pause | AbortTurn | HardAbort]] = {
 
 
 def _read_edit(stage: Stage[Any], answer: Mapping[str, Any], action: str, reason: str, notes: Notes | None) -> Decision:
-    """`modify`, or a `continue`, which may carry a payload as well."""
+    """`modify`, or a `continue` that carries a payload."""
     changes, patch = _changes(stage, answer), _object(answer, "patch")
     if patch is not None:
         patch = stage.form.patch(answer)
@@ -136,35 +136,42 @@ _NEVER_EMPTY = frozenset({"tool", "model", "prompt"})
 
 
 def _set(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what Go writes for a text that was never set: that is no edit to nothing."""
+    """Without the empty strings that Go writes for texts that were never set."""
     return {name: value for name, value in changes.items() if value is not None and (value or name not in _NEVER_EMPTY)}
 
 
 def _changes(stage: Stage[Any], answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What the answer carries of an edited payload."""
+    """The edited fields in an answer."""
     if stage.carries:
         _object(answer, stage.carries)
     return stage.form.carried(answer) or {}
 
 
 def _notes(answer: Mapping[str, Any]) -> Notes | None:
-    injected = answer.get("inject_messages")
-    if injected is not None and not (isinstance(injected, list) and all(isinstance(one, dict) for one in injected)):
-        raise ValueError("`inject_messages` is not a list of objects")
-    system_message = _text(answer, "system_message", words.MAX_REASON)
-    additional_context = _text(answer, "additional_context", words.MAX_NOTE)
+    injected = objects_in(answer, "inject_messages")
+    system_message = text_in(answer, "system_message")
+    additional_context = text_in(answer, "additional_context", words.MAX_NOTE)
     if not (injected or system_message or additional_context):
         return None
-    return Notes(system_message, additional_context, tuple(injected or ()))
+    return Notes(system_message, additional_context, tuple(injected))
 
 
-def _text(answer: Mapping[str, Any], key: str, limit: int) -> str:
+def objects_in(answer: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """A field of an answer that is a list of objects; empty if there is none. Raises `ValueError`."""
+    value = answer.get(key)
+    if value is not None and not (isinstance(value, list) and all(isinstance(one, dict) for one in value)):
+        raise ValueError(f"`{key}` is not a list of objects")
+    return value or []
+
+
+def text_in(answer: Mapping[str, Any], key: str, limit: int | None = words.MAX_REASON) -> str:
+    """A field of an answer that is a text, cut to `limit` bytes; empty if there is none. Raises `ValueError`."""
     value = answer.get(key)
     if value is None:
         return ""
     if not isinstance(value, str):
         raise ValueError(f"`{key}` is {json_type(value)}, not a string")
-    return cut(value, limit)
+    return value if limit is None else cut(value, limit)
 
 
 def _object(answer: Mapping[str, Any], key: str) -> dict[str, Any] | None:
@@ -178,5 +185,6 @@ def _shown_name(name: object) -> str:
     return cut(str(name), 80)
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value of an answer, short enough for a message; only the kind of a list or an object."""
     return cut(repr(value), 80) if isinstance(value, str | int | float) else json_type(value)

@@ -1,4 +1,4 @@
-"""A hook's settings: one schema for the native configuration, for hooks mounted in code, and for what is shown of them."""
+"""A hook's settings: one schema for the native configuration, for hooks mounted in code, and for listings."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ KINDS_OF_HOOK = {
 LONGEST_GLOB, MOST_DEEP = 512, 2
 """Characters of a glob, and how often `**` may be in it."""
 PROMPT_TIMEOUT = 30.0
-"""Of a hook that asks a model and sets none: models take longer than programs."""
+"""Seconds, for a `prompt` hook that sets none: models take longer than programs."""
 
-NO_MODEL = "asks a model, and there is none to ask"
+NO_MODEL = "asks a model, and there is no model"
 NO_MODEL_HINT = "name one in [model] of the configuration, or give the host one: Host(..., complete=...)"
 
 
 class OnFailure(StrEnum):
-    """What a failing interceptor counts as. A failing approver is always a denial."""
+    """What an interceptor's failure counts as. An approver's failure is always a denial."""
 
     CONTINUE = "continue"
     DENY = "deny"
@@ -112,7 +112,7 @@ class Settings(BaseModel):
 
 
 class RestartPolicy(Settings):
-    """How often a process may be started before it is given up."""
+    """How often a process may start before the host gives it up."""
 
     max_starts: int = Field(
         default=5, ge=1, description="More starts than this within the window: FAILED, until reset."
@@ -121,7 +121,7 @@ class RestartPolicy(Settings):
 
 
 class Limits(Settings):
-    """What a hook's processes may use. What the machine cannot limit keeps the hook from starting."""
+    """What a hook's processes may use. A hook does not start if the machine cannot enforce a limit."""
 
     memory: Size | None = Field(default=None, description="Address space of each of its processes.")
     cpu_seconds: Count | None = Field(default=None, description="Processor time of each of its processes.")
@@ -131,15 +131,15 @@ class Limits(Settings):
 
 
 class Sandbox(Settings):
-    """What a hook may read, write and reach. Where nothing can keep it to that, it is not started."""
+    """What a hook may read, write and reach. A hook does not start if the machine cannot enforce it."""
 
     read_only: tuple[str, ...] = Field(default=("/",), description="What it may read and run. Relative to its dir.")
     writable: tuple[str, ...] = Field(default=(), description="What it may write too.")
-    network: bool = Field(default=False, description="Whether it has one.")
+    network: bool = Field(default=False, description="Whether it has a network.")
 
 
 class Canary(Settings):
-    """A tool call that a gate has to deny: `picohook doctor` asks it about this one. No tool is called."""
+    """A tool call that a gate must deny. `picohook doctor` asks about it; no tool is called."""
 
     tool: str = Field(min_length=1, description="The tool's name.")
     arguments: dict[str, Any] = Field(default_factory=dict, description="What it is called with.")
@@ -191,11 +191,11 @@ class HookSpec(Settings):
     max_in_flight: int | None = Field(default=None, ge=1, description="Requests it is given at once; the rest waits.")
     retry: int = Field(default=0, ge=0, le=100, description="How often a failed interceptor is asked again.")
     overlap: bool = Field(default=True, description="false: when it changes, the old one ends first.")
-    enabled: bool = Field(default=True, description="false: as if it were not there.")
+    enabled: bool = Field(default=True, description="false: it is ignored.")
     max_line_bytes: int = Field(default=words.MAX_LINE, ge=1, description="The longest line it may write.")
     grace: Seconds = Field(default=2.0, description="From the end of its stdin to TERM, and from TERM to KILL.")
     contain: Contain = Field(
-        default="best", description="What has to hold its descendants; where that is not to be had, it does not start."
+        default="best", description="What has to hold its descendants; without it, the hook does not start."
     )
     stdio: Stdio = Field(
         default="pipe",
@@ -205,10 +205,10 @@ class HookSpec(Settings):
     sandbox: Sandbox | None = Field(default=None, description="What it may read, write and reach; none: all.")
     trust: Globs | None = Field(
         default=None,
-        description="The files of its project that it runs, as globs, where its command does not tell; [] for none.",
+        description="The project's files that it runs, as globs, if its command does not name them; [] for none.",
     )
     canary: Canary | None = Field(
-        default=None, exclude=True, description="A tool call that it must deny: picohook doctor tries it."
+        default=None, exclude=True, description="A tool call that it must deny, for picohook doctor."
     )
 
     @field_validator("command", mode="before")
@@ -255,19 +255,11 @@ class HookSpec(Settings):
         return self
 
     @model_validator(mode="after")
-    def _models_take_their_time(self) -> HookSpec:
+    def _defaults_of_its_kind(self) -> HookSpec:
         if self.prompt is not None and "timeout" not in self.model_fields_set:
             object.__setattr__(self, "timeout", PROMPT_TIMEOUT)
-        return self
-
-    @model_validator(mode="after")
-    def _guards_deny(self) -> HookSpec:
         if self.guard and "on_failure" not in self.model_fields_set:
             object.__setattr__(self, "on_failure", OnFailure.DENY)
-        return self
-
-    @model_validator(mode="after")
-    def _dialect_of_dotted_kinds(self) -> HookSpec:
         if self.events == "legacy" and any(kind in words.RUNTIME_KINDS for kind in self.observe):
             object.__setattr__(self, "events", "runtime")
         return self
@@ -280,7 +272,7 @@ class HookSpec(Settings):
 
     @property
     def runs(self) -> str:
-        """What it runs, for people."""
+        """Its command, function or prompt, for people."""
         program = getattr(self, self.kind)
         return shlex.join(program) if isinstance(program, tuple) else program
 
@@ -291,12 +283,12 @@ class HookSpec(Settings):
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same settings, in another process too."""
+        """A digest of its settings, the same in every process."""
         return hashlib.sha256(f"{type(self).__name__} {self.model_dump_json()}".encode()).hexdigest()[:32]
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """What `hook.hello` says it will be asked for."""
+        """The modes that `hook.hello` names."""
         asked = tuple(mode for mode, stages in MODES.items() if any(stage in self.stages for stage in stages))
         return ((words.OBSERVE,) if self.observe else ()) + asked
 
@@ -307,14 +299,14 @@ class HookSpec(Settings):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The event kinds it is told of, by their legacy names."""
+        """The event kinds that it observes, by their legacy names."""
         if any(kind in words.EVERY_KIND for kind in self.observe):
             return frozenset(words.EVENT_KINDS)
         return frozenset(words.RUNTIME_KINDS.get(kind, kind) for kind in self.observe)
 
 
 def python_file(spec: HookSpec) -> Path | None:
-    """The file that `python` names, if it is one of the hook's own directory; else it is an installed module."""
+    """The file that `python` names in the hook's directory; None if it names an installed module."""
     if spec.python is None or spec.dir is None:
         return None
     module = Path(spec.dir, *spec.python.partition(":")[0].split("."))
@@ -322,9 +314,9 @@ def python_file(spec: HookSpec) -> Path | None:
 
 
 class WholeModeSpec(HookSpec):
-    """A hook with PicoClaw's grain: naming one stage of a mode delivers the whole mode."""
+    """The settings of a PicoClaw hook: it is asked at every stage of a mode if it names one of them."""
 
     @property
     def asked_at(self) -> tuple[StageName, ...]:
-        """The stages of every mode it names. One that it does not know it may answer with "method not found"."""
+        """The stages of its modes. It may answer one that it does not know with "method not found"."""
         return tuple(stage for mode in self.modes for stage in MODES.get(mode, ()))

@@ -1,4 +1,4 @@
-"""The trail: what each hook that was asked at a stage did, how long it took, and why it failed."""
+"""The trail: for each hook of a stage, what it did, how long it took, and why it failed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Literal, TypeAlias
 OutcomeAction: TypeAlias = Literal[
     "continue", "modify", "respond", "deny_tool", "skip", "retry", "pause", "abort_turn", "hard_abort"
 ]
-"""What an outcome can say, and a hook in its trail."""
+"""The actions of an outcome, and of a hook in its trail."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What a hook adds beside its decision, whatever that is."""
+    """Additions that may come with any decision."""
 
     system_message: str = ""
     """Shown to the user."""
@@ -23,7 +23,7 @@ class Notes:
     """Appended to the messages of the next request."""
 
     def wire(self) -> dict[str, Any]:
-        """The plain JSON form, without what there is none of."""
+        """The plain JSON form, without empty fields."""
         given = {
             "system_message": self.system_message,
             "additional_context": self.additional_context,
@@ -38,37 +38,33 @@ class TrailEntry:
 
     hook: str
     action: OutcomeAction | Literal[""]
-    """The action taken, the hook's own or what its `on_failure` made of a failure; empty when the hook was not waited for."""
+    """The hook's action, or the one that its failure counted as; empty if the chain did not wait for it."""
     duration: float = 0.0
     """Seconds."""
     error: str | None = None
-    """Why the hook failed, or what of its answer was not applied."""
+    """Why the hook failed, or which part of its answer was not applied."""
     notes: Notes | None = None
     retries: int = 0
     reason: str = ""
-    """What the hook gave as its reason, whatever it decided."""
+    """The hook's own reason."""
     failure: str | None = None
-    """The kind of its failure, if it failed: timeout, crashed, refused, reply, handshake or error."""
+    """If it failed: timeout, crashed, refused, reply, handshake or error."""
     skipped: bool = False
-    """Whether it was not asked, because its filter did not match."""
+    """Whether it was not asked because its filter did not match."""
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
-        shown: dict[str, Any] = {
+        shown = {
             "hook": self.hook,
             "action": self.action,
             "duration_ms": round(self.duration * 1000, 3),
             "error": self.error,
+            "reason": self.reason or None,
+            "skipped": self.skipped or None,
+            "retries": self.retries or None,
+            "notes": None if self.notes is None else self.notes.wire(),
         }
-        if self.reason:
-            shown["reason"] = self.reason
-        if self.skipped:
-            shown["skipped"] = True
-        if self.retries:
-            shown["retries"] = self.retries
-        if self.notes is not None:
-            shown["notes"] = self.notes.wire()
-        return shown
+        return {name: value for name, value in shown.items() if value is not None or name == "error"}
 
 
 Trail = tuple[TrailEntry, ...]
@@ -76,11 +72,11 @@ Trail = tuple[TrailEntry, ...]
 
 @dataclass(frozen=True, slots=True)
 class StageTrail:
-    """What the hooks of one stage did, on the way to a result."""
+    """The trail of one stage on the way to a result."""
 
     stage: str
     action: OutcomeAction
-    """What the stage's chain concluded."""
+    """The outcome of the stage."""
     reason: str
     hook: str
     """The hook whose decision ended the chain, if one did."""

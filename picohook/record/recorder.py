@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import EncodeError, PicohookError
-from ..hooks.decided import DecidedHook
+from ..hooks.base import DecidedHook
 from ..listeners.listener import Account, Listener
 from ..model.decisions import Retry
 from ..model.payloads import Payload

@@ -206,7 +206,7 @@ def test_hooks_that_hang_hold_nothing_up(project, examine):
 
     assert "hook.hello was not answered in time" in report.one("hook mute", "start")["message"]
     assert "no answer within 0.5 s" in report.one("hook slow", "canary")["message"]
-    assert report.one("hook imports", "start")["message"] == "its import has not come to an end"
+    assert report.one("hook imports", "start")["message"] == "it is still being imported"
     assert "no answer in time" in report.one("hook waits", "canary")["message"]
 
 

@@ -60,7 +60,7 @@ def test_without_a_model_nothing_starts_and_the_hook_is_named(project, command):
     project.table("asks", prompt="Is {{tool_name}} harmless?", stages=["before_tool"])
     done = project(*command, *NAMED, stdin='{"stage": "before_tool", "params": {"tool": "bash"}}\n')
     assert (done.code != 0, done.out) == (True, "")
-    assert "hooks.asks: asks a model, and there is none to ask (name one in [model]" in " ".join(done.err.split())
+    assert "hooks.asks: asks a model, and there is no model (name one in [model]" in " ".join(done.err.split())
 
 
 def test_check_says_what_is_asked_and_what_is_not_there(asking):
@@ -76,7 +76,7 @@ def test_check_says_what_is_asked_and_what_is_not_there(asking):
     done = asking("check", "picohook.toml", "--json")
     (warning,) = done.json["warnings"]
     assert (done.code, warning["where"]) == (0, "hooks.asks")
-    assert warning["message"] == "asks a model, and there is none to ask: a host does not start with it"
+    assert warning["message"] == "asks a model, and there is no model: a host does not start with it"
 
 
 def test_doctor_says_the_same_and_asks_the_model_about_a_canary(asking, endpoint):  # noqa: F811
@@ -96,7 +96,7 @@ def test_doctor_says_the_same_and_asks_the_model_about_a_canary(asking, endpoint
     asking.config.write_text(text.replace('name = "m1"', 'name = "m1"\nkey_env = "MY_KEY"'))
     assert of_hook()["model"][0] == "error"
     asking.config.write_text(ASK)
-    assert of_hook()["model"] == ("warning", "it asks a model, and there is none to ask: a host does not start")
+    assert of_hook()["model"] == ("warning", "it asks a model, and there is no model: a host does not start")
 
 
 def test_trust_says_where_questions_and_the_key_go(asking):

@@ -397,12 +397,12 @@ def defaults_in(text):
 
 
 def test_the_protocol_page_has_every_stage_action_and_event():
-    words = mentioned("docs/reference/protocol.md")
+    named = mentioned("docs/reference/protocol.md")
     text = (ROOT / "docs/reference/protocol.md").read_text(encoding="utf-8")
     assert {f"hook.{stage}" for stage in STAGES} - set(re.findall(r"hook\.\w+", text)) == set()
-    assert {action for stage in STAGES.values() for action in stage.actions} - words == set()
+    assert {action for stage in STAGES.values() for action in stage.actions} - named == set()
     assert {kind for kinds in words.EVENT_KINDS.items() for kind in kinds if f"`{kind}`" not in text} == set()
-    assert words.CAPABILITIES - words == set()
+    assert words.CAPABILITIES - named == set()
 
 
 def test_the_installation_page_has_every_extra():

@@ -258,9 +258,9 @@ async def test_an_output_can_be_modified_and_stays_what_it_is(event, is_error):
     [
         ("PreToolUse", {"action": "deny"}, "the action 'deny' is not one of continue, skip, abort"),
         ("PreToolUse", {"action": 1}, "the action 1 is not one of continue, skip, abort"),
-        ("PreToolUse", "continue", "`the output` is str, and no dict"),
-        ("PreToolUse", {"action": "continue", "modifiedInput": "ls"}, "`modifiedInput` is str, and no dict"),
-        ("PreToolUse", {"action": "skip", "reason": 5}, "`reason` is not a string"),
+        ("PreToolUse", "continue", "`the output` is str, not a dict"),
+        ("PreToolUse", {"action": "continue", "modifiedInput": "ls"}, "`modifiedInput` is str, not a dict"),
+        ("PreToolUse", {"action": "skip", "reason": 5}, "`reason` is a number, not a string"),
         ("PreToolUse", {"modifiedInput": {"a": {1, 2}}}, "the payload cannot be sent as JSON: set has no JSON form"),
     ],
 )
@@ -285,7 +285,7 @@ async def test_skip_is_for_tools_and_changes_nothing_elsewhere(event):
         returned = await running.after_tool(ToolReturn(tool="Read", result=ToolResult(for_llm="x")))
     (entry,) = prompt.trail or returned.trail
     assert (prompt.action, returned.action) == ("continue", "continue")
-    assert entry.error == f'"skip" skips a tool, and this is {event}'
+    assert entry.error == f'"skip" is for PreToolUse, and this is {event}'
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "TaskCompleted", "SessionEnd"])
@@ -296,7 +296,7 @@ async def test_what_is_only_told_decides_nothing(event):
 
 
 def test_an_event_that_there_is_not_is_named():
-    with pytest.raises(ValueError, match="there is no event 'PreToolUSe': did you mean PreToolUse"):
+    with pytest.raises(ValueError, match="Blade has no event 'PreToolUSe': did you mean PreToolUse"):
         blade_hooks({"PreToolUSe": []})
 
 
@@ -329,7 +329,7 @@ async def test_only_an_explicit_continue_gives_permission(output, approved):
     assert (result.for_llm == "ran") is approved
 
 
-async def test_a_permission_that_fails_is_none():
+async def test_a_permission_that_fails_is_a_denial():
     async with host({"PermissionRequest": [lambda _: 1 / 0]}) as running:
         result = await running.run_tool(BASH, lambda _: pytest.fail("it ran"))
     assert result.is_error
@@ -439,10 +439,10 @@ async def test_ask_leaves_it_to_the_embedder_and_only_true_is_a_yes(answer, runs
     assert (result.for_llm == "ran") is runs
 
 
-async def test_ask_with_nobody_to_ask_is_a_denial():
+async def test_ask_without_a_permission_system_is_a_denial():
     async with host(can_use_tool=lambda *_: {"behavior": "ask"}) as running:
         result = await running.run_tool(BASH, lambda _: pytest.fail("it ran"))
-    assert result.for_llm.endswith("permission was to be asked for, and there is nobody to ask")
+    assert result.for_llm.endswith("permission is needed, and no `ask` was given")
 
 
 def fails(*_):
@@ -453,11 +453,11 @@ def fails(*_):
     ("callback", "error"),
     [
         (fails, f"OSError: the dialog is broken (test_blade.py:{fails.__code__.co_firstlineno + 1})"),
-        (lambda *_: None, "`the result` is NoneType, and no dict"),
-        (lambda *_: True, "`the result` is bool, and no dict"),
+        (lambda *_: None, "`the result` is NoneType, not a dict"),
+        (lambda *_: True, "`the result` is bool, not a dict"),
         (lambda *_: {}, "the behavior null is not one of allow, deny, ask"),
         (lambda *_: {"behavior": "Allow"}, "the behavior 'Allow' is not one of allow, deny, ask"),
-        (allows(updatedInput="ls"), "`updatedInput` is str, and no dict"),
+        (allows(updatedInput="ls"), "`updatedInput` is str, not a dict"),
     ],
 )
 async def test_what_it_fails_to_allow_is_denied(callback, error):

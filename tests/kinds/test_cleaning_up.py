@@ -108,7 +108,7 @@ async def test_an_observer_that_is_waited_for_no_longer_is_named_with_the_settin
     }
     cut = journal.all("an event was cut off")
     assert {(record["hook"], record["kind"]) for record in cut} == {("slow", "session_end"), ("timed", "session_end")}
-    assert cut[0]["why"] == "the hook was stopped, and was not done with it after 0.05 s, its grace"
+    assert cut[0]["why"] == "the hook was stopped, and still busy with it after its grace of 0.05 s"
 
 
 async def test_what_an_event_is_waited_for_is_that_event_and_not_those_behind_it():

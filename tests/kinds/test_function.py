@@ -171,7 +171,7 @@ async def test_what_it_changes_in_place_may_be_more_than_it_may_edit():
         ({"action": "continue"}, "bash", {"in": "place"}),
     ],
 )
-async def test_beside_a_decision_it_counts_where_anything_goes_on(decision, tool, arguments):
+async def test_beside_a_decision_it_counts_unless_the_decision_ends_the_chain(decision, tool, arguments):
     function = in_place(lambda call: call.arguments.update({"in": "place"}), decision)
     async with Host([FunctionHook("hook", {"before_tool": function}, provides=["bash"])], timeouts=FAR) as host:
         outcome = await host.before_tool(CALL)

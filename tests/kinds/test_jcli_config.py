@@ -96,13 +96,13 @@ def one(config, **entry):
     return hook
 
 
-def test_what_is_not_said_is_j_clis_default(config):
+def test_settings_that_are_left_out_have_j_clis_defaults(config):
     bash, llm = one(config, command="x"), one(config, type="llm", prompt="x")
     assert (bash.run, bash.timeout, bash.retry, bash.on_failure) == ("x", 10, 0, OnFailure.CONTINUE)
     assert (llm.prompt, llm.timeout, llm.retry, llm.on_failure) == ("x", 30, 1, OnFailure.CONTINUE)
 
 
-def test_what_is_said_counts(config):
+def test_settings_that_are_given_count(config):
     bash = one(config, type="bash", command="x", timeout=3, retry=2, on_error="abort")
     llm = one(config, type="llm", prompt="x", model="gpt-4o-mini", timeout=10, retry=0, on_error="stop")
     assert (bash.timeout, bash.retry, bash.on_failure) == (3, 2, OnFailure.DENY)
@@ -181,7 +181,7 @@ def test_one_mistake_is_one_message(config, text, complaint):
     assert [str(problem).removeprefix(f"{path}: ") for problem in caught.value.problems] == [complaint]
 
 
-def test_all_mistakes_are_said_at_once(config):
+def test_all_mistakes_are_reported_at_once(config):
     path = config("hooks.yaml", "stop:\n  - {}\n  - {command: x, retry: a}\nstart:\n  - {command: x}\n")
     with pytest.raises(ConfigError) as caught:
         load(path)

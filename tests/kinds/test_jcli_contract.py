@@ -8,7 +8,7 @@ import pytest
 
 from picohook import AbortTurn, Continue, Deny, Modify, Notes, Retry, Skip
 from picohook.hooks.one_shot import jcli_contract as jcli
-from picohook.hooks.one_shot.results import read_result
+from picohook.hooks.one_shot.hook import read_result
 from picohook.model.edits import apply_edit
 from picohook.model.events import Event
 from picohook.model.payloads import (
@@ -88,7 +88,7 @@ def after(event, result):
 @pytest.mark.parametrize("event", PAYLOADS)
 def test_a_context_has_the_fields_of_its_row_and_no_other(event):
     stage, payload = PAYLOADS[event]
-    assert jcli.context(STAGES[stage], payload, "/work") == {
+    assert jcli.question(STAGES[stage], payload, "/work")[1] == {
         "event": event,
         **READABLE[event],
         "session_id": "s1",
@@ -98,7 +98,7 @@ def test_a_context_has_the_fields_of_its_row_and_no_other(event):
 
 def test_what_the_runtime_did_not_give_is_left_out():
     request = LLMRequest(messages=MESSAGES)
-    assert jcli.context(STAGES["before_llm"], request, "/work") == {
+    assert jcli.question(STAGES["before_llm"], request, "/work")[1] == {
         "event": "pre_llm_request",
         "messages": MESSAGES,
         "cwd": "/work",
@@ -107,7 +107,7 @@ def test_what_the_runtime_did_not_give_is_left_out():
 
 def test_an_error_without_a_result_for_the_model_is_told_as_it_was_raised():
     payload = FAILED.model_copy(update={"result": ToolResult(is_error=True)})
-    assert jcli.context(STAGES["after_tool"], payload, "/work")["tool_error"] == "OSError"
+    assert jcli.question(STAGES["after_tool"], payload, "/work")[1]["tool_error"] == "OSError"
 
 
 def test_every_event_of_the_document_has_a_stage_or_is_told():
@@ -127,12 +127,12 @@ def test_every_event_of_the_document_has_a_stage_or_is_told():
 )
 def test_what_is_only_told(kind, event, fields):
     told = Event(kind, {"UserMessage": "hello", "Messages": MESSAGES, "SessionKey": "s1"}, META)
-    assert jcli.event_context(told, "legacy", "/work") == {"event": event, **fields, "session_id": "s1", "cwd": "/work"}
+    assert jcli.event(told, "legacy", "/work")[1] == {"event": event, **fields, "session_id": "s1", "cwd": "/work"}
 
 
 def test_an_event_that_j_cli_does_not_have_comes_with_its_payload():
     told = Event("tool_exec_end", {"Tool": "Bash", "IsError": True}, Meta())
-    assert jcli.event_context(told, "legacy", "/work") == {
+    assert jcli.event(told, "legacy", "/work")[1] == {
         "event": "tool_exec_end",
         "payload": {"Tool": "Bash", "IsError": True},
         "cwd": "/work",
@@ -281,7 +281,7 @@ def test_what_ends_something_changes_nothing_beside_it():
 @pytest.mark.parametrize(
     ("event", "result", "complaint"),
     [
-        ("pre_send_message", {"user_input": 5}, "`user_input` is not a string"),
+        ("pre_send_message", {"user_input": 5}, "`user_input` is a number, not a string"),
         ("pre_llm_request", {"messages": "hello"}, "`messages` is not a list of objects"),
         ("pre_llm_request", {"messages": ["hello"]}, "`messages` is not a list of objects"),
         ("pre_llm_request", {"inject_messages": {}}, "`inject_messages` is not a list of objects"),
@@ -292,7 +292,7 @@ def test_what_ends_something_changes_nothing_beside_it():
         ("pre_tool_execution", {"action": ["stop"]}, 'neither "stop" nor "skip"'),
         ("pre_tool_execution", {"action": True}, 'neither "stop" nor "skip"'),
         ("pre_tool_execution", {"abort": "yes"}, "`abort` is neither true nor false"),
-        ("stop", {"retry_feedback": ["x"]}, "`retry_feedback` is not a string"),
+        ("stop", {"retry_feedback": ["x"]}, "`retry_feedback` is a list, not a string"),
         ("post_tool_execution", {"system_message": 1}, "`system_message` is a number, not a string"),
     ],
 )
@@ -322,7 +322,7 @@ def test_other_output_is_no_result(text):
 def test_an_approval_is_asked_for_in_the_same_words_and_is_a_plain_yes():
     payload = PAYLOADS["pre_tool_execution"][1]
     stage = STAGES["approve_tool"]
-    context = jcli.context(stage, payload, "/work")
+    context = jcli.question(stage, payload, "/work")[1]
     assert context["event"] == "approve_tool"
     assert json.loads(context["tool_arguments"]) == ARGUMENTS
     assert type(jcli.decide(stage, payload, {"approved": True})).__name__ == "Approve"

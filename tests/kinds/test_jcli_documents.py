@@ -387,7 +387,7 @@ async def test_on_error_abort_stops_the_tool(config, word):
     assert "hook pre_tool_execution-1 failed: it crashed, or did not start" in result.for_llm
 
 
-async def test_on_error_skip_goes_on(config):
+async def test_on_error_skip_continues(config):
     host, _ = run_yaml(config, "pre_tool_execution:\n  - command: exit 1\n")
     async with host:
         assert (await host.run_tool(BASH, lambda _: "ran")).for_llm == "ran"

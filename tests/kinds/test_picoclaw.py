@@ -329,7 +329,7 @@ async def answered(result, **about):
 MEDIA = ["media://test/image.png"]
 
 
-async def test_media_that_nobody_handled_go_to_the_model_with_the_files_that_are_named():
+async def test_media_that_were_not_handled_go_to_the_model_with_the_files_that_are_named():
     delivered = []
     result = {"for_llm": "loaded", "media": MEDIA, "artifact_tags": ["[file:/tmp/image.png]"]}
     done, message, _ = await answered(result, deliver=delivered.append)
@@ -424,7 +424,7 @@ def test_isolation_is_found_in_any_case_as_go_does_and_is_never_taken_for_off(ho
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "\n"])
-async def test_a_reason_without_a_word_is_none(reason):
+async def test_a_blank_reason_is_no_reason(reason):
     async with RecordingHost([FakeHook("h", {"before_tool": {"action": "deny_tool", "reason": reason}})]) as host:
         result = await host.run_tool(ToolCall(tool="x"), lambda _: "never")
     assert result.for_llm == "Tool execution denied by hook"

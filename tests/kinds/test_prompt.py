@@ -112,26 +112,26 @@ async def test_the_result_is_from_the_first_brace_to_the_last(answer):
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        ("", "there is no JSON object in the model's answer: it is empty"),
-        ("No.", "there is no JSON object in the model's answer: No."),
-        ("} {", "there is no JSON object in the model's answer: } {"),
+        ("", "the model's answer holds no JSON object: it is empty"),
+        ("No.", "the model's answer holds no JSON object: No."),
+        ("} {", "the model's answer holds no JSON object: } {"),
         ("{a} {b}", "its output is not JSON: "),
         ('{"action": "skip"} or {"action": "stop"}', "its output is not JSON: "),
         ('{"action": "skip", "action": "stop"}', "its output is not JSON: Detected duplicate key"),
         ('{"action": "deny"}', 'the action \'deny\' is neither "stop" nor "skip"'),
-        ("\x1b[2J", r"there is no JSON object in the model's answer: \x1b[2J"),
-        (42, "`complete` returned int, and no text"),
-        (None, "`complete` returned NoneType, and no text"),
+        ("\x1b[2J", r"the model's answer holds no JSON object: \x1b[2J"),
+        (42, "`complete` returned int, not a text"),
+        (None, "`complete` returned NoneType, not a text"),
         (OSError("no network"), "the model could not be asked: OSError: no network ("),
     ],
 )
-async def test_an_answer_that_is_none_is_a_failure(answer, error):
+async def test_an_answer_without_a_usable_result_is_a_failure(answer, error):
     outcome = await asked(Model(answer), prompt(on_failure="deny"))
     assert outcome.action == "deny_tool"
     assert outcome.trail[0].error.startswith(error)
 
 
-def test_an_answer_of_half_a_surrogate_pair_is_none():
+def test_an_answer_of_half_a_surrogate_pair_is_refused():
     with pytest.raises(ValueError, match="surrogates not allowed"):
         extract('{"action": "\ud800"}')
 
@@ -152,7 +152,7 @@ async def test_a_model_can_approve(answer, approved):
         assert (await host.approve_tool(CALL)).approved is approved
 
 
-async def test_a_yes_that_comes_too_late_is_none():
+async def test_a_yes_that_comes_too_late_is_a_denial():
     async def complete(prompt, model):
         del prompt, model
         time.sleep(0.1)  # it holds up the event loop: nobody could end it in time
@@ -181,17 +181,17 @@ async def test_a_host_without_a_model_refuses_to_start_and_names_every_hook_that
             pytest.fail("it started")
     way_out = "(name one in [model] of the configuration, or give the host one: Host(..., complete=...))"
     assert str(raised.value).splitlines() == [
-        f"(code): hooks.model: asks a model, and there is none to ask {way_out}",
-        f"here.toml: hooks.other: asks a model, and there is none to ask {way_out}",
+        f"(code): hooks.model: asks a model, and there is no model {way_out}",
+        f"here.toml: hooks.other: asks a model, and there is no model {way_out}",
     ]
 
 
-async def test_a_hook_that_asks_a_model_is_not_mounted_where_there_is_none():
+async def test_a_hook_that_asks_a_model_is_not_mounted_on_a_host_without_a_model():
     async with Host() as host:
-        with pytest.raises(ConfigError, match="there is none to ask"):
+        with pytest.raises(ConfigError, match="there is no model"):
             await host.mount(prompt())
         async with host.session("s1") as session:
-            with pytest.raises(ConfigError, match="there is none to ask"):
+            with pytest.raises(ConfigError, match="there is no model"):
                 await session.mount(prompt())
         assert host.hooks == ()
 
@@ -244,7 +244,9 @@ async def test_an_event_is_told_to_a_model_too(journal):
     assert journal.all("ignored a part of its answer", at="session_end", fields="user_input")
 
 
-@pytest.mark.parametrize("answer", ['{"decision": "deny"}', '{"allow": false}', '{"tool_result": "x"}'])
+@pytest.mark.parametrize(
+    "answer", ['{"decision": "deny"}', '{"allow": false, "abort": false}', '{"tool_result": "x", "retry_feedback": ""}']
+)
 async def test_an_answer_that_says_something_and_decides_nothing_never_continues(answer):
     outcome = await asked(Model(answer), prompt(on_failure="deny"))
     assert outcome.action == "deny_tool"

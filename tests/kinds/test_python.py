@@ -147,15 +147,15 @@ async def test_one_that_is_required_and_cannot_be_imported_fails_the_start(tmp_p
             pass
 
 
-async def test_an_import_without_end_holds_up_nobody(config, tmp_path):
+async def test_an_import_without_end_holds_up_no_other_hook(config, tmp_path):
     config("slow.py", "import pathlib, time\nwhile not pathlib.Path('go').exists():\n    time.sleep(0.01)\n" + GUARD)
     spec = hook("slow:guard", tmp_path, hello_timeout=0.05, timeout=0.05, on_failure="deny")
     async with Host([spec], timeouts=FAR) as host:
         outcome = await host.before_tool(CALL)
         (status,) = host.status().hooks
     (tmp_path / "go").touch()
-    assert (outcome.action, outcome.trail[0].error) == ("deny_tool", "its import has not come to an end")
-    assert (status.state, status.last_error) == ("failed", "its import has not come to an end")
+    assert (outcome.action, outcome.trail[0].error) == ("deny_tool", "it is still being imported")
+    assert (status.state, status.last_error) == ("failed", "it is still being imported")
 
 
 async def test_a_failed_approver_is_a_no(tmp_path):

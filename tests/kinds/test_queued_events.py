@@ -33,7 +33,7 @@ def told(taker, **settings):
     return FunctionHook("told", on_event=taker, **{"grace": 60, **settings})
 
 
-async def test_events_are_taken_in_order_and_nobody_waits_for_them():
+async def test_events_are_taken_in_order_and_the_agent_does_not_wait_for_them():
     taker = Taker()
     async with Host([told(taker)], timeouts=FAR) as host:
         for n in range(3):

@@ -238,7 +238,10 @@ async def test_a_users_message_stays_text():
 
     async with host(on_prompt_submit=[parts]) as running:
         outcome = await running.before_prompt(Prompt(prompt="hello"))
-    assert (outcome.action, outcome.trail[0].error) == ("abort_turn", "it left a user's message that is no text")
+    assert (outcome.action, outcome.trail[0].error) == (
+        "abort_turn",
+        "it left a user's message whose content is not a text",
+    )
 
 
 async def test_a_context_that_is_left_as_it_was_changes_nothing():
@@ -299,7 +302,7 @@ async def test_pre_tool_call_abort_ends_the_turn_and_later_hooks_are_not_asked()
     assert later == []
 
 
-async def test_post_tool_call_abort_ends_the_turn_and_results_that_are_there_are_kept():
+async def test_post_tool_call_abort_ends_the_turn_and_keeps_the_results_so_far():
     async def abort(ctx):
         return Abort("enough") if ctx.call.name == "read" else Continue()
 
@@ -405,14 +408,14 @@ async def test_on_abort_is_told_the_reason_when_a_turn_is_aborted_and_not_else()
 @pytest.mark.parametrize(
     ("event", "result", "error"),
     [
-        ("on_prompt_submit", Skip(), "it returned Skip, and its event knows Continue, Cancel"),
-        ("pre_llm_request", Pause(), "it returned Pause, and its event knows Continue, Cancel"),
-        ("pre_tool_call", Cancel("x"), "it returned Cancel, and its event knows Continue, Skip, Abort, Pause"),
-        ("pre_tool_call", Go(), "it returned Continue, and its event knows Continue, Skip, Abort, Pause"),
-        ("post_tool_call", Skip(), "it returned Skip, and its event knows Continue, Abort"),
-        ("on_turn_end", Continue(), "it returned Continue, and its event knows Finish, ContinueWithMessages, Paused"),
+        ("on_prompt_submit", Skip(), "it returned Skip, and its event allows Continue, Cancel"),
+        ("pre_llm_request", Pause(), "it returned Pause, and its event allows Continue, Cancel"),
+        ("pre_tool_call", Cancel("x"), "it returned Cancel, and its event allows Continue, Skip, Abort, Pause"),
+        ("pre_tool_call", Go(), "it returned Continue, and its event allows Continue, Skip, Abort, Pause"),
+        ("post_tool_call", Skip(), "it returned Skip, and its event allows Continue, Abort"),
+        ("on_turn_end", Continue(), "it returned Continue, and its event allows Finish, ContinueWithMessages, Paused"),
         ("on_turn_end", ContinueWithMessages([]), "it asked for another round, and said nothing"),
-        ("pre_tool_call", "skip", "it returned str, and its event knows Continue, Skip, Abort, Pause"),
+        ("pre_tool_call", "skip", "it returned str, and its event allows Continue, Skip, Abort, Pause"),
     ],
 )
 async def test_a_result_of_another_event_is_a_failure(event, result, error):

@@ -95,7 +95,7 @@ async def test_a_reload_that_brings_a_hook_without_a_model_is_refused_and_change
     before = path.read_text()
     async with Host.from_config(path) as host:
         path.write_text(before + ASK)
-        with pytest.raises(ConfigError, match="there is none to ask"):
+        with pytest.raises(ConfigError, match="there is no model"):
             await host.reload()
         assert [hook.name for hook in host.hooks] == ["fine"]
         path.write_text(before + ASK + model_table(endpoint))

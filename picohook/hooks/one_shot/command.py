@@ -15,8 +15,7 @@ from ...process.threads import FileThreads
 from ...protocol.codec import encode
 from ...wire.text import last_words
 from . import jcli_contract, native_contract
-from .hook import OneShotHook
-from .results import read_result
+from .hook import OneShotHook, read_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...model.conversation import text_of
-from ...model.replies import read_decision
+from ...model.replies import objects_in, read_decision, text_in
 from ...model.spec import HookSpec
 from ...protocol.codec import decode_value, encode
 from ...wire import words
@@ -120,18 +120,12 @@ def stage_name(stage: Stage[Any], payload: Payload) -> str:
     return _NAMES.get(stage.name, stage.name)
 
 
-def kind_name(event: Event, dialect: str) -> str:
-    """j-cli's name for an event; picohook's own for a kind that j-cli does not have."""
-    del dialect  # j-cli has one
-    return _KINDS.get(event.kind, event.kind)
-
-
 _NAMES = {stage: event for event, (stage, which) in EVENTS.items() if not which}
 _KINDS = {kind: event for event, kind in TOLD.items()}
 
 
-def context(stage: Stage[Any], payload: Payload, cwd: str) -> dict[str, Any]:
-    """The context of a question. A field is left out if the event does not have it, or the runtime did not give it."""
+def question(stage: Stage[Any], payload: Payload, cwd: str) -> tuple[str, dict[str, Any]]:
+    """The event of a question, and its context, without the fields that the runtime did not give."""
     event = stage_name(stage, payload)
     given = payload.__dict__
     result = given.get("result")
@@ -150,18 +144,18 @@ def context(stage: Stage[Any], payload: Payload, cwd: str) -> dict[str, Any]:
     return _filled(event, {name: fields[name] for name in READS[event]}, payload.meta.session_key, cwd)
 
 
-def event_context(event: Event, dialect: str, cwd: str) -> dict[str, Any]:
-    """The context of an event. A kind that j-cli does not have comes with picohook's payload."""
-    name = kind_name(event, dialect)
+def event(event: Event, _dialect: str, cwd: str) -> tuple[str, dict[str, Any]]:
+    """An event's name, and its context. A kind that j-cli does not have keeps picohook's name and payload."""
+    name = _KINDS.get(event.kind, event.kind)
     said = event.payload
     fields = {"user_input": said.get("UserMessage"), "messages": said.get("Messages")}
     told = {field: fields[field] for field in READS[name]} if name in READS else {"payload": dict(said)}
     return _filled(name, told, event.meta.session_key, cwd)
 
 
-def _filled(event: str, fields: Mapping[str, Any], session_id: str, cwd: str) -> dict[str, Any]:
+def _filled(event: str, fields: Mapping[str, Any], session_id: str, cwd: str) -> tuple[str, dict[str, Any]]:
     given = {"event": event, **fields, "session_id": session_id or None, "cwd": cwd}
-    return {name: value for name, value in given.items() if value is not None}
+    return event, {name: value for name, value in given.items() if value is not None}
 
 
 def decide(stage: Stage[Any], payload: Payload, result: Mapping[str, Any]) -> Decision:
@@ -173,7 +167,7 @@ def decide(stage: Stage[Any], payload: Payload, result: Mapping[str, Any]) -> De
     if stage.approves:
         return read_decision(stage, dict(result))
     answer = {name: result[name] for name in NOTES if name in result}
-    feedback = _text(result, "retry_feedback")
+    feedback = text_in(result, "retry_feedback", None)
     action = _action(result)
     if words.RETRY in stage.actions and feedback and action != SKIP:
         return read_decision(stage, {**answer, "action": words.RETRY, "feedback": feedback})
@@ -210,12 +204,10 @@ def ignored(event: str, result: Mapping[str, Any]) -> list[str]:
 
 
 def require_known(event: str, result: Mapping[str, Any]) -> None:
-    """Raise `ValueError` for a result that says something, and nothing that this event knows."""
-    said = meaningful(result)
-    if said and not known(event) & {name for name, value in result.items() if value is not None}:
-        raise ValueError(
-            f"`{said[0]}` decides nothing at {event}: the answer may have {', '.join(sorted(known(event)))}"
-        )
+    """Raise `ValueError` for an answer that says something, and nothing that this event knows."""
+    said, fields = meaningful(result), known(event)
+    if said and fields and fields.isdisjoint(said):
+        raise ValueError(f"`{said[0]}` decides nothing at {event}: the answer may have {', '.join(sorted(fields))}")
 
 
 def _action(result: Mapping[str, Any]) -> str | None:
@@ -235,31 +227,17 @@ def _edits(stage: Stage[Any], event: str, result: Mapping[str, Any]) -> dict[str
     changes: dict[str, Any] = {}
     for name in given:
         if name == "messages":
-            changes[name] = _messages(result)
+            changes[name] = objects_in(result, name)
         elif name == "tool_arguments":
             changes["arguments"] = _arguments(result[name])
         else:
-            changes[_FIELDS.get(name, name)] = _text(result, name)
+            changes[_FIELDS.get(name, name)] = text_in(result, name, None)
     if not changes or stage.fields:
         return changes
     return {stage.carries: changes}
 
 
 _FIELDS = {"user_input": "prompt", "assistant_output": "content", "tool_result": "for_llm", "tool_error": "for_llm"}
-
-
-def _text(result: Mapping[str, Any], name: str) -> str:
-    value = result.get(name)
-    if value is not None and not isinstance(value, str):
-        raise ValueError(f"`{name}` is not a string")
-    return value or ""
-
-
-def _messages(result: Mapping[str, Any]) -> list[Any]:
-    messages = result["messages"]
-    if not (isinstance(messages, list) and all(isinstance(message, dict) for message in messages)):
-        raise ValueError("`messages` is not a list of objects")
-    return messages
 
 
 def _arguments(given: Any) -> dict[str, Any]:

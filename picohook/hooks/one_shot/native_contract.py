@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...model.replies import read_decision
+from ...model.stages import STAGES
 from ...wire import words
 from ...wire.answer_fields import meaningful
 
@@ -27,41 +28,26 @@ def environment(event: str, cwd: str) -> dict[str, str]:
     return {"PICOHOOK_EVENT": event, "PICOHOOK_CWD": cwd}
 
 
-def stage_name(stage: Stage[Any], payload: Payload) -> str:
-    """The stage's own name."""
-    del payload
-    return stage.name
+def question(stage: Stage[Any], payload: Payload, _cwd: str) -> tuple[str, dict[str, Any]]:
+    """The stage's name, and the params of the question."""
+    return stage.name, payload.wire()
 
 
-def kind_name(event: Event, dialect: str) -> str:
-    """The event's kind, as its params have it."""
-    return words.EVENT_KINDS[event.kind] if dialect == "runtime" else event.kind
+def event(event: Event, dialect: str, _cwd: str) -> tuple[str, dict[str, Any]]:
+    """The event's kind, and its params, in the hook's dialect."""
+    return words.EVENT_KINDS[event.kind] if dialect == "runtime" else event.kind, event.params(dialect)
 
 
-def context(stage: Stage[Any], payload: Payload, cwd: str) -> dict[str, Any]:
-    """The params of the question."""
-    del stage, cwd
-    return payload.wire()
-
-
-def event_context(event: Event, dialect: str, cwd: str) -> dict[str, Any]:
-    """The params of the event, in the hook's dialect."""
-    del cwd
-    return event.params(dialect)
-
-
-def decide(stage: Stage[Any], payload: Payload, result: Mapping[str, Any]) -> Decision:
+def decide(stage: Stage[Any], _payload: Payload, result: Mapping[str, Any]) -> Decision:
     """The decision in a result. Raises `ReplyError` for a result that says something and decides nothing."""
-    del payload
     return read_decision(stage, dict(result))
 
 
-def known(event: str) -> set[str]:
-    """No names: `decide` refuses what means nothing at a stage, and an event has no answer."""
-    del event
-    return set()
-
-
 def ignored(event: str, result: Mapping[str, Any]) -> list[str]:
-    """The fields of a result that mean nothing, because the command was only told of an event."""
-    return meaningful(result) if event in words.EVENT_KINDS or event in words.RUNTIME_KINDS else []
+    """The fields of a result that mean nothing: all, at an event. At a stage `decide` refuses such a result."""
+    return [] if event in STAGES else meaningful(result)
+
+
+def known(_event: str) -> set[str]:
+    """None: an event has no answer."""
+    return set()

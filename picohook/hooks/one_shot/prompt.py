@@ -1,4 +1,4 @@
-"""A hook that is a question to a model."""
+"""A hook that asks a model."""
 
 from __future__ import annotations
 
@@ -11,15 +11,11 @@ from ...errors import HookError, HookReplyError, HookTimeoutError, PicohookError
 from ...wire.text import explain, show
 from ..function import THREADS, call
 from . import jcli_contract as jcli
-from .hook import OneShotHook
-from .results import read_result
+from .hook import OneShotHook, read_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...model.decisions import Decision
-    from ...model.payloads import Payload
-    from ...model.stages import Stage
     from ..base import HostServices
 
 _VARIABLE = re.compile(r"\{\{(" + "|".join(jcli.VARIABLES) + r")\}\}")
@@ -27,8 +23,8 @@ _VARIABLE = re.compile(r"\{\{(" + "|".join(jcli.VARIABLES) + r")\}\}")
 _FORMAT = """
 
 ---
-You decide as a hook of an AI agent, at its event {event}. Your whole answer is one JSON object: no code fence, no word \
-around it. {{}} means: all is well, go on. Else it has of these fields those that you need:
+You decide as a hook of an AI agent, at its event {event}. Answer with one JSON object and nothing else: no code fence, no \
+other words. {{}} means: all is well, continue. Otherwise use those of these fields that you need:
 {fields}"""
 
 _MEANINGS = {
@@ -59,12 +55,12 @@ _WITH_FEEDBACK = {"pre_send_message", "pre_llm_request", "post_llm_response", "p
 
 
 def render(template: str, context: Mapping[str, Any]) -> str:
-    """The template with its variables filled in, in one pass: braces in a value stay text. Absent ones are empty."""
+    """The template with its variables filled in, in one pass: braces in a value stay text. A missing value is empty."""
     return _VARIABLE.sub(lambda found: str(context.get(found[1], "")), template)
 
 
 def instruction(event: str) -> str:
-    """What a model is told about the form of its answer."""
+    """The instruction that tells a model the form of its answer."""
     names = ["approved", "reason"]
     if event != "approve_tool":
         names = [*jcli.EDITS.get(event, ()), "action", "retry_feedback", *jcli.NOTES]
@@ -79,7 +75,7 @@ def extract(text: str) -> dict[str, Any]:
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start:
         said = show(text.encode("utf-8", "replace"), 80) or "it is empty"
-        raise ValueError(f"there is no JSON object in the model's answer: {said}")
+        raise ValueError(f"the model's answer holds no JSON object: {said}")
     return read_result(text[start : end + 1].encode())
 
 
@@ -97,7 +93,7 @@ class PromptHook(OneShotHook):
 
     async def answer(self, event: str, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
         complete = None if self._host.model_of is None else self._host.model_of(self.spec)
-        if complete is None:  # a host requires one when the hook is mounted; a reload may have taken it away since
+        if complete is None:  # a host requires one when the hook is mounted, and a reload may have removed it since
             raise HookError("there is no model to ask: name one in [model] of the configuration", hook=self.name)
         prompt = render(self.spec.prompt or "", context) + instruction(event)
         with anyio.CancelScope(deadline=deadline) as scope:
@@ -110,10 +106,8 @@ class PromptHook(OneShotHook):
         if scope.cancelled_caught:
             raise HookTimeoutError("no answer in time", hook=self.name)
         if not isinstance(said, str):
-            raise HookReplyError(f"`complete` returned {type(said).__name__}, and no text", hook=self.name)
-        return extract(said)
-
-    def decide(self, stage: Stage[Any], payload: Payload, result: Mapping[str, Any]) -> Decision:
+            raise HookReplyError(f"`complete` returned {type(said).__name__}, not a text", hook=self.name)
+        result = extract(said)
         if not isinstance(self.spec, jcli.JcliSpec):
-            jcli.require_known(jcli.stage_name(stage, payload), result)
-        return super().decide(stage, payload, result)
+            jcli.require_known(event, result)
+        return result
