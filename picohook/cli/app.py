@@ -13,9 +13,8 @@ from typer.main import get_command
 from ..errors import ConfigError, PicohookError
 from ..wire.version import VERSION
 from . import output
-from .help import App, Command
+from .command import App, Command, Verbose
 from .log import log_to_stderr
-from .options import Verbose
 
 COMMANDS = {
     "new": "Write a first hook, its configuration and a test.",

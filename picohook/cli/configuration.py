@@ -14,7 +14,7 @@ from ..errors import HookCrashedError
 from ..model.spec import HookSpec, python_file
 from ..process.plan import plan
 from . import output
-from .options import require_file
+from .command import require_file
 
 Named = Annotated[
     Path | None,

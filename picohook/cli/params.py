@@ -60,7 +60,7 @@ class _AskLine(Settings):
 def question(stage: str, params: bytes, source: str) -> Ask:
     """Return the question of `picohook call`. Raise `ConfigError` with all mistakes in its params."""
     asked = _stage_named(stage, Problems("STAGE"))
-    problems = Problems("standard input" if source == "-" else source)
+    problems = Problems(shown_name(source))
     return Ask(asked, _payload(asked, _object(params, problems), problems))
 
 
@@ -175,7 +175,11 @@ def open_source(name: str) -> int:
         raise _unreadable(name, error) from None
 
 
+def shown_name(name: str) -> str:
+    """Return a file name for messages."""
+    return "standard input" if name == "-" else name
+
+
 def _unreadable(name: str, error: OSError | ValueError) -> typer.BadParameter:
     why = error.strerror if isinstance(error, OSError) else "its name holds a NUL character"
-    shown = "standard input" if name == "-" else name
-    return typer.BadParameter(f"{shown} cannot be read: {why}")
+    return typer.BadParameter(f"{shown_name(name)} cannot be read: {why}")

@@ -24,30 +24,25 @@ def opened(name: str) -> Iterator[Record]:
     descriptor = given.open_source(name)
     with os.fdopen(descriptor, "rb", closefd=descriptor > 0) as file:
         try:
-            yield Record(file, shown_name(name))
+            yield Record(file, given.shown_name(name))
         except RecordError as error:
             raise typer.BadParameter(str(error)) from None
-
-
-def shown_name(name: str) -> str:
-    """Return the name for messages."""
-    return "standard input" if name == "-" else name
 
 
 def require_rereadable(name: str) -> None:
     """Raise `typer.BadParameter` for a pipe. A replay reads its record twice: first to check it, before any hook starts."""
     if name == "-" or not stat.S_ISREG(os.stat(name).st_mode):
         raise typer.BadParameter(
-            f"{shown_name(name)} can be read only once, and a replay reads a record twice: save it to a file first"
+            f"{given.shown_name(name)} can be read only once, and a replay reads a record twice: save it to a file first"
         )
 
 
 def warn_of_end(record: Record, name: str) -> None:
     """Warn if the end of the record is missing."""
     if record.cut_off:
-        output.warn(f"{shown_name(name)}: the last line is cut off, and is left out")
+        output.warn(f"{given.shown_name(name)}: the last line is cut off, and is left out")
     if not record.closed:
-        output.warn(f"{shown_name(name)}: the end is missing: the host was killed, or is still running")
+        output.warn(f"{given.shown_name(name)}: the end is missing: the host was killed, or is still running")
 
 
 def about(stage: Stage[Any], params: Mapping[str, Any]) -> str:

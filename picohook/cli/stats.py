@@ -1,21 +1,17 @@
 """Counts and times of hooks: `picohook run --stats`, and `--prometheus`."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..engine.status import HostStatus
 from ..errors import PicohookError
 from ..observe.metrics import QUANTILES
 from ..observe.prometheus import prometheus
 from ..wire.text import escape
 from . import output
-
-if TYPE_CHECKING:
-    from ..engine.status import HostStatus
 
 _COUNTS = {"asked": "executions", "ok": "successes", "skipped": "skipped", "retries": "retries"}
 _TIMES = {"total": "total_ms", **{f"p{share * 100:.0f}": f"p{share * 100:.0f}_ms" for share in QUANTILES}}

@@ -199,7 +199,7 @@ def test_wrong_params_come_with_a_way_to_the_right_ones(project):
     assert project(*way_out.partition("picohook ")[2].split()).json["required"] == ["tool"]
 
 
-def test_that_nobody_was_asked_is_said(project):
+def test_a_stage_without_hooks_says_so(project):
     project.hook("gate", DENY)
 
     done = call(project, "before_finish")

@@ -89,7 +89,7 @@ def test_a_gate_that_works_is_started_and_denies_its_canary(project, examine):
     )
 
 
-def test_a_machine_says_what_it_holds_hooks_with(project, examine):
+def test_doctor_shows_how_the_machine_contains_hooks(project, examine):
     gate(project, canary=RM)
 
     report = examine()
@@ -191,7 +191,7 @@ def test_what_a_hook_needs_of_the_others_does_not_keep_it_from_being_tried(proje
     assert examine().one("hook gate", "canary")["level"] == "ok"
 
 
-def test_hooks_that_hang_hold_nothing_up(project, examine):
+def test_hooks_that_hang_do_not_keep_doctor_from_ending(project, examine):
     settings = {"canary": RM, "hello_timeout": 1e6, "timeout": 1e6, "grace": 1e6}
     mute = "import time, signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(1e6)"
     gate(project, "mute", mute, **settings)
@@ -210,7 +210,7 @@ def test_hooks_that_hang_hold_nothing_up(project, examine):
     assert "no answer in time" in report.one("hook waits", "canary")["message"]
 
 
-def test_a_python_hook_that_holds_up_its_host_is_found_out(project, examine):
+def test_a_python_hook_that_blocks_its_host_is_an_error(project, examine):
     (project.path / "holds.py").write_text("import time\nasync def forever(call): time.sleep(1e6)\n")
     project.table("holds", python="holds:forever", stages=["before_tool"], guard=True)
     project.config.write_text(project.config.read_text() + 'canary = { tool = "bash" }\n')
@@ -317,7 +317,7 @@ def test_what_others_can_change_is_an_error(project):
     assert message == f"{script} can be written by everyone, who could make it run anything"
 
 
-def test_a_place_where_others_can_put_files_is_pointed_out(project):
+def test_a_directory_where_others_can_put_files_is_a_warning(project):
     gate(project)
     assert at(Level.WARNING, files_of(project)) == []
     project.path.chmod(0o777)
@@ -341,7 +341,7 @@ def test_a_configuration_with_mistakes_names_them_all(project, examine):
     ]
 
 
-def test_what_a_configuration_says_in_vain_is_a_warning(project):
+def test_a_setting_without_effect_is_a_warning(project):
     project.config.write_text('[hooks.late]\ncommand = ["sh"]\nstages = ["after_tool"]\ncanary = { tool = "x" }\n')
 
     ((_, message, _),) = at(Level.WARNING, files_of(project))
@@ -370,7 +370,7 @@ def test_hooks_that_inherit_the_environment_are_pointed_out(project, name, text,
 # As a command.
 
 
-def test_people_see_it_by_what_it_is_about(project):
+def test_findings_are_grouped_by_their_subject(project):
     gate(project, canary=RM)
     gate(project, "open", canary={"tool": "x"}, on_failure="continue")
 
@@ -396,7 +396,7 @@ def test_it_fits_a_narrow_terminal(project):
     assert max(map(len, shown.replace("\r", "").splitlines())) <= 60
 
 
-def test_nothing_to_look_at_is_a_warning(project, examine):
+def test_no_configuration_is_a_warning(project, examine):
     report = examine(named=False)
 
     assert [one["message"] for one in report.findings if one["level"] == "warning"] == [

@@ -105,7 +105,7 @@ def test_a_closed_or_full_stdout_is_no_traceback(project):
     assert done.err == "Error: standard output cannot be written: No space left on device\n" * 4
 
 
-def test_a_reader_of_help_that_has_gone_hears_of_no_error(project):
+def test_help_for_a_reader_that_has_gone_is_no_error(project):
     ours, theirs = os.pipe()
     os.close(ours)
 
@@ -163,7 +163,7 @@ def test_a_terminal_gets_colour_unless_it_is_not_wanted(project):
     assert "\x1b" not in in_terminal(project, *listing, "--json")
 
 
-def test_what_is_no_terminal_gets_no_colour_and_is_as_wide_as_it_needs_to_be(project):
+def test_a_pipe_gets_no_colour_and_as_much_width_as_it_needs(project):
     project.hook("gate", "", provides=["a-tool-with-a-long-name"] * 20)
 
     done = project("list", "--config", "picohook.toml", env={"FORCE_COLOR": "1", "COLUMNS": "40"})

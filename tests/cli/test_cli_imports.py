@@ -52,13 +52,6 @@ def commands(modules: set[str]) -> set[str]:
     }
 
 
-def test_the_version_imports_nothing_but_itself(project):
-    modules = imported(project, RUN, "--version")
-
-    assert {name for name in modules if name.startswith("picohook.") and ".cli" in name} == set()
-    assert modules & COSTLY == set()
-
-
 def test_help_imports_typer_and_no_command(project):
     modules = imported(project, RUN, "--help")
 
@@ -85,10 +78,17 @@ def test_a_call_with_json_output_is_made_without_yaml_rich_and_the_sidecar(proje
     assert modules & {"yaml", "rich", "jsonrpcserver", "httpx", "trio", "picohook.serve", "picohook.record"} == set()
 
 
+def test_a_sidecar_serves_hooks_of_a_toml_file_without_yaml_rich_and_a_log_library(project):
+    project.hook("guard", "")
+    modules = imported(project, RUN, "serve", "--config", "picohook.toml")
+
+    assert commands(modules) == {"serve"}
+    assert modules & {"yaml", "rich", "structlog", "httpx", "trio", "picohook.record", "picohook.conformance"} == set()
+
+
 @pytest.mark.parametrize(
     ("command", "not_needed"),
     [
-        ("serve", {"rich", "yaml", "structlog", "httpx", "trio", "picohook.record", "picohook.conformance"}),
         ("control", COSTLY - {"typer"}),
         ("top", COSTLY - {"typer"}),
         ("probe", COSTLY - {"typer"}),

@@ -121,7 +121,7 @@ def test_trust_in_nothing_is_wrong_usage_also_where_the_user_has_a_configuration
     assert "there is no picohook.toml, picohook.yaml or picohook.json here: there is nothing to trust" in done.err
 
 
-def test_trust_in_a_file_that_is_never_found_says_that_it_is_of_no_use(project):
+def test_trust_in_a_file_that_commands_never_find_warns(project):
     project.table("a", run="true", stages=["before_tool"])
     project.config.rename(project.path / "other.toml")
     done = project("trust", "other.toml")
@@ -234,7 +234,7 @@ def test_check_names_the_key_in_the_file_of_a_hook_that_is_called_otherwise(proj
     assert f"Error: {project.config}: hooks.gate.after: there is no hook 'gat'" in done.err
 
 
-def test_check_is_content_when_all_are_well(project, user):
+def test_check_prints_ok_for_every_file(project, user):
     own = user(table("mine"))
     project.table("ours", run="true", stages=["before_tool"], after=["mine"])
     assert project("trust").code == 0
@@ -262,7 +262,7 @@ def test_check_finds_hooks_that_wait_for_what_never_comes(project, after, where,
     assert f"Error: {project.config}: {where}: {why}\n" in done.err
 
 
-def test_check_warns_of_what_can_never_matter(project):
+def test_check_warns_of_settings_without_effect(project):
     project.table("gate", run="true", stages=["before_tool", "before_llm"], filter={}, timeout=31)
     text = project.config.read_text().replace("filter = {}", 'filter = { tool = "bash", when = { scpe = 1 } }')
     project.config.write_text(text)

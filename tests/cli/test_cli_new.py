@@ -104,7 +104,7 @@ def test_the_test_notices_when_the_hook_does_not_do_its_work(project, new, langu
     assert in_shell(project, made["test"]).returncode != 0
 
 
-def test_what_was_made_is_well_in_the_eyes_of_the_doctor(project, new):
+def test_doctor_finds_no_problem_in_a_new_hook(project, new):
     new("python", "before_tool,approve_tool")
 
     done = project("doctor", "--config", "picohook.toml", "--json")
@@ -125,7 +125,7 @@ def test_go_takes_it_without_imports_that_are_not_used(project, new):
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_only_what_was_asked_for_is_there(tmp_path, language, stage):
+def test_a_new_hook_has_only_the_stages_that_were_asked_for(tmp_path, language, stage):
     texts = contents("one-stage", language, [stage])
 
     for name, text in texts.items():
@@ -165,7 +165,7 @@ def test_an_empty_directory_will_do_also_the_one_that_one_is_in(project):
     assert load(project.config).hooks[0].name == "project"
 
 
-def test_what_is_there_already_is_left_alone(project):
+def test_existing_files_are_left_alone(project):
     (project.path / "full").mkdir()
     (project.path / "full" / "mine").write_text("mine")
     (project.path / "file").write_text("mine")
@@ -181,7 +181,7 @@ def test_what_is_there_already_is_left_alone(project):
     assert (project.path / "file").read_text() == "mine"
 
 
-def test_what_cannot_be_written_whole_is_not_left_half(project):
+def test_a_hook_that_cannot_be_written_whole_is_removed(project):
     def little():
         resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))
 
@@ -209,7 +209,7 @@ def test_wrong_usage_names_what_was_meant(project, arguments, said):
     assert list(project.path.iterdir()) == []
 
 
-def test_a_language_that_is_not_installed_is_said_and_the_hook_is_made(project):
+def test_a_missing_language_is_a_warning_and_the_hook_is_written(project):
     (project.path / "bin").mkdir()
 
     done = project("new", "made", "--lang", "go", "--json", env={"PATH": str(project.path / "bin")})

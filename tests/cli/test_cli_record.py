@@ -183,7 +183,7 @@ def test_wrong_usage_of_a_replay_is_said_and_harms_nothing(project, arguments, w
     assert (project.path / "session.jsonl").read_bytes() == before
 
 
-def test_a_command_that_is_not_there_is_said_once(project):
+def test_a_missing_command_is_one_error(project):
     recorded(project)
 
     done = replay(project, "--", "nosuch")

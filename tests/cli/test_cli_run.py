@@ -122,7 +122,7 @@ def test_events_and_questions_reach_a_hook_in_the_order_of_the_script(project):
     ]
 
 
-def test_an_event_that_reached_nobody_who_asked_for_it_is_mentioned(project):
+def test_an_event_that_did_not_reach_its_hook_is_a_warning(project):
     project.hook("dead", "sys.exit(3)", stages=[], observe=["*"], restart={})
     project.config.write_text(project.config.read_text().replace("restart = {}", "restart = { max_starts = 1 }"))
 

@@ -71,7 +71,7 @@ def test_without_a_configuration_named_it_serves_what_is_found(project):
     assert project("serve", stdin=request(1, "before_tool", tool="x")).json["result"]["reason"] == "no x"
 
 
-def test_what_a_configuration_says_in_vain_is_a_warning_and_one_alone(project):
+def test_a_setting_without_effect_is_one_warning(project):
     project.hook("guard", ECHO, timeout=1000)
     done = project("serve", "--config", str(project.config), stdin="")
     assert (done.code, done.out) == (0, "")
@@ -225,7 +225,7 @@ def test_metrics_are_served_beside_it_and_end_with_it(project):
         assert process.stderr.read() == ""
 
 
-def test_a_place_for_metrics_that_is_none_is_an_error_and_leaves_nothing(project):
+def test_a_wrong_address_for_metrics_is_an_error_and_leaves_nothing(project):
     project.hook("guard", ECHO)
     done = project("serve", "--config", str(project.config), "--socket", "s", "--prometheus", "here")
     assert (done.code, done.out) == (1, "")

@@ -95,7 +95,7 @@ def test_what_is_printed_while_hooks_run_is_for_the_stream_that_it_goes_to(moody
     assert "\x1b[1;32mbefore_tool: continue" in coloured
 
 
-def test_without_being_asked_it_counts_in_silence(moody):
+def test_no_counts_are_shown_unless_asked_for(moody):
     assert "p95" not in run(moody).out
     assert "stats" not in run(moody, "--json").out
 

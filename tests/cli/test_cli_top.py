@@ -132,7 +132,7 @@ def test_a_host_that_ends_is_an_error_and_so_is_none(project, agent):
     assert (nobody.code, nobody.err) == (1, "Error: no host has its control socket at host.sock\n")
 
 
-def test_it_ends_quietly_when_nobody_reads_it_any_more(project, agent):
+def test_it_ends_quietly_when_its_reader_has_gone(project, agent):
     done = project.shell("picohook top --control host.sock --interval 0.1 --json | head -n 1; echo ${PIPESTATUS[0]}")
 
     shown, code = done.out.splitlines()

@@ -59,7 +59,7 @@ def test_help_of_a_command_names_what_it_takes_and_no_types_of_a_library(project
         (("conformance", "--only", "ID-1"), "--timeout", "0.01", ""),
     ],
 )
-def test_what_is_no_number_of_seconds_is_refused_in_plain_words(project, command, option, least, given):
+def test_a_wrong_number_of_seconds_is_refused_in_plain_words(project, command, option, least, given):
     done = project(*command, option, given)
 
     assert (done.code, done.out) == (2, "")
@@ -68,7 +68,7 @@ def test_what_is_no_number_of_seconds_is_refused_in_plain_words(project, command
 
 
 @pytest.mark.parametrize("given", ["0", "1.5", "many"])
-def test_what_is_no_count_is_refused_in_plain_words(project, given):
+def test_a_wrong_count_is_refused_in_plain_words(project, given):
     done = project("conformance", "--jobs", given, "--", "true")
 
     assert (done.code, done.out) == (2, "")

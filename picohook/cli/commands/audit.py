@@ -13,8 +13,7 @@ from ...errors import PicohookError
 from ...listeners.ledger import files_of, lines_of, verify as verify_chain
 from ...wire.regular_files import open_regular
 from .. import output
-from ..help import App
-from ..options import Json, require_file
+from ..command import App, Json, require_file
 
 app = App(no_args_is_help=True)
 

@@ -9,12 +9,11 @@ from ...errors import ConfigError
 from ...host import Host
 from ...model.stages import STAGES
 from .. import outcomes, output, params as given
+from ..command import App, Json, Verbose
 from ..configuration import AsPicoClaw, Named, configured
-from ..help import App
 from ..host import with_hooks
 from ..listeners import Audit, Otel, Record, Wire
 from ..log import held
-from ..options import Json, Verbose
 
 app = App()
 

@@ -14,9 +14,8 @@ from ...errors import ConfigError, HookCrashedError, Problem, TrustError
 from ...hooks import make_hook
 from ...model.spec import NO_MODEL, NO_MODEL_HINT, HookSpec
 from .. import output
+from ..command import App, Json
 from ..configuration import AlsoNamed, AsPicoClaw, described, either, missing_script, program, read
-from ..help import App
-from ..options import Json
 
 app = App()
 

@@ -12,9 +12,8 @@ from ...conformance.hook import run
 from ...errors import PicohookError
 from ...model.stages import STAGES
 from ...protocol.raw_line import RawLine
-from ..help import App
+from ..command import App, Json, count, seconds
 from ..listeners import show_line
-from ..options import Json, count, seconds
 from ..report import Junit, conclude, require_place
 
 app = App()

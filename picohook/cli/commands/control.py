@@ -10,9 +10,8 @@ import typer
 from ...errors import PicohookError
 from ...wire.text import escape
 from .. import output
+from ..command import App, Json
 from ..control_client import Socket, ask, connected, request
-from ..help import App
-from ..options import Json
 
 app = App(no_args_is_help=True, help="Look at a running host, and act on it.")
 

@@ -11,12 +11,11 @@ from typing import Annotated, NoReturn
 import typer
 
 from .. import output
+from ..command import App, Json, Verbose, seconds
 from ..configuration import AlsoNamed, AsPicoClaw, either
 from ..doctor.examine import examine
 from ..doctor.findings import Finding, Level, count
-from ..help import App
 from ..host import in_loop
-from ..options import Json, Verbose, seconds
 
 app = App()
 _STYLES = {Level.OK: "green", Level.NOTE: "cyan", Level.WARNING: "bold yellow", Level.ERROR: "bold red"}

@@ -11,9 +11,8 @@ from ...hooks.base import Hook
 from ...model.spec import KINDS_OF_HOOK, HookSpec
 from ...wire import words
 from .. import output
+from ..command import App, Json
 from ..configuration import AsPicoClaw, Named, configured, described
-from ..help import App
-from ..options import Json
 
 app = App()
 _IN_COLUMNS = {"name", *KINDS_OF_HOOK, "stages", "observe", "priority", "timeout", "approval_timeout", "timeouts"}

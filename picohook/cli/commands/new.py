@@ -20,8 +20,7 @@ from ...errors import PicohookError
 from ...model.stages import STAGES
 from ...wire.text import escape
 from .. import output
-from ..help import App
-from ..options import Json
+from ..command import App, Json
 
 app = App()
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")

@@ -7,8 +7,7 @@ import typer
 
 from ...conformance import manifest, probe as probes, report as reports
 from ...wire.regular_files import read_regular
-from ..help import App
-from ..options import Json, seconds
+from ..command import App, Json, seconds
 from ..report import Junit, conclude, require_place
 
 app = App()

@@ -16,11 +16,10 @@ from ...host import Host
 from ...model.spec import Timeouts
 from ...record.replay import Comparison, RecordedHook, Replay, choose_hook, recorded_hooks
 from .. import outcomes, output
+from ..command import App, Json, Verbose
 from ..configuration import AsPicoClaw, Named, configured, program
-from ..help import App
 from ..host import with_hooks
 from ..listeners import Record
-from ..options import Json, Verbose
 from ..records import about, opened, require_rereadable, warn_of_end
 
 app = App()

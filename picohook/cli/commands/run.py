@@ -15,12 +15,11 @@ from ...host import Host
 from ...protocol.lines import LineBuffer
 from ...wire import words
 from .. import outcomes, output, params as given, stats
+from ..command import App, Json, Verbose
 from ..configuration import AsPicoClaw, Named, configured
-from ..help import App
 from ..host import with_hooks
 from ..listeners import Audit, Otel, Record, Wire
 from ..log import held
-from ..options import Json, Verbose
 
 app = App()
 _READ = 1 << 16

@@ -9,8 +9,7 @@ from ... import config as configs
 from ...config.problems import meant, quoted
 from ...model.stages import STAGES
 from .. import output
-from ..help import App
-from ..options import Json
+from ..command import App, Json
 
 app = App()
 _KINDS = ("config", "protocol", *STAGES)

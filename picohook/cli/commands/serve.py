@@ -18,11 +18,10 @@ from ...observe.log import Log
 from ...serve.server.connection import Connection
 from ...serve.sidecar import Sidecar
 from .. import output
+from ..command import App, Verbose
 from ..configuration import AsPicoClaw, Named, read
-from ..help import App
 from ..host import ended_by_signals, on_endings
 from ..listeners import Audit, Otel, Record, hide_key, listeners
-from ..options import Verbose
 
 app = App()
 

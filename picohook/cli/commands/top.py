@@ -16,9 +16,8 @@ import typer
 
 from ...wire.text import escape
 from .. import output
+from ..command import App, Json, seconds
 from ..control_client import TIMEOUT, Socket, opened, receive, send
-from ..help import App
-from ..options import Json, seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -174,16 +173,17 @@ def _table(shown: dict[str, Any]) -> "Table":
         stages = hook["stages"]
         alone = next(iter(stages.values())) if len(stages) == 1 else {"p50_ms": None, "p99_ms": None}
         state = Text(escape(hook["state"]), style=_STYLES.get(hook["state"], "bold yellow"))
-        cells = [_number(hook["calls_per_second"]), *_times(alone), *map(str, _counts(hook)), _size(hook)]
+        cells = [
+            _number(hook["calls_per_second"]),
+            *_times(alone),
+            *(str(hook[key]) for key in ("failures", "dropped", "restarts")),
+            _size(hook),
+        ]
         table.add_row(named(hook["name"]), state, str(hook["pid"] or "-"), *cells)
         for name, stage in stages.items() if len(stages) > 1 else ():
             cells = [_number(stage["calls_per_second"]), *_times(stage), str(stage["failures"])]
             table.add_row(named(f"  {name}", "dim"), "", "", *cells)
     return table
-
-
-def _counts(hook: dict[str, Any]) -> tuple[int, int, int]:
-    return hook["failures"], hook["dropped"], hook["restarts"]
 
 
 def _times(stage: dict[str, Any]) -> tuple[str, str]:

@@ -11,8 +11,7 @@ from ...record.reader import Chain, ChainAbandoned, ChainEnded, Entry, EventEmit
 from ...wire import words
 from ...wire.text import cut
 from .. import outcomes, output
-from ..help import App
-from ..options import Json
+from ..command import App, Json
 from ..records import about, opened, warn_of_end
 
 app = App()

@@ -9,9 +9,8 @@ from ... import config as configs
 from ...config import Config, layers, model_endpoints as models, trust as trusted
 from ...errors import ConfigError, Problem
 from .. import output
+from ..command import App, Json, require_file
 from ..configuration import NOWHERE, AlsoNamed, either
-from ..help import App
-from ..options import Json, require_file
 
 app = App()
 

@@ -1,24 +1,17 @@
 """Configuration files: mistakes, settings without effect, permissions, trust, environment."""
 
-from __future__ import annotations
-
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ...config import trust
+from ...config import Config, trust
 from ...config.dialects import DIALECTS
 from ...config.files import strangers
+from ...config.layers import Layers
 from ...config.model_endpoints import shown
 from ...errors import ConfigError, TrustError
 from .findings import Finding, Level
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...config import Config
-    from ...config.layers import Layers
 
 _TRUST = "read it and the programs it names, then: picohook trust"
 

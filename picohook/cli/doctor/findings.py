@@ -1,18 +1,13 @@
 """A finding: one sentence, and for every problem a hint what to do about it."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...model.spec import HookSpec
 from ...wire.text import cut, escape
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...model.spec import HookSpec
 
 _SHOWN = 2048
 """Bytes of a message. It may quote a hook."""

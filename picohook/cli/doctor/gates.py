@@ -1,21 +1,15 @@
 """Gates, the hooks that decide about tool calls: their settings, and whether they deny their canary."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
+from ...host import Host
+from ...model.decisions import Outcome
 from ...model.payloads import ToolCall
-from ...model.spec import OnFailure
+from ...model.spec import HookSpec, OnFailure
 from ...wire import words
 from .findings import Finding, Level, about, confined_by
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...host import Host
-    from ...model.decisions import Outcome
-    from ...model.spec import HookSpec
 
 DECIDES = ("before_tool", "approve_tool")
 _DENIALS = {words.DENY, words.ABORT_TURN, words.HARD_ABORT}

@@ -1,26 +1,22 @@
 """Starts each hook alone on a host of its own, greets it, and asks it about its canary."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
 
 from ...config import model_endpoints as models
+from ...config.layers import Layers
 from ...errors import PicohookError
 from ...hooks import make_hook
 from ...host import Host
-from ...model.spec import NO_MODEL, NO_MODEL_HINT, Timeouts
+from ...model.spec import NO_MODEL, NO_MODEL_HINT, HookSpec, Timeouts
 from . import gates
 from .findings import Finding, Level, about, confined_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ...config.layers import Layers
     from ...hooks.base import Complete
-    from ...model.spec import HookSpec
 
 AT_ONCE = 4
 """Hooks that are tried at the same time."""
@@ -69,7 +65,7 @@ async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts) -> list[Findin
         return [Finding(Level.ERROR, about(spec), "start", str(error), _by_hand(spec))]
 
 
-def _model(spec: HookSpec, found: Layers) -> tuple[Finding, Complete | None]:
+def _model(spec: HookSpec, found: Layers) -> "tuple[Finding, Complete | None]":
     """Return the finding about the model of a hook, and the function that asks it. The model is not asked yet."""
     named = next((named for config, _, named in models.prompt_hooks(found) if str(config.path) == spec.source), None)
     if named is None:

@@ -1,13 +1,11 @@
 """How this machine can contain, limit and sandbox hooks: tried with a program that does nothing."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil
 import signal
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import anyio
 
@@ -19,9 +17,6 @@ from ...process.spawn import NotAvailableError
 from ...transport.event_loop import current_reactor
 from ...wire.version import VERSION
 from .findings import Finding, Level
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 MACHINE = "this machine"
 _SOME = 64

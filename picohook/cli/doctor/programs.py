@@ -1,26 +1,20 @@
 """The programs of hooks: their paths, versions and permissions."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from ...config import hook_files
 from ...errors import HookCrashedError
+from ...model.spec import HookSpec
 from ...process.plan import plan
 from ...wire.regular_files import open_regular
 from ..configuration import missing_script, program
 from .files import exposed_file
 from .findings import Finding, Level, about
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...model.spec import HookSpec
 
 _TELLS_ITS_VERSION = re.compile(r"python[\d.]*|pypy[\d.]*|node(js)?|deno|bun|ruby[\d.]*|perl|php|bash|jq|java")
 _VERSION_PATIENCE = 5.0
