@@ -63,7 +63,13 @@ def test_the_section_of_a_class_has_all_of_its_names_and_their_signatures(name):
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_the_tables_of_a_class_name_nothing_that_it_does_not_have(name):
-    there = {*dir(CLASSES[name]), *vars(sdk.HookApp("x")), *vars(testing.client(sdk.HookApp("x"))), "exit_code", "stage"}
+    there = {
+        *dir(CLASSES[name]),
+        *vars(sdk.HookApp("x")),
+        *vars(testing.client(sdk.HookApp("x"))),
+        "exit_code",
+        "stage",
+    }
     cells = [row.split("|")[1] for row in SECTIONS[name].splitlines() if row.startswith("| `")]
     assert {key for cell in cells for key in named(cell)} <= there
 
