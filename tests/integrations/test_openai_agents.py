@@ -92,7 +92,7 @@ async def test_a_tool_that_hooks_cannot_be_asked_about_is_refused(sdk, runner_of
     shell = sdk.LocalShellTool(executor=lambda request: "")
     async with Host() as host:
         with pytest.raises(
-            PicohookError, match="LocalShellTool: hooks cannot be asked about this tool: make it a function tool"
+            PicohookError, match="LocalShellTool: hooks cannot be asked about this tool"
         ):
             await runner_of(host).run(sdk.Agent(name="a", tools=[shell]), "hello")
 
