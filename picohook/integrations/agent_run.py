@@ -178,18 +178,17 @@ class AgentRun:
         except AbortTurnError as error:
             self.ended = error
             raise
-        if result != outcome.result or (
-            raised and isinstance(raised[0], AbortTurnError)
-        ):  # of an agent inside the tool
+        inner_ended = bool(raised) and isinstance(raised[0], AbortTurnError)
+        if inner_ended or result != outcome.result:
             return result
         if raised:
             raise raised[0]
         return returned[0]
 
     async def _decide(self, call: ToolCall) -> Decided:
-        """What hooks decided on this call; they are asked once, unless it has become another call meanwhile.
+        """Return the decision of hooks on this call. They are asked once, and again if the call has changed since.
 
-        The digest is of the iteration too: an id that the next response has again is another call.
+        The digest includes the iteration: the same id in the next response is another call.
         """
         identity, digest = call.tool_call_id, call_digest(call)
         if not identity:

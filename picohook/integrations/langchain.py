@@ -217,9 +217,7 @@ def _with_edits(edited: LLMRequest, asked: LLMRequest, request: ModelRequest[Any
     if edited.system_prompt != asked.system_prompt:
         changes["system_message"] = SystemMessage(edited.system_prompt) if edited.system_prompt else None
     if edited.tools != asked.tools:
-        changes["tools"] = rebuilt(
-            asked.tools, request.tools, edited.tools, dict
-        )  # one that is added is offered as it is
+        changes["tools"] = rebuilt(asked.tools, request.tools, edited.tools, dict)  # an added tool is offered unchanged
     if edited.options != asked.options:
         same = {key: value for key, value in request.model_settings.items() if key in edited.options}
         changed = {key: value for key, value in edited.options.items() if asked.options.get(key) != value}

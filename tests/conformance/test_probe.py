@@ -69,7 +69,7 @@ async def test_the_report_can_be_named_in_the_environment(report_file):
     assert (begun["complete"], ended["complete"]) == (False, True)
     assert ended["subject"] == 'the host of "probe"'
     skipped = {one["id"]: one["said"] for one in ended["requirements"] if one["status"] == "skip"}
-    assert skipped["HOST-EVENT-2"] == "there was nothing to see of it"
+    assert skipped["HOST-EVENT-2"] == "the host gave no occasion to check it"
     assert skipped["HOST-ASK-1"] == "the host made no call of probe_ask"
 
 

@@ -91,9 +91,7 @@ async def test_a_call_that_needs_the_sdks_own_approval_asks_hooks_after_it(sdk, 
 async def test_a_tool_that_hooks_cannot_be_asked_about_is_refused(sdk, runner_of):
     shell = sdk.LocalShellTool(executor=lambda request: "")
     async with Host() as host:
-        with pytest.raises(
-            PicohookError, match="LocalShellTool: hooks cannot be asked about this tool"
-        ):
+        with pytest.raises(PicohookError, match="LocalShellTool: hooks cannot be asked about this tool"):
             await runner_of(host).run(sdk.Agent(name="a", tools=[shell]), "hello")
 
 
