@@ -72,27 +72,18 @@ class PicohookRunner:
 
     async def run(self, agent: Agent[Any], said: Any, *, session_id: str = "", **options: Any) -> RunResult:
         """`Runner.run`, in a turn. Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook ends the run."""
-        async with self._turn(agent, said, session_id, options) as (run, all_options):
-            try:
-                return await Runner.run(self.guard(agent), said, **all_options)
-            except Exception as error:
-                if (own := _own(error, run)) is not None:
-                    raise own from None
-                raise
+        async with self._turn(agent, said, session_id, options) as all_options:
+            return await Runner.run(self.guard(agent), said, **all_options)
 
     @asynccontextmanager
     async def stream(
         self, agent: Agent[Any], said: Any, *, session_id: str = "", **options: Any
     ) -> AsyncIterator[RunResultStreaming]:
         """`Runner.run_streamed`, in a turn that ends with the block. Events come after hooks have seen the response."""
-        async with self._turn(agent, said, session_id, options) as (run, all_options):
+        async with self._turn(agent, said, session_id, options) as all_options:
             result = Runner.run_streamed(self.guard(agent), said, **all_options)
             try:
                 yield result
-            except Exception as error:
-                if (own := _own(error, run)) is not None:
-                    raise own from None
-                raise
             finally:
                 if not result.is_complete:
                     result.cancel()
@@ -100,7 +91,7 @@ class PicohookRunner:
     @asynccontextmanager
     async def _turn(
         self, agent: Agent[Any], said: Any, session_id: str, options: dict[str, Any]
-    ) -> AsyncIterator[tuple[AgentRun, dict[str, Any]]]:
+    ) -> AsyncIterator[dict[str, Any]]:
         if isinstance(said, RunState) and not _is_guarded(said._current_agent):  # noqa: SLF001 - there is no public way
             raise PicohookError(
                 "this RunState has tools that ask no hooks: make it with `RunState.from_json(runner.guard(agent), ...)`"
@@ -112,7 +103,11 @@ class PicohookRunner:
         async with run:
             token = _CURRENT.set(_CurrentRun(self, run, agent.name))
             try:
-                yield run, self._configured(options)
+                yield self._configured(options)
+            except Exception as error:
+                if (own := _own(error, run)) is not None:
+                    raise own from None
+                raise
             finally:
                 _CURRENT.reset(token)
 
