@@ -1,11 +1,11 @@
-"""Keeps a log of what it is asked and told in which nothing can be changed unseen: each record holds the hash of the last.
+"""Keeps a log of requests and events that shows every change: each record holds the hash of the one before.
 
 Run it with:     python3 audit_log.py FILE
 Verify it with:  python3 audit_log.py --verify FILE [--head HASH]
 
-A record is on the disk before its call is answered. With the variable AUDIT_KEY the hashes are keyed: then nobody who lacks
-the key can make a chain that holds. That the last records are missing shows only if HASH, the head that the hook said on
-stderr when it ended, was kept elsewhere. The format is that of a host's own audit log, and `picohook audit verify` takes both.
+A record is on the disk before its call is answered. With the variable AUDIT_KEY the hashes are keyed, and a valid chain
+needs the key. Missing records at the end show only if you keep HASH elsewhere: the head that the hook writes to stderr at
+its end. The format is that of a host's own audit log: `picohook audit verify` reads both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOTHING = "0" * 64
 
 
 class BrokenError(Exception):
-    """The chain does not hold."""
+    """The chain is broken."""
 
 
 def digest(record: dict[str, Any]) -> str:
@@ -36,7 +36,7 @@ def digest(record: dict[str, Any]) -> str:
 
 
 def verify(file: BinaryIO) -> tuple[int, str, int]:
-    """How many records there are, the hash of the last, and where they end: a last line that was cut is none."""
+    """Return the number of records, the hash of the last, and where they end. A last line without its end does not count."""
     count, head, end = 0, NOTHING, 0
     for line in file:
         if not line.endswith(b"\n"):
@@ -55,7 +55,7 @@ def verify(file: BinaryIO) -> tuple[int, str, int]:
 
 
 class Log:
-    """The log, open for this process alone."""
+    """The log, locked for this process."""
 
     def __init__(self, path: str) -> None:
         self.file = open(path, "a+b", buffering=0)  # noqa: SIM115 - as long as the process lives
@@ -94,7 +94,7 @@ class Log:
 
 
 def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> None:
-    """Answer what the host asks, a line each. A line that is no message is skipped; a method without an answer is refused."""
+    """Answer each line of the host. A line that is not a message is skipped; a method without an answer is refused."""
     for line in sys.stdin.buffer:
         try:
             message = json.loads(line)
@@ -104,7 +104,7 @@ def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> Non
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
             continue
         result = answer(message["method"], message.get("params") or {})
-        if message.get("id"):  # 0 or none: an event, and nobody waits for an answer
+        if message.get("id"):  # 0 or none: an event, which has no answer
             refusal = {"error": {"code": -32601, "message": "no such method"}}
             said = refusal if result is None else {"result": result}
             print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)

@@ -2,8 +2,8 @@
 
 Run it with: make demo, or: python hooks_examples/demo.py [CONFIG]
 
-The agent is the one in agents/plain_agent.py, with other tools and another script. All that is here beside these is there to
-show what the hooks do: a listener of the host notes what each of them saw, decided and changed.
+The agent is the one in agents/plain_agent.py, with other tools and another script. The rest of this file shows what the hooks
+do: a listener of the host notes what each of them saw, decided and changed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from picohook import Outcome, TrailEntry
 
-# The agent's tools, and what its model says each time it is asked.
+# The agent's tools, and the answers of its model.
 
 QUESTION = "Do I need an umbrella in Berlin? And please look after my notes."
 
@@ -66,11 +66,11 @@ SCRIPT: list[dict[str, Any]] = [
 ]
 
 
-# What there is to see.
+# The report.
 
 
 class Answer(NamedTuple):
-    """What one hook made of one question."""
+    """The answer of one hook to one request."""
 
     saw: str
     changed: str
@@ -78,7 +78,7 @@ class Answer(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What all hooks of one stage made of it."""
+    """The answers of all hooks at one stage."""
 
     outcome: Outcome[Any]
     answers: list[Answer]
@@ -113,7 +113,7 @@ class Chain(Account[Any]):
 
 
 class Output:
-    """A logger for the host that keeps what the hooks write on stderr, and what goes wrong."""
+    """A logger for the host that keeps the stderr of the hooks, and failures."""
 
     def __init__(self) -> None:
         self.stderr: dict[str, list[str]] = {}
@@ -136,7 +136,7 @@ def call_of(tool: str, arguments: dict[str, Any]) -> str:
 
 
 def brief(stage: str, payload: dict[str, Any]) -> str:
-    """A payload, as short as it can be told."""
+    """Return a payload in short."""
     match stage:
         case "before_llm":
             said = len(payload["messages"])
@@ -172,7 +172,7 @@ class Screen:
         self.console.print(Text(f"\n{text}", "bold"))
 
     def turn(self, observer: Observer, messages: list[dict[str, Any]]) -> None:
-        """Every step of it, in the order of the conversation."""
+        """Print every step in the order of the conversation."""
         of_model = [asked for asked in observer.asked if asked.outcome.stage in {"before_llm", "after_llm"}]
         calls: dict[str, Any] = {}
         for message in messages:
@@ -194,7 +194,7 @@ class Screen:
                 self.step(title, asked, f"the model is told: {message['content']}", style)
 
     def step(self, title: str, asked: list[Asked], result: str, style: str = "") -> None:
-        """What every hook saw, decided and needed in one step, and what came of it."""
+        """Print what each hook saw and decided in one step, the time that it took, and the outcome."""
         self.steps += 1
         self.title(f"{self.steps}  {title}")
         self.table([row for one in asked for row in self.rows(one)])
@@ -227,7 +227,7 @@ class Screen:
         self.console.print(table)
 
     def columns(self, name: str, text: str | Text, width: int) -> None:
-        """A name, and a text that may be longer than a line."""
+        """Print a name, and a text that may be longer than a line."""
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(width=1)
         table.add_column(width=width, style="cyan")
@@ -237,7 +237,7 @@ class Screen:
 
 
 def told(outcome: Outcome[Any], entry: TrailEntry, changed: str) -> tuple[str, str]:
-    """What a hook decided, and what more there is to say about that."""
+    """Return the decision of a hook, and its details."""
     decided: str = entry.action
     if outcome.approved is not None:
         decided = "approved" if decided == "continue" else "refused"

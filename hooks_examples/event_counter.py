@@ -1,8 +1,8 @@
-"""Counts events by their kind, and says how many there were when its input ends.
+"""Counts events by their kind, and writes the counts when its input ends.
 
 Run it with: python3 event_counter.py [FILE]
 
-It only observes: it reads `hook.event`, and answers nothing but `hook.hello`. The counts go to FILE, or to stderr.
+It only observes: it reads `hook.event`, and answers only `hook.hello`. The counts go to FILE, or to stderr.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> None:
-    """Answer what the host asks, a line each. A line that is no message is skipped; a method without an answer is refused."""
+    """Answer each line of the host. A line that is not a message is skipped; a method without an answer is refused."""
     for line in sys.stdin.buffer:
         try:
             message = json.loads(line)
@@ -27,7 +27,7 @@ def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> Non
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
             continue
         result = answer(message["method"], message.get("params") or {})
-        if message.get("id"):  # 0 or none: an event, and nobody waits for an answer
+        if message.get("id"):  # 0 or none: an event, which has no answer
             refusal = {"error": {"code": -32601, "message": "no such method"}}
             said = refusal if result is None else {"result": result}
             print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)

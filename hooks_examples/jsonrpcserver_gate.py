@@ -1,10 +1,10 @@
-"""Allows each tool a number of calls in a turn, and no more.
+"""Limits the calls of each tool in a turn.
 
 Run it with: MAX_CALLS=3 python3 jsonrpcserver_gate.py        (needs: pip install jsonrpcserver)
 
 A hook is an ordinary JSON-RPC 2.0 server on its standard streams, so any library for such servers will do. Here
-jsonrpcserver finds the method of each message, checks its parameters, and makes the answer; it answers a stage that this
-hook has no method for with "Method not found", and an event with nothing.
+jsonrpcserver finds the method of each message, checks its parameters, and makes the answer. A stage without a method here
+gets "Method not found"; an event gets no answer.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Logs what it is asked and told, and changes nothing.
+"""Logs requests and events, and changes nothing.
 
 Run it with: python3 logger.py [FILE]
 
-Each question and each event becomes one line in FILE, or on stderr, which the host puts into its own log. The lines say
-what was asked about, not what was in it: arguments and messages may hold secrets.
+Each request and each event becomes one line in FILE, or on stderr, which the host puts into its own log. The lines name
+the subject, and not its content: arguments and messages may hold secrets.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> None:
-    """Answer what the host asks, a line each. A line that is no message is skipped; a method without an answer is refused."""
+    """Answer each line of the host. A line that is not a message is skipped; a method without an answer is refused."""
     for line in sys.stdin.buffer:
         try:
             message = json.loads(line)
@@ -51,7 +51,7 @@ def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> Non
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
             continue
         result = answer(message["method"], message.get("params") or {})
-        if message.get("id"):  # 0 or none: an event, and nobody waits for an answer
+        if message.get("id"):  # 0 or none: an event, which has no answer
             refusal = {"error": {"code": -32601, "message": "no such method"}}
             said = refusal if result is None else {"result": result}
             print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)

@@ -1,10 +1,10 @@
-"""Keeps tools inside one directory and off some files, and lets a shell do little but look.
+"""Keeps tools inside one directory and away from some files, and limits a shell to listed commands.
 
 Run it with: python3 path_guard.py [POLICY.toml]
 
-before_tool denies a call with a path outside the policy's root, or one that the policy denies. approve_tool says yes to the
-other calls; to a shell command only if it is a plain call of a program on the list. Without a policy the root is GUARD_ROOT,
-or else the hook's working directory. With all that a policy can say:
+before_tool denies a call with a path outside the policy's root, or one that the policy denies. approve_tool approves other
+calls; a shell command only if it is a plain call of a listed program. Without a policy the root is GUARD_ROOT, or else the
+hook's working directory. A policy with every setting:
 
     root = "workspace"                         # from the policy's own directory
     deny = [".env", ".git", "*.pem", "a/b/*"]  # without a slash: at any depth, with all that is in it
@@ -38,7 +38,7 @@ class Policy:
     path_arguments: tuple[str, ...] = ("path", "file", "file_path", "directory")
 
     def stray(self, paths: list[Any]) -> str | None:
-        """Why one of these paths is not allowed, if one is not."""
+        """Return why one of these paths is not allowed, or None."""
         for path in paths:
             given = os.path.normpath(os.path.join(self.root, str(path)))
             try:
@@ -54,14 +54,14 @@ class Policy:
         return None
 
     def denied(self, path: str) -> str | None:
-        """The pattern that denies a path, if one does."""
+        """Return the pattern that denies a path, or None."""
         for pattern in self.deny:
             if any(fnmatchcase(name, pattern) for name in ([path] if "/" in pattern else path.split(os.sep))):
                 return pattern
         return None
 
     def harm(self, command: str) -> str | None:
-        """Why this shell command is not allowed, if it is not."""
+        """Return why this shell command is not allowed, or None."""
         if re.search(r"[;&|<>$`\\(){}*?\[\n]", command):
             return "only a single plain command can be approved"
         try:
@@ -78,7 +78,7 @@ class Policy:
         return self.stray(paths + (call.get("affected_paths") or []))
 
     def reason_to_refuse(self, call: dict[str, Any]) -> str | None:
-        # What is approved is what runs, so the paths are looked at again: a later hook may have changed them.
+        # The paths are checked again: a later hook may have changed the call since before_tool.
         reason = self.reason_to_deny(call)
         if reason is None and call["tool"] in self.shells:
             return self.harm(str((call.get("arguments") or {}).get("command", "")))
@@ -98,7 +98,7 @@ class Policy:
 
 
 def paths_of(word: str) -> list[str]:
-    """What may be a path in a word of a command: all of it, or what comes with an option, as in --file=PATH and -fPATH."""
+    """Return what may be a path in a word of a command: the word, or the value of an option, as in --file=PATH and -fPATH."""
     if not word.startswith("-"):
         return [os.path.expanduser(word)]
     found = [word[word.index("/") :]] if "/" in word else []
@@ -119,7 +119,7 @@ def load(file: str) -> Policy:
 
 
 def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> None:
-    """Answer what the host asks, a line each. A line that is no message is skipped; a method without an answer is refused."""
+    """Answer each line of the host. A line that is not a message is skipped; a method without an answer is refused."""
     for line in sys.stdin.buffer:
         try:
             message = json.loads(line)
@@ -129,7 +129,7 @@ def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> Non
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
             continue
         result = answer(message["method"], message.get("params") or {})
-        if message.get("id"):  # 0 or none: an event, and nobody waits for an answer
+        if message.get("id"):  # 0 or none: an event, which has no answer
             refusal = {"error": {"code": -32601, "message": "no such method"}}
             said = refusal if result is None else {"result": result}
             print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)

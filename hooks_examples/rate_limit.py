@@ -1,9 +1,8 @@
-"""Limits how often tools are called: so many calls in so many seconds, for each tool in each session.
+"""Limits how often each tool is called in each session: a number of calls in a number of seconds.
 
 Run it with: python3 rate_limit.py [CALLS/SECONDS] [TOOL=CALLS/SECONDS ...]
 
-`python3 rate_limit.py 30/60 bash=5/60` allows each tool 30 calls a minute, and bash five. A call that is denied does not
-count.
+`python3 rate_limit.py 30/60 bash=5/60` allows each tool 30 calls a minute, and bash five. Denied calls do not count.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Rate(NamedTuple):
 
 
 class Limits:
-    """What is allowed, and when calls were."""
+    """The limits, and the times of calls."""
 
     def __init__(self, default: Rate, tools: dict[str, Rate], clock: Callable[[], float] = time.monotonic) -> None:
         self.default = default
@@ -66,7 +65,7 @@ class Limits:
 
 
 def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> None:
-    """Answer what the host asks, a line each. A line that is no message is skipped; a method without an answer is refused."""
+    """Answer each line of the host. A line that is not a message is skipped; a method without an answer is refused."""
     for line in sys.stdin.buffer:
         try:
             message = json.loads(line)
@@ -76,7 +75,7 @@ def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> Non
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
             continue
         result = answer(message["method"], message.get("params") or {})
-        if message.get("id"):  # 0 or none: an event, and nobody waits for an answer
+        if message.get("id"):  # 0 or none: an event, which has no answer
             refusal = {"error": {"code": -32601, "message": "no such method"}}
             said = refusal if result is None else {"result": result}
             print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)

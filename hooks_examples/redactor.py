@@ -1,11 +1,11 @@
-"""Takes secrets out of what goes into tools, what comes out of them, and what the model says.
+"""Removes secrets from the arguments and results of tools, and from the answers of the model.
 
 Run it with: python3 redactor.py [--flat] [--patterns FILE]
 
-FILE has more of what is secret, a regular expression a line. Where one has a group named `keep`, that part of it stays.
+FILE has further patterns, a regular expression a line. The part of a match in a group named `keep` stays.
 
-PicoClaw wants an edited result inside all the params that came with it; picohook also takes the result alone, which is
-what --flat sends.
+PicoClaw needs an edited result inside all the params that came with it. picohook also accepts the result alone, which
+--flat sends.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Redactor:
         self.patterns = [re.compile(pattern, re.DOTALL) for pattern in patterns]
 
     def redact(self, value: Any) -> Any:
-        """The value with every secret in it, however deep, replaced."""
+        """Return the value with every secret in it replaced, at any depth."""
         if isinstance(value, str):
             for pattern in self.patterns:
                 value = pattern.sub(replacement, value)
@@ -61,7 +61,7 @@ class Hook:
         self.flat = flat
 
     def edited(self, params: dict[str, Any], part: str, keys: tuple[str, ...]) -> dict[str, Any]:
-        """The answer with these keys of a part of the params redacted; `continue` where there is nothing to redact."""
+        """Return the answer with these keys of a part of the params redacted; `continue` if there are no secrets."""
         found = params.get(part) or {}
         clean = {**found, **{key: self.redact(found[key]) for key in keys if key in found}}
         if clean == found:
@@ -94,7 +94,7 @@ def patterns_in(file: str) -> list[str]:
 
 
 def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> None:
-    """Answer what the host asks, a line each. A line that is no message is skipped; a method without an answer is refused."""
+    """Answer each line of the host. A line that is not a message is skipped; a method without an answer is refused."""
     for line in sys.stdin.buffer:
         try:
             message = json.loads(line)
@@ -104,7 +104,7 @@ def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> Non
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
             continue
         result = answer(message["method"], message.get("params") or {})
-        if message.get("id"):  # 0 or none: an event, and nobody waits for an answer
+        if message.get("id"):  # 0 or none: an event, which has no answer
             refusal = {"error": {"code": -32601, "message": "no such method"}}
             said = refusal if result is None else {"result": result}
             print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)

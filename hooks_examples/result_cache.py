@@ -1,4 +1,4 @@
-"""Answers calls of tools that only read from what they returned the last time.
+"""Answers repeated calls of tools that only read with their last result.
 
 Run it with: python3 result_cache.py TOOL ... [--seconds 300] [--size 1000]
 
@@ -6,8 +6,8 @@ before_tool answers a call of one of these TOOLs that was made before, in the sa
 after_tool keeps what they return, unless it is an error. A call of any other tool may change what they read, so it empties
 the cache.
 
-Give it the last place in the order: what it keeps has then been through the other hooks, a redactor among them, and they
-are not asked about it again.
+Make it the last hook in the order: the results that it keeps have then been through the other hooks, such as a redactor,
+which are not asked about them again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Cache:
         self.clock = clock
         self.results: dict[str, tuple[float, dict[str, Any]]] = {}
         self.asked: dict[str, int] = {}
-        """Which state of the world each call under way began in."""
+        """The state of the cache in which each running call began."""
         self.state = 0
 
     def changed(self) -> None:
@@ -78,7 +78,7 @@ def key_of(call: dict[str, Any]) -> str:
 
 
 def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> None:
-    """Answer what the host asks, a line each. A line that is no message is skipped; a method without an answer is refused."""
+    """Answer each line of the host. A line that is not a message is skipped; a method without an answer is refused."""
     for line in sys.stdin.buffer:
         try:
             message = json.loads(line)
@@ -88,7 +88,7 @@ def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> Non
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
             continue
         result = answer(message["method"], message.get("params") or {})
-        if message.get("id"):  # 0 or none: an event, and nobody waits for an answer
+        if message.get("id"):  # 0 or none: an event, which has no answer
             refusal = {"error": {"code": -32601, "message": "no such method"}}
             said = refusal if result is None else {"result": result}
             print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)

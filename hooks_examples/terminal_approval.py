@@ -7,8 +7,8 @@ A hook process has no terminal, so this runs in the host's own process:
     stages = ["approve_tool"]
     approval_timeout = 300
 
-One call is asked about at a time. What was typed before a question was there is no answer to it, and where there is no
-terminal, there is no yes.
+It asks about one call at a time. Input that was typed before the question is ignored. Without a terminal every call is
+denied.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Terminal:
 
 
 def shown(value: Any) -> str:
-    """A value as text that only looks like what it is: nothing in it moves the cursor or turns the text around."""
+    """Return a value as text without characters that move the cursor or reverse the direction of text."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 

@@ -2,8 +2,8 @@
 
 Run it with: python3 weather_tool.py
 
-In before_llm it adds get_weather to the tools that the model is offered; when the model calls it, before_tool answers with
-`respond`, and the agent never has to know that there is such a tool.
+In before_llm it adds get_weather to the tools of the model. When the model calls it, before_tool answers with `respond`,
+and the agent does not need to know the tool.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def before_llm(request: dict[str, Any]) -> dict[str, Any]:
     tools = request.get("tools") or []
     if TOOL in tools:
         return {"action": "continue"}
-    # PicoClaw takes what comes back as the whole request, so all the rest of it goes back as it came.
+    # PicoClaw uses the answer as the whole request, so the rest of it goes back unchanged.
     return {"action": "modify", "request": {**request, "tools": [*tools, TOOL]}}
 
 
@@ -56,7 +56,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> None:
-    """Answer what the host asks, a line each. A line that is no message is skipped; a method without an answer is refused."""
+    """Answer each line of the host. A line that is not a message is skipped; a method without an answer is refused."""
     for line in sys.stdin.buffer:
         try:
             message = json.loads(line)
@@ -66,7 +66,7 @@ def serve(answer: Callable[[str, dict[str, Any]], dict[str, Any] | None]) -> Non
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
             continue
         result = answer(message["method"], message.get("params") or {})
-        if message.get("id"):  # 0 or none: an event, and nobody waits for an answer
+        if message.get("id"):  # 0 or none: an event, which has no answer
             refusal = {"error": {"code": -32601, "message": "no such method"}}
             said = refusal if result is None else {"result": result}
             print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)

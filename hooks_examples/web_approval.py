@@ -7,8 +7,8 @@ Run it with: python3 web_approval.py [--port NUMBER] [--open]
     stages = ["approve_tool"]
     approval_timeout = 300
 
-The address of the page goes to stderr, which is the host's log; --open shows it in a browser. Who knows the address can
-approve: it has a token, which is another one each time. A call that nobody decides is denied when `approval_timeout` is over.
+The address of the page goes to stderr, which is the host's log; --open shows it in a browser. Everyone who knows the address
+can approve: it has a token, which is new at each start. A call without a decision is denied after `approval_timeout`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ addEventListener("load", async () => {{
 </html>
 """
 
-# Deny is the first button: it is the one that Enter stands for.
+# Deny is the first button, which Enter presses.
 CALL = """<article>
 <h2>{tool}</h2>
 <pre>{arguments}</pre>
@@ -63,7 +63,7 @@ CALL = """<article>
 
 
 class Desk:
-    """The calls that wait for somebody's decision."""
+    """The calls that wait for a decision."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -71,7 +71,7 @@ class Desk:
         self.calls: dict[str, dict[str, Any]] = {}
 
     def take(self, message: Any) -> None:
-        """Take what the host asks or tells."""
+        """Handle a request or an event of the host."""
         match message:
             case {"method": "hook.cancel", "params": {"id": number}}:
                 self.cancel(number)
@@ -95,7 +95,7 @@ class Desk:
             self._change()
 
     def decide(self, key: str, result: dict[str, Any]) -> bool:
-        """Answer a call; False if it is not there any more."""
+        """Answer a call. Returns False if it no longer waits."""
         with self.changed:
             request = self.calls.pop(key, None)
             if request is not None:
@@ -109,7 +109,7 @@ class Desk:
             self._change()
 
     def wait(self, since: int) -> bool:
-        """Whether anything has changed since that version, or does in a while."""
+        """Return whether anything has changed since that version, or changes soon."""
         with self.changed:
             return self.changed.wait_for(lambda: self.version != since, LONGEST_WAIT)
 
@@ -135,7 +135,7 @@ class Desk:
 
 
 def shown(value: Any) -> str:
-    """A value as HTML that only looks like what it is: what cannot be seen, or turns text around, is escaped."""
+    """Return a value as HTML, with invisible and direction-changing characters escaped."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
     return escape("".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text))
 
@@ -173,7 +173,7 @@ script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'"
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
-        # A browser says which page a form is from: none but ours decides, whoever knows its address.
+        # The browser names the page of a form: only our own page may decide.
         ours = self.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
         if not ours or self.place() != "decide" or not length.isdecimal() or int(length) > 64 * 1024:
             self.answer(404)
@@ -189,7 +189,7 @@ script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'"
             self.answer(410, "This call waits for nobody any more.")
 
     def place(self) -> str | None:
-        """What is asked for, if the token is right and the page is not asked for under another site's name."""
+        """Return the requested path if the token is right and the host name is ours; None otherwise."""
         _, token, *rest = urlsplit(self.path).path.split("/", 2)
         port = self.server.server_port
         if self.headers.get("Host") not in {f"127.0.0.1:{port}", f"localhost:{port}"} or not rest:

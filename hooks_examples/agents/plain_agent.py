@@ -1,4 +1,4 @@
-"""A small agent: a model, some tools, and a loop in which hooks have a say at every step.
+"""A small agent: a model, some tools, and a loop that asks hooks at every step.
 
     python hooks_examples/agents/plain_agent.py [QUESTION] [--config FILE] [--notes DIRECTORY]
 
@@ -33,7 +33,7 @@ EXAMPLES = Path(__file__).resolve().parents[1]
 
 Tool = Callable[..., Any]
 Model = Callable[[LLMRequest], AsyncGenerator[dict[str, Any]]]
-"""Yields what a chat completion streams: deltas of the message."""
+"""Yields the deltas of the message that a chat completion streams."""
 
 
 class Agent:
@@ -60,13 +60,13 @@ class Agent:
         self.show = show
 
     async def answer(self, question: str) -> str:
-        """One turn: from what the user says to what the agent says, by way of as many tools as that takes."""
+        """Run one turn: from a prompt of the user to the answer of the agent, with any number of tool calls."""
         async with self.session.turn(question) as turn:
             result = await turn.run(complete=self.complete, execute=self.execute, **self.request)
         return result.content
 
     async def complete(self, request: LLMRequest) -> dict[str, Any]:
-        """Ask the model: its message, put together from what it streams."""
+        """Ask the model. Returns its message, joined from its deltas."""
         message = Message()
         async with aclosing(self.model(request)) as deltas:
             async for delta in deltas:
@@ -81,28 +81,28 @@ class Agent:
         return message.whole()
 
     async def execute(self, call: ToolCall) -> Any:
-        """Run a tool. What it raises, the model is told."""
+        """Run a tool. The model is told of an exception."""
         if call.tool not in self.tools:
             raise LookupError(f"there is no tool {call.tool!r}")
         return await anyio.to_thread.run_sync(functools.partial(self.tools[call.tool], **call.arguments))
 
 
 def offer(tool: Tool) -> dict[str, Any]:
-    """A function, as a model is told of it: by its name, its docstring and its annotations."""
+    """Return a function as a tool for a model: its name, its docstring and its annotations."""
     arguments: TypeAdapter[Any] = TypeAdapter(tool)  # type: ignore[arg-type] # it takes functions too
     about = {"name": tool.__name__, "description": tool.__doc__ or "", "parameters": arguments.json_schema()}
     return {"type": "function", "function": about}
 
 
 class Message:
-    """The model's message, as it grows."""
+    """The message of the model while it is streamed."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
         self.calls: dict[int, dict[str, Any]] = {}
 
     def add(self, delta: dict[str, Any]) -> str:
-        """Take a delta; the text in it. The name and the id of a call come once, its arguments piece by piece."""
+        """Add a delta. Returns its text. The name and id of a call come once, its arguments in pieces."""
         for piece in delta.get("tool_calls") or ():
             function = {"name": "", "arguments": ""}
             call = self.calls.setdefault(piece.get("index", 0), {"id": "", "type": "function", "function": function})
@@ -156,7 +156,7 @@ def openai(base_url: str, api_key: str | None = None) -> Model:
 
 
 async def events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-    """The data of server-sent events. Only a newline ends a line: others may stand inside JSON."""
+    """Yield the data of server-sent events. Only a newline ends a line: other line ends may be part of JSON."""
     rest = b""
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
@@ -166,7 +166,7 @@ async def events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
 
 
 def scripted(script: Iterable[dict[str, Any]]) -> Model:
-    """A model that says what is written, message by message and word by word."""
+    """A model that streams written messages word by word."""
     messages = iter(script)
 
     async def ask(request: LLMRequest) -> AsyncGenerator[dict[str, Any]]:
@@ -204,14 +204,14 @@ SCRIPT: list[dict[str, Any]] = [
 
 
 def notes_in(directory: Path) -> list[Tool]:
-    """Tools for notes in a directory, and for nothing outside it."""
+    """Tools for notes in one directory."""
 
     def list_notes() -> list[str]:
         """The names of all notes."""
         return sorted(path.stem for path in directory.glob("*.md"))
 
     def read_note(name: str) -> str:
-        """What a note says."""
+        """The text of a note."""
         return file(name).read_text()
 
     def save_note(name: str, text: str) -> str:
@@ -229,7 +229,7 @@ def notes_in(directory: Path) -> list[Tool]:
 
 
 def watch(what: object) -> None:
-    """Show what becomes of the tool calls."""
+    """Show the tool calls."""
     match what:
         case Outcome(stage="before_tool" | "approve_tool", action="deny_tool", payload=call, reason=reason):
             print(f"  [{call.tool}: {reason}]", flush=True)
@@ -240,7 +240,7 @@ def watch(what: object) -> None:
 
 
 def person() -> HookSpec:
-    """You, asked before anything is saved."""
+    """Ask you before anything is saved."""
     return HookSpec(
         name="you",
         python="terminal_approval:Terminal",
@@ -252,7 +252,7 @@ def person() -> HookSpec:
 
 
 async def questions(given: str | None) -> AsyncIterator[str]:
-    """What the user says, until there is no more."""
+    """Yield the prompts of the user until the input ends."""
     if given is not None:
         yield given
         return
@@ -296,7 +296,7 @@ async def main(options: argparse.Namespace) -> int:
 
 
 def use_this_python() -> None:
-    """For the example hooks, "python3" in a configuration is the Python that runs this: one that has their libraries."""
+    """Make "python3" in a configuration the Python that runs this, which has the libraries of the example hooks."""
     os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", "")
 
 

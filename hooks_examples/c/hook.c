@@ -1,4 +1,4 @@
-/* A review gate, a tool plugin and a redactor in one hook, with nothing but the C library.
+/* A review gate, a tool plugin and a redactor in one hook, with only the C library.
  *
  * Build it with: cc -O2 -o hook hook.c
  * Run it with:   ./hook
@@ -188,7 +188,7 @@ static json member(json object, const char *name) {
     return (json){0};
 }
 
-/* The stages: each appends the half of a reply that is not its id. */
+/* The stages: each appends the reply without its id. */
 
 static void before_llm(text *reply, json params) {
     json tools = member(params, "tools");
@@ -346,7 +346,7 @@ int main(void) {
         }
         json id = member(request, "id"), method = member(request, "method");
         if (id.at == NULL || *id.at == '0' || *id.at == 'n') continue; /* none, 0 or null: a notification, from PicoClaw too */
-        if (method.at == NULL || *method.at != '"') continue; /* no request */
+        if (method.at == NULL || *method.at != '"') continue; /* not a request */
         text reply = {0};
         put(&reply, "{\"jsonrpc\":\"2.0\",\"id\":");
         add(&reply, id.at, (size_t)(id.end - id.at));

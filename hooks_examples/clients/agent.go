@@ -106,7 +106,7 @@ func (h *Hooks) Ask(method string, params, result any) error {
 	return json.Unmarshal(got.Result, result)
 }
 
-// write has a lock of its own: while the sidecar takes no more, answers still come in. A line is never torn.
+// write has its own lock: answers still arrive while the sidecar reads nothing. A line is never split.
 func (h *Hooks) write(request object) error {
 	line, err := json.Marshal(request)
 	if err != nil {
@@ -126,12 +126,12 @@ type Call struct {
 	Result    *Result         `json:"result,omitempty"`
 }
 
-// Result is what came of it, for the model.
+// Result is the result of a call, for the model.
 type Result struct {
 	ForLLM string `json:"for_llm"`
 }
 
-// Outcome is what the hooks of a stage concluded.
+// Outcome is the decision of the hooks at a stage.
 type Outcome struct {
 	Action   string  `json:"action"`
 	Payload  Call    `json:"payload"`
@@ -141,7 +141,7 @@ type Outcome struct {
 	ForLLM   string  `json:"reason_for_llm"` // given where a hook failed: Reason is for people then
 }
 
-// denied is what the model is told of a call that is not run.
+// denied is the text for the model about a call that does not run.
 func (o Outcome) denied(by string) string {
 	reason := o.ForLLM
 	if reason == "" {
@@ -160,7 +160,7 @@ func (o Outcome) goesOn() error {
 	return errors.New(o.Action + ": " + o.Reason) // pause, abort_turn, hard_abort
 }
 
-// RunTool is a whole tool call: before, approve, execute, after. It returns what the model is told.
+// RunTool makes a whole tool call: before, approve, execute, after. It returns the text for the model.
 func (h *Hooks) RunTool(call Call, execute func(json.RawMessage) (string, error)) (string, error) {
 	var before, approval, after Outcome
 	if err := h.Ask("before_tool", call, &before); err != nil {

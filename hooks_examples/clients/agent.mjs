@@ -6,7 +6,7 @@
 
 import { spawn } from "node:child_process";
 
-/** The sidecar as a child process: many questions can be under way, and answers come as they are ready. */
+/** The sidecar as a child process. Many requests can wait at once; answers come as they are ready. */
 class Hooks {
   #waiting = new Map();
   #own = new Map();
@@ -29,7 +29,7 @@ class Hooks {
     });
   }
 
-  /** A hook of the agent's own, in this session: `answer` gets what is asked, and says what a hook process would. */
+  /** Add a hook of the agent to this session. `answer` gets each request, and returns what a hook process would. */
   mount(session, hook, answer, settings) {
     this.#own.set(hook, answer);
     return this.ask("session.mount", { session, hook, ...settings });
@@ -47,7 +47,7 @@ class Hooks {
     }
   }
 
-  /** The end of its input is the end of the sidecar. */
+  /** Close the input of the sidecar, which ends it. */
   close() {
     this.child.stdin.end();
   }
@@ -72,7 +72,7 @@ class Hooks {
   }
 }
 
-/** A whole tool call: before, approve, execute, after. What comes back is what the model is told. */
+/** Make a whole tool call: before, approve, execute, after. Returns the text for the model. */
 async function runTool(hooks, turn, tool, args, execute) {
   const asked = { meta: { TurnID: turn }, tool, arguments: args };
   const before = await hooks.ask("before_tool", asked);
@@ -91,7 +91,7 @@ async function runTool(hooks, turn, tool, args, execute) {
   return after.payload.result.for_llm;
 }
 
-/** What the model is told of a call that is not run. */
+/** The text for the model about a call that does not run. */
 function denied(by, outcome) {
   const reason = outcome.reason_for_llm ?? outcome.reason;
   return `Tool execution denied by ${by}${reason ? `: ${reason}` : ""}`;
@@ -108,7 +108,7 @@ if (process.argv.length !== 3) {
 }
 const hooks = new Hooks(process.argv[2]);
 const { session } = await hooks.ask("session.start");
-// The user who sits before the agent has a say, too, and takes whatever is no deletion.
+// A hook for the user at the agent, who accepts everything but a deletion.
 const user = async ({ payload }) => ({ approved: !JSON.stringify(payload.arguments).includes("rm"), reason: "the user said no" });
 await hooks.mount(session, "user", user, { stages: ["approve_tool"] });
 const { turn } = await hooks.ask("turn.start", { session, user_message: "Look around." });

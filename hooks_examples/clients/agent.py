@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Hooks:
-    """A connection to the sidecar: one question after another. Meanwhile it answers for the agent's own hooks."""
+    """A connection to the sidecar: one request at a time. While it waits it answers for the agent's own hooks."""
 
     def __init__(self, path: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
@@ -31,7 +31,7 @@ class Hooks:
     def mount(
         self, session: str, hook: str, answer: Callable[[dict[str, Any]], dict[str, Any]], **settings: Any
     ) -> None:
-        """A hook of the agent's own, in this session: `answer` gets what is asked, and says what a hook process would."""
+        """Add a hook of the agent to this session. `answer` gets each request, and returns what a hook process would."""
         self._own[hook] = answer
         self.ask("session.mount", session=session, hook=hook, **settings)
 
@@ -60,7 +60,7 @@ class Hooks:
 def run_tool(
     hooks: Hooks, turn: str, tool: str, arguments: dict[str, Any], execute: Callable[[dict[str, Any]], str]
 ) -> Any:
-    """A whole tool call: before, approve, execute, after. What comes back is what the model is told."""
+    """Make a whole tool call: before, approve, execute, after. Returns the text for the model."""
     call = {"meta": {"TurnID": turn}, "tool": tool, "arguments": arguments}
     before = hooks.ask("before_tool", **call)
     match before["action"]:
@@ -83,7 +83,7 @@ def run_tool(
 
 
 def denied(by: str, outcome: dict[str, Any]) -> str:
-    """What the model is told of a call that is not run."""
+    """Return the text for the model about a call that does not run."""
     reason = outcome.get("reason_for_llm", outcome["reason"])
     return f"Tool execution denied by {by}" + (f": {reason}" if reason else "")
 
@@ -97,7 +97,7 @@ CALLS = (
 
 
 def user(asked: dict[str, Any]) -> dict[str, Any]:
-    """The user who sits before the agent has a say, too, and takes whatever is no deletion."""
+    """A hook for the user at the agent, who accepts everything but a deletion."""
     return {"approved": "rm" not in str(asked["payload"]["arguments"]), "reason": "the user said no"}
 
 

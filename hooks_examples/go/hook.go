@@ -1,4 +1,4 @@
-// A review gate, a tool plugin and a redactor in one hook, with nothing but Go's standard library.
+// A review gate, a tool plugin and a redactor in one hook, with only Go's standard library.
 //
 // Build it with: go build hook.go
 // Run it with:   ./hook
@@ -23,12 +23,12 @@ var (
 		`"parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}}`)
 )
 
-// object is what a hook answers. What it only passes on is a json.RawMessage: not a digit of it changes.
+// object is the answer of a hook. A json.RawMessage in it is passed on unchanged, digit by digit.
 type object map[string]any
 
 type request struct {
 	ID     json.RawMessage `json:"id"`
-	Method *string         `json:"method"` // nil in what is no request
+	Method *string         `json:"method"` // nil if this is not a request
 	Params json.RawMessage `json:"params"`
 }
 

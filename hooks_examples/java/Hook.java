@@ -1,4 +1,4 @@
-// A review gate, a tool plugin and a redactor in one hook, with nothing but the JDK.
+// A review gate, a tool plugin and a redactor in one hook, with only the JDK.
 //
 // Run it with: java -XX:-UsePerfData Hook.java        (needs: Java 17 or newer; "javac Hook.java && java Hook" starts faster)
 // The option keeps the JVM from warning on standard output, where only answers belong, when two of them have the same process id.

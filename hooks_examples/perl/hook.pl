@@ -1,5 +1,5 @@
 #!/usr/bin/env perl
-# A review gate, a tool plugin and a redactor in one hook, with what comes with Perl.
+# A review gate, a tool plugin and a redactor in one hook, with the modules of Perl itself.
 #
 # Run it with: perl hook.pl
 use v5.14;
@@ -77,7 +77,7 @@ while ( my $line = <STDIN> ) {
         next;
     }
     my $method = $request->{method};
-    next if !defined $method || ref $method;    # no request
+    next if !defined $method || ref $method;    # not a request
     next unless $request->{id};                 # 0 or none: a notification, from PicoClaw too
     my %reply  = ( jsonrpc => '2.0', id => $request->{id} );
     if ( my $stage = $methods{$method} ) {

@@ -1,4 +1,4 @@
-"""A review gate, a tool plugin and a redactor in one hook, with nothing but Python's standard library.
+"""A review gate, a tool plugin and a redactor in one hook, with only Python's standard library.
 
 Run it with: python3 stdlib_hook.py
 """
@@ -60,7 +60,7 @@ METHODS = {f"hook.{stage.__name__}": stage for stage in (hello, before_llm, befo
 
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """The half of the reply that is not its id."""
+    """Return the reply without its id."""
     if method not in METHODS:
         return {"error": {"code": -32601, "message": f"no such method: {method}"}}
     try:

@@ -1,4 +1,4 @@
-//! A review gate, a tool plugin and a redactor in one hook, with nothing but Rust's standard library.
+//! A review gate, a tool plugin and a redactor in one hook, with only Rust's standard library.
 //!
 //! Build it with: rustc --edition 2021 -O hook.rs
 //! Run it with:   ./hook
@@ -136,7 +136,7 @@ fn main() -> io::Result<()> {
             continue;
         };
         let Json::Text(method) = request.get("method") else {
-            continue; // no request
+            continue; // not a request
         };
         let id = match request.get("id") {
             Json::Null => continue, // a notification

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from math import isinf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -104,21 +106,8 @@ def reply_3(output: Output) -> str | None:
 
 def reply_4(output: Output) -> str | None:
     """No object has a key twice."""
-    for line in output.lines:
-        if line.message is None:
-            continue
-        doubled: list[str] = []
-
-        def build(pairs: list[tuple[str, Any]], doubled: list[str] = doubled) -> dict[str, Any]:
-            built = dict(pairs)
-            if len(built) != len(pairs):
-                doubled += [key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index])]
-            return built
-
-        json.loads(line.data.decode("utf-8-sig", "replace"), object_pairs_hook=build)
-        if doubled:
-            return f"the key `{doubled[0]}` is there twice: {_text(line)}"
-    return None
+    doubled = ((key, line) for line in output.lines for key in _oddities(line)[0])
+    return next((f"the key `{key}` is there twice: {_text(line)}" for key, line in doubled), None)
 
 
 def reply_5(output: Output) -> str | None:
@@ -179,20 +168,8 @@ def stdout_2(output: Output) -> str | None:
 
 def stdout_3(output: Output) -> str | None:
     """Every number is one of JSON's."""
-    for line in output.lines:
-        if line.message is None:
-            continue
-        odd: list[str] = []
-
-        def number(text: str, odd: list[str] = odd) -> float:
-            if abs(float(text)) == float("inf"):
-                odd.append(text)
-            return 0.0
-
-        json.loads(line.data.decode("utf-8-sig", "replace"), parse_float=number, parse_constant=odd.append)
-        if odd:
-            return f"it wrote {odd[0]}: {_text(line)}"
-    return None
+    odd = ((number, line) for line in output.lines for number in _oddities(line)[1])
+    return next((f"it wrote {number}: {_text(line)}" for number, line in odd), None)
 
 
 def stdout_4(output: Output) -> str | None:
@@ -202,6 +179,25 @@ def stdout_4(output: Output) -> str | None:
 
 def _first_bad(messages: Iterable[dict[str, Any]], good: Callable[[dict[str, Any]], bool]) -> str | None:
     return next((f"it wrote {shown(message)}" for message in messages if not good(message)), None)
+
+
+def _oddities(line: OutputLine) -> tuple[list[str], list[str]]:
+    """Return the keys that an object on the line has twice, and the numbers that JSON does not have."""
+    doubled: list[str] = []
+    odd: list[str] = []
+
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        doubled.extend(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        return dict(pairs)
+
+    def number(text: str) -> float:
+        odd.extend([text] if isinf(float(text)) else [])
+        return 0.0
+
+    if line.message is not None:
+        text = line.data.decode("utf-8-sig", "replace")
+        json.loads(text, object_pairs_hook=build, parse_float=number, parse_constant=odd.append)
+    return doubled, odd
 
 
 def _text(line: OutputLine) -> str:

@@ -20,7 +20,7 @@ class Failed(Exception):  # noqa: N818 - the outcome of a check
         self.said = said
 
 
-class Skipped(Exception):  # noqa: N818 - likewise
+class Skipped(Exception):  # noqa: N818
     """The requirement is about something that this hook does not do."""
 
 

@@ -304,7 +304,7 @@ class Probe:
             empty = name == "probe_deaf" and self._deaf
             return Result(one, SKIP, said="its input was never full" if empty else f"there was no hook named {name}")
         return Result(
-            one, SKIP, said=f"the host made no call of {tools}" if tools else "there was nothing to see of it"
+            one, SKIP, said=f"the host made no call of {tools}" if tools else "the host gave no occasion to check it"
         )
 
 

@@ -187,7 +187,8 @@ class HookProcess:
         """Why no answer comes from it."""
         silent = not (self.lines or self._unended)
         if self._stdout in self._open:
-            return self._why_silent() if silent else self._hint("it gives no answer") or self._why_late()
+            hint = "" if silent else self._hint("it gives no answer")
+            return hint or self._why_silent(wrote_nothing=silent)
         code = self.ended()
         how = "it closed its output" if code is None else f"it ended with exit code {code}"
         if code == 0:
@@ -201,42 +202,30 @@ class HookProcess:
         if not self._probing:
             lines.take(data)
 
-    def _why_silent(self) -> str:
-        """Find out why it wrote nothing at all. The bytes of this are not part of the run."""
-
-        def heard() -> bool:
-            return bool(self.lines or self._unended)
-
-        self._probing = True
-        try:
-            self.write(self._first * (FILLING // len(self._first)))
-            self._until(heard, LISTEN)
-            if heard():
-                return "it holds its answers back: flush standard output after each of them"
-            self.close()
-            self._until(heard, LISTEN)
-            if heard():
-                return "it answered when its input was closed: answer each line as it comes, and do not read to the end first"
-            return "it runs, and writes nothing"
-        finally:
-            self.lines.clear()
-            self._unended, self._over = b"", True
-
-    def _why_late(self) -> str:
-        """Find out why it stopped answering. The bytes of this are not part of the run."""
+    def _why_silent(self, *, wrote_nothing: bool) -> str:
+        """Find out why no answer comes. The bytes of this are not part of the run."""
         before, self._probing = len(self.lines), True
 
         def heard() -> bool:
             return len(self.lines) > before or bool(self._unended)
 
-        self.close()
-        self._until(heard, LISTEN)
-        late = heard()
-        del self.lines[before:]
-        self._unended, self._over = b"", True
-        if late:
-            return "it answered when its input was closed: flush standard output after each answer"
-        return "it runs, and writes nothing"
+        try:
+            if wrote_nothing:
+                self.write(self._first * (FILLING // len(self._first)))
+                self._until(heard, LISTEN)
+                if heard():
+                    return "it holds its answers back: flush standard output after each of them"
+            self.close()
+            self._until(heard, LISTEN)
+            if not heard():
+                return "it runs, and writes nothing"
+            way_out = "answer each line as it comes, and do not read to the end first"
+            if not wrote_nothing:
+                way_out = "flush standard output after each answer"
+            return f"it answered when its input was closed: {way_out}"
+        finally:
+            del self.lines[before:]
+            self._unended, self._over = b"", True
 
     def _hint(self, before: str = "") -> str:
         """Return what is probably wrong with the lines that are not answers, after this text; "" if it is not known."""

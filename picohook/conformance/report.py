@@ -50,13 +50,8 @@ class Result:
         """The plain JSON form."""
         one = self.requirement
         shown = {"id": one.id, "level": one.level, "title": one.title, "status": self.status}
-        if self.expected:
-            shown["expected"] = self.expected
-        if self.said:
-            shown["said"] = self.said
-        if self.same_as:
-            shown["same_as"] = self.same_as
-        return shown
+        more = {"expected": self.expected, "said": self.said, "same_as": self.same_as}
+        return shown | {name: text for name, text in more.items() if text}
 
 
 def counted_once(results: Sequence[Result]) -> list[Result]:

@@ -1,4 +1,4 @@
-"""Hooks for agents that somebody else's framework runs: a module for each framework, and an extra of the same name."""
+"""Hooks for agents of other frameworks: a module for each framework, and an extra of the same name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Around the imports of a framework: where it is not installed, the error names the extra that brings it."""
+    """Import a framework in this block. Raises `ModuleNotFoundError` that names the extra if it is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,7 +1,7 @@
 """Hooks for any host of AGENT-HOOKS-0.1: `emitter.register(PicohookInterceptor(host))`.
 
-The contract of `agent-hooks-sdk` asks interceptors in the host's own process. This one asks hooks that are processes of their
-own, in any language, with picohook's deadlines, restarts and failure policies.
+`agent-hooks-sdk` calls interceptors in the host's own process. This one asks hooks, which are processes in any language, with
+picohook's deadlines, restarts and failure policies.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 
 class PicohookInterceptor:
-    """Answers each interception point with what the host's hooks decide. Its host has to be running.
+    """Answers each interception point with the decision of the host's hooks. Its host has to be running.
 
-    The emitter bounds how long it waits for an interceptor, five seconds unless its `timeout` says otherwise: where hooks
-    may ask a human, give it None.
+    The emitter waits for an interceptor for five seconds unless its `timeout` says otherwise. Give it None where hooks may ask
+    a person.
     """
 
     def __init__(self, host: Host) -> None:
         self._host = host
 
     async def intercept(self, context: AgentContext, /) -> Verdict:
-        """The verdict on one emission."""
+        """Return the verdict on one emission."""
         meta = Meta(agent_id=context["agent"]["id"], session_key=context["session"]["id"], source="agent_hooks")
         try:
             return await getattr(self, f"_{context['interception_point']}")(context, meta)  # type: ignore[no-any-return]
@@ -94,10 +94,11 @@ class PicohookInterceptor:
             return Verdict.deny(reason=f"picohook:{action}", message=decided.result.for_llm)
         if decided.call.tool != call.tool:
             return Verdict.deny(
-                reason=f"picohook:{words.DENY}", message=f"a hook made {decided.call.tool} of {call.tool}"
+                reason=f"picohook:{words.DENY}",
+                message=f"a hook replaced {call.tool} with {decided.call.tool}, which cannot be done here",
             )
         self._host.emit("tool_exec_start", {"Tool": call.tool, "Arguments": decided.call.arguments}, meta=meta)
-        return _verdict(before, "$target", context["target"], decided.call.arguments)  # what hooks saw is what runs
+        return _verdict(before, "$target", context["target"], decided.call.arguments)  # the host runs what hooks saw
 
     async def _post_tool_call(self, context: AgentContext, meta: Meta) -> Verdict:
         value, told = context["target"], context["tool_result"]
@@ -122,7 +123,7 @@ def _call(context: AgentContext, meta: Meta, arguments: dict[str, Any]) -> ToolC
 
 
 def _verdict(outcome: Outcome[Any], path: str, before: Any, after: Any) -> Verdict:
-    """What an outcome is here, where nothing stopped it: the target as it is, or as hooks left it."""
+    """Return the verdict of an outcome: allow, or transform if hooks changed the target. Raises if hooks end the turn."""
     raise_if_ended(outcome)
     if outcome.action == words.RETRY:
         return Verdict.deny(reason="picohook:retry", message=outcome.feedback)
@@ -136,7 +137,7 @@ def _transform(path: str, value: Any, concerns: tuple[Concern, ...] = ()) -> Ver
 
 
 def _read(text: str) -> Any:
-    """What a hook left of a result that was no text; it may be one now."""
+    """Return a result that was not text as JSON again; the text itself if a hook made it one."""
     try:
         return json.loads(text)
     except ValueError:

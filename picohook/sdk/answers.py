@@ -37,16 +37,15 @@ class Answer(dict[str, Any]):
         super().__init__(result)
         self.stage = stage
         self._params = params
+        self._read: dict[str, Any] = self
+        """The answer with names as the protocol spells them: a host ignores their case."""
         try:
-            self._read = self._understood()
+            if stage == ApproveTool.stage:
+                self._read = fold_case(self, {"action", "reason"})
+            elif stage in STAGES:
+                self._read = understand(STAGES[stage].form(), self)
         except ValueError as error:
             raise BrokenHookError(f"for a host, the hook failed: {error}") from None
-
-    def _understood(self) -> dict[str, Any]:
-        """Return the answer with names as the protocol spells them: a host ignores their case."""
-        if self.stage == ApproveTool.stage:
-            return fold_case(self, {"action", "reason"})
-        return understand(STAGES[self.stage].form(), self) if self.stage in STAGES else self
 
     @property
     def action(self) -> str:

@@ -101,7 +101,7 @@ def kinds_named(kinds: tuple[str, ...]) -> frozenset[str] | None:
         import difflib  # noqa: PLC0415 - for mistakes only
 
         near = difflib.get_close_matches(kind, [*words.EVENT_KINDS, *words.RUNTIME_KINDS], 1)
-        raise ValueError(f"there is no event kind {kind!r}" + (f": did you mean {near[0]!r}?" if near else ""))
+        raise ValueError(f"unknown event kind {kind!r}" + (f": did you mean {near[0]!r}?" if near else ""))
     return named
 
 

@@ -28,7 +28,7 @@ def statuses(report):
     return {one.requirement.id: (one.status, one.expected, one.said) for one in report.results if one.status != "pass"}
 
 
-def test_the_good_hook_holds_all_of_them():
+def test_the_good_hook_passes_every_requirement():
     report = run(GOOD, profile="picohook", timeout=20, grace=20)
     assert statuses(report) == {}
     assert tuple(one.requirement.id for one in report.results) == IDS
@@ -51,7 +51,7 @@ def test_a_mutant_breaks_its_requirement_and_no_other(requirement):
     assert found[requirement][2]
 
 
-def test_one_requirement_can_be_looked_at_alone():
+def test_one_requirement_can_be_checked_alone():
     report = run([*GOOD, "--break", "REPLY-1"], only=["ID-1", "REPLY-1"])
     assert [(one.requirement.id, one.status) for one in report.results] == [("ID-1", "pass"), ("REPLY-1", "fail")]
     assert report.results[1].said == (
@@ -60,7 +60,7 @@ def test_one_requirement_can_be_looked_at_alone():
     )
 
 
-def test_a_stage_that_is_claimed_has_to_be_there():
+def test_a_named_stage_has_to_be_served():
     logger = [sys.executable, os.fspath(ROOT / "hooks_examples" / "logger.py")]
     (free,) = run(logger, only=["STAGE-5"]).results
     (claimed,) = run(logger, only=["STAGE-5"], stages=["approve_tool"]).results
@@ -71,7 +71,7 @@ def test_a_stage_that_is_claimed_has_to_be_there():
     )
 
 
-def test_what_ends_before_it_answers_is_told_with_its_last_words():
+def test_a_hook_that_ends_before_it_answers_is_shown_with_its_stderr():
     (result,) = run([sys.executable, "-c", "raise SystemExit('no \\x1b[31mlicence')"], only=["HELLO-1"]).results
     assert (result.expected, result.said) == (
         "an answer to hook.hello with id 1",
@@ -119,7 +119,7 @@ def broken(report):
     return [one.requirement.id for one in report.results if one.broken]
 
 
-def test_a_hook_of_picoclaws_does_not_fail_for_stages_that_picoclaw_has_not():
+def test_a_hook_for_picoclaw_does_not_fail_for_other_stages():
     only = [f"STAGE-{number}" for number in range(1, 10)]
     report = run(picoclaws(*TOOLS), only=only)
     assert broken(report) == []
@@ -130,12 +130,12 @@ def test_a_hook_of_picoclaws_does_not_fail_for_stages_that_picoclaw_has_not():
 
 
 @pytest.mark.parametrize(("how", "held"), [({"stages": ["before_prompt"]}, "fail"), ({"profile": "picohook"}, "skip")])
-def test_a_stage_is_held_to_its_rules_where_the_hook_was_asked_to_serve_it(how, held):
+def test_a_stage_is_checked_if_the_hook_was_asked_to_serve_it(how, held):
     (result,) = run(picoclaws(*TOOLS), only=["STAGE-1"], **how).results
     assert result.status == held
 
 
-def test_an_error_of_its_own_for_what_it_does_not_know_breaks_nothing_that_must_hold():
+def test_its_own_error_for_unknown_methods_breaks_no_must():
     report = run(
         picoclaws("hook.hello", "hook.before_llm"), only=["CALL-2", "CALL-3", "LINE-1", "PAYLOAD-2", "STAGE-4"]
     )
@@ -151,13 +151,13 @@ def test_an_error_of_its_own_for_what_it_does_not_know_breaks_nothing_that_must_
         ("STAGE-6", "modify", {"result": {"for_llm": "-"}}),
     ],
 )
-def test_with_picoclaws_profile_what_picoclaw_would_not_see_does_not_hold(requirement, action, more):
+def test_with_picoclaws_profile_an_answer_that_picoclaw_cannot_read_fails(requirement, action, more):
     hook = picoclaws(*TOOLS, action=action, **more)
     assert [one.status for one in run(hook, only=[requirement]).results] == ["pass"]
     assert [one.status for one in run(hook, only=[requirement], profile="picoclaw").results] == ["fail"]
 
 
-def test_a_profile_that_is_not_there_or_has_not_the_stage_is_an_error():
+def test_an_unknown_profile_or_one_without_the_stage_is_an_error():
     with pytest.raises(PicohookError, match="unknown profile 'pico': use one of picoclaw, picohook"):
         run(GOOD, profile="pico")
     with pytest.raises(PicohookError, match="profile picoclaw: it has no before_prompt"):

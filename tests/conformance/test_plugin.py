@@ -67,21 +67,21 @@ def test_a_hook_that_conforms_passes(run):
     assert "7 passed" in done.stdout
 
 
-def test_a_must_that_does_not_hold_fails_and_says_why(run):
+def test_a_must_that_fails_is_a_failure_with_the_cause(run):
     done = run(hook("--break", "STAGE-5"), "-k", "STAGE-5 or ID-1")
     assert done.returncode == 1
     assert "1 failed, 1 passed" in done.stdout
     assert "expected `approved` as true or false as the answer to hook.approve_tool" in done.stdout
 
 
-def test_a_should_that_does_not_hold_is_an_expected_failure(run):
+def test_a_should_that_fails_is_an_expected_failure(run):
     done = run(hook("--break", "END-2"), "-k", "END-2", "-ra")
     assert done.returncode == 0, done.stdout
     assert "XFAIL" in done.stdout
     assert "SHOULD: ends well: it ended with 3" in done.stdout
 
 
-def test_what_is_not_there_is_skipped_unless_it_is_claimed(run):
+def test_a_stage_that_is_not_served_is_skipped_unless_it_is_named(run):
     files = {"hook.py": (ROOT / "hooks_examples" / "logger.py").read_text()}
     logger = f"--picohook-hook={shlex.join([sys.executable, 'hook.py'])}"
     assert "1 skipped" in run(logger, "-k", "STAGE-5", files=files).stdout
@@ -101,7 +101,7 @@ def test_it_runs_beside_other_tests(run):
         (["--picohook-hook=/nowhere/hook", "-k", "ID-1"], "'/nowhere/hook' cannot be started"),
     ],
 )
-def test_a_mistake_is_told(run, arguments, complaint):
+def test_a_mistake_in_an_option_is_named(run, arguments, complaint):
     done = run(*arguments)
     assert done.returncode != 0
     assert complaint in done.stdout + done.stderr

@@ -47,7 +47,7 @@ async def answer(_):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("dialect", ["legacy", "runtime"])
-async def test_the_host_of_this_package_holds_all_of_it(report_file, dialect):
+async def test_the_host_of_this_package_passes_every_requirement(report_file, dialect):
     probe = HookSpec(
         name="probe", command=(*PROBE, str(report_file)), stages=tuple(STAGES), observe=("*",), events=dialect
     )
@@ -69,7 +69,7 @@ async def test_the_report_can_be_named_in_the_environment(report_file):
     assert (begun["complete"], ended["complete"]) == (False, True)
     assert ended["subject"] == 'the host of "probe"'
     skipped = {one["id"]: one["said"] for one in ended["requirements"] if one["status"] == "skip"}
-    assert skipped["HOST-EVENT-2"] == "there was nothing to see of it"
+    assert skipped["HOST-EVENT-2"] == "the host gave no occasion to check it"
     assert skipped["HOST-ASK-1"] == "the host made no call of probe_ask"
 
 
@@ -82,7 +82,7 @@ async def test_the_host_of_this_package_ends_a_hook_that_never_answers_its_greet
 
 
 @pytest.mark.anyio
-async def test_the_host_of_this_package_keeps_its_lines_whole_for_a_hook_that_stops_reading(report_file):
+async def test_the_host_of_this_package_sends_whole_lines_to_a_hook_that_stops_reading(report_file):
     command = (*PROBE, "--hold", "0.2", str(report_file))
     deaf = HookSpec(name="probe_deaf", command=command, stages=("before_tool",), observe=("*",), grace=60)
     async with RecordingHost([deaf], timeouts=Timeouts(interceptor=0.1)) as host:
@@ -97,7 +97,7 @@ def seen(path, requirement):
     return next(one for one in report.results if one.requirement.id == requirement)
 
 
-def test_reports_of_several_probes_make_one():
+def test_reports_of_several_probes_are_merged():
     manifest = load("host")
     one, two, three = manifest.requirements[:3]
     first = [reports.Result(one, "skip"), reports.Result(two, "pass"), reports.Result(three, "pass")]
@@ -124,7 +124,7 @@ def told_of(host, path, misbehaving):
     return {one.requirement.id: (one.status, one.said) for one in report.results if one.status != "pass"}
 
 
-def test_a_good_host_holds_all_of_it(report_file):
+def test_a_good_host_passes_every_requirement(report_file):
     assert told_of(mutant_host.Host, report_file, MISBEHAVING.values()) == {}
 
 

@@ -46,7 +46,7 @@ def test_a_table_for_people():
     assert "\x1b" not in done.stdout
 
 
-def test_what_does_not_hold_is_said_with_what_was_wanted():
+def test_a_failure_is_shown_with_what_was_wanted():
     done = conformance("--only", "STAGE-5", *HOOK, "--break", "STAGE-5")
     assert done.returncode == 1
     shown = [line.strip() for line in done.stdout.splitlines()]
@@ -56,7 +56,7 @@ def test_what_does_not_hold_is_said_with_what_was_wanted():
     assert shown[-1] == "not conforming"
 
 
-def test_a_should_that_does_not_hold_is_shown_and_no_failure():
+def test_a_should_that_fails_is_shown_and_does_not_fail_the_run():
     done = conformance("--only", "END-2", "--", *HOOK, "--break", "END-2")
     assert done.returncode == 0
     assert "END-2 (SHOULD): ends well" in done.stdout
@@ -95,7 +95,7 @@ def test_junit_for_ci(tmp_path):
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "0")
 
 
-def test_junit_of_anything_that_was_said_is_xml():
+def test_junit_of_any_message_is_xml():
     one, other, third = load("hook").requirements[:3]
     results = [
         reports.Result(one, reports.FAIL, "<&>", "\\x00 ]]> \\x1b"),
@@ -145,7 +145,7 @@ def test_wrong_usage_is_2(arguments, complaint):
         ("x\n", "names no interpreter"),
     ],
 )
-def test_a_script_that_the_system_cannot_start_is_said_to_lack_its_interpreter(tmp_path, text, complaint):
+def test_a_script_without_its_interpreter_is_named(tmp_path, text, complaint):
     hook = tmp_path / "hook"
     hook.write_text(text)
     hook.chmod(0o755)
@@ -154,7 +154,7 @@ def test_a_script_that_the_system_cannot_start_is_said_to_lack_its_interpreter(t
     assert complaint in done.stderr
 
 
-def test_a_report_whose_place_is_gone_in_the_end_is_said_to_be_missing(tmp_path):
+def test_a_report_that_can_no_longer_be_written_is_an_error(tmp_path):
     place = tmp_path / "place"
     place.mkdir()
     with subprocess.Popen(
@@ -199,13 +199,13 @@ def test_a_probes_report_is_shown(tmp_path, faults, code):
     assert ET.parse(tmp_path / "junit.xml").getroot().find("testsuite").get("failures") == str(code)
 
 
-def test_a_report_that_was_never_finished_says_so(tmp_path):
+def test_an_unfinished_report_says_so(tmp_path):
     write_report(tmp_path / "report.json", complete=False)
     shown = picohook("probe", "--show", str(tmp_path / "report.json")).stdout
     assert "This report is not complete: the host had not ended the probe when it was written." in shown
 
 
-def test_a_probe_without_a_report_tells_on_stderr():
+def test_a_probe_without_a_report_writes_failures_to_stderr():
     done = subprocess.run(
         [sys.executable, "-m", "picohook", "probe"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},

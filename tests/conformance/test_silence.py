@@ -1,4 +1,4 @@
-"""What the kit says of a hook that gives no answer, and the raw lines that it shows."""
+"""The causes that the kit shows for a hook without answers, and the raw lines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SILENT = {
 
 
 @pytest.mark.parametrize("case", SILENT)
-def test_why_a_hook_gives_no_answer(case, monkeypatch):
+def test_the_cause_of_a_missing_answer_is_shown(case, monkeypatch):
     monkeypatch.setattr(process, "LISTEN", 60.0 if case == "no flush" else 2.0)
     script, why = SILENT[case]
     report = run(["/bin/sh", "-c", script], only=["HELLO-1"], timeout=0.5, grace=1)
@@ -41,7 +41,7 @@ def test_why_a_hook_gives_no_answer(case, monkeypatch):
 
 
 @pytest.mark.skipif(shutil.which("sed") is None, reason="needs sed, which holds back what it writes to a pipe")
-def test_one_that_flushes_nothing_but_its_hello_is_told_so(monkeypatch):
+def test_a_hook_that_flushes_only_its_hello_is_told_so(monkeypatch):
     monkeypatch.setattr(process, "LISTEN", 60.0)
     script = f"read line; echo '{HELLO}'; exec sed 's/.*/{HELLO.replace('1', '2', 1)}/'"
     report = run(["/bin/sh", "-c", script], only=["LINE-1"], timeout=0.5, grace=1)

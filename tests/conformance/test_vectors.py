@@ -1,4 +1,4 @@
-"""The vector files: what they promise to suites in other languages, and that they say the same as the package."""
+"""The vector files: their format, for suites in other languages, and that they agree with the package."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ EVERY = [*HOOK.requirements, *HOST.requirements]
 WATCHED = [one for one in HOOK.requirements if "watch" in one.vector]
 
 
-def test_they_are_as_their_schema_says():
+def test_they_fit_their_schema():
     schema = json.loads((VECTORS / "schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     for side in ("hook", "host"):
         jsonschema.validate(json.loads((VECTORS / f"{side}.json").read_text()), schema)
 
 
-def test_each_id_is_there_once_in_order_and_under_a_section():
+def test_ids_are_unique_in_order_and_under_a_section():
     assert [name for name, times in Counter(one.id for one in EVERY).items() if times > 1] == []
     for side in (HOOK, HOST):
         counted = Counter()
@@ -50,16 +50,16 @@ def test_the_reference_page_is_current():
 
 
 @pytest.mark.parametrize("word", ["expect", "ask", "like", "sees", "never", "$repeat", *ANSWER_CHECKS])
-def test_the_note_beside_them_explains_every_word(word):
+def test_the_readme_explains_every_word(word):
     assert f"`{word}`" in (VECTORS / "README.md").read_text() or f'"{word}"' in (VECTORS / "README.md").read_text()
 
 
-def test_every_answer_is_held_against_something_that_there_is():
+def test_every_like_has_its_check():
     likes = {step["like"] for one in HOOK.requirements for step in one.vector.get("steps", ()) if "like" in step}
     assert likes == ANSWER_CHECKS.keys()
 
 
-def test_there_is_a_check_for_each_watch_and_no_other():
+def test_every_watch_has_its_check():
     assert {one.id for one in WATCHED} == LINE_CHECKS.keys()
 
 
@@ -72,7 +72,7 @@ def test_there_is_a_check_for_each_watch_and_no_other():
         for place, output in enumerate(one.vector["watch"][expected])
     ],
 )
-def test_a_watch_tells_good_output_from_bad(requirement, expected, output):
+def test_a_line_check_tells_good_output_from_bad(requirement, expected, output):
     asked = {1: "hook.hello", 2: "hook.before_tool", 3: "hook.approve_tool"}
     complaint = LINE_CHECKS[requirement](Output([as_line(line) for line in output], list(asked), asked))
     assert (complaint is None) is (expected == "good"), complaint
@@ -87,7 +87,7 @@ def as_line(line):
     return OutputLine(line.encode("utf-8", "surrogatepass"))
 
 
-def test_each_stage_has_a_payload_that_it_takes_and_a_requirement():
+def test_each_stage_has_a_valid_payload_and_a_requirement():
     payloads = HOOK.data["payloads"]
     for name, stage in STAGES.items():
         stage.payload.model_validate(manifest.filled(payloads[name], payloads))
@@ -122,7 +122,7 @@ def test_placeholders_are_filled(value, expected):
     assert manifest.filled(value, {"one": {"n": {"$repeat": ["x", 2]}}}) == expected
 
 
-def test_a_format_that_this_does_not_read_is_refused(monkeypatch, tmp_path):
+def test_an_unknown_format_is_refused(monkeypatch, tmp_path):
     (tmp_path / "later.json").write_text('{"format": 2}')
     monkeypatch.setattr(manifest, "VECTORS", str(tmp_path))
     with pytest.raises(ValueError, match="the vectors have format 2, and this reads 1"):

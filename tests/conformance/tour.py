@@ -1,4 +1,4 @@
-"""The calls with which the probe is shown around a host, as a suite in any language would read them."""
+"""The calls that the probe needs from a host, read as a suite in any language would."""
 
 from __future__ import annotations
 

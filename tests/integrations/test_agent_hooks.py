@@ -34,7 +34,7 @@ async def asked(stages, context):
     return record.verdict, context["target"]
 
 
-async def test_every_point_proceeds_where_no_hook_objects(contexts):
+async def test_every_point_is_allowed_if_no_hook_objects(contexts):
     stages = ["before_prompt", "before_llm", "after_llm", "before_tool", "approve_tool", "after_tool", "before_finish"]
     seen = []
     kinds = []
@@ -66,6 +66,9 @@ async def test_every_point_proceeds_where_no_hook_objects(contexts):
     assert decided == ["allow"] * 8
 
 
+REPLACED = "a hook replaced read with shell, which cannot be done here"
+
+
 @pytest.mark.parametrize(
     ("stages", "reason", "message"),
     [
@@ -74,7 +77,7 @@ async def test_every_point_proceeds_where_no_hook_objects(contexts):
         ({"before_tool": lambda _: Respond({"for_llm": "from the hook"})}, "picohook:respond", "from the hook"),
         ({"before_tool": lambda _: AbortTurn("enough")}, "picohook:abort_turn", "enough"),
         ({"before_tool": lambda _: HardAbort("enough")}, "picohook:hard_abort", "enough"),
-        ({"before_tool": lambda _: Modify({"tool": "shell"})}, "picohook:deny_tool", "a hook made shell of read"),
+        ({"before_tool": lambda _: Modify({"tool": "shell"})}, "picohook:deny_tool", REPLACED),
     ],
 )
 async def test_a_tool_call_that_hooks_stop_is_denied(contexts, stages, reason, message):
@@ -91,7 +94,7 @@ async def test_a_pause_is_a_denial_that_the_hosts_approver_can_lift(contexts):
     assert (verdict.reason, verdict.message) == ("picohook:pause", "may it?")
 
 
-async def test_what_hooks_change_is_what_the_host_goes_on_with(contexts):
+async def test_the_host_continues_with_the_changes_of_hooks(contexts):
     changed = {"path": "b"}
     stages = {
         "before_prompt": lambda _: Modify({"prompt": "hi"}),
@@ -121,7 +124,7 @@ async def test_what_hooks_change_is_what_the_host_goes_on_with(contexts):
     }
 
 
-async def test_what_hooks_add_goes_into_the_request_and_what_they_say_to_the_user_is_a_concern(contexts):
+async def test_notes_go_into_the_request_and_messages_to_the_user_are_warnings(contexts):
     notes = Notes(additional_context="Mind.", inject_messages=({"role": "user", "content": "x"},), system_message="hm")
     verdict, target = await asked(
         {"before_llm": lambda _: Continue(notes=notes)}, contexts.pre_model_call(model_id="m1", messages=[])
@@ -131,7 +134,7 @@ async def test_what_hooks_add_goes_into_the_request_and_what_they_say_to_the_use
 
 
 @pytest.mark.parametrize("stage", ["after_llm", "before_finish"])
-async def test_another_round_is_for_the_host_to_make(contexts, stage):
+async def test_the_host_has_to_make_a_retry(contexts, stage):
     contexts_of = {
         "after_llm": contexts.post_model_call(model_id="m1", content="no", tool_calls=[], finish_reason="stop"),
         "before_finish": contexts.output(content="no"),
@@ -140,7 +143,7 @@ async def test_another_round_is_for_the_host_to_make(contexts, stage):
     assert (verdict.decision.value, verdict.reason, verdict.message) == ("deny", "picohook:retry", "say please")
 
 
-async def test_a_hook_that_fails_is_what_its_policy_says(contexts):
+async def test_the_policy_of_a_failed_hook_decides(contexts):
     def broken(call):
         raise RuntimeError(call)
 

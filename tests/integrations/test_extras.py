@@ -1,4 +1,4 @@
-"""What is said where a framework is not installed."""
+"""The error where a framework is not installed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ except ImportError as error:
         ("pydantic_ai", "pydantic_ai"),
     ],
 )
-def test_a_framework_that_is_missing_is_named_with_the_extra_that_brings_it(module, framework):
+def test_a_missing_framework_is_named_with_its_extra(module, framework):
     command = [sys.executable, "-c", WITHOUT, module, framework]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
 

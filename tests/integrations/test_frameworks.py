@@ -1,4 +1,4 @@
-"""What every framework does alike: each test runs the real thing, with a scripted model."""
+"""The same tests for every framework, each with the real framework and a scripted model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from picohook import (
     Retry,
     Timeouts,
 )
-from picohook.integrations.guard import Guard
+from picohook.integrations.agent_run import AgentRun
 from picohook.model.decisions import Continue
 
 from .drivers import SYSTEM, Agent
@@ -72,7 +72,7 @@ async def test_hooks_see_the_requests_the_answers_the_calls_and_the_results(run)
     assert [meta.iteration for meta in metas] == [1, 1, 1, 1, 1, 2, 2]
 
 
-async def test_what_hooks_leave_alone_reaches_the_model_as_it_was(run):
+async def test_a_request_that_hooks_do_not_change_reaches_the_model_unchanged(run):
     async with host_of({"before_llm": lambda _: None, "after_llm": lambda _: None}) as host:
         agent = Agent(host, ONE, [read])
         await run(agent)
@@ -81,7 +81,7 @@ async def test_what_hooks_leave_alone_reaches_the_model_as_it_was(run):
     assert second.texts[-1] == agent.told["1"] == "text of a"
 
 
-async def test_a_denied_call_does_not_run_and_the_others_of_the_response_do(run):
+async def test_a_denied_call_does_not_run_and_the_other_calls_of_the_response_do(run):
     ran = []
 
     def read(path: str) -> str:
@@ -119,7 +119,7 @@ async def test_a_tool_runs_with_the_arguments_that_hooks_left(run):
     assert agent.told == {"1": "text of aa"}
 
 
-async def test_a_tool_that_a_hook_exchanges_for_one_that_there_is_not_does_not_run(run):
+async def test_a_call_that_a_hook_moves_to_an_unknown_tool_does_not_run(run):
     ran = []
 
     def read(path: str) -> str:
@@ -130,7 +130,7 @@ async def test_a_tool_that_a_hook_exchanges_for_one_that_there_is_not_does_not_r
         agent = Agent(host, ONE, [read])
         await run(agent)
     assert ran == []
-    assert agent.told == {"1": "there is no tool shell"}
+    assert agent.told == {"1": "unknown tool shell"}
 
 
 async def test_a_hook_answers_in_place_of_a_tool(run):
@@ -143,7 +143,7 @@ async def test_a_hook_answers_in_place_of_a_tool(run):
     assert agent.told == {"1": "from the hook"}
 
 
-async def test_the_model_is_told_what_hooks_left_of_a_result(run):
+async def test_the_model_gets_a_result_with_the_changes_of_hooks(run):
     async with host_of({"after_tool": lambda _: Modify({"for_llm": "text of [a]"})}) as host:
         agent = Agent(host, ONE, [read])
         await run(agent)
@@ -154,7 +154,7 @@ async def test_the_model_is_told_what_hooks_left_of_a_result(run):
     ("decision", "error"), [(AbortTurn("enough"), AbortTurnError), (HardAbort("enough"), HardAbortError)]
 )
 @pytest.mark.parametrize("stage", ["before_llm", "after_llm", "before_tool", "after_tool"])
-async def test_what_a_hook_ends_the_run_with_is_raised_as_it_is(run, stage, decision, error):
+async def test_the_error_with_which_a_hook_ends_the_run_is_raised(run, stage, decision, error):
     kinds = []
     async with host_of({stage: lambda _: decision}, on_event=lambda event: kinds.append(event.kind)) as host:
         agent = Agent(host, ONE, [read])
@@ -187,7 +187,7 @@ async def test_a_hook_that_pauses_hands_control_back(run):
             await run(Agent(host, ONE, [read]))
 
 
-async def test_nothing_is_asked_any_more_when_a_hook_has_ended_the_run(run):
+async def test_nothing_is_called_after_a_hook_has_ended_the_run(run):
     asked = []
     ended = asyncio.Event()
 
@@ -209,7 +209,7 @@ async def test_nothing_is_asked_any_more_when_a_hook_has_ended_the_run(run):
     assert asked == ["1"]
 
 
-async def test_the_model_is_asked_what_hooks_left_of_a_request(run):
+async def test_the_model_gets_a_request_with_the_changes_of_hooks(run):
     def edit(request):
         messages = [{"role": "user", "content": "before"}, *request.messages, {"role": "user", "content": "after"}]
         return Modify({"messages": messages, "system_prompt": "You are edited.", "tools": request.tools[:1]})
@@ -259,7 +259,7 @@ async def test_a_hook_calls_a_tool_in_place_of_the_model(run):
     assert agent.told == {"7": "text of b"}
 
 
-async def test_the_answer_is_what_hooks_left_of_it(run):
+async def test_the_answer_has_the_changes_of_hooks(run):
     def judge(answer):
         return Modify({"content": "edited"}) if answer.response["content"] else None
 
@@ -269,7 +269,7 @@ async def test_the_answer_is_what_hooks_left_of_it(run):
     assert agent.told == {"1": "text of a"}
 
 
-async def test_hooks_take_a_call_out_of_an_answer(run):
+async def test_hooks_can_remove_a_call_from_an_answer(run):
     def judge(answer):
         calls = answer.response.get("tool_calls") or []
         return Modify({"tool_calls": calls[1:]}) if len(calls) > 1 else None
@@ -281,7 +281,7 @@ async def test_hooks_take_a_call_out_of_an_answer(run):
     assert agent.told == {"2": "text of b"}
 
 
-async def test_a_hook_sends_the_model_round_again(run):
+async def test_a_hook_can_have_the_model_asked_again(run):
     def judge(answer):
         return Retry("say please") if answer.response["content"] == "no" else None
 
@@ -292,7 +292,7 @@ async def test_a_hook_sends_the_model_round_again(run):
 
 
 @pytest.mark.parametrize("edited", [False, True])
-async def test_of_a_stream_nothing_is_seen_before_hooks_have_seen_all_of_it(run, edited):
+async def test_a_stream_starts_after_hooks_have_seen_the_whole_response(run, edited):
     agent = None
 
     def judge(answer):
@@ -340,7 +340,7 @@ async def test_observers_are_told_of_the_turn_its_requests_and_its_tools(run):
     assert (end["Status"], end["Iterations"], end["FinalContent"]) == ("completed", 2, "done")
 
 
-async def test_what_a_tool_raises_is_raised_as_without_hooks(run):
+async def test_an_exception_of_a_tool_is_raised_as_without_hooks(run):
     errors = []
 
     def read(path: str) -> str:
@@ -353,7 +353,7 @@ async def test_what_a_tool_raises_is_raised_as_without_hooks(run):
     assert errors == ["LookupError: no a"]
 
 
-async def test_what_hooks_make_of_an_error_is_what_the_model_is_told(run):
+async def test_the_model_gets_an_error_with_the_changes_of_hooks(run):
     def read(path: str) -> str:
         raise LookupError(f"no {path}, the password is 123")
 
@@ -363,7 +363,7 @@ async def test_what_hooks_make_of_an_error_is_what_the_model_is_told(run):
     assert agent.told == {"1": "it is not there"}
 
 
-async def test_what_a_hook_adds_about_a_tool_is_in_the_next_request(run):
+async def test_a_note_about_a_tool_is_in_the_next_request(run):
     notes = Notes(additional_context="Mind the gap.", inject_messages=({"role": "user", "content": "And hurry."},))
     async with host_of({"before_tool": lambda _: Continue(notes=notes)}) as host:
         agent = Agent(host, ONE, [read])
@@ -408,7 +408,7 @@ async def test_a_tool_that_a_hook_adds_is_called_and_answered_by_the_hook(run, a
     assert agent.told["1"] == "hoo mice" if answers else "ask_owl" in agent.told["1"]
 
 
-async def test_what_a_tool_raised_is_an_error_to_hooks_whatever_the_framework_makes_of_it(run):
+async def test_an_exception_of_a_tool_is_an_error_for_hooks_in_every_framework(run):
     results = []
 
     def read(path: str) -> str:
@@ -436,7 +436,7 @@ async def test_a_run_that_fails_ends_its_turn(run, what):
     assert kinds.count("turn_end") == 1
 
 
-async def test_a_call_that_is_changed_in_place_while_hooks_think_runs_as_they_saw_it(run):
+async def test_a_call_that_is_changed_in_place_while_hooks_decide_runs_as_they_saw_it(run):
     arguments = {"paths": ["a"]}
     ran = []
 
@@ -462,7 +462,7 @@ async def test_a_turn_that_is_ended_twice_at_once_ends_though_the_first_to_end_i
             await cleaned.wait()
 
     async with host_of(on_event=note, timeout=60) as host:
-        guard = Guard(host, "s1", "hello")
+        guard = AgentRun(host, "s1", "hello")
         await guard.__aenter__()
         first = asyncio.create_task(guard.__aexit__(KeyError, KeyError("a"), None))
         await cleaning.wait()

@@ -45,7 +45,7 @@ async def test_a_call_that_the_framework_tries_again_is_decided_on_once():
     assert seen == {"before_tool": ["1"], "approve_tool": ["1"], "after_tool": ["1", "1"]}
 
 
-async def test_a_call_that_a_middleware_changed_meanwhile_is_decided_on_again():
+async def test_a_retried_call_that_a_middleware_changed_is_decided_on_again():
     from langchain.agents.middleware import AgentMiddleware
 
     class Twice(AgentMiddleware):
@@ -60,7 +60,7 @@ async def test_a_call_that_a_middleware_changed_meanwhile_is_decided_on_again():
     assert asked == ["a", "b"]
 
 
-async def test_ids_that_another_response_has_too_are_other_calls():
+async def test_equal_ids_in_two_responses_are_two_calls():
     asked = []
     async with Host([FunctionHook("h", {"before_tool": lambda call: asked.append(call.arguments["path"])})]) as host:
         agent = Agent(host, [ONE[0], ONE[0], "done"], [read])
@@ -68,7 +68,7 @@ async def test_ids_that_another_response_has_too_are_other_calls():
     assert asked == ["a", "a"]
 
 
-async def test_a_tool_that_interrupts_the_graph_goes_on_without_asking_again():
+async def test_a_tool_that_interrupts_the_graph_resumes_without_a_new_decision():
     from langchain.agents import create_agent
     from langchain_core.tools import StructuredTool
     from langgraph.checkpoint.memory import InMemorySaver
@@ -103,7 +103,7 @@ async def test_a_tool_that_interrupts_the_graph_goes_on_without_asking_again():
     assert "picohook_turn" not in result
 
 
-async def test_what_a_tool_does_to_the_state_survives_what_hooks_do_to_its_message():
+async def test_the_state_update_of_a_tool_survives_a_changed_message():
     from langchain.agents import create_agent
     from langchain.agents.middleware import AgentState
     from langchain_core.messages import ToolMessage
@@ -129,7 +129,7 @@ async def test_what_a_tool_does_to_the_state_survives_what_hooks_do_to_its_messa
     assert agent.told == {"1": "hidden"}
 
 
-async def test_what_a_hook_changed_of_a_result_is_not_in_its_artifact_either():
+async def test_a_changed_result_has_no_artifact():
     from langchain.agents import create_agent
     from langchain_core.tools import StructuredTool
 
@@ -145,7 +145,7 @@ async def test_what_a_hook_changed_of_a_result_is_not_in_its_artifact_either():
     assert "secret" not in str(result)
 
 
-async def test_nothing_of_a_structured_answer_is_left_where_a_hook_changed_it():
+async def test_a_changed_structured_answer_is_dropped():
     from langchain.agents import create_agent
     from langchain.agents.structured_output import ToolStrategy
     from pydantic import create_model
@@ -186,7 +186,7 @@ async def test_a_tool_that_a_hook_adds_is_offered_and_answered_by_it():
     assert agent.told == {"1": "rain"}
 
 
-async def test_arguments_that_the_tool_does_not_take_are_told_to_the_model_as_without_hooks():
+async def test_the_model_is_told_of_wrong_arguments_as_without_hooks():
     async with Host([FunctionHook("h", {"before_tool": lambda _: None})]) as host:
         agent = Agent(host, [[("1", "read", {"file": "a"})], "done"], [read])
         assert await run_langchain(agent) == "done"
@@ -194,7 +194,7 @@ async def test_arguments_that_the_tool_does_not_take_are_told_to_the_model_as_wi
     assert "Field required" in agent.told["1"]
 
 
-async def test_an_agent_inside_of_a_tool_that_hooks_end_is_a_tool_that_failed():
+async def test_an_agent_inside_a_tool_that_hooks_end_is_a_failed_tool():
     def judge(call):
         return AbortTurn("not in there") if call.arguments["path"] == "inner" else None
 
@@ -209,7 +209,7 @@ async def test_an_agent_inside_of_a_tool_that_hooks_end_is_a_tool_that_failed():
     assert agent.told == {"1": "AbortTurnError: not in there"}
 
 
-async def test_the_blocking_way_says_which_one_there_is():
+async def test_invoke_is_refused_with_the_way_out():
     from langchain.agents import create_agent
 
     from picohook.integrations.langchain import PicohookMiddleware
@@ -257,7 +257,7 @@ async def test_hooks_see_the_settings_that_the_model_itself_was_made_with():
     assert [event.payload["Temperature"] for event in events if event.kind == "llm_request"] == [0.7]
 
 
-async def test_a_call_whose_arguments_a_middleware_changes_in_place_while_hooks_think_runs_as_they_saw_it():
+async def test_a_call_that_a_middleware_changes_in_place_while_hooks_decide_runs_as_they_saw_it():
     from langchain.agents.middleware import AgentMiddleware
 
     held, ran = [], []

@@ -87,7 +87,8 @@ async def test_an_agent_of_langchain_inside_a_tool_that_asks_no_hooks_is_refused
     async with Host([FunctionHook("h", {"before_tool": lambda call: None})]) as host:
         outer, inner, ran, asked = langchain_agents(host)
         with pytest.raises(
-            PicohookError, match=r"the agent reader that runs inside a tool would call the model.*PicohookMiddleware"
+            PicohookError,
+            match=r"the agent reader inside a tool calls the model without asking hooks.*PicohookMiddleware",
         ):
             await outer.ainvoke(HELLO)
         assert (ran, asked.requests) == ([], [])
@@ -95,7 +96,7 @@ async def test_an_agent_of_langchain_inside_a_tool_that_asks_no_hooks_is_refused
     assert ran == ["a"]
 
 
-async def test_a_graph_of_ones_own_inside_a_tool_runs_what_its_model_calls_only_where_hooks_are_asked():
+async def test_a_custom_graph_inside_a_tool_runs_tools_only_if_hooks_are_asked():
     from langchain.agents import create_agent
     from langchain_core.messages import AIMessage
     from langchain_core.tools import StructuredTool
@@ -126,14 +127,14 @@ async def test_a_graph_of_ones_own_inside_a_tool_runs_what_its_model_calls_only_
         return create_agent(scripted_chat(Agent(host, OUTER, [])), [asking], middleware=[PicohookMiddleware(host)])
 
     async with Host([FunctionHook("h", {"before_tool": lambda call: seen.append(call.tool)})]) as host:
-        with pytest.raises(PicohookError, match="would call the tool read"):
+        with pytest.raises(PicohookError, match="calls the tool read without asking hooks"):
             await graph(host).ainvoke(HELLO)
         assert (ran, seen) == ([], ["ask"])
         await graph(host, awrap_tool_call=PicohookMiddleware(host).awrap_tool_call).ainvoke(HELLO)
     assert (ran, seen) == (["a"], ["ask", "ask", "read"])
 
 
-async def test_what_the_tool_of_a_langchain_agent_does_itself_is_not_refused():
+async def test_calls_by_the_code_of_a_langchain_tool_are_not_refused():
     from langchain.agents import create_agent
     from langchain_core.runnables import RunnableLambda
     from langchain_core.tools import StructuredTool
@@ -187,6 +188,8 @@ async def test_an_agent_of_langchain_that_another_hands_off_to_asks_hooks_or_is_
             await made.ainvoke(HELLO)
             assert (asked, ran) == (["transfer", "read"], ["a"])
         else:
-            with pytest.raises(PicohookError, match="the agent bob that runs after a handoff would call the model"):
+            with pytest.raises(
+                PicohookError, match="the agent bob after a handoff calls the model without asking hooks"
+            ):
                 await made.ainvoke(HELLO)
             assert (asked, ran, second.requests) == (["transfer"], [], [])

@@ -127,7 +127,7 @@ RUNTIMES = {
 }
 
 
-async def test_all_of_them_decide_alike_and_as_the_page_says(config):
+async def test_every_framework_decides_as_the_page_says(config):
     told = {name: await ask(config) for name, ask in RUNTIMES.items()}
     rows = [["call", *RUNTIMES, "why"], ["---"] * (len(RUNTIMES) + 2)]
     for identity, tool, arguments in SCRIPT[0]:

@@ -65,7 +65,7 @@ async def test_an_agent_that_is_a_tool_asks_hooks_when_it_is_guarded(sdk, runner
     assert outer.told == {"7": "done"}
 
 
-async def test_a_call_that_waits_for_the_sdks_own_approval_asks_hooks_when_it_has_it(sdk, runner_of):
+async def test_a_call_that_needs_the_sdks_own_approval_asks_hooks_after_it(sdk, runner_of):
     asked = []
     async with Host([FunctionHook("h", {"before_tool": lambda call: asked.append(call.tool_call_id)})]) as host:
         script = Agent(host, ONE, [])
@@ -88,14 +88,14 @@ async def test_a_call_that_waits_for_the_sdks_own_approval_asks_hooks_when_it_ha
     assert script.told == {"1": "text of a"}
 
 
-async def test_a_tool_that_no_hook_can_be_asked_about_is_refused(sdk, runner_of):
+async def test_a_tool_that_hooks_cannot_be_asked_about_is_refused(sdk, runner_of):
     shell = sdk.LocalShellTool(executor=lambda request: "")
     async with Host() as host:
-        with pytest.raises(PicohookError, match="LocalShellTool: make a function tool of it"):
+        with pytest.raises(PicohookError, match="LocalShellTool: hooks cannot be asked about this tool"):
             await runner_of(host).run(sdk.Agent(name="a", tools=[shell]), "hello")
 
 
-async def test_tools_of_the_providers_own_are_left_to_it(sdk, runner_of):
+async def test_tools_that_run_at_the_provider_are_not_changed(sdk, runner_of):
     seen = []
     async with Host([FunctionHook("h", {"before_llm": lambda request: seen.extend(request.tools)})]) as host:
         agent = sdk.Agent(name="a", model=scripted_model(Agent(host, ["done"], [])), tools=[sdk.WebSearchTool()])
@@ -103,7 +103,7 @@ async def test_tools_of_the_providers_own_are_left_to_it(sdk, runner_of):
     assert seen == [{"type": "WebSearchTool", "name": "web_search"}]
 
 
-async def test_an_error_that_the_sdk_makes_a_text_of_is_an_error_to_hooks(sdk, runner_of):
+async def test_an_error_that_the_sdk_turns_into_text_is_an_error_for_hooks(sdk, runner_of):
     results = []
 
     def read(path: str) -> str:
@@ -117,7 +117,7 @@ async def test_an_error_that_the_sdk_makes_a_text_of_is_an_error_to_hooks(sdk, r
     assert [(result.for_llm, result.is_error) for result in results] == [(script.told["1"], True)]
 
 
-async def test_a_tools_time_is_the_tools_alone(sdk, runner_of):
+async def test_the_timeout_of_a_tool_does_not_include_hooks(sdk, runner_of):
     results = []
 
     async def read(path: str) -> str:
@@ -166,7 +166,7 @@ async def test_models_by_name_are_guarded_too(sdk, runner_of):
     assert [request.messages for request in seen] == [[{"role": "user", "content": "hello"}]]
 
 
-async def test_arguments_that_are_no_json_are_shown_as_they_are_and_left_to_the_sdk(sdk, runner_of):
+async def test_arguments_that_are_not_json_are_shown_as_text_and_reach_the_sdk_unchanged(sdk, runner_of):
     from agents.testing import ScriptedModel, assistant_message, function_call
 
     seen = []
@@ -224,7 +224,7 @@ async def test_tools_of_mcp_servers_ask_hooks(sdk, runner_of):
     assert "text of b" in str(script.told["2"])
 
 
-async def test_tools_that_take_a_text_ask_hooks(sdk, runner_of):
+async def test_custom_tools_ask_hooks(sdk, runner_of):
     from agents.testing import ScriptedModel, assistant_message
     from openai.types.responses import ResponseCustomToolCall
 

@@ -63,7 +63,7 @@ def nested(sdk, host, how, inner=INNER):
 
 
 @pytest.mark.parametrize("how", ["as_tool", "as_tool with a config of its own", "as_tool, streamed", "Runner.run"])
-async def test_an_agent_inside_a_tool_asks_hooks_without_being_told_to(sdk, runner_of, how):
+async def test_an_agent_inside_a_tool_asks_hooks_by_itself(sdk, runner_of, how):
     asked = []
 
     def no(call):
@@ -79,7 +79,7 @@ async def test_an_agent_inside_a_tool_asks_hooks_without_being_told_to(sdk, runn
     assert outer.told == {"7": "inner done"}
 
 
-async def test_it_has_a_sub_turn_of_its_own_in_the_session_of_the_outer_one(sdk, runner_of):
+async def test_it_has_a_sub_turn_in_the_session_of_the_outer_agent(sdk, runner_of):
     events, metas = [], []
     hook = FunctionHook("h", {"before_tool": lambda call: metas.append(call.meta)}, on_event=events.append)
     async with Host([hook]) as host:
@@ -94,7 +94,7 @@ async def test_it_has_a_sub_turn_of_its_own_in_the_session_of_the_outer_one(sdk,
     assert [event.kind for event in events].count("turn_end") == 2
 
 
-async def test_it_runs_unguarded_again_when_nothing_guards_the_program(sdk, runner_of):
+async def test_it_runs_without_hooks_outside_of_a_guarded_run(sdk, runner_of):
     asked = []
     async with Host([FunctionHook("h", {"before_tool": asked.append})]) as host:
         agent, *_ = nested(sdk, host, "as_tool")
@@ -108,7 +108,7 @@ async def test_it_runs_unguarded_again_when_nothing_guards_the_program(sdk, runn
 @pytest.mark.parametrize(
     ("decision", "error"), [(HardAbort("enough"), HardAbortError), (Pause("may it?"), PausedError)]
 )
-async def test_what_ends_the_agent_inside_for_good_ends_the_outer_one(sdk, runner_of, decision, error):
+async def test_a_hard_abort_or_a_pause_of_the_inner_agent_ends_the_outer_one(sdk, runner_of, decision, error):
     def judge(call):
         return decision if call.tool == "read" else None
 
@@ -123,7 +123,7 @@ async def test_what_ends_the_agent_inside_for_good_ends_the_outer_one(sdk, runne
     assert kinds.count("turn_end") == 2
 
 
-async def test_what_ends_the_turn_of_the_agent_inside_is_an_error_of_the_tool(sdk, runner_of):
+async def test_an_abort_of_the_inner_turn_is_an_error_of_the_tool(sdk, runner_of):
     results = []
     stages = {
         "before_tool": lambda call: AbortTurn("enough") if call.tool == "read" else None,
@@ -147,7 +147,7 @@ async def test_run_sync_inside_a_tool_is_refused(sdk, runner_of):
             await runner_of(host).run(sdk.Agent(name="outer", model=scripted_model(script), tools=[tool]), "hello")
 
 
-async def test_the_agent_id_is_that_of_the_agent_that_speaks(sdk, runner_of):
+async def test_the_agent_id_is_that_of_the_running_agent(sdk, runner_of):
     asked, answered, called = [], [], []
     stages = {
         "before_llm": lambda request: asked.append(request.meta.agent_id),

@@ -56,7 +56,7 @@ async def test_a_tool_that_asks_the_model_to_try_again_does_so(agent_of):
     assert [(one.is_error, one.for_llm) for one in results] == [(True, "ModelRetry: higher"), (False, "right")]
 
 
-async def test_what_hooks_make_of_a_request_to_try_again_is_one_still(agent_of):
+async def test_a_retry_request_with_the_changes_of_hooks_is_still_one(agent_of):
     from pydantic_ai import ModelRetry
 
     tries = []
@@ -78,7 +78,7 @@ async def test_what_hooks_make_of_a_request_to_try_again_is_one_still(agent_of):
     ]
 
 
-async def test_a_call_that_waits_for_the_frameworks_own_approval_is_put_off_and_resumed(agent_of):
+async def test_a_call_that_needs_the_frameworks_own_approval_is_deferred_and_resumed(agent_of):
     from pydantic_ai import DeferredToolRequests, DeferredToolResults, Tool
 
     seen = {"before_tool": [], "after_tool": []}
@@ -100,7 +100,7 @@ async def test_a_call_that_waits_for_the_frameworks_own_approval_is_put_off_and_
     assert "tool_exec_end" in kinds
 
 
-async def test_a_tool_that_puts_its_call_off_has_no_result_yet(agent_of):
+async def test_a_tool_that_defers_its_call_has_no_result_yet(agent_of):
     from pydantic_ai import ApprovalRequired, DeferredToolRequests
 
     seen = []
@@ -120,7 +120,7 @@ async def test_a_tool_that_puts_its_call_off_has_no_result_yet(agent_of):
     assert skipped == ["ApprovalRequired"]
 
 
-async def test_arguments_are_what_the_schema_makes_of_them_also_when_a_hook_changed_them(agent_of):
+async def test_arguments_are_validated_also_after_a_hook_changed_them(agent_of):
     given = []
 
     def book(day: date) -> str:
@@ -138,7 +138,7 @@ async def test_arguments_are_what_the_schema_makes_of_them_also_when_a_hook_chan
     assert given[1] == date(2031, 2, 3)
 
 
-async def test_what_a_tool_returns_is_what_it_was_where_hooks_leave_it(agent_of):
+async def test_a_result_that_hooks_do_not_change_stays_the_same_object(agent_of):
     from pydantic_ai import ToolReturn
 
     def look(path: str):
@@ -152,7 +152,7 @@ async def test_what_a_tool_returns_is_what_it_was_where_hooks_leave_it(agent_of)
     assert seen == ['{"size":1}']
 
 
-async def test_what_is_denied_is_a_failure_to_the_framework(agent_of):
+async def test_a_denial_is_a_failed_tool(agent_of):
     def remove(path: str) -> str:
         pytest.fail(f"{path} was removed")
 
@@ -161,7 +161,7 @@ async def test_what_is_denied_is_a_failure_to_the_framework(agent_of):
     assert [part.outcome for part in returns_of(result)] == ["failed"]
 
 
-async def test_the_settings_of_a_request_are_what_hooks_left_of_them(agent_of):
+async def test_the_settings_of_a_request_have_the_changes_of_hooks(agent_of):
     from pydantic_ai import Agent
     from pydantic_ai.messages import ModelResponse, TextPart
     from pydantic_ai.models.function import FunctionModel
@@ -216,12 +216,12 @@ async def test_pictures_in_a_conversation_survive_an_edit(agent_of):
     assert prompt.content[1] is picture
 
 
-async def test_a_capability_outside_of_a_run_says_what_it_is_for():
+async def test_a_capability_outside_of_a_run_is_an_error_with_the_way_out():
     from pydantic_ai.models.test import TestModel
 
     from picohook.integrations.pydantic_ai import Picohook
 
-    with pytest.raises(PicohookError, match="this is no run"):
+    with pytest.raises(PicohookError, match="used outside of a run"):
         Picohook(Host()).get_wrapper_model(TestModel())
 
 
@@ -251,7 +251,7 @@ async def test_hooks_are_next_to_the_tools_wherever_the_capability_is_listed():
     assert seen == [{"path": "loud"}]
 
 
-async def test_a_hook_exchanges_a_tool_for_another_one_of_the_agents(agent_of):
+async def test_a_hook_can_call_another_tool_of_the_agent(agent_of):
     ran = []
 
     def look(path: str) -> str:
@@ -290,7 +290,7 @@ async def test_hooks_see_the_settings_that_the_model_itself_was_made_with():
     assert [event.payload["Temperature"] for event in events if event.kind == "llm_request"] == [0.7]
 
 
-async def test_a_call_whose_arguments_are_changed_in_place_while_hooks_think_runs_as_they_saw_it(agent_of):
+async def test_a_call_that_is_changed_in_place_while_hooks_decide_runs_as_they_saw_it(agent_of):
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.toolsets import WrapperToolset
 

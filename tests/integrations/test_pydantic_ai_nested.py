@@ -87,7 +87,7 @@ def pydantic_agents(host, **settings):
 
 
 @pytest.mark.parametrize("how", ["without a Picohook", "with one"])
-async def test_an_agent_of_pydantic_ai_inside_a_tool_asks_hooks_once_without_being_told_to(how):
+async def test_an_agent_of_pydantic_ai_inside_a_tool_asks_hooks_once_by_itself(how):
     from picohook.integrations.pydantic_ai import Picohook
 
     asked, models = [], []

@@ -28,7 +28,7 @@ from picohook import (
 )
 from picohook.config.dialects.jcli import RegisteredHooks
 from picohook.hooks.blade import HookEvent
-from picohook.integrations.guard import Guard
+from picohook.integrations.agent_run import AgentRun
 from picohook.testing import FakeHook
 
 pytestmark = pytest.mark.anyio
@@ -437,14 +437,14 @@ async def test_a_frameworks_run_with_a_sessions_host_has_the_sessions_hooks_at_e
         return ToolResult(for_llm="did it")
 
     async with host_with() as host, host.session("s1", hooks=[hook]) as session:
-        async with Guard(session.host, "s1", "hello") as guard:
+        async with AgentRun(session.host, "s1", "hello") as guard:
             await guard.llm(LLMRequest(), Model(says("x")).complete)
             await guard.tool(ToolCall(tool="bash"), execute, lambda result: result)
             with pytest.raises(HardAbortError):
                 await guard.tool(ToolCall(tool="bash"), execute, lambda result: result)
         with pytest.raises(HardAbortError, match="ended the session"):
-            Guard(session.host, "s1", "hello again")
-        assert Guard(host, "s1", "the whole host's").turn
+            AgentRun(session.host, "s1", "hello again")
+        assert AgentRun(host, "s1", "the whole host's").turn
     assert [asked.stage for asked in hook.asked] == ["before_llm", "before_tool", "before_tool"]
     assert [event.kind for event in hook.events] == ["turn_start"]
 

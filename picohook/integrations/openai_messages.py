@@ -1,4 +1,4 @@
-"""What the OpenAI Agents SDK asks a model, and gets, as hooks see it; and what they left of it. An item is a message here."""
+"""Requests and answers of the OpenAI Agents SDK as hooks see them; and with the changes of hooks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import uuid4
 from ..model.conversation import text_of
 from ..model.payloads import LLMRequest
 from . import extra
-from .guard import Message, added, function_call, function_tool, restored
+from .agent_run import Message, added_functions, function_call, function_tool, rebuilt
 
 with extra("openai-agents"):
     from agents import FunctionTool, Handoff, ItemHelpers
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from agents.items import TResponseOutputItem, TResponseStreamEvent
 
 
-class Request:
-    """What a model is asked, as far as hooks can change it."""
+class ModelInput:
+    """The part of a request that hooks can change."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class Request:
         self._handoffs = handoffs
 
     def given(self, output_schema: Any, tracing: Any) -> tuple[Any, ...]:
-        """As the SDK's models take it."""
+        """Return the arguments of the SDK's models."""
         return self._instructions, self._given, self._settings, self._tools, output_schema, self._handoffs, tracing
 
     def shown(self, model: str) -> LLMRequest:
-        """As hooks see it."""
+        """Return the request as hooks see it."""
         options = {key: value for key, value in self._settings.to_json_dict().items() if value is not None}
         return LLMRequest(
             model=model,
@@ -65,14 +65,14 @@ class Request:
             system_prompt=self._instructions,
         )
 
-    def edited(self, asked: LLMRequest, edited: LLMRequest, add: Callable[[Message], FunctionTool]) -> Request:
-        """As hooks left it; what they did not change is what it was. `add` makes the tools that hooks added.
+    def edited(self, asked: LLMRequest, edited: LLMRequest, add: Callable[[Message], FunctionTool]) -> ModelInput:
+        """Return the request with the changes of hooks. Anything unchanged is the SDK's own object.
 
-        Raises `PicohookError` for one that is no function.
+        `add` makes the tools that hooks added. Raises `PicohookError` for an added tool that is not a function.
         """
         given, settings, tools, handoffs = self._given, self._settings, self._tools, self._handoffs
         if edited.messages != asked.messages:
-            groups = restored(asked.messages, [items for _, items in self._messages], edited.messages, _made)
+            groups = rebuilt(asked.messages, [items for _, items in self._messages], edited.messages, _made)
             given = [item for group in groups for item in group]
         if edited.options != asked.options:
             names = {field.name for field in fields(settings)}
@@ -82,17 +82,17 @@ class Request:
             )
         if edited.tools != asked.tools:
             left = [(tool.get("function") or tool) for tool in edited.tools]
-            new = [add(tool) for tool in added(asked.tools, edited.tools)]
+            new = [add(tool) for tool in added_functions(asked.tools, edited.tools)]
             names = {tool.name for tool in new}
             tools = [*_left([tool for tool in tools if tool.name not in names], left), *new]
             handoffs = _left(handoffs, left)
-            # The SDK looks for the tools that the model calls in the list that it gave.
+            # The SDK looks up the tools that the model calls in this list.
             self._tools[:] = [*(tool for tool in self._tools if tool.name not in names), *new]
-        return Request(edited.system_prompt, given, settings, tools, handoffs)
+        return ModelInput(edited.system_prompt, given, settings, tools, handoffs)
 
     @property
     def _messages(self) -> list[tuple[Message, list[TResponseInputItem]]]:
-        """The messages, each with its items: calls of one response are one message."""
+        """The messages, each with its items. The calls of one response are one message."""
         messages: list[tuple[Message, list[TResponseInputItem]]] = []
         for item in ItemHelpers.input_to_new_input_list(self._given):
             shown = cast(Message, item)
@@ -121,7 +121,7 @@ def _tool(tool: Tool | Handoff[Any, Any]) -> Message:
 
 
 def _left(tools: Sequence[Any], left: Sequence[Message]) -> list[Any]:
-    """The tools, or handoffs, that hooks left, as they describe them now."""
+    """Return the tools or handoffs that hooks kept, with the descriptions of hooks."""
     said = {tool.get("name"): tool for tool in left}
     kept = []
     for tool in tools:
@@ -152,14 +152,14 @@ def _message(item: Message) -> Message:
 
 
 def _content(content: Any) -> Any:
-    """Text as a text; what is more than text stays what it is."""
+    """Return text parts as one text; other content unchanged."""
     if isinstance(content, list) and all(part.get("type") in {"input_text", "output_text", "text"} for part in content):
         return "".join(part["text"] for part in content)
     return content
 
 
 def _made(message: Message) -> list[TResponseInputItem]:
-    """What a hook put into the conversation."""
+    """Return the items of a message that a hook wrote."""
     items: list[Message] = []
     if message.get("role") == "tool":
         items.append(
@@ -172,7 +172,7 @@ def _made(message: Message) -> list[TResponseInputItem]:
 
 
 def shown_output(output: Sequence[TResponseOutputItem]) -> Message:
-    """What the model said."""
+    """Return the output of the model as hooks see it."""
     texts = [ItemHelpers.extract_text(item) or "" for item in output if isinstance(item, ResponseOutputMessage)]
     said: Message = {"content": "".join(texts)}
     if calls := [item for item in output if isinstance(item, ResponseFunctionToolCall)]:
@@ -181,7 +181,7 @@ def shown_output(output: Sequence[TResponseOutputItem]) -> Message:
 
 
 def answered(output: Sequence[TResponseOutputItem], said: Mapping[str, Any]) -> list[TResponseOutputItem]:
-    """The output as hooks left it; what they did not change is what it was."""
+    """Return the output with the changes of hooks. Anything unchanged is the SDK's own object."""
     shown = shown_output(output)
     items = list(output)
     text = text_of(said)
@@ -192,7 +192,7 @@ def answered(output: Sequence[TResponseOutputItem], said: Mapping[str, Any]) -> 
     if calls != shown.get("tool_calls", []):
         own = [item for item in items if isinstance(item, ResponseFunctionToolCall)]
         others = [item for item in items if not isinstance(item, ResponseFunctionToolCall)]
-        items = [*others, *restored(shown.get("tool_calls", []), own, calls, _made_call)]
+        items = [*others, *rebuilt(shown.get("tool_calls", []), own, calls, _made_call)]
     return items
 
 
@@ -214,7 +214,7 @@ def _made_call(call: Message) -> ResponseFunctionToolCall:
 
 
 def replayed(response: Response, output: list[TResponseOutputItem]) -> list[TResponseStreamEvent]:
-    """The events of an output that hooks made."""
+    """Return the stream events of an output that hooks changed."""
     events: list[TResponseStreamEvent] = []
     for place, item in enumerate(output):
         if isinstance(item, ResponseOutputMessage):
@@ -240,7 +240,7 @@ def replayed(response: Response, output: list[TResponseOutputItem]) -> list[TRes
 
 
 def nothing() -> Response:
-    """The response of a model that was not asked."""
+    """Return an empty response, for a model that was not asked."""
     return Response(
         id=f"resp_{uuid4().hex}",
         created_at=time.time(),

@@ -1,4 +1,4 @@
-"""What the integrations have in common: a framework's run of an agent is a turn, and a tool call is decided on once."""
+"""`AgentRun`, the base of the integrations: a framework's run of an agent is a turn, and hooks decide on each call once."""
 
 from __future__ import annotations
 
@@ -38,25 +38,24 @@ SHOWN = 200
 """Bytes of a tool that an error shows."""
 
 
-class Signal(BaseException):
-    """Carries what a framework raises for its own ends through all that would take it for a failure of the tool."""
+class FrameworkSignal(BaseException):
+    """Carries an exception that a framework uses as a signal past code that would treat it as a failure of the tool."""
 
     def __init__(self, raised: Exception) -> None:
         super().__init__(raised)
         self.raised = raised
 
 
-_INSIDE: ContextVar[Guard | None] = ContextVar("picohook_inside", default=None)
-"""The run whose tool runs here."""
+_CURRENT: ContextVar[AgentRun | None] = ContextVar("picohook_current_run", default=None)
 
 
-def inside() -> Guard | None:
-    """The guard of the run whose tool runs here; None outside of tools."""
-    return _INSIDE.get()
+def current_run() -> AgentRun | None:
+    """Return the run whose tool runs here; None outside of tools."""
+    return _CURRENT.get()
 
 
-class _Run(Session):
-    """What the turn of a run belongs to. Given a session's host, it has that session's hooks, and is over when that is."""
+class _RunSession(Session):
+    """The session of a run. With a session's host it has the hooks of that session, and ends with it."""
 
     def __init__(self, host: Host, session_id: str, *, agent_id: str) -> None:
         super().__init__(host, session_id, agent_id=agent_id)
@@ -64,10 +63,10 @@ class _Run(Session):
             self._host = host
 
 
-class Guard:
-    """What hooks have a say in while a framework runs an agent. Its block is the turn, in the session of that id.
+class AgentRun:
+    """One run of an agent by a framework. Its block is a turn in this session.
 
-    An agent that runs inside a tool of another one has a sub-turn, in the session of that one.
+    An agent inside a tool of another agent has a sub-turn in the session of that agent.
     """
 
     def __init__(
@@ -81,15 +80,15 @@ class Guard:
         signals: tuple[type[Exception], ...] = (),
     ) -> None:
         self.host = host
-        outer = inside()
+        outer = current_run()
         self.parent = outer if outer is not None and outer.host is host else None
         if self.parent is None:
-            self.turn = _Run(host, session_id, agent_id=agent_id).turn(prompt, turn_id=turn_id)
+            self.turn = _RunSession(host, session_id, agent_id=agent_id).turn(prompt, turn_id=turn_id)
         else:
-            session = _Run(host, self.parent.turn.session.id, agent_id=agent_id)
+            session = _RunSession(host, self.parent.turn.session.id, agent_id=agent_id)
             self.turn = session.turn(prompt, turn_id=turn_id, parent=self.parent.turn)
         self.ended: AbortTurnError | PausedError | None = None
-        """What a hook ended the run with: nothing more is asked or run in it."""
+        """The error with which a hook ended the run. No hook, model or tool is called in it from then on."""
         self._signals: tuple[type[Exception], ...] = (*signals, PausedError)
         self._open = False
         self._ending: Service[None] | None = None
@@ -104,8 +103,8 @@ class Guard:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # A framework that runs tools at once may come to its end more than once, and then cancels whoever came first.
-        # So the turn ends in a task of the host's, and everybody waits for that.
+        # A framework that runs tools concurrently may end a run more than once, and cancels the first attempt.
+        # So a task of the host ends the turn, and every attempt waits for that task.
         if self._open:
             self._open = False
             self._ending = self.host.begin_task(partial(self._end, kind, error, trace))
@@ -121,18 +120,21 @@ class Guard:
             if isinstance(error, HardAbortError | PausedError):
                 self.parent.ended = self.parent.ended or error
 
-    def speaks(self, agent_id: str) -> None:
-        """This agent has the word from now on, where agents hand off to each other."""
+    def set_agent(self, agent_id: str) -> None:
+        """Set the id of the agent that runs from now on, after a handoff."""
         if agent_id != self.turn.meta.agent_id:
             self.turn.meta = self.turn.meta.model_copy(update={"agent_id": agent_id})
 
     async def llm(
         self, request: LLMRequest, complete: Callable[[LLMRequest], Awaitable[Mapping[str, Any]]]
     ) -> LLMResponse:
-        """A model call: before_llm, the model, after_llm; `complete` may be called several times."""
-        self._require_going()
+        """Make a model call: before_llm, the model, after_llm. `complete` may be called several times.
+
+        Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook ends the run.
+        """
+        self._require_open()
         self._locks.clear()
-        self._decided.clear()  # they were of the response before
+        self._decided.clear()  # these were about the previous response
         try:
             return await self.turn.llm(request, complete)
         except AbortTurnError as error:
@@ -142,22 +144,22 @@ class Guard:
     async def tool(
         self, call: ToolCall, execute: Callable[[ToolCall], Awaitable[T]], show: Callable[[T], ToolResult]
     ) -> T | ToolResult:
-        """A tool call: before_tool, approve_tool, the tool, after_tool.
+        """Make a tool call: before_tool, approve_tool, the tool, after_tool.
 
-        Returns what the tool returned, or raises what it raised, where hooks left that as it is. Otherwise the
-        `ToolResult` that hooks made of it. When it is called again for the same call, by a framework that tries again, hooks
-        are asked about the new result only.
+        Returns or raises the tool's own result if hooks left it unchanged, and their `ToolResult` otherwise. Raises
+        `AbortTurnError`, `HardAbortError` or `PausedError` if a hook ends the run. When a framework tries the same call again,
+        hooks are asked about the new result only.
         """
-        self._require_going()
+        self._require_open()
         returned: list[T] = []
         raised: list[Exception] = []
 
         async def run(own: ToolCall) -> ToolResult:
             try:
-                with self.around():
+                with self.inside_tool():
                     returned.append(await execute(own))
             except self._signals as error:
-                raise Signal(error) from None
+                raise FrameworkSignal(error) from None
             except Exception as error:
                 raised.append(error)
                 raise
@@ -172,24 +174,23 @@ class Guard:
             if isinstance(outcome, ToolResult):
                 return outcome
             result = await conclude(self.host, outcome, self.turn.take)
-        except Signal as signal:
+        except FrameworkSignal as signal:
             not_run(self.host, call, "", type(signal.raised).__name__)
             raise signal.raised from None
         except AbortTurnError as error:
             self.ended = error
             raise
-        if result != outcome.result or (
-            raised and isinstance(raised[0], AbortTurnError)
-        ):  # of an agent inside the tool
+        inner_ended = bool(raised) and isinstance(raised[0], AbortTurnError)
+        if inner_ended or result != outcome.result:
             return result
         if raised:
             raise raised[0]
         return returned[0]
 
     async def _decide(self, call: ToolCall) -> Decided:
-        """What hooks decided on this call; they are asked once, unless it has become another call meanwhile.
+        """Return the decision of hooks on this call. They are asked once, and again if the call has changed since.
 
-        The digest is of the iteration too: an id that the next response has again is another call.
+        The digest includes the iteration: the same id in the next response is another call.
         """
         identity, digest = call.tool_call_id, call_digest(call)
         if not identity:
@@ -206,44 +207,47 @@ class Guard:
         return await approve(self.host, before, self.turn.take)
 
     @contextmanager
-    def around(self) -> Iterator[None]:
-        """An agent that runs in this block runs inside of this run.
+    def inside_tool(self) -> Iterator[None]:
+        """Make this the current run of the block, so that an agent in it gets a sub-turn.
 
-        Raises what it was ended with for good, also where the framework made a text of it.
+        Raises `HardAbortError` or `PausedError` if the inner run ended with it, also if the framework turned it into text.
         """
-        token = _INSIDE.set(self)
+        token = _CURRENT.set(self)
         try:
             yield
         finally:
-            _INSIDE.reset(token)
+            _CURRENT.reset(token)
         if isinstance(self.ended, HardAbortError | PausedError):
             raise self.ended
 
-    def _require_going(self) -> None:
+    def _require_open(self) -> None:
         if self.ended is not None:
             raise self.ended
 
 
+# Messages, calls and tools as hooks see them, and back to objects of a framework.
+
+
 def tool_call(name: str, arguments: Any, identity: str | None) -> ToolCall:
-    """A call as hooks see it. Arguments that are no JSON object are shown as the text that they are."""
+    """Return a call as hooks see it. Arguments that are not a JSON object are shown as text."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)
     (call,) = calls_of({"tool_calls": [{"id": identity, "function": {"name": name, "arguments": text}}]})
     return call
 
 
 def function_call(name: str, arguments: str, identity: str) -> Message:
-    """A call in a message of the model's."""
+    """Return a call as part of a message of the model."""
     return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def function_tool(name: str, description: str | None, parameters: Mapping[str, Any]) -> Message:
-    """A tool as it is offered to the model."""
+    """Return a tool as it is offered to the model."""
     function = {"name": name, "description": description or "", "parameters": dict(parameters)}
     return {"type": "function", "function": function}
 
 
-def added(asked: Iterable[Message], edited: Iterable[Message]) -> list[Message]:
-    """The functions that hooks added to the tools. Raises `PicohookError` for another kind of tool."""
+def added_functions(asked: Iterable[Message], edited: Iterable[Message]) -> list[Message]:
+    """Return the functions that hooks added to the tools. Raises `PicohookError` for another kind of tool."""
     known = tool_names(asked)
     new = []
     for tool in edited:
@@ -252,19 +256,19 @@ def added(asked: Iterable[Message], edited: Iterable[Message]) -> list[Message]:
             continue
         if not isinstance(function.get("name"), str) or tool.get("type", "function") != "function":
             raise PicohookError(
-                f"a hook added a tool that is no function, and cannot be called here: {cut(str(tool), SHOWN)}"
+                f"{cut(str(tool), SHOWN)}: a hook added this tool, and only functions can be added here"
             )
         new.append(function)
     return new
 
 
-def restored(
+def rebuilt(
     shown: Sequence[Message], own: Sequence[T], edited: Iterable[Message], make: Callable[[Message], T]
 ) -> list[T]:
-    """What hooks left of what they were shown, as the framework has it: its own objects where nothing was changed."""
+    """Return the edited messages as objects of the framework: its own one for each that is unchanged."""
     left = list(zip(shown, own, strict=True))
-    kept: list[T] = []
+    objects: list[T] = []
     for message in edited:
-        place = next((place for place, (seen, _) in enumerate(left) if seen == message), None)
-        kept.append(make(message) if place is None else left.pop(place)[1])
-    return kept
+        index = next((index for index, (seen, _) in enumerate(left) if seen == message), None)
+        objects.append(make(message) if index is None else left.pop(index)[1])
+    return objects

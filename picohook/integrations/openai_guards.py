@@ -1,0 +1,208 @@
+"""Models and tools of the OpenAI Agents SDK with hooks around them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ..errors import PicohookError
+from ..model.payloads import ToolResult
+from . import extra
+from .agent_run import tool_call
+from .openai_messages import ModelInput, answered, nothing, replayed, shown_output
+
+with extra("openai-agents"):
+    from agents import CustomTool, FunctionTool, Model, ModelProvider, ModelResponse, Usage
+    from agents.tool import (
+        ToolOutputText,
+        default_tool_timeout_error_message,
+        invoke_function_tool,
+        resolve_function_tool_failure_error_function,
+        set_function_tool_failure_error_function,
+    )
+    from openai.types.responses import ResponseCompletedEvent
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+    from agents import Handoff, ModelSettings, RunContextWrapper, Tool
+    from agents.items import TResponseStreamEvent
+    from agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
+    from agents.tool_context import ToolContext
+    from openai.types.responses import Response
+
+    from ..model.payloads import LLMRequest, ToolCall
+    from .agent_run import AgentRun, Message
+
+
+class GuardedCall:
+    """Calls a tool with hooks around it. A tool that a hook added is None: hooks have to answer it."""
+
+    def __init__(self, run_here: Callable[[], AgentRun], name: str, tool: FunctionTool | CustomTool | None) -> None:
+        self._run_here = run_here
+        self._name = name
+        self._tool = tool
+
+    async def __call__(self, context: ToolContext[Any], arguments: str) -> Any:
+        custom = isinstance(self._tool, CustomTool)
+        shown = {"input": arguments} if custom else arguments
+        call = tool_call(self._name, shown, context.tool_call_id)
+        failed: list[Exception] = []
+
+        async def execute(own: ToolCall) -> Any:
+            if self._tool is None or own.tool != call.tool:
+                failed.append(PicohookError(f"unknown tool {own.tool}"))
+                return str(failed[0])
+            if own.arguments == call.arguments:
+                return await self._invoke(self._tool, context, arguments, failed)
+            changed = own.arguments.get("input", "") if custom else json.dumps(own.arguments)
+            return await self._invoke(self._tool, context, changed, failed)
+
+        def show(output: Any) -> ToolResult:
+            text = output.text if isinstance(output, ToolOutputText) else str(output)
+            return ToolResult(for_llm=text, is_error=bool(failed))
+
+        ended = await self._run_here().tool(call, execute, show)
+        return ended.for_llm if isinstance(ended, ToolResult) else ended
+
+    async def _invoke(
+        self, tool: FunctionTool | CustomTool, context: ToolContext[Any], arguments: str, failed: list[Exception]
+    ) -> Any:
+        if isinstance(tool, FunctionTool):
+            noting = _noting(tool, context, failed)
+            return await invoke_function_tool(function_tool=noting, context=context, arguments=arguments)
+        output = tool.on_invoke_tool(context, arguments)
+        return await output if hasattr(output, "__await__") else output
+
+
+def _noting(tool: FunctionTool, context: ToolContext[Any], failed: list[Exception]) -> FunctionTool:
+    """Return the same tool, which also notes the errors that the SDK turns into text."""
+    noting = copy.copy(tool)
+    text_of_error = resolve_function_tool_failure_error_function(tool, context)
+    text_of_timeout = tool.timeout_error_function
+
+    def say_error(context: RunContextWrapper[Any], error: Exception) -> Any:
+        failed.append(error)
+        assert text_of_error is not None
+        return text_of_error(context, error)
+
+    def say_timeout(context: RunContextWrapper[Any], error: Any) -> Any:
+        failed.append(error)
+        if text_of_timeout is not None:
+            return text_of_timeout(context, error)
+        return default_tool_timeout_error_message(tool_name=tool.name, timeout_seconds=error.timeout_seconds)
+
+    if text_of_error is not None:
+        set_function_tool_failure_error_function(noting, say_error)
+    noting.timeout_error_function = say_timeout
+    return noting
+
+
+def added_tool(run_here: Callable[[], AgentRun], described: Message) -> FunctionTool:
+    """Return a tool that a hook added, and answers itself."""
+    return FunctionTool(
+        name=described["name"],
+        description=described.get("description") or "",
+        params_json_schema=described.get("parameters") or {"type": "object", "properties": {}},
+        on_invoke_tool=GuardedCall(run_here, described["name"], None),
+        strict_json_schema=False,
+    )
+
+
+class GuardedProvider(ModelProvider):
+    """A provider whose models ask hooks."""
+
+    def __init__(self, provider: ModelProvider, run_here: Callable[[], AgentRun]) -> None:
+        self._provider = provider
+        self._run_here = run_here
+
+    def get_model(self, model_name: str | None) -> Model:
+        return GuardedModel(self._provider.get_model(model_name), self._run_here)
+
+    async def aclose(self) -> None:
+        await self._provider.aclose()
+
+
+class GuardedModel(Model):
+    """A model that asks hooks before and after each request."""
+
+    def __init__(self, model: Model, run_here: Callable[[], AgentRun]) -> None:
+        self._model = model
+        self._run_here = run_here
+
+    async def _cleanup_on_run_end(self, owner: object) -> None:
+        await self._model._cleanup_on_run_end(owner)  # noqa: SLF001 - a wrapper has to pass it on
+
+    async def close(self) -> None:
+        await self._model.close()
+
+    def get_retry_advice(self, request: ModelRetryAdviceRequest) -> ModelRetryAdvice | None:
+        return self._model.get_retry_advice(request)
+
+    async def get_response(  # noqa: PLR0917 - the SDK's
+        self,
+        system_instructions: str | None,
+        input: Any,  # noqa: A002 - the SDK's name
+        model_settings: ModelSettings,
+        tools: list[Tool],
+        output_schema: Any,
+        handoffs: list[Handoff[Any, Any]],
+        tracing: Any,
+        **more: Any,
+    ) -> ModelResponse:
+        async def request(asked: ModelInput) -> ModelResponse:
+            return await self._model.get_response(*asked.given(output_schema, tracing), **more)
+
+        return await self._ask(request, ModelInput(system_instructions, input, model_settings, tools, handoffs))
+
+    async def stream_response(  # noqa: PLR0917 - the SDK's
+        self,
+        system_instructions: str | None,
+        input: Any,  # noqa: A002 - the SDK's name
+        model_settings: ModelSettings,
+        tools: list[Tool],
+        output_schema: Any,
+        handoffs: list[Handoff[Any, Any]],
+        tracing: Any,
+        **more: Any,
+    ) -> AsyncIterator[TResponseStreamEvent]:
+        # The whole response is read first: hooks decide on it before any of it is passed on.
+        events: list[TResponseStreamEvent] = []
+        completed: Response | None = None
+
+        async def request(asked: ModelInput) -> ModelResponse:
+            nonlocal completed
+            events.clear()
+            async for event in self._model.stream_response(*asked.given(output_schema, tracing), **more):
+                events.append(event)
+                completed = event.response if isinstance(event, ResponseCompletedEvent) else completed
+            if completed is None:
+                raise PicohookError("the model's stream ended without a response")
+            return ModelResponse(output=completed.output, usage=Usage(), response_id=completed.id)
+
+        asked = ModelInput(system_instructions, input, model_settings, tools, handoffs)
+        answer = await self._ask(request, asked)
+        if completed is not None and answer.output == completed.output:
+            for event in events:
+                yield event
+            return
+        for event in replayed(completed or nothing(), answer.output):
+            yield event
+
+    async def _ask(self, request: Callable[[ModelInput], Awaitable[ModelResponse]], given: ModelInput) -> ModelResponse:
+        asked = given.shown(str(getattr(self._model, "model", "") or ""))
+        responses: list[ModelResponse] = []
+
+        async def complete(edited: LLMRequest) -> Mapping[str, Any]:
+            responses.append(await request(given.edited(asked, edited, partial(added_tool, self._run_here))))
+            return shown_output(responses[-1].output)
+
+        said = (await self._run_here().llm(asked, complete)).response
+        usage = Usage()
+        for response in responses:
+            usage.add(response.usage)  # with the rounds that hooks asked for
+        response = responses[-1] if responses else ModelResponse(output=[], usage=usage, response_id=None)
+        return replace(response, output=answered(response.output, said), usage=usage)
