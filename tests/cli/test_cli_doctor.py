@@ -221,7 +221,7 @@ def test_a_python_hook_that_blocks_its_host_is_an_error(project, examine):
 
 
 def test_shell_commands_and_questions_to_a_model(project, examine):
-    project.table("shell", run='echo \'{"action": "stop"}\'', stages=["before_tool"], guard=True)
+    project.table("shell", run='echo \'{"action": "deny_tool"}\'', stages=["before_tool"], guard=True)
     project.config.write_text(project.config.read_text() + 'canary = { tool = "bash" }\n')
     project.table("asks", prompt="may it?", stages=["approve_tool"])
 
