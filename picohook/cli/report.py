@@ -17,7 +17,7 @@ Junit = Annotated[
 _MARKS = {"pass": "ok", "fail": "FAILED", "skip": "skipped"}
 
 
-def require_place(path: str, hint: str) -> None:
+def require_writable(path: str, hint: str) -> None:
     """Raise `typer.BadParameter` now if the file cannot be written later."""
     try:
         reports.require_writable(path)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from picohook.cli.new import contents
 
+from picohook.cli.commands.new import contents
 from picohook.config import load, schema
 from picohook.errors import ConfigError
 from picohook.model.spec import HookSpec, OnFailure, RespondRule, RestartPolicy, Timeouts

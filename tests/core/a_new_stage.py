@@ -7,17 +7,17 @@ import json
 import sys
 from pathlib import Path
 
-from picohook.cli.new import _LANGUAGES, contents
-from picohook.serve.openrpc import openrpc
 from typer.testing import CliRunner
 
 from picohook import FunctionHook, Host, Modify, Recorder
 from picohook.cli.app import app
+from picohook.cli.commands.new import _LANGUAGES, contents
 from picohook.config import load, schema
 from picohook.conformance.hook import run
 from picohook.conformance.manifest import load as manifest
 from picohook.model.payloads import Sleep
-from picohook.record.reader import End, Record
+from picohook.record.reader import ChainEnded, Record
+from picohook.serve.methods.openrpc import openrpc
 
 HOOK = """
 import json, sys
@@ -50,8 +50,8 @@ async def asked_in_code(record: Path) -> dict[str, object]:
 
 def recorded(path: Path) -> dict[str, str]:
     with path.open("rb") as file:
-        (end,) = [entry for entry in Record(file, str(path)) if isinstance(entry, End)]
-    return {"stage": end.chain.stage.name, "action": end.said.action}
+        (end,) = [entry for entry in Record(file, str(path)) if isinstance(entry, ChainEnded)]
+    return {"stage": end.chain.stage.name, "action": end.line.action}
 
 
 def main() -> None:

@@ -9,9 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from picohook.cli.new import _LANGUAGES
-
 import picohook
+from picohook.cli.commands.new import _LANGUAGES
 from picohook.model.stages import STAGES
 from picohook.sdk.calls import STAGES as SDK_STAGES
 

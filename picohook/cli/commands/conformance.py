@@ -14,7 +14,7 @@ from ...model.stages import STAGES
 from ...protocol.raw_line import RawLine
 from ..command import App, Json, count, seconds
 from ..listeners import show_line
-from ..report import Junit, conclude, require_place
+from ..report import Junit, conclude, require_writable
 
 app = App()
 
@@ -71,7 +71,7 @@ def conformance(
     _known("--only", only or [], manifest.load("hook").ids)
     _known("--stages", claimed, STAGES)
     if junit is not None:
-        require_place(str(junit), "--junit")
+        require_writable(str(junit), "--junit")
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
     )  # an exception, so that the hooks are ended

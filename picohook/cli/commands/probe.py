@@ -8,7 +8,7 @@ import typer
 from ...conformance import manifest, probe as probes, report as reports
 from ...wire.regular_files import read_regular
 from ..command import App, Json, seconds
-from ..report import Junit, conclude, require_place
+from ..report import Junit, conclude, require_writable
 
 app = App()
 _MOST_REPORT = 16 << 20
@@ -58,7 +58,7 @@ def probe(
             if given:
                 raise typer.BadParameter(f"{option} needs --show")
         if path:
-            require_place(path, "REPORT")
+            require_writable(path, "REPORT")
         probes.serve(path, hold)
         return
     if path is None:
