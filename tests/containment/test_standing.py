@@ -215,13 +215,13 @@ async def test_a_launcher_that_cannot_have_its_tier_says_so_once_and_the_next_be
 
 NO_NAMESPACE = """
 import sys; sys.path.append(sys.argv[3])
-from contain import launcher_program, namespace
+from contain import launcher_program, namespace, syscalls
 unshare = namespace.libc
 def libc(name, *arguments):
     if name == "unshare":
         raise PermissionError(1, "unshare: Operation not permitted")
     unshare(name, *arguments)
-namespace.libc = libc
+namespace.libc = syscalls.libc = libc
 launcher_program.main()
 """
 

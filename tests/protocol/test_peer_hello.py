@@ -6,7 +6,8 @@ import pytest
 
 from picohook.errors import LocalProtocolError
 from picohook.protocol.codec import encode, notification_line
-from picohook.protocol.peer import DroppedLine, PeerState
+from picohook.protocol.hello import hello_line, slots_offered
+from picohook.protocol.peer import DroppedLine, Peer, PeerState
 from picohook.wire import words
 
 
@@ -144,3 +145,23 @@ class TestHello:
         assert hook.is_noise(b"starting up...")
         assert hook.is_noise(b'{"level":"info"}')
         assert [token for token, _ in hook.says({"id": 1, "result": {}})] == ["token"]
+
+
+@pytest.mark.parametrize(
+    ("result", "slots"),
+    [
+        ({"max_in_flight": 3}, 3),
+        ({"max_in_flight": 0}, None),
+        ({"max_in_flight": True}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_slots_are_offered_by_a_whole_number_above_0_alone(result, slots):
+    assert slots_offered(result) == slots
+
+
+def test_a_repeated_hello_is_the_line_that_was_sent():
+    peer = Peer()
+    number = peer.hello("h", ["tool"], "token")
+    assert b"".join(peer.data_to_send()) == hello_line(number, "h", ["tool"])
