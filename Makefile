@@ -1,11 +1,13 @@
 # make demo    a scripted agent's turn through the example hooks
-# make test    the tests
+# make quick   the tests that start no process, and a few that do: after each change
+# make test    all tests
 # make check   everything that has to hold: lint, format, types, tests, coverage
 # make faults  the table of faults in docs, from what came of their tests
 # make fuzz    search bytes that break the decoder or the peer, for so many SECONDS (60)
 # make soak    kill, stop, flood and replace hooks under load, for so many MINUTES (1)
 # make bench   what it costs, against what it could cost at least; with a C compiler
 # make many    a sidecar under 50 clients and 100,000 calls
+# make matrix  make quick on each Python that is claimed and there
 # make clean   remove what these made
 #
 # Another Python than python3: make demo PYTHON=python3.12
@@ -20,13 +22,22 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-inp
 CORE := picohook/protocol/*,picohook/engine/chain.py,picohook/model/policy.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check faults fuzz soak bench many clean
+.PHONY: help demo quick test check matrix quick-on faults fuzz soak bench many clean
+
+# What is claimed in pyproject.toml.
+PYTHONS := $(shell sed -n 's/.*:: Python :: \(3\.[0-9]*\)".*/\1/p' pyproject.toml)
+
+# Thousands of short-lived processes start here, and compile nothing twice.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
 
 demo: $(VENV)/.installed
 	@$(BIN)/python hooks_examples/demo.py
+
+quick: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n auto --dist loadgroup -q --quick
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadgroup
@@ -39,6 +50,21 @@ check: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadgroup --cov --cov-report= --faults=check
 	$(BIN)/coverage report
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
+
+# Each Python has an environment of its own beside the others, without the frameworks that picohook.integrations is for.
+matrix:
+	@for version in $(PYTHONS); do \
+		echo "== Python $$version"; \
+		if python$$version -c pass 2>/dev/null; then \
+			$(MAKE) --no-print-directory quick-on VENV=.venv-$$version PYTHON=python$$version || exit 1; \
+		else \
+			echo "was not tried: there is no python$$version"; \
+		fi; \
+	done
+
+quick-on: $(VENV)/.installed-test
+	@$(BIN)/python -m pytest -n auto --dist loadgroup -q --quick -p no:cacheprovider \
+		--ignore tests/integrations --ignore tests/examples --ignore tests/docs --ignore tests/test_package.py
 
 faults: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m fault --faults=write
@@ -58,7 +84,7 @@ many: $(VENV)/.installed-dev
 	PICOHOOK_CALLS=2000 $(BIN)/python -m pytest -n 0 -q -s --timeout 600 tests/serve/test_many.py
 
 clean:
-	rm -rf $(VENV) .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-3.* .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # The environment is made anew whenever pyproject.toml is newer; one that was left half made is never taken for whole.
 $(VENV)/.installed: pyproject.toml
@@ -68,6 +94,10 @@ $(VENV)/.installed: pyproject.toml
 	@echo "Making $(VENV) with $$($(PYTHON) -V) ..."
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	@$(PIP) --editable '.[test]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
