@@ -13,6 +13,7 @@ import importlib
 import io
 import os
 import pkgutil
+import platform
 import runpy
 import select
 import signal
@@ -214,6 +215,9 @@ def run_python(arguments: list[str]) -> None:
             value = next(rest)
             if argument == "-W":
                 warnings.simplefilter(value)
+        elif argument in {"-V", "--version"}:
+            print("Python", platform.python_version())  # noqa: T201 - as Python does
+            return
         elif argument == "-m":
             module, sys.argv = next(rest), ["-m", *rest]
             sys.path[0] = os.getcwd()

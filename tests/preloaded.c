@@ -1,6 +1,6 @@
 /* A program that stands for one forked from a preloaded process: it passes on signals, and ends as that one ends.
  *
- * AT is the socket of the preloaded process, PROGRAM what that is to become. See preload.py and preloaded.py.
+ * AT is the socket of the preloaded process, PROGRAM what that is to become, PYTHON the real one. See preload.py and preloaded.py.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -81,6 +81,9 @@ int main(int argc, char **argv) {
     struct sockaddr_un where = {.sun_family = AF_UNIX, .sun_path = AT};
     server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (connect(server, (struct sockaddr *)&where, sizeof where)) {
+        if (!strcmp(PROGRAM, "python")) {
+            execv(PYTHON, argv); /* in a sandbox that hides the socket */
+        }
         give_up(AT);
     }
     int streams[3] = {0, 1, 2};

@@ -66,7 +66,7 @@ def program(name: str) -> str:
     if name == "python":
         os.symlink(name, path_of("python3"))
     if shutil.which("cc"):
-        settings = {"AT": socket_of("lean" if name == "python" else "whole"), "PROGRAM": name}
+        settings = {"AT": socket_of("lean" if name == "python" else "whole"), "PROGRAM": name, "PYTHON": sys.executable}
         definitions = [f'-D{key}="{value}"' for key, value in settings.items()]
         subprocess.run(["cc", "-O1", *definitions, "-o", path, HERE / "preloaded.c"], check=True)
     else:

@@ -306,6 +306,7 @@ def comparable(text, directory):
     for found, named in (
         (str(directory), "/home/you/agent"),
         (str(directory.parent / "home"), "/home/you"),
+        (preloaded.programs(), "/usr/bin"),
         (BIN, "/usr/bin"),
         (str(ROOT), "/home/you/picohook"),
     ):
