@@ -196,8 +196,10 @@ def become(order: Order, streams: list[int]) -> None:
     sys.path[:0] = [entry for entry in order.env.get("PYTHONPATH", "").split(":") if entry not in {*sys.path, ""}]
     unbuffered = bool(order.env.get("PYTHONUNBUFFERED"))
     buffering = 0 if unbuffered else -1
-    sys.stdin = open(0, closefd=False)
-    sys.stdout = io.TextIOWrapper(open(1, "wb", buffering, closefd=False), write_through=unbuffered)
+    # What cannot be decoded is an error or not, as the locale has it.
+    sys.stdin = open(0, errors=sys.stdin.errors, closefd=False)
+    out = open(1, "wb", buffering, closefd=False)
+    sys.stdout = io.TextIOWrapper(out, errors=sys.stdout.errors, write_through=unbuffered)
     sys.stderr = io.TextIOWrapper(open(2, "wb", closefd=False), errors="backslashreplace", line_buffering=True)
 
 
