@@ -1,5 +1,6 @@
 # make demo    a scripted agent's turn through the example hooks
-# make test    the tests
+# make quick   the tests that start no process, and a few that do: after each change
+# make test    all tests
 # make check   everything that has to hold: lint, format, types, tests, coverage
 # make faults  the table of faults in docs, from what came of their tests
 # make fuzz    search bytes that break the decoder or the peer, for so many SECONDS (60)
@@ -9,6 +10,7 @@
 # make site    the documentation as a site, in site/
 # make release-check   wheel and source distribution, each tried in an empty environment
 # make frameworks  the tests of each framework integration, in an environment with only that framework
+# make matrix  make quick on each Python that is claimed and there
 # make clean   remove what these made
 #
 # Another Python than python3: make demo PYTHON=python3.12
@@ -23,13 +25,22 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-inp
 CORE := picohook/protocol/*,picohook/engine/chain.py,picohook/model/policy.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check faults fuzz soak bench many site release-check frameworks clean
+.PHONY: help demo quick test check matrix quick-on faults fuzz soak bench many site release-check frameworks clean
+
+# What is claimed in pyproject.toml.
+PYTHONS := $(shell sed -n 's/.*:: Python :: \(3\.[0-9]*\)".*/\1/p' pyproject.toml)
+
+# Thousands of short-lived processes start here, and compile nothing twice.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
 
 demo: $(VENV)/.installed
 	@$(BIN)/python hooks_examples/demo.py
+
+quick: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n auto --dist loadgroup -q --quick
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadgroup
@@ -42,6 +53,21 @@ check: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadgroup --cov --cov-report= --faults=check
 	$(BIN)/coverage report
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
+
+# Each Python has an environment of its own beside the others, without the frameworks that picohook.integrations is for.
+matrix:
+	@for version in $(PYTHONS); do \
+		echo "== Python $$version"; \
+		if python$$version -c pass 2>/dev/null; then \
+			$(MAKE) --no-print-directory quick-on VENV=.venv-$$version PYTHON=python$$version || exit 1; \
+		else \
+			echo "was not tried: there is no python$$version"; \
+		fi; \
+	done
+
+quick-on: $(VENV)/.installed-test
+	@$(BIN)/python -m pytest -n auto --dist loadgroup -q --quick -p no:cacheprovider \
+		--ignore tests/integrations --ignore tests/examples --ignore tests/docs --ignore tests/test_package.py
 
 faults: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m fault --faults=write
@@ -69,7 +95,7 @@ frameworks: $(VENV)/.installed
 	$(BIN)/python tests/integrations/alone.py $(EXTRAS)
 
 clean:
-	rm -rf $(VENV) site .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-3.* site .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # The environment is made anew whenever pyproject.toml is newer; one that was left half made is never taken for whole.
 $(VENV)/.installed: pyproject.toml
@@ -79,6 +105,10 @@ $(VENV)/.installed: pyproject.toml
 	@echo "Making $(VENV) with $$($(PYTHON) -V) ..."
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	@$(PIP) --editable '.[test]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, settings
 sys.path += [str(Path(__file__).parent), str(Path(__file__).with_name("faults"))]
 
 import run
-from plugin import pytest_addoption, pytest_collection_modifyitems, pytest_configure  # noqa: F401
 
+pytest_plugins = ["plugin", "quick"]
 run.begin()
 
 if TYPE_CHECKING:
@@ -23,6 +23,15 @@ if TYPE_CHECKING:
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("search", parent=settings.get_profile("ci"), derandomize=False, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+LONGEST = 60
+"""Characters of a parameter that a test's id shows."""
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Say how long a parameter is, rather than all of it. pytest numbers those that are equally long."""
+    return f"{type(val).__name__}-of-{len(val)}" if isinstance(val, (str, bytes)) and len(val) > LONGEST else None
 
 
 @pytest.hookimpl(wrapper=True)

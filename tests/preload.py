@@ -1,100 +1,281 @@
-"""The process that `preloaded` forks: it has imported the whole command line, and becomes `python -m picohook` when asked.
+"""The process that `preloaded` forks: it has imported what programs import, and becomes one of them when asked.
 
-It is asked at a socket, with three descriptors and an order, a line of JSON. It answers with the pid of the program, and with
-its wait status once it has ended.
+It is asked at a socket, with three descriptors and an order (see `preloaded.order`). It answers with the pid of the program,
+and with its wait status once it has ended. When the one who asked is gone first, the program is killed.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import gc
 import importlib
 import io
-import json
 import os
 import pkgutil
+import platform
+import runpy
 import select
 import signal
 import socket
 import sys
-from pathlib import Path
-from typing import Any
+import threading
+import types
+import warnings
+from typing import TYPE_CHECKING, NamedTuple
 
-import picohook.cli
-from picohook.__main__ import main
-from picohook.config import load
-from picohook.model import payloads as models
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-EXAMPLE = Path(__file__).parents[1] / "hooks_examples" / "picohook.toml"
+# What hooks import.
+LEAN = (
+    "argparse",
+    "asyncio",
+    "json",
+    "picohook.sdk",
+    "re",
+    "subprocess",
+    "textwrap",
+    "time",
+    "tokenize",
+    "jsonrpcserver",
+)
+EXAMPLE = os.path.join(os.path.dirname(__file__), "..", "hooks_examples", "picohook.toml")
+WITH_A_VALUE = {"-W", "-X"}
+"""Options of Python whose value is an argument of its own."""
 
 
-def warm_up() -> None:
-    """Import and build what commands import and build at its first use, and what is the same for all of them."""
+class Order(NamedTuple):
+    """A program that is to be started."""
+
+    program: str
+    cwd: str
+    arguments: list[str]
+    env: dict[str, str]
+
+    @classmethod
+    def read(cls, data: bytes) -> Order:
+        program, cwd, count, *rest = os.fsdecode(data).split("\0")
+        entries = (entry.partition("=") for entry in rest[int(count) :])
+        return cls(program, cwd, rest[: int(count)], {name: value for name, _, value in entries})
+
+
+def warm_up(*, whole: bool) -> None:
+    """Import what programs import; of the `whole` command line also what it builds at its first use."""
+    for name in LEAN:
+        importlib.import_module(name)
+    if whole:
+        warm_up_the_command_line()
+    gc.collect()
+    gc.freeze()
+
+
+def warm_up_the_command_line() -> None:
+    cli, config = importlib.import_module("picohook.cli"), importlib.import_module("picohook.config")
+    models = importlib.import_module("picohook.model.payloads")
     for name in ("rich.live", "rich.progress", "rich.table", "anyio._backends._asyncio"):
         importlib.import_module(name)
-    for found in pkgutil.walk_packages(picohook.cli.__path__, "picohook.cli."):
+    for found in pkgutil.walk_packages(cli.__path__, "picohook.cli."):
         importlib.import_module(found.name)
     for model in vars(models).values():
         if isinstance(model, type) and issubclass(model, models.FrozenModel):
             model.model_rebuild()
-    load(EXAMPLE)
-    gc.freeze()
+    config.load(EXAMPLE)
 
 
-def serve(place: socket.socket, lifeline: int) -> None:
-    """Fork for each request a keeper, and that a program. Returns in each program, as what it was asked to be.
+class Server:
+    """The programs that run, and the socket at which more of them are asked for."""
 
-    Ends the process when nobody holds the other end of the lifeline any more.
-    """
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    while place in select.select([place, lifeline], [], [])[0]:
-        asked, _ = place.accept()
-        if not os.fork():
-            place.close()
-            os.close(lifeline)
-            keep(asked)
-            return
-        asked.close()
-    os._exit(0)
+    def __init__(self, listener: socket.socket, lifeline: int) -> None:
+        self._listener, self._lifeline = listener, lifeline
+        self._askers: dict[int, socket.socket] = {}
+        """By the pid of the program."""
+        self._woken, waker = os.pipe()
+        os.set_blocking(waker, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        self._poll = select.poll()
+        for fd in (listener.fileno(), lifeline, self._woken):
+            self._poll.register(fd, select.POLLIN)
+
+    def serve(self) -> Order:
+        """Start programs. Returns in each of them, as what it is to be; ends the process when the lifeline does."""
+        while True:
+            for fd, _ in self._poll.poll():
+                if fd == self._lifeline:
+                    os._exit(0)
+                elif fd == self._woken:
+                    os.read(fd, 4096)
+                    self._reap()
+                elif fd == self._listener.fileno():
+                    asker, _ = self._listener.accept()
+                    asked = receive(asker)
+                    if asked is None:
+                        asker.close()
+                        continue
+                    order, streams = asked
+                    if pid := os.fork():
+                        self._has_started(pid, asker, streams)
+                    else:
+                        self._forget(asker)
+                        become(order, streams)
+                        return order
+                else:
+                    self._asker_is_gone(fd)
+
+    def _has_started(self, pid: int, asker: socket.socket, streams: list[int]) -> None:
+        for fd in streams:
+            os.close(fd)
+        self._askers[pid] = asker
+        self._poll.register(asker, select.POLLIN)
+        tell(asker, pid)
+
+    def _reap(self) -> None:
+        while self._askers:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            asker = self._askers.pop(pid)
+            with contextlib.suppress(KeyError):  # it was gone before
+                self._poll.unregister(asker)
+            tell(asker, status)
+            asker.close()
+
+    def _asker_is_gone(self, fd: int) -> None:
+        for pid, asker in self._askers.items():
+            if asker.fileno() == fd:
+                self._poll.unregister(fd)
+                kill(pid)
+                return
+
+    def _forget(self, asker: socket.socket) -> None:
+        """In a program: its descriptors are its own, and no object of this process closes one of them."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for known in (self._listener, asker, *self._askers.values()):
+            known.detach()
 
 
-def keep(asked: socket.socket) -> None:
-    """Start the program, wait for it, and tell how it ended. Returns in the program."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    line, streams, _, _ = socket.recv_fds(asked, 65536, 3)
-    while not line.endswith(b"\n"):
-        line += asked.recv(65536)
-    pid = os.fork()
-    if not pid:
-        asked.close()
-        become(json.loads(line), streams)
-        return
+def receive(asker: socket.socket) -> tuple[Order, list[int]] | None:
+    """The order and the streams; None when the asker was killed before it had told all of it."""
+    streams: list[int] = []
+    try:
+        size, streams, _, _ = socket.recv_fds(asker, 4, 3)
+        data, left = b"", int.from_bytes(size, "big") if len(streams) == 3 else 0
+        while more := asker.recv(left - len(data)):
+            data += more
+            if len(data) == left:
+                return Order.read(data), streams
+    except ConnectionError:
+        pass
     for fd in streams:
         os.close(fd)
-    asked.sendall(b"%d\n" % pid)
-    asked.sendall(b"%d\n" % os.waitpid(pid, 0)[1])
-    os._exit(0)
+    return None
 
 
-def become(order: dict[str, Any], streams: list[int]) -> None:
-    """Have the streams, the directory, the environment and the arguments of a program that was just started."""
+def tell(asker: socket.socket, number: int) -> None:
+    with contextlib.suppress(OSError):  # it is gone
+        asker.sendall(b"%d\n" % number)
+
+
+def kill(pid: int) -> None:
+    """Kill a program with its process group, or alone while it has none yet."""
+    with contextlib.suppress(ProcessLookupError):
+        (os.killpg if os.getpgid(pid) == pid else os.kill)(pid, signal.SIGKILL)
+
+
+def become(order: Order, streams: list[int]) -> None:
+    """Have the streams, the directory, the environment and a session as a program that was just started."""
+    os.setsid()
     for number, fd in enumerate(streams):
         os.dup2(fd, number)
-        os.close(fd)
-    os.chdir(order["cwd"])
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    os.chdir(order.cwd)
     os.environ.clear()
-    os.environ.update(order["env"])
-    sys.argv, sys.path[0] = ["picohook", *order["arguments"]], order["cwd"]
-    sys.stdin = open(0, closefd=False)
-    sys.stdout = io.TextIOWrapper(open(1, "wb", closefd=False))
+    os.environ.update(order.env)
+    sys.path[:0] = [entry for entry in order.env.get("PYTHONPATH", "").split(":") if entry not in {*sys.path, ""}]
+    unbuffered = bool(order.env.get("PYTHONUNBUFFERED"))
+    buffering = 0 if unbuffered else -1
+    # What cannot be decoded is an error or not, as the locale has it.
+    sys.stdin = open(0, errors=sys.stdin.errors, closefd=False)
+    out = open(1, "wb", buffering, closefd=False)
+    sys.stdout = io.TextIOWrapper(out, errors=sys.stdout.errors, write_through=unbuffered)
     sys.stderr = io.TextIOWrapper(open(2, "wb", closefd=False), errors="backslashreplace", line_buffering=True)
 
 
+def run_picohook(arguments: list[str]) -> None:
+    sys.argv = ["picohook", *arguments]
+    sys.path[0] = os.getcwd()
+    importlib.import_module("picohook.__main__").main()
+
+
+def run_python(arguments: list[str]) -> None:
+    """Be `python ARGUMENTS`: with -c, -m, or the file of a script. Of its options only -W matters here."""
+    rest = iter(arguments)
+    for argument in rest:
+        if argument in WITH_A_VALUE:
+            value = next(rest)
+            if argument == "-W":
+                warnings.simplefilter(value)
+        elif argument in {"-V", "--version"}:
+            print("Python", platform.python_version())  # noqa: T201 - as Python does
+            return
+        elif argument == "-m":
+            module, sys.argv = next(rest), ["-m", *rest]
+            sys.path[0] = os.getcwd()
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        elif argument == "-c":
+            run_code(next(rest), "<string>", ["-c", *rest], os.getcwd())
+        elif not argument.startswith("-"):
+            with open(argument, "rb") as file:
+                source = file.read()
+            run_code(source, argument, [argument, *rest], os.path.dirname(os.path.abspath(argument)))
+
+
+def run_code(source: str | bytes, name: str, argv: list[str], directory: str) -> None:
+    sys.argv, sys.path[0] = argv, directory
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    main.__dict__["__file__"] = name
+    atexit.register(main.__dict__.clear)  # as at a usual end: open files are flushed
+    try:
+        exec(compile(source, name, "exec", dont_inherit=True), main.__dict__)
+    except Exception as error:  # noqa: BLE001 - as Python tells of it
+        trace = error.__traceback__
+        sys.excepthook(type(error), error.with_traceback(trace and trace.tb_next), None)
+        raise SystemExit(1) from None
+
+
+def to_its_end(program: Callable[[list[str]], None], arguments: list[str]) -> int:
+    """Run a program. Returns its exit code, as Python reads it."""
+    try:
+        program(arguments)
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return (end.code or 0) & 0xFF
+        print(end.code, file=sys.stderr)  # noqa: T201 - as Python does
+        return 1
+    return 0
+
+
+def end(code: int) -> None:
+    """End as Python does, but for freeing all that was preloaded."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            code = 120
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    with socket.socket(socket.AF_UNIX) as place:
-        place.bind(sys.argv[1])
-        place.listen()
-        if not os.fork():
-            os.setsid()
-            warm_up()
-            serve(place, int(sys.argv[2]))
-            main()
+    at = socket.socket(socket.AF_UNIX)
+    at.bind(sys.argv[1])
+    at.listen(128)
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    warm_up(whole=sys.argv[3] == "whole")
+    wanted = Server(at, int(sys.argv[2])).serve()
+    end(to_its_end(run_picohook if wanted.program == "picohook" else run_python, wanted.arguments))

@@ -1,60 +1,92 @@
-"""`picohook` as a process of its own, forked from one that has imported it: a start costs milliseconds, and not half a second.
+"""Python programs as processes of their own, forked from one that has imported what they import.
 
-Tests of starting up, of terminals, of encodings, and of what is imported when start the real thing instead. As a program, this
-file is `picohook` for a shell.
+A start costs milliseconds, where one of `picohook` costs half a second and one of a small hook a twentieth. Tests of starting
+up, of terminals, of encodings, of limits and containment, and of what is imported when start the real thing instead.
+
+`Popen` and `run` are `python -m picohook` for a test. `program` is a `picohook` or a `python` for everything that starts
+commands: a shell, a host, the conformance kit.
 """
 
 from __future__ import annotations
 
-import json
+import atexit
+import functools
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
 AT_HOME = {"PYTHONPATH", "PATH", "HOME", "LANG", "PICOHOOK_TEST_RUN"}
-"""All that the preloaded process sees of the environment: what is read at import must be the same for every command."""
-PLACE = "PICOHOOK_PRELOADED"
-"""The variable that tells a shell's `picohook` where the preloaded process listens."""
-
-_place: list[str] = []
+"""All that the preloaded process sees of the environment: what is read at import must be the same for every program."""
+HERE = Path(__file__).parent
 
 
-def place() -> str:
-    """Where the preloaded process listens. It is started when it is asked for first, and ends with this process."""
-    if not _place:
-        import tempfile  # noqa: PLC0415 - not for a shell's picohook
-
-        path = os.path.join(tempfile.mkdtemp(prefix="picohook-"), "preloaded")
-        lifeline, _held_until_the_end = os.pipe()
-        environment = {name: value for name, value in os.environ.items() if name in AT_HOME}
-        program = os.path.join(os.path.dirname(__file__), "preload.py")
-        command = [sys.executable, program, path, str(lifeline)]
-        subprocess.run(command, pass_fds=[lifeline], env=environment, check=True)
-        os.close(lifeline)
-        _place.append(path)
-    return _place[0]
+@functools.cache
+def directory() -> str:
+    """Where the sockets and the programs of this process are, until its end."""
+    path, owner = tempfile.mkdtemp(prefix="picohook-"), os.getpid()
+    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(path, ignore_errors=True))
+    return path
 
 
-def start(
-    at: str, arguments: list[str], cwd: str, env: Mapping[str, str], streams: list[int]
-) -> tuple[socket.socket, int]:
-    """Start a program. Gives what its wait status comes from, and its pid."""
-    keeper = socket.socket(socket.AF_UNIX)
-    keeper.connect(at)
-    order = json.dumps({"arguments": arguments, "cwd": cwd, "env": dict(env)}).encode() + b"\n"
-    sent = socket.send_fds(keeper, [order], streams)
-    keeper.sendall(order[sent:])
-    pid = b""
-    while not pid.endswith(b"\n"):
-        pid += keeper.recv(1)
-    return keeper, int(pid)
+@functools.cache
+def socket_of(kind: str) -> str:
+    """Where a preloaded process listens. It is started when it is asked for first, and ends with this process.
+
+    The `whole` one has imported the command line. The `lean` one has imported what hooks import.
+    """
+    path = os.path.join(directory(), kind)
+    lifeline, _held_until_the_end = os.pipe()
+    environment = {name: value for name, value in os.environ.items() if name in AT_HOME}
+    command = [sys.executable, str(HERE / "preload.py"), path, str(lifeline), kind]
+    subprocess.run(command, pass_fds=[lifeline], env=environment, check=True)
+    os.close(lifeline)
+    return path
+
+
+def path_of(name: str) -> str:
+    """Where the program is once it was built."""
+    return os.path.join(directory(), "bin", name)
+
+
+@functools.cache
+def program(name: str) -> str:
+    """Build `python` or `picohook`: a Python for hooks, or the command line. Without a C compiler it is the real one."""
+    path = path_of(name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if name == "python":
+        os.symlink(name, path_of("python3"))
+    if shutil.which("cc"):
+        settings = {"AT": socket_of("lean" if name == "python" else "whole"), "PROGRAM": name, "PYTHON": sys.executable}
+        definitions = [f'-D{key}="{value}"' for key, value in settings.items()]
+        subprocess.run(["cc", "-O1", *definitions, "-o", path, HERE / "preloaded.c"], check=True)
+    else:
+        words = "" if name == "python" else "-m picohook "
+        Path(path).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words}"$@"\n')
+        os.chmod(path, 0o755)
+    return path
+
+
+def programs() -> str:
+    """A directory with `picohook`, `python` and `python3`."""
+    program("python")
+    return os.path.dirname(program("picohook"))
+
+
+def order(program: str, cwd: str, arguments: list[str], env: Mapping[str, str]) -> bytes:
+    """What the preloaded process is told: the size of the rest, and its parts with a null byte between each two."""
+    parts = [program, cwd, str(len(arguments)), *arguments, *(f"{name}={value}" for name, value in env.items())]
+    data = b"\0".join(map(os.fsencode, parts))
+    return len(data).to_bytes(4, "big") + data
 
 
 class Popen(subprocess.Popen):
@@ -70,8 +102,15 @@ class Popen(subprocess.Popen):
         if preexec_fn or pass_fds or shell:
             raise ValueError("start the real thing for that")
         streams = [given if given != -1 else own for own, given in enumerate((p2cread, c2pwrite, errwrite))]
-        env = os.environ if env is None else env
-        self._keeper, self.pid = start(place(), args, os.fspath(cwd or os.getcwd()), env, streams)
+        data = order("picohook", os.fspath(cwd or os.getcwd()), args, os.environ if env is None else env)
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.connect(socket_of("whole"))
+        sent = socket.send_fds(self._server, [data], streams)
+        self._server.sendall(data[sent:])
+        pid = b""
+        while not pid.endswith(b"\n"):
+            pid += self._server.recv(1)
+        self.pid = int(pid)
         self._child_created = True
         null = getattr(self, "_devnull", -1)
         for its_end, our_end in ((p2cread, p2cwrite), (c2pwrite, c2pread), (errwrite, errread)):
@@ -81,12 +120,12 @@ class Popen(subprocess.Popen):
             os.close(null)
 
     def _try_wait(self, flags: int) -> tuple[int, int]:
-        self._keeper.setblocking(not flags & os.WNOHANG)
+        self._server.setblocking(not flags & os.WNOHANG)
         try:
-            status = self._keeper.recv(64)
+            status = self._server.recv(64)
         except BlockingIOError:
             return 0, 0
-        self._keeper.close()
+        self._server.close()
         return self.pid, int(status or signal.SIGKILL)
 
     def _internal_poll(self, *_: Any, **__: Any) -> int | None:
@@ -109,22 +148,3 @@ def run(arguments: list[str], *, timeout: float = 60, **options: Any) -> subproc
             process.kill()
             raise
     return subprocess.CompletedProcess(arguments, process.returncode, out, err)
-
-
-def be_picohook() -> None:
-    """Be `picohook` for a shell: pass on its signals, and end as it ends."""
-    at = os.environ.pop(PLACE)
-    keeper, pid = start(at, sys.argv[1:], os.getcwd(), os.environ, [0, 1, 2])
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: os.kill(pid, number))
-    for fd in range(3):
-        os.close(fd)  # the program's readers see its end, and not this one's
-    code = os.waitstatus_to_exitcode(int(keeper.recv(64) or signal.SIGKILL))
-    if code < 0:
-        signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
-    os._exit(code)
-
-
-if __name__ == "__main__":
-    be_picohook()

@@ -60,6 +60,8 @@ class Project:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.python = preloaded.program("python")
+        """What runs its hooks. Tests that look at the command itself, or at how it starts, set it to the real one."""
         self.config = path / "picohook.toml"
         self.home = path.parent / "home"
         self.home.mkdir()
@@ -77,7 +79,7 @@ class Project:
         script.write_text("import json, os, sys\n" + textwrap.dedent(source) + LOOP)
         script.chmod(0o644)
         stages = [stages] if isinstance(stages, str) else stages
-        self.table(name, command=[sys.executable, f"{name}.py"], stages=stages, **settings)
+        self.table(name, command=[self.python, f"{name}.py"], stages=stages, **settings)
         return script
 
     def table(self, name: str, **settings: Any) -> None:

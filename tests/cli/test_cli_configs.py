@@ -346,3 +346,8 @@ def test_two_configurations_in_a_directory_are_a_failure(project):
 
     assert done.code == 1
     assert f"Error: {project.path}: has picohook.toml and picohook.json (keep one of them)" in done.err
+
+
+@pytest.fixture(autouse=True)
+def _commands_are_shown(project):
+    project.python = sys.executable

@@ -472,3 +472,8 @@ def test_an_approver_that_others_can_answer_for_is_noted(project, examine):
     assert not report.of("hook socketed", "stdio")
     assert not report.of("hook guard", "stdio")
     assert report.one("hook socketed", "canary")["level"] == "ok"
+
+
+@pytest.fixture(autouse=True)
+def _commands_are_shown(project):
+    project.python = sys.executable

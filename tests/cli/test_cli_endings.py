@@ -204,3 +204,8 @@ def test_a_conformance_run_that_is_interrupted_waits_for_no_hook(project, number
             process.send_signal(number)
             assert process.wait(PATIENCE) == code
         assert held.read() == ""
+
+
+@pytest.fixture(autouse=True)
+def _hooks_are_killed_as_they_are(project):
+    project.python = sys.executable

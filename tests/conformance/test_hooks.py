@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+import preloaded
 import pytest
 
 from picohook import PicohookError
@@ -17,7 +18,8 @@ from . import mutant_hook
 ROOT = Path(__file__).parents[2]
 # Imported, so that it is compiled once and not for each of the thousands of times that it is started.
 BOOT = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import mutant_hook; mutant_hook.main()"
-GOOD = [sys.executable, "-I", "-S", "-c", BOOT]
+REAL = [sys.executable, "-I", "-S", "-c", BOOT]
+GOOD = [preloaded.path_of("python"), "-c", BOOT]
 GRACE = {"END-1": 1.0, "END-4": 1.0}
 """Shorter for mutants that have to be waited for."""
 
@@ -29,7 +31,7 @@ def statuses(report):
 
 
 def test_the_good_hook_passes_every_requirement():
-    report = run(GOOD, profile="picohook", timeout=20, grace=20)
+    report = run(REAL, profile="picohook", timeout=20, grace=20)
     assert statuses(report) == {}
     assert tuple(one.requirement.id for one in report.results) == IDS
     assert report.ok
@@ -112,7 +114,7 @@ TOOLS = ("hook.hello", "hook.before_tool", "hook.after_tool", "hook.approve_tool
 
 
 def picoclaws(*methods, action="continue", **more):
-    return [sys.executable, "-I", "-S", "-c", PICOCLAWS.format(methods=methods, action=action, more=more)]
+    return [preloaded.path_of("python"), "-c", PICOCLAWS.format(methods=methods, action=action, more=more)]
 
 
 def broken(report):

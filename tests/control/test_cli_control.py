@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -117,7 +118,7 @@ async def test_reset_and_restart(path, board, tmp_path, journal):
         assert await control("restart", "one", "--control", path) == ""
         await old.dead()
         await board.line("one")
-        late.write_text(f"#!/bin/sh\nexec {sys.executable} -I -S {command()[3]} '[[\"serve\"]]'\n")
+        late.write_text(f"#!/bin/sh\nexec {shlex.join(command(SERVE))}\n")
         late.chmod(0o755)
         assert await control("reset", "failed", "--control", path, "--json") == "true\n"
         await journal.seen("ready", hook="failed")

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shlex
 import signal
 import socket
 import stat
@@ -111,7 +112,7 @@ async def test_a_failed_hook_is_reset_through_the_socket(path, connect, tmp_path
     async with Host([spec], control=path, logger=journal) as host:
         client = await connect()
         assert [hook["state"] for hook in (await client.result("status"))["hooks"]] == ["failed"]
-        late.write_text(f"#!/bin/sh\nexec {sys.executable} -I -S {command()[3]} '[[\"serve\"]]'\n")
+        late.write_text(f"#!/bin/sh\nexec {shlex.join(command(SERVE))}\n")
         late.chmod(0o755)
         assert await client.result("reset", {"hook": "late"}) is True
         await journal.seen("ready", hook="late")

@@ -133,13 +133,8 @@ def directory(tmp_path, monkeypatch):
     here.mkdir()
     (here / "hooks_examples").symlink_to(ROOT / "hooks_examples")
     monkeypatch.chdir(here)
-    shims = tmp_path / "bin"
-    shims.mkdir()
-    (shims / "picohook").write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "{preloaded.__file__}" "$@"\n')
-    (shims / "picohook").chmod(0o755)
     for name, value in {
-        "PATH": os.pathsep.join((str(shims), BIN, os.environ["PATH"])),
-        preloaded.PLACE: preloaded.place(),
+        "PATH": os.pathsep.join((preloaded.programs(), BIN, os.environ["PATH"])),
         "HOME": str(tmp_path / "home"),
         "XDG_CONFIG_HOME": str(tmp_path / "home" / ".config"),
         "NO_COLOR": "1",
@@ -312,6 +307,7 @@ def comparable(text, directory):
     for found, named in (
         (str(directory), "/home/you/agent"),
         (str(directory.parent / "home"), "/home/you"),
+        (preloaded.programs(), "/usr/bin"),
         (BIN, "/usr/bin"),
         (str(ROOT), "/home/you/picohook"),
     ):

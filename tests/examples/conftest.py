@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import anyio
+import preloaded
 import pytest
 
 from picohook import HookSpec
@@ -67,7 +68,8 @@ def output():
 def where_the_examples_are_run(monkeypatch):
     """As from a checkout with its environment activated: PicoClaw's format takes relative directories from there."""
     monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("PATH", os.path.dirname(sys.executable), prepend=os.pathsep)
+    for program in (sys.executable, preloaded.program("python")):
+        monkeypatch.setenv("PATH", os.path.dirname(program), prepend=os.pathsep)
 
 
 @pytest.fixture(scope="session")

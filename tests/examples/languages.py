@@ -7,10 +7,10 @@ import functools
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import preloaded
 import pytest
 
 from .conftest import EXAMPLES, needed
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Language:
-    """A hook. In its commands, {source} is its file, and {out} a directory of its own for what is built."""
+    """A hook. In its commands, {source} is its file, {python} a Python, and {out} a directory of its own for what is built."""
 
     name: str
     source: str
@@ -38,7 +38,7 @@ class Language:
     def command(self, shared: Path) -> list[str]:
         """The command that runs the hook, which is built once for all the workers that share this directory."""
         out = shared / self.name
-        values = {"source": str(EXAMPLES / self.source), "out": str(out)}
+        values = {"source": str(EXAMPLES / self.source), "out": str(out), "python": preloaded.program("python")}
         for program in self.needs:
             needed(program, self.install)
         if self.build:
@@ -69,12 +69,12 @@ TYPESCRIPT = EXAMPLES / "typescript"
 TSC = str(TYPESCRIPT / "node_modules" / ".bin" / "tsc")
 
 LANGUAGES = [
-    Language("python-sdk", "python/sdk_hook.py", (sys.executable, "{source}")),
-    Language("python-stdlib", "python/stdlib_hook.py", (sys.executable, "{source}")),
+    Language("python-sdk", "python/sdk_hook.py", ("{python}", "{source}")),
+    Language("python-stdlib", "python/stdlib_hook.py", ("{python}", "{source}")),
     Language(
         "python-jsonrpcserver",
         "python/jsonrpcserver_hook.py",
-        (sys.executable, "{source}"),
+        ("{python}", "{source}"),
     ),
     Language(
         "bash",

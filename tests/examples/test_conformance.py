@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
-import sys
 from pathlib import Path
 
+import preloaded
 import pytest
 
 from picohook.conformance.hook import run
@@ -50,11 +50,11 @@ def test_the_hook_of_every_language_conforms(language, shared):
 @pytest.mark.parametrize("name", sorted(USEFUL))
 def test_a_hook_to_install_conforms(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    hook = os.fspath(EXAMPLES / f"{name}.py")
+    hook, python = os.fspath(EXAMPLES / f"{name}.py"), preloaded.program("python")
     if name == "web_approval":
-        conforms([sys.executable, SAYS_NO, sys.executable, hook, "--port", "0"], ["approve_tool"])
+        conforms([python, SAYS_NO, python, hook, "--port", "0"], ["approve_tool"])
     else:
-        conforms(["sh", "-c", f'exec "$0" "$1" {ARGUMENTS.get(name, "")}', sys.executable, hook])
+        conforms(["sh", "-c", f'exec "$0" "$1" {ARGUMENTS.get(name, "")}', python, hook])
 
 
 def test_hooks_that_are_to_be_copied_alone_serve_alike():

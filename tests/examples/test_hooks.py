@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from contextlib import asynccontextmanager
 
+import preloaded
 import pytest
 
 from picohook import LLMRequest, LLMResponse, Meta, ToolCall, ToolReturn
@@ -271,7 +271,7 @@ ARGUMENTS = {"audit_log.py": ["audit.jsonl"], "web_approval.py": ["--port", "0"]
 
 def conversation(script, *lines, cwd=None):
     process = subprocess.run(
-        [sys.executable, str(EXAMPLES / script), *ARGUMENTS.get(script, ())],
+        [preloaded.program("python"), str(EXAMPLES / script), *ARGUMENTS.get(script, ())],
         cwd=cwd,
         input="".join(json.dumps({"jsonrpc": "2.0", **line}) + "\n" for line in lines).encode(),
         capture_output=True,

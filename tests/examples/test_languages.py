@@ -6,9 +6,9 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 
 import anyio
+import preloaded
 import pytest
 
 from picohook import HookSpec, Host, LLMRequest, LLMResponse, Recorder, ToolCall
@@ -159,30 +159,47 @@ async def takes_a_megabyte(host):
     assert result.for_llm == f"{large}password=[redacted]"
 
 
+async def answers_after_a_stage_that_it_does_not_know(host):
+    unknown = await host.after_llm(LLMResponse(response={"content": "x"}))
+    known = await host.approve_tool(ToolCall(tool="search"))
+    assert "-32601" in unknown.trail[0].error
+    assert known.approved is True
+    host.outcomes.remove(unknown)  # its error is as it should be
+
+
+async def ignores_notifications(host):
+    for number in range(10):
+        host.emit("turn_start", {"UserMessage": f"password=x {number}"})
+        assert (await host.before_tool(ToolCall(tool="echo"))).action == "continue"
+
+
 BEHAVIOURS = [
     says_hello,
     denies_rm_rf,
     lets_other_commands_and_other_tools_be,
     approves_tools_that_only_read,
     approves_no_other_tool_and_says_why,
+    answers_its_tool_itself,  # before the tool is another's too
     offers_its_tool_once_beside_the_others,
-    answers_its_tool_itself,
     redacts_what_the_model_and_the_user_are_told,
     leaves_a_result_without_secrets_alone,
     brings_odd_text_back_as_it_was,
     brings_odd_values_back_as_they_were,
     answers_each_of_many_calls,
     takes_a_megabyte,
+    answers_after_a_stage_that_it_does_not_know,
+    ignores_notifications,
 ]
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda behaviour: behaviour.__name__)
-async def test_the_hook(behaviour, start, output):
-    async with start() as host:
-        await behaviour(host)
-    assert [entry.error for outcome in host.outcomes for entry in outcome.trail if entry.error] == []
-    assert output.complaints == []
+async def test_the_hook_behaves_as_in_every_other_language(start, output):
+    async with start(stages=(*STAGES, "after_llm"), observe=("*",)) as host:
+        for behaviour in BEHAVIOURS:  # one process serves them all
+            host.outcomes.clear()
+            await behaviour(host)
+            assert [entry.error for outcome in host.outcomes for entry in outcome.trail if entry.error] == []
+    assert {fields.get("stage") for _, fields in output.complaints} == {"after_llm"}  # which it does not know
 
 
 @pytest.mark.anyio
@@ -193,24 +210,6 @@ async def test_integers_past_2_53_stay_exact_where_the_language_can(language, st
         assert outcome.payload.tools[0]["limit"] == 12345678901234567891
     else:
         assert outcome.payload.tools[0]["limit"] == pytest.approx(12345678901234567891)
-
-
-@pytest.mark.anyio
-async def test_notifications_are_ignored(start, output):
-    async with start(observe=("*",)) as host:
-        for number in range(10):
-            host.emit("turn_start", {"UserMessage": f"password=x {number}"})
-            assert (await host.before_tool(ToolCall(tool="echo"))).action == "continue"
-    assert output.complaints == []
-
-
-@pytest.mark.anyio
-async def test_a_stage_that_the_hook_does_not_know_fails_and_the_next_call_is_answered(start):
-    async with start(stages=(*STAGES, "after_llm")) as host:
-        unknown = await host.after_llm(LLMResponse(response={"content": "x"}))
-        known = await host.approve_tool(ToolCall(tool="search"))
-    assert "-32601" in unknown.trail[0].error
-    assert known.approved is True
 
 
 # On the wire.
@@ -259,14 +258,15 @@ def test_requests_that_come_together_are_answered_in_order(command):
     assert "get_weather" in json.dumps(answers[3]["result"])
 
 
-@pytest.mark.parametrize(
-    "line",
-    [b"", b"not json", b"[]", b"5", b"null", b'"id"', b'{"id":1', b'{"id":1}}', b"\xff\xfe", b"[" * 10_000],
-    ids=["empty", "word", "array", "number", "null", "string", "cut", "more", "bytes", "deep"],
-)
-def test_a_line_that_is_no_request_is_survived(command, line):
-    answers = conversation(command, line, request(2, "hook.approve_tool", tool="search"))
-    assert [answer["result"] for answer in answers if answer["id"] is not None] == [{"approved": True}]
+NO_REQUESTS = [b"", b"not json", b"[]", b"5", b"null", b'"id"', b'{"id":1', b'{"id":1}}', b"\xff\xfe", b"[" * 10_000]
+
+
+def test_lines_that_are_no_requests_are_survived(command):
+    numbers = range(2, 2 + len(NO_REQUESTS))
+    asked = [request(number, "hook.approve_tool", tool="search") for number in numbers]
+    answers = conversation(command, *[line for pair in zip(NO_REQUESTS, asked, strict=True) for line in pair])
+    answered = [(answer["id"], answer["result"]) for answer in answers if answer["id"] is not None]
+    assert answered == [(number, {"approved": True}) for number in numbers]
     assert all("error" in answer for answer in answers if answer["id"] is None)
 
 
@@ -321,7 +321,9 @@ def test_a_toolchain_that_is_missing_skips_with_what_to_do(tmp_path):
 @pytest.mark.anyio
 async def test_it_decides_what_the_one_in_python_was_recorded_to_decide(command, tmp_path):
     path = tmp_path / "session.jsonl"
-    python = HookSpec(name="hook", command=(sys.executable, str(EXAMPLES / "python/stdlib_hook.py")), stages=STAGES)
+    python = HookSpec(
+        name="hook", command=(preloaded.program("python"), str(EXAMPLES / "python/stdlib_hook.py")), stages=STAGES
+    )
     async with Host([python], timeouts=PATIENT, listeners=[Recorder(path)]) as host:
         await host.before_llm({"model": "m", "messages": [{"role": "user", "content": ODD}], "tools": [SEARCH]})
         await host.before_tool({"tool": "get_weather", "arguments": {"city": "Tokyo"}})

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 
+import preloaded
 import pytest
 
 from picohook import HookSpec, Meta, ToolCall
@@ -24,14 +25,14 @@ def start(output):
     """A host with one of the scripts as its hook."""
 
     def host(script, *arguments, stages=("before_tool",), **settings):
-        command = (sys.executable, str(EXAMPLES / script), *map(str, arguments))
+        command = (preloaded.program("python"), str(EXAMPLES / script), *map(str, arguments))
         return RecordingHost([HookSpec(name="hook", command=command, stages=stages, **settings)], logger=output)
 
     return host
 
 
 def run(script, *arguments, **settings):
-    command = [sys.executable, str(EXAMPLES / script), *map(str, arguments)]
+    command = [preloaded.program("python"), str(EXAMPLES / script), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, check=False, text=True, timeout=30, input="", **settings)
 
 

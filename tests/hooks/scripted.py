@@ -24,7 +24,7 @@ import anyio.lowlevel
 
 from picohook import HookSpec
 
-BADHOOK = str(Path(__file__).with_name("badhook.py"))
+BADHOOK = f"import sys; sys.path.append({str(Path(__file__).parent)!r}); import badhook; badhook.main()"
 PATIENCE = 30.0
 """Nothing waits longer. What gets so far has failed: no test passes by waiting."""
 
@@ -40,7 +40,7 @@ Steps = list[list[Any]]
 
 def command(*steps: list[Any]) -> tuple[str, ...]:
     """The command of a hook that does these steps."""
-    return (sys.executable, "-I", "-S", BADHOOK, json.dumps(steps))
+    return (sys.executable, "-I", "-S", "-c", BADHOOK, json.dumps(steps))
 
 
 def scripted(name: str, *steps: list[Any], **settings: Any) -> HookSpec:

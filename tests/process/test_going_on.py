@@ -11,7 +11,7 @@ import threading
 
 import anyio
 import pytest
-from scripted import BADHOOK, PATIENCE, scripted
+from scripted import PATIENCE, SERVE, command, scripted
 
 from picohook import FunctionHook, HookSpec, HookTimeoutError, Host, PicohookError, Timeouts, ToolCall
 from picohook.model.stages import STAGES
@@ -265,8 +265,7 @@ import asyncio, os, sys, threading
 import anyio, trio
 from picohook import Host, HookSpec, PicohookError, ToolCall
 CALL = ToolCall(tool="bash")
-COMMAND = (sys.executable, "-I", "-S", {badhook!r}, '[["serve"]]')
-HOOK = HookSpec(name="h", command=COMMAND, stages=("before_tool",), contain={contain!r})
+HOOK = HookSpec(name="h", command={command!r}, stages=("before_tool",), contain={contain!r})
 
 def refused(use):
     try:
@@ -377,7 +376,7 @@ async def test_C2_a_forked_child_gets_a_clear_error_and_touches_nothing_of_its_p
     contain, anyio_backend_name, tmp_path
 ):
     program = FORKS.format(
-        badhook=BADHOOK, contain=contain, backend=anyio_backend_name, socket=str(tmp_path / "control")
+        command=command(SERVE), contain=contain, backend=anyio_backend_name, socket=str(tmp_path / "control")
     )
     with anyio.fail_after(PATIENCE):
         done = await anyio.run_process([sys.executable, "-c", program], check=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shlex
 import signal
 import sys
 import textwrap
@@ -99,7 +100,7 @@ async def test_a_permanent_failure_can_be_mended_and_reset(tmp_path, journal):
     spec = HookSpec(name="late", command=(str(path),), stages=("before_tool",))
     async with Host([spec], timeouts=FAR, logger=journal) as host:
         assert only(host).state == "failed"
-        script(path, f"#!/bin/sh\nexec {sys.executable} -I -S {command()[3]} '{json.dumps([SERVE])}'\n")
+        script(path, f"#!/bin/sh\nexec {shlex.join(command(SERVE))}\n")
         host.reset("late")
         await journal.seen("ready")
         assert (await host.before_tool(CALL)).trail[0].error is None
@@ -312,7 +313,7 @@ async def test_X7_the_program_is_found_on_the_hosts_path_and_not_on_the_hooks(tm
         (tmp_path / place).mkdir()
         text = f"""\
             #!/bin/sh
-            exec {sys.executable} -I -S {command()[3]} '{json.dumps([["say", place], SERVE])}'
+            exec {shlex.join(command(["say", place], SERVE))}
             """
         script(tmp_path / place / "thehook", textwrap.dedent(text))
     monkeypatch.setenv("PATH", f"{tmp_path / 'host'}:/usr/bin:/bin")

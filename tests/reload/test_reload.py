@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import threading
 from pathlib import Path
@@ -335,7 +336,7 @@ async def test_a_kept_hook_is_started_again_with_the_new_hello_timeout(config, t
     script = tmp_path / "hook"
     script.write_text(f"""#!/bin/sh
 [ -e {tmp_path}/silent ] && exec sleep 1000
-exec {sys.executable} -I -S {command()[3]} '[["serve"]]'
+exec {shlex.join(command(SERVE))}
 """)
     script.chmod(0o755)
     config.hook("kept", command=[str(script)], grace=0.1)
