@@ -768,7 +768,7 @@ async def test_a_reload_continues_when_its_caller_is_cancelled(config, board, jo
 @pytest.mark.parametrize("overlap", [True, False])
 @pytest.mark.parametrize("steps", [HELD_BACK, [HANG]], ids=["at hello", "before hello"])
 async def test_closing_ends_a_reload_and_all_that_it_started(config, board, monkeypatch, steps, overlap):
-    monkeypatch.setattr("picohook.engine.mounted.LAST_RESORT", 2 * PATIENCE)
+    monkeypatch.setattr("picohook.engine.lifecycle.LAST_RESORT", 2 * PATIENCE)
     failures = []
 
     async def reload(host):
