@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .config.layers import Layers
     from .config.reload.reloader import Reloader
     from .config.reload.source import Source
-    from .engine.mounted import MountedHooks
+    from .engine.lifecycle import MountedHooks
     from .engine.settings import EngineSettings
     from .engine.status import Reloaded
     from .hooks.base import Hook

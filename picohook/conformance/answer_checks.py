@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ..model.apply_edit import apply_edit
 from ..model.decisions import Modify, Respond
-from ..model.edits import apply_edit
 from ..model.replies import read_decision
 from ..model.stages import STAGES
 from ..wire import words

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from ..errors import HookReplyError
+from ..model.apply_edit import apply_edit, restrict
 from ..model.decisions import Approve, Decision, Deny, Modify, Respond, Retry
-from ..model.edits import apply_edit, restrict
 from ..model.encoded import Encoded
 from ..model.payloads import Payload, deep_copy
 from ..model.spec import RespondRule

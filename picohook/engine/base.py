@@ -11,7 +11,7 @@ from ..hooks.process import ProcessHook
 from ..listeners.listener import Listeners
 from ..model.spec import HookSpec, Timeouts
 from ..observe.log import Log
-from .mounted import MountedHooks
+from .lifecycle import MountedHooks
 from .status import HostStatus
 
 if TYPE_CHECKING:

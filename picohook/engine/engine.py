@@ -39,7 +39,7 @@ from ..model.stages import (
 from ..wire import words
 from .base import BaseEngine
 from .chain import run_chain
-from .mounted import MountedHooks
+from .lifecycle import MountedHooks
 from .respond import approved_answer
 from .seat import Seat, seats_after_pause
 from .session_hooks import SessionHooks

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..hooks.base import Hook
     from ..model.spec import HookSpec
     from ..transport.reactor import Reactor
-    from .mounted import MountedHooks
+    from .lifecycle import MountedHooks
     from .tasks import Mounted
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ..model.spec import KINDS_OF_HOOK
+from ..model.hook_kinds import KINDS_OF_HOOK
 
 if TYPE_CHECKING:
     from ..model.spec import HookSpec

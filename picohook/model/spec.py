@@ -21,6 +21,7 @@ from pydantic import (
 
 from ..wire import words
 from .filters import Filter  # noqa: TC001 - pydantic reads it at run time
+from .hook_kinds import KINDS_OF_HOOK
 from .stages import MODES, STAGES
 
 if TYPE_CHECKING:
@@ -73,13 +74,6 @@ else:
 
 Layer = Literal["builtin", "user", "project", "session"]
 
-KINDS_OF_HOOK = {
-    "command": "hooks.process.ProcessHook",
-    "run": "hooks.one_shot.command.CommandHook",
-    "python": "hooks.python.PythonHook",
-    "prompt": "hooks.one_shot.prompt.PromptHook",
-}
-"""The kinds of hook. A configured hook sets one of these fields; beside it stands the class that is made from it."""
 LONGEST_GLOB, MOST_DEEP = 512, 2
 """Characters of a glob, and how often `**` may be in it."""
 PROMPT_TIMEOUT = 30.0

@@ -20,7 +20,7 @@ from .payloads import (
     ToolCall,
     ToolReturn,
 )
-from .respond import RESULT_FIELDS, llm_response, tool_result
+from .results import RESULT_FIELDS, llm_response, tool_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

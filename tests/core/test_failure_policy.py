@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from picohook.errors import HandshakeError, HookCrashedError, HookRefusedError, HookReplyError, HookTimeoutError
+from picohook.model.apply_edit import apply_edit
 from picohook.model.decisions import CONTINUE, AbortTurn, Deny
-from picohook.model.edits import apply_edit
 from picohook.model.failure_policy import cause, describe, on_failure
 from picohook.model.payloads import ToolCall
 from picohook.model.spec import OnFailure

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
-from picohook.model.edits import apply_edit, restrict
+from picohook.model.apply_edit import apply_edit, restrict
 from picohook.model.payloads import LLMRequest, ToolCall, ToolResult
 from picohook.model.stages import (
     AFTER_LLM,

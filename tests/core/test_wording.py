@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from picohook.model.apply_edit import apply_edit
 from picohook.model.decisions import APPROVE, CONTINUE, AbortTurn, Continue, Deny, Modify, Respond, Retry
-from picohook.model.edits import apply_edit
 from picohook.model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult, ToolReturn
 from picohook.model.replies import ReplyError, read_decision
 from picohook.model.stages import AFTER_LLM, AFTER_TOOL, APPROVE_TOOL, BEFORE_LLM, BEFORE_PROMPT, BEFORE_TOOL, STAGES

@@ -10,8 +10,8 @@ from kinds_support import Model
 from picohook import ConfigError, Hook, HookSpec, Host, ToolCall
 from picohook.config import load, schema
 from picohook.hooks import make_hook
+from picohook.model.hook_kinds import KINDS_OF_HOOK
 from picohook.model.payloads import Prompt
-from picohook.model.spec import KINDS_OF_HOOK
 
 CALL = ToolCall(tool="Bash", arguments={"command": "ls"})
 

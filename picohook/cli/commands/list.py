@@ -8,7 +8,8 @@ from ...engine.order import audiences, in_order, layer, seats
 from ...engine.seat import Seat
 from ...hooks import make_hook
 from ...hooks.base import Hook
-from ...model.spec import KINDS_OF_HOOK, HookSpec
+from ...model.hook_kinds import KINDS_OF_HOOK
+from ...model.spec import HookSpec
 from ...wire import words
 from .. import output
 from ..command import App, Json

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, Field
 
+from ...model.hook_kinds import KINDS_OF_HOOK
 from ...model.spec import (
-    KINDS_OF_HOOK,
     Contain,
     HookSpec,
     OnFailure,

@@ -18,7 +18,7 @@ from .placeholder import Placeholder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ...engine.mounted import MountedHooks
+    from ...engine.lifecycle import MountedHooks
     from ...engine.status import Reloaded
     from ...hooks.base import Hook
     from ...model.spec import HookSpec, Timeouts

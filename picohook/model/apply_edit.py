@@ -8,7 +8,7 @@ from ..wire.answer_fields import is_set
 from ..wire.answer_form import fold_case
 from ..wire.merge import merge_patch
 from .payloads import LLMRequest, Payload
-from .respond import RESULT_FIELDS
+from .results import RESULT_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
