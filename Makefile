@@ -1,17 +1,17 @@
 # make demo    a scripted agent's turn through the example hooks
 # make quick   the tests that start no process, and a few that do: after each change
 # make test    all tests
-# make check all checks: lint, format, types, tests, coverage
-# make faults write the table of faults in docs from the results of its tests
-# make fuzz search for bytes that break the decoder or the peer, for SECONDS (60)
-# make soak kill, stop, flood and replace hooks under load, for MINUTES (1)
-# make bench measure the cost, against the least possible cost; needs a C compiler
+# make check   all checks: lint, format, types, tests, coverage
+# make faults  write the table of faults in docs from the results of its tests
+# make fuzz    search for bytes that break the decoder or the peer, for SECONDS (60)
+# make soak    kill, stop, flood and replace hooks under load, for MINUTES (1)
+# make bench   measure the cost, against the least possible cost; needs a C compiler
 # make many    a sidecar under 50 clients and 100,000 calls
-# make site build the documentation as a site, in site/
+# make site    build the documentation as a site, in site/
 # make release-check   wheel and source distribution, each tried in an empty environment
 # make frameworks  the tests of each framework integration, in an environment with only that framework
-# make matrix the fast tests on each supported Python that is installed
-# make clean remove everything that these commands made
+# make matrix  the fast tests on each supported Python that is installed
+# make clean   remove everything that these commands made
 #
 # To use another Python: make demo PYTHON=python3.12
 
