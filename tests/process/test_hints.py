@@ -44,7 +44,7 @@ WRITES = {
         "it sends the id back as a string",
     ),
     "python dict": ("""echo "{'jsonrpc': '2.0', 'id': 1, 'result': {}}"; exec sleep 1000""", "it prints a Python dict"),
-    "bare result": ("""echo '{"action":"continue"}'; exec sleep 1000""", 'its answer has to be the "result" of {'),
+    "bare result": ("""echo '{"action":"continue"}'; exec sleep 1000""", 'its answer lacks the envelope: send {'),
 }
 
 
