@@ -7,7 +7,9 @@ NO_JSON = "it prints text to standard output, which is for the protocol alone: p
 TEXT_ID = "it sends the id back as a string: send it back as the number that it received"
 FRACTION_ID = "it sends the id back with a fraction: send it back as the whole number that it received"
 NO_DICT = "it prints a Python dict, which is not JSON: print json.dumps(...) of it"
-NO_ENVELOPE = 'its answer lacks the envelope: send {"jsonrpc": "2.0", "id": ID, "result": ...}, with the id of the request'
+NO_ENVELOPE = (
+    'its answer lacks the envelope: send {"jsonrpc": "2.0", "id": ID, "result": ...}, with the id of the request'
+)
 """The most frequent mistakes of hook authors."""
 
 
