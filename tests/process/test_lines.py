@@ -324,7 +324,7 @@ async def test_R8_sloppy_answers_are_taken_with_a_warning_by_intercepts_and_deni
     async with Host([spec], timeouts=FAR, logger=journal) as host:
         call = asking(["write", SLOPPY[case]], ["silent"])
         assert (await host.before_tool(call)).trail[0].error is None
-        assert len(journal.all("a sloppy answer was taken")) == 1
+        assert len(journal.all("accepted a sloppy answer")) == 1
         approval = await host.approve_tool(call)
         assert not approval.approved
         assert approval.trail[0].error is not None
