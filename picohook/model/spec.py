@@ -165,7 +165,7 @@ class HookSpec(Settings):
     stages: tuple[StageName, ...] = Field(default=(), description="The stages at which it is asked.")
     observe: tuple[str, ...] = Field(default=(), description='The event kinds that it observes; "*" for all.')
     events: Literal["legacy", "runtime"] = Field(default="legacy", description="hook.event or hook.runtime_event.")
-    priority: int = Field(default=100, description="Hooks are asked in ascending order of priority.")
+    priority: int = Field(default=100, description="Lower numbers are asked first.")
     timeout: Seconds | None = Field(default=None, description="Seconds for an intercept stage.")
     approval_timeout: Seconds | None = Field(default=None, description="Seconds for approve_tool.")
     hello_timeout: Seconds | None = Field(default=None, description="Seconds for the handshake.")
