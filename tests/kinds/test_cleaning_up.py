@@ -108,7 +108,7 @@ async def test_an_observer_that_is_waited_for_no_longer_is_named_with_the_settin
     }
     cut = journal.all("an event was cut off")
     assert {(record["hook"], record["kind"]) for record in cut} == {("slow", "session_end"), ("timed", "session_end")}
-    assert cut[0]["why"] == "the hook was stopped, and still busy with it after its grace of 0.05 s"
+    assert cut[0]["why"] == "the hook was stopped, and its grace of 0.05 s ended before it had handled the event"
 
 
 async def test_what_an_event_is_waited_for_is_that_event_and_not_those_behind_it():
@@ -133,5 +133,5 @@ async def test_what_the_workers_on_abort_decides_is_logged(journal):
     hooks = worker_hooks(on_abort=[lambda _: Abort("again")])
     async with Host(hooks, timeouts=FAR, logger=journal) as host:
         await host.emit_and_wait("turn_abort", {"Reason": "x"})
-    (record,) = journal.all("what it decided has no effect")
+    (record,) = journal.all("its decision has no effect")
     assert "Abort" in record["why"]
