@@ -56,6 +56,8 @@ class HookProcess:
         self.pid = 0 if from_inside >= 0 else child
         """The pid of the hook: a child of the launcher, or in a namespace a grandchild. 0 while it is not known."""
         self.received = b""
+        self.code_inside: int | None = None
+        """The exit code of the hook that its namespace has reported."""
         self.why_not = ""
         self.code: int | None = None
         self.searches = 0
@@ -109,7 +111,9 @@ class LauncherProgram:
                 if fd == self.woken:
                     os.read(fd, 4096)
                 elif fd in self.reports:
-                    self.started(self.reports[fd])
+                    hook = self.reports[fd]
+                    self.started(hook)
+                    self.read_inside(hook)
                 elif fd in self.insiders:
                     self.read_inside(self.insiders[fd])
             self.reap()
@@ -173,7 +177,18 @@ class LauncherProgram:
         become_hook(request, descriptors, report)
 
     def read_inside(self, hook: HookProcess) -> None:
-        """Read the report of a namespace: the pid of the hook, and at the hook's end its exit code."""
+        """Read the report of a namespace. When the hook has ended, kill the namespace."""
+        self.receive(hook)
+        if hook.code_inside is None or hook.code is not None:
+            return
+        if self.reports.get(hook.report) is hook:  # the host gets a pidfd of the hook before its pid is free
+            self.started(hook)
+        if hook.child:
+            os.kill(hook.child, _signal.SIGKILL)
+        hook.has_ended(hook.code_inside)
+
+    def receive(self, hook: HookProcess) -> None:
+        """Receive what the namespace of a hook wrote: the pid of the hook, and at the hook's end its exit code."""
         if hook.from_inside < 0:
             return
         try:
@@ -182,18 +197,15 @@ class LauncherProgram:
             return
         hook.received += data
         numbers = [int(number) for number in hook.received.split()]
-        hook.pid = numbers[0] if numbers else 0
+        if numbers:
+            hook.pid = numbers[0]
+        if len(numbers) > 1:
+            hook.code_inside = numbers[1]
         if len(numbers) > 1 or not data:
             self.poll.unregister(hook.from_inside)
             os.close(hook.from_inside)
             del self.insiders[hook.from_inside]
             hook.from_inside = -1
-        if len(numbers) > 1:
-            if self.reports.get(hook.report) is hook:
-                self.started(hook)
-            if hook.child:
-                os.kill(hook.child, _signal.SIGKILL)
-            hook.has_ended(numbers[1])
 
     def started(self, hook: HookProcess, *, gone: bool = False) -> None:
         """Read whether a hook has started. `gone`: its namespace has ended, so its pid may belong to another process."""
@@ -201,22 +213,29 @@ class LauncherProgram:
         self.poll.unregister(hook.report)
         os.close(hook.report)
         del self.reports[hook.report]
-        self.read_inside(hook)
+        self.receive(hook)
         if not hook.why_not and (gone or not hook.pid):
             hook.why_not = f"{errno.EAGAIN} spawn"
-        if not hook.why_not:
+        if hook.why_not:
+            return
+        try:
             pidfd = os.pidfd_open(hook.pid)
-            self.tell(f"started {hook.number} {hook.pid}", pidfd)
-            os.close(pidfd)
+        except OSError as error:  # no descriptor is free
+            hook.why_not = f"{error.errno} spawn"
+            os.kill(hook.child, _signal.SIGKILL)
+            return
+        self.tell(f"started {hook.number} {hook.pid}", pidfd)
+        os.close(pidfd)
 
     def signal(self, number: int, signal: int) -> None:
         """Signal a hook's process group, unless its leader was reaped: the number may belong to another group by then."""
         hook = self.hooks.get(number)
         if hook is not None and hook.code is None:
-            try:
-                os.killpg(hook.pid or hook.child, signal)
-            except ProcessLookupError:  # it was just forked and leads no group yet
-                os.kill(hook.pid or hook.child, signal)
+            with ignoring(PermissionError):  # it runs as another user now
+                try:
+                    os.killpg(hook.pid or hook.child, signal)
+                except ProcessLookupError:  # it was just forked and leads no group yet
+                    os.kill(hook.pid or hook.child, signal)
 
     def reap(self) -> None:
         """Reap all ended processes: hooks, first processes of namespaces, and orphans."""
@@ -228,10 +247,9 @@ class LauncherProgram:
                         self.started(hook, gone=not hook.mark)
                     self.read_inside(hook)
                     if hook.pid == hook.child:
-                        with ignoring(ProcessLookupError):
-                            os.killpg(
-                                hook.pid, _signal.SIGKILL
-                            )  # before it is reaped, while the number is still its own
+                        with ignoring(OSError):  # none is left, or all run as another user now
+                            # Before it is reaped, while the number is still its own.
+                            os.killpg(hook.pid, _signal.SIGKILL)
                 code = os.waitstatus_to_exitcode(os.waitpid(ended.si_pid, 0)[1])
                 if hook is not None:
                     if hook.code is None:
