@@ -87,7 +87,7 @@ def _sentence(detail: ErrorDetails, path: KeyPath, *, one_of_two: bool, model: t
             message = str(detail["ctx"]["error"])
         case "json_invalid":
             too_deep = "recursion" in detail["ctx"]["error"]
-            message = "is nested too deeply" if too_deep else "holds half of a surrogate pair, which is no text"
+            message = "is nested too deeply" if too_deep else "holds half of a surrogate pair, which is not text"
         case "greater_than_equal":
             message = f"must be {detail['ctx']['ge']} or more, not {quoted(value)}"
         case "less_than_equal":

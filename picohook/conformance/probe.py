@@ -231,7 +231,7 @@ class Probe:
                 if not optional:
                     return f"{field} is missing"
             elif not _TYPES[kind](value[field]):
-                return f"{field} is no {kind}"
+                return f"{field} is not of type {kind}"
         return None
 
     def _reply(self, message: Mapping[str, Any], answer: Mapping[str, Any]) -> None:

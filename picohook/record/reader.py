@@ -47,7 +47,7 @@ LONGEST_LINE = 256 << 20
 
 
 class RecordError(PicohookError):
-    """The file is no record, or is damaged. The message names the line."""
+    """The file is not a record, or is damaged. The message names the line."""
 
 
 @dataclass(slots=True)
@@ -174,7 +174,7 @@ class Reader:
         return RecordError(f"{self._name}: line {self._number}: {escape(cut(why, 400))}")
 
     def _no_record(self) -> RecordError:
-        return RecordError(f"{self._name}: is no record: `--record` and `Recorder` make them")
+        return RecordError(f"{self._name}: is not a record: `--record` and `Recorder` make them")
 
     def _read_header(self, value: Any) -> Header:
         try:
@@ -238,15 +238,15 @@ class Reader:
         try:
             hook, decision = given["hook"], decision_from_json(given)
         except (LookupError, TypeError, ValueError):
-            raise self.wrong("said: is no decision") from None
+            raise self.wrong("said: is not a decision") from None
         if not isinstance(hook, str) or decision.action not in stage.actions - {PAUSE}:
-            raise self.wrong("said: is no decision that answers for a hook here")
+            raise self.wrong("said: is not a decision that answers for a hook here")
         return hook, decision
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
         """Refuse settings that would change how a program is run: the record may come from anywhere."""
         for name in settings.keys() - set(SETTINGS):
-            raise self.wrong(f"settings.{name}: is no setting of a record")
+            raise self.wrong(f"settings.{name}: is not a setting of a record")
         HookSpec.model_validate(settings)
 
     def _ask(self, chain: Chain, line: AskLine) -> HookAsked:
@@ -314,6 +314,6 @@ def payload_of(stage: Stage[Any], params: dict[str, Any]) -> Payload:
 def _first_of(error: ValidationError) -> str:
     detail = error.errors(include_url=False)[0]
     if detail["type"] in {"union_tag_invalid", "union_tag_not_found"}:
-        return "type: is no line of a record"
+        return "type: is not a line of a record"
     place = ".".join(str(step) for step in detail["loc"])
     return f"{place}: {detail['msg']}" if place else detail["msg"]

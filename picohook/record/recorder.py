@@ -248,7 +248,7 @@ def _require_record(path: str) -> None:
     other, _ = open_regular(path)
     try:
         if os.read(other, len(BEGINNING)) not in {b"", BEGINNING}:
-            raise PicohookError(f"{escape(path)} exists and is no record: name another file")
+            raise PicohookError(f"{escape(path)} exists, and is not a record: name another file")
     finally:
         os.close(other)
 

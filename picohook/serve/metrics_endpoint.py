@@ -49,7 +49,7 @@ def _address(where: str) -> tuple[str, int] | None:
     host, _, port = where.rpartition(":")
     if not port.isascii() or not port.isdecimal() or int(port) > 65535:  # noqa: PLR2004 - the last port
         raise PicohookError(
-            f"{where} is no address for {NOUN}: that is [HOST:]PORT, or the path of a socket with a / in it"
+            f"{where} is not an address for {NOUN}: that is [HOST:]PORT, or the path of a socket with a / in it"
         )
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 

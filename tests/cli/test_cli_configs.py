@@ -302,7 +302,7 @@ def test_trust_in_a_file_that_is_named_with_the_option_is_given_and_taken_back(p
 
     assert project("trust", "--config", "picohook.toml").code == 0
     assert project("list").code == 0
-    assert project("trust", "--remove", "--config", "picohook.toml").out == "picohook.toml is trusted no longer\n"
+    assert project("trust", "--remove", "--config", "picohook.toml").out == "picohook.toml is no longer trusted\n"
     assert project("list").code == 1
 
 

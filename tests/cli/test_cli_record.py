@@ -168,7 +168,7 @@ def test_a_replay_that_compares_nothing_is_no_success(project):
     [
         (("--config", "picohook.toml", "--", "true"), "give a --config, or a COMMAND"),
         (("--hook", "guard", "--config", "picohook.toml"), "--hook needs a COMMAND"),
-        (("--ignore", "action"), "'action' is none of reason, feedback, result, notes, payload"),
+        (("--ignore", "action"), "'action' is not one of reason, feedback, result, notes, payload"),
         (("--record", "session.jsonl", "--config", "picohook.toml"), "this is the record that is replayed"),
         (("--", "false"), "did not start: it exited with code 1"),
     ],
@@ -213,7 +213,7 @@ def test_a_damaged_record_is_refused_with_the_line_and_nothing_is_started(projec
 
     for done in (replay(project, "--config", "picohook.toml"), project("trace", "session.jsonl")):
         assert done.code == 2
-        assert "session.jsonl: line 24: type: is no line of a record" in done.err
+        assert "session.jsonl: line 24: type: is not a line of a record" in done.err
     assert not (project.path / "started").exists()
 
 

@@ -248,7 +248,7 @@ class TestSyntax:
             ("a.json", "[" * 100_000, "is nested too deeply"),
             ("a.yaml", "[" * 3000, "is nested too deeply"),
             ("a.json", '{"hooks": {"a": ' + "[" * 400 + "]" * 400 + "}}", "is nested too deeply"),
-            ("a.json", '{"hooks": {"a": {"\\ud800": 1}}}', "holds half of a surrogate pair, which is no text"),
+            ("a.json", '{"hooks": {"a": {"\\ud800": 1}}}', "holds half of a surrogate pair, which is not text"),
             ("a.toml", f"a = 0x{'f' * 9000}", "holds a value that is too large to read"),
         ],
     )

@@ -533,7 +533,7 @@ async def test_a_file_that_is_no_socket_is_left_alone(path, kind):
         "directory": path.mkdir,
         "link": lambda: path.symlink_to("nowhere"),
     }[kind]()
-    with pytest.raises(PicohookError, match="is no socket"):
+    with pytest.raises(PicohookError, match="is not a socket"):
         async with Host(control=path):
             pytest.fail("it was entered")
     assert os.path.lexists(path)

@@ -79,7 +79,7 @@ async def test_A1_A2_S11_whatever_is_no_yes_is_a_no_with_its_cause(chain, says, 
     hooks = [says("fails", given, on_failure=rule), *(says(f"{number}", APPROVE) for number in range(others))]
     outcome = await chain("approve_tool", *hooks)
     assert (outcome.approved, outcome.action, outcome.hook) == (False, "deny_tool", "fails")
-    cause = f"{type(answer).__name__} is no answer at approve_tool"
+    cause = f"{type(answer).__name__} is not a valid answer at approve_tool"
     if isinstance(answer, Exception):
         cause = describe(answer)
     assert outcome.reason == f"hook fails failed: {cause}"

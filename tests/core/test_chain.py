@@ -267,7 +267,7 @@ class TestFailures:
     async def test_an_answer_that_is_not_a_decision_is_a_failure(self, chain, says, stage, answer):
         outcome = await chain(stage, says("a", lambda _: answer, on_failure="abort"))
         assert outcome.action == "abort_turn"
-        assert f"{type(answer).__name__} is no answer at {stage}" in outcome.reason
+        assert f"{type(answer).__name__} is not a valid answer at {stage}" in outcome.reason
 
     EXAMPLES = (
         CONTINUE,
@@ -294,7 +294,7 @@ class TestFailures:
             assert outcome.trail[0].error is None
             assert actions(outcome)[0] == decision.action
         else:
-            assert outcome.trail[0].error == f"{type(decision).__name__} is no answer at {stage}"
+            assert outcome.trail[0].error == f"{type(decision).__name__} is not a valid answer at {stage}"
             assert actions(outcome) == ["continue", "continue"]
 
     async def test_an_interceptors_yes_does_not_keep_the_others_from_being_asked(self, chain, says):

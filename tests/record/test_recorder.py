@@ -205,7 +205,7 @@ async def test_only_the_owner_may_read_the_file_and_it_replaces_an_older_record(
 async def test_a_file_that_is_no_record_is_left_as_it_is_and_the_host_does_not_start(path):
     path.write_text("precious")
     path.chmod(0o644)
-    with pytest.raises(PicohookError, match="is no record"):
+    with pytest.raises(PicohookError, match="is not a record"):
         async with Host(listeners=[Recorder(path)]):
             raise AssertionError("it was entered")
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("precious", 0o644)

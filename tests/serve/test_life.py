@@ -64,7 +64,7 @@ async def test_the_socket_of_a_dead_server_is_replaced_and_that_of_a_living_one_
 async def test_a_file_that_is_no_socket_is_left_alone(path):
     path.write_text("precious")
     async with Host() as host:
-        with pytest.raises(PicohookError, match="is no socket"):
+        with pytest.raises(PicohookError, match="is not a socket"):
             await Sidecar(host).at_socket(path)
     assert path.read_text() == "precious"
 

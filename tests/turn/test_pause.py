@@ -155,7 +155,7 @@ async def test_the_answer_can_be_the_end_of_the_turn(decision, error):
 async def test_a_wrong_answer_is_refused_at_once_and_nothing_is_lost(decision):
     async with host_with(FakeHook("h", {"before_tool": Pause()})) as host, host.session("s1") as session:
         paused = await pause(session, "rm")
-        with pytest.raises(PicohookError, match=f"{type(decision).__name__} is no answer for a hook that paused at"):
+        with pytest.raises(PicohookError, match=f"{type(decision).__name__} is not a valid answer for a hook that paused at"):
             session.resume(paused, decision)
         assert (await go_on(session, paused, Continue())).content == "done"
 
@@ -656,9 +656,9 @@ NONE_OF_OURS = [
     ("{", "this is not a paused turn: "),
     (b"\xff", "this is not a paused turn: "),
     ("[" * 100_000, "this is not a paused turn: "),
-    ("[]", "it is no object with a `turn`"),
-    ("{}", "it is no object with a `turn`"),
-    ('{"turn": 1}', "it is no object with a `turn`"),
+    ("[]", "it is not an object with a `turn`"),
+    ("{}", "it is not an object with a `turn`"),
+    ('{"turn": 1}', "it is not an object with a `turn`"),
     ('{"turn": {}}', "the paused turn is of version None, and this picohook reads version 1"),
     ('{"turn": {"version": 2}}', "the paused turn is of version 2, and this picohook reads version 1"),
     ('{"turn": {"version": 1}}', "this is not a paused turn: stage: Field required"),

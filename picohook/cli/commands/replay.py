@@ -75,7 +75,7 @@ def replay(
     del verbose
     for name in ignore or ():
         if name not in _MAY_BE_IGNORED:
-            raise typer.BadParameter(f"{name!r} is none of {', '.join(_MAY_BE_IGNORED)}", param_hint="--ignore")
+            raise typer.BadParameter(f"{name!r} is not one of {', '.join(_MAY_BE_IGNORED)}", param_hint="--ignore")
     if command and config is not None:
         raise typer.BadParameter("give a --config, or a COMMAND")
     if hook is not None and not command:

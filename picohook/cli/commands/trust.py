@@ -94,4 +94,4 @@ def _remove(path: Path, *, as_json: bool) -> None:
     if as_json:
         output.data({"config": str(path.absolute()), "trusted": False, "was_trusted": was_trusted})
     else:
-        output.line(f"{path} is trusted no longer" if was_trusted else f"{path} was not trusted")
+        output.line(f"{path} is no longer trusted" if was_trusted else f"{path} was not trusted")

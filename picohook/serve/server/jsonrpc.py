@@ -54,7 +54,7 @@ class RpcError(Exception):
 def require_request(value: Any) -> None:
     """Raise `RpcError` unless the value is a request."""
     if type(value) is not dict:
-        why = "it is no object"
+        why = "it is not an object"
     elif value.get("jsonrpc") != "2.0":
         why = '`jsonrpc` has to be "2.0"'
     elif type(value.get("method")) is not str:

@@ -93,7 +93,7 @@ def _require_free(path: str, noun: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise PicohookError(f"{path} is no socket: {noun} needs a path of its own")
+        raise PicohookError(f"{path} is not a socket: {noun} needs a path of its own")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         try:
