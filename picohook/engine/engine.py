@@ -280,7 +280,7 @@ class Engine(BaseEngine):
             patience = mounted_hooks.timeouts.observer if own is None else own
             if not await hook.flushed(begun + patience) and now() >= begun + patience:
                 mounted_hooks.log.warning(
-                    "an observer is not waited for any longer",
+                    "stopped waiting for an observer",
                     hook=hook.name,
                     kind=kind,
                     why=f"it was not done with the event after {patience:g} s, its {setting}",

@@ -78,7 +78,7 @@ def _sorted(hooks: Sequence[Hook]) -> list[Hook]:
         cycle = _cycle(left[0], waits)
         at = here[cycle[0]].spec
         raise ConfigError(
-            [_problem(at, f"waits for itself: {' after '.join(cycle)}", "take one `after` out of the circle")]
+            [_problem(at, f"waits for itself: {' after '.join(cycle)}", "remove one `after` of the cycle")]
         )
     return ordered
 
@@ -98,7 +98,7 @@ def _check_after(hook: Hook, by_name: dict[str, Hook]) -> Iterable[Problem]:
             near = difflib.get_close_matches(other, by_name, 1)
             yield _problem(hook.spec, f"there is no hook {other!r}", f'did you mean "{near[0]}"?' if near else "")
         elif LAYERS.index(layer(by_name[other])) > LAYERS.index(layer(hook)):
-            yield _problem(hook.spec, f"{other!r} is of the later layer {layer(by_name[other])}", "move one of them")
+            yield _problem(hook.spec, f"{other!r} is in the later layer {layer(by_name[other])}", "move one of them")
 
 
 def _problem(spec: HookSpec, message: str, hint: str) -> Problem:

@@ -249,7 +249,7 @@ def test_check_prints_ok_for_every_file(project, user):
     ("after", "where", "why"),
     [
         (["gat"], "hooks.late.after", "there is no hook 'gat' (did you mean \"gate\"?)"),
-        (["late"], "hooks.late.after", "waits for itself: late after late (take one `after` out of the circle)"),
+        (["late"], "hooks.late.after", "waits for itself: late after late (remove one `after` of the cycle)"),
     ],
 )
 def test_check_finds_hooks_that_wait_for_what_never_comes(project, after, where, why):
@@ -271,11 +271,11 @@ def test_check_warns_of_settings_without_effect(project):
 
     assert done.code == 0
     assert [line.removeprefix(f"Warning: {project.config}: hooks.gate.") for line in done.err.splitlines()] == [
-        "filter.when.scpe: before_tool has none, so it is never asked there",
-        "filter.tool: before_llm has none, so it is never asked there",
-        "filter.when.scpe: before_llm has none, so it is never asked there",
+        "filter.when.scpe: before_tool has no such field, so the hook is never asked there",
+        "filter.tool: before_llm has no such field, so the hook is never asked there",
+        "filter.when.scpe: before_llm has no such field, so the hook is never asked there",
         *(
-            f"timeout: 31 s at {stage} is more than the 30 s of the whole chain, which end it before"
+            f"timeout: 31 s at {stage} is more than the 30 s of the whole chain, which run out first"
             " (raise defaults.chain_budget)"
             for stage in ("before_llm", "before_tool")
         ),

@@ -123,7 +123,7 @@ def test_one_mistake_is_one_message(complaints: Complaints, line: str, complaint
         ('command = ["a"]\nstage = ["before_tool"]', '.stage: unknown key (did you mean "stages"?)'),
         (
             'command = ["a"]\nstages = ["approve_tool"]\nguard = true',
-            ".guard: guards nothing: its stages do not name before_tool",
+            ".guard: has no effect: its stages do not name before_tool",
         ),
         (
             'command = ["a"]\nstages = ["before_tol"]\nguard = true',
@@ -300,7 +300,7 @@ class TestSyntax:
         [("a.yaml", "hooks:\n  a:\n    env:\n      D: 2020-01-01\n"), ("a.toml", "hooks.a.env.D = 2020-01-01\n")],
     )
     def test_a_date_is_not_taken_for_text(self, complaints: Complaints, name: str, text: str) -> None:
-        assert complaints(name, text) == ["hooks.a.env.D: is a date, which no setting is (put it in quotes)"]
+        assert complaints(name, text) == ["hooks.a.env.D: is a date, and no setting takes one (put it in quotes)"]
 
     @pytest.mark.parametrize(("name", "suffix"), [("a.ini", ".ini"), ("a", ""), ("a.TOML", ".TOML")])
     def test_an_unknown_suffix_is_a_mistake(self, complaints: Complaints, name: str, suffix: str) -> None:

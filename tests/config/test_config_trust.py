@@ -266,7 +266,7 @@ class TestAtEverySpawn:
         trust(config)
         path.write_text(path.read_text() + "\n# more")
         trust(found(path))
-        with pytest.raises(TrustError, match=r"was read before it changed \(start again\)"):
+        with pytest.raises(TrustError, match=r"changed after it was read \(start again\)"):
             still_trusted(config, config.hooks[0])
 
     def test_X4_a_removed_script_or_config_or_trust(self, path: Path) -> None:
@@ -296,7 +296,7 @@ class TestStore:
         trust(found(path))
         store.write_text(content, errors="surrogateescape")
         (refusal,) = refusals(found(path))
-        assert refusal == f"{store}: is damaged, so nothing is trusted (picohook trust writes it anew)"
+        assert refusal == f"{store}: is damaged, so nothing is trusted (picohook trust replaces it)"
         trust(found(path))
         require_trust(found(path))
 

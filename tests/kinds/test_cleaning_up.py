@@ -101,7 +101,7 @@ async def test_an_observer_that_is_waited_for_no_longer_is_named_with_the_settin
     timed = FunctionHook("timed", on_event=hang, grace=0.05, timeout=0.1)
     async with Host([slow, timed], timeouts=SHORT, logger=journal) as host:
         await host.emit_and_wait("session_end")
-    why = {record["hook"]: record["why"] for record in journal.all("an observer is not waited for any longer")}
+    why = {record["hook"]: record["why"] for record in journal.all("stopped waiting for an observer")}
     assert why == {
         "slow": "it was not done with the event after 0.05 s, its observer_timeout",
         "timed": "it was not done with the event after 0.1 s, its timeout",

@@ -62,7 +62,7 @@ def test_the_documents_example_is_three_hooks(config, tmp_path):
         ),
     )
     assert read.warnings == (
-        "session_start[0]: session_start is only told: what it seems to return (inject_messages) is ignored",
+        "session_start[0]: session_start is only told: the fields it seems to return (inject_messages) are ignored",
     )
 
 
@@ -215,7 +215,7 @@ def test_all_mistakes_are_reported_at_once(config):
         ),
         (
             "stop:\n  - {type: llm, prompt: '{{user_inptu}}'}\n",
-            'stop[0]: {{user_inptu}} stands for nothing (did you mean "user_input"?)',
+            'stop[0]: {{user_inptu}} is not a variable (did you mean "user_input"?)',
         ),
     ],
 )

@@ -235,5 +235,5 @@ def test_trust_in_j_clis_project_file_covers_the_scripts_of_the_project_around_i
 def test_a_command_that_the_shell_will_not_understand_cannot_be_trusted(config):
     config("check.sh", "echo '{}'\n")
     found = load(config("picohook.toml", '[hooks.a]\nrun = "./check.sh \'"\nstages = ["before_tool"]\n'), found=True)
-    with pytest.raises(TrustError, match="the shell decides what this comes to"):
+    with pytest.raises(TrustError, match="only the shell can tell what this runs"):
         trust.covered(found)

@@ -187,4 +187,4 @@ def test_a_model_that_is_asked_as_plain_text_over_a_network_is_a_warning(user, u
     (warnings,) = (load(path).warnings,)
     assert bool(warnings) is warned
     if warned:
-        assert warnings[0].startswith("model.base_url: what hooks ask and the key goes over the network as plain text")
+        assert warnings[0].startswith("model.base_url: questions and the key go over the network as plain text")

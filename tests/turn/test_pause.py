@@ -155,7 +155,9 @@ async def test_the_answer_can_be_the_end_of_the_turn(decision, error):
 async def test_a_wrong_answer_is_refused_at_once_and_nothing_is_lost(decision):
     async with host_with(FakeHook("h", {"before_tool": Pause()})) as host, host.session("s1") as session:
         paused = await pause(session, "rm")
-        with pytest.raises(PicohookError, match=f"{type(decision).__name__} is not a valid answer for a hook that paused at"):
+        with pytest.raises(
+            PicohookError, match=f"{type(decision).__name__} is not a valid answer for a hook that paused at"
+        ):
             session.resume(paused, decision)
         assert (await go_on(session, paused, Continue())).content == "done"
 
