@@ -225,7 +225,7 @@ class AgentRun:
             raise self.ended
 
 
-# Messages, calls and tools as hooks see them, and back to objects of a framework.
+# Converts messages, calls and tools to the form that hooks see, and back to objects of a framework.
 
 
 def tool_call(name: str, arguments: Any, identity: str | None) -> ToolCall:
