@@ -5,9 +5,8 @@
     PicohookError
     ├── ConfigError              a wrong configuration; .problems lists every mistake, one by one
     │   └── TrustError           a project's configuration that is not trusted
-    ├── ProtocolError
-    │   └── LocalProtocolError   this side was asked to send what the protocol forbids
-    │       └── EncodeError      a payload that cannot be JSON (NaN, a lone surrogate, a set, a cycle)
+    ├── ProtocolError            this side was asked to send what the protocol forbids
+    │   └── EncodeError          a payload that cannot be JSON (NaN, a lone surrogate, a set, a cycle)
     ├── HookError                one hook failed; .hook names it
     │   ├── HookTimeoutError     no answer before the deadline
     │   ├── HookCrashedError     the process ended or was killed; .exit_code, .stderr_tail
@@ -64,14 +63,10 @@ class TrustError(ConfigError):
 
 
 class ProtocolError(PicohookError):
-    """The wire protocol was broken."""
-
-
-class LocalProtocolError(ProtocolError):
     """This side was asked to send what the protocol forbids. Nothing was sent."""
 
 
-class EncodeError(LocalProtocolError):
+class EncodeError(ProtocolError):
     """The payload has no JSON form. Nothing was sent."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -32,6 +33,12 @@ LONGEST = 60
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Say how long a parameter is, rather than all of it. pytest numbers those that are equally long."""
     return f"{type(val).__name__}-of-{len(val)}" if isinstance(val, (str, bytes)) and len(val) > LONGEST else None
+
+
+def pytest_collection_finish() -> None:
+    """Take what has been imported out of what the garbage collector looks at: many tests run it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -18,7 +18,7 @@ from ..protocol.codec import encode
 from ..wire import words
 from ..wire.text import cut, escape
 from ..wire.version import VERSION
-from .ledger import LOST, START, STOP, Ledger, keyed
+from .ledger import FORMAT, LOST, START, STOP, Ledger, keyed
 from .listener import Account, Listener, RequiredListener
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class AuditLog(Listener):
         self._ledger = Ledger(self.path, self._key, most=self.max_size)
         self._seen = {}
         try:
-            self.write(START, {"picohook": VERSION, "pid": os.getpid(), "payloads": self.payloads})
+            self.write(START, {"format": FORMAT, "picohook": VERSION, "pid": os.getpid(), "payloads": self.payloads})
         except PicohookError:
             self._ledger.close()
             raise

@@ -23,6 +23,8 @@ from ..wire.text import escape
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+FORMAT = 1
+"""The version of the format. Each `host.start` names it; records before version 1 was named are of version 1."""
 NOTHING = "0" * 64
 """The hash before the first record."""
 START, STOP, CUT, LOST = "host.start", "host.stop", "audit.cut", "audit.lost"
@@ -54,7 +56,11 @@ def _read(line: bytes, key: bytes) -> dict[str, Any] | str:
         holds = exact and hmac.compare_digest(digest.encode(), keyed(key, record).encode())
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return "cannot be read"
-    return {**record, "hash": digest} if holds else "was changed"
+    if not holds:
+        return "was changed"
+    if record.get("method") == START and record.get("format", FORMAT) != FORMAT:
+        return f"is of format {json.dumps(record['format'])}, and this picohook knows format {FORMAT}: use a newer picohook"
+    return {**record, "hash": digest}
 
 
 class Ledger:

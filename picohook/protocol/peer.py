@@ -16,7 +16,7 @@ from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ..errors import LocalProtocolError
+from ..errors import ProtocolError
 from ..wire import words
 from ..wire.text import cut, show
 from . import hello
@@ -132,9 +132,9 @@ class Peer:
     # Sending.
 
     def hello(self, name: str, modes: Sequence[str], token: Any) -> int:
-        """Queue the hello; nothing else can be sent before its answer. Returns its id. Raises `LocalProtocolError`."""
+        """Queue the hello; nothing else can be sent before its answer. Returns its id. Raises `ProtocolError`."""
         if self.state is not PeerState.NEW:
-            raise LocalProtocolError(f"hello was already sent: the conversation is {self.state.value}")
+            raise ProtocolError(f"hello was already sent: the conversation is {self.state.value}")
         self.state = PeerState.GREETING
         return self.request(words.HELLO, hello.hello_params(name, modes), token)
 
@@ -147,9 +147,9 @@ class Peer:
         return reason
 
     def request(self, method: str, params: bytes, token: Any, strict: bool = False) -> int:  # noqa: FBT001, FBT002 - by position, because every call passes here
-        """Queue a request with encoded params. Returns its id. The reply comes with `token`. Raises `LocalProtocolError`."""
+        """Queue a request with encoded params. Returns its id. The reply comes with `token`. Raises `ProtocolError`."""
         if self.state is not _READY and (self.state is not PeerState.GREETING or method != words.HELLO):
-            raise LocalProtocolError(f"no request can be sent: the conversation is {self.state.value}")
+            raise ProtocolError(f"no request can be sent: the conversation is {self.state.value}")
         request_id = self._next_id
         digits = b"%d" % request_id
         buffers: tuple[bytes, ...]
@@ -160,7 +160,7 @@ class Peer:
             head = b"".join((b'{"jsonrpc":"2.0","id":', digits, between_id_and_params(method)))
             buffers, size = (head, params, b"}\n"), len(head) + len(params) + 2
         if self._queued + size > self._max_outbound:
-            raise LocalProtocolError(f"its input queue is full: {self._queued} bytes wait to be read by it")
+            raise ProtocolError(f"its input queue is full: {self._queued} bytes wait to be read by it")
         self._next_id = request_id + 1
         self._out.append((request_id, size, buffers))
         self._queued += size

@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import HandshakeError, HookCrashedError, HookError, HookReplyError, HookTimeoutError, LocalProtocolError
+from ..errors import HandshakeError, HookCrashedError, HookError, HookReplyError, HookTimeoutError, ProtocolError
 from ..model.decisions import CONTINUE
 from ..observe.rate_limit import RateLimit
 from ..protocol.hello import hello_line, slots_offered
@@ -177,7 +177,7 @@ class Channel:
         call.timeout = deadline - now
         try:
             call.request = self._peer.request(stage.method, params, call, stage.approves)
-        except LocalProtocolError as error:
+        except ProtocolError as error:
             raise HookCrashedError(str(error), hook=self.name) from None
         self._counters.calls += 1
         self._send(call)

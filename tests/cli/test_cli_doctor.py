@@ -353,8 +353,12 @@ def test_a_setting_without_effect_is_a_warning(project):
     ("name", "text", "said"),
     [
         ("picohook.toml", '[hooks.h]\ncommand=["sh"]\nobserve=["*"]\ninherit_env=true\n', "environment: h"),
-        ("a.json", '{"hooks":{"processes":{"h":{"enabled":true,"command":["sh"],"observe":["*"]}}}}', "as in PicoClaw"),
-        ("hooks.yaml", "pre_tool_execution:\n  - command: echo\n", "as in j-cli"),
+        (
+            "a.json",
+            '{"hooks":{"processes":{"h":{"enabled":true,"command":["sh"],"observe":["*"]}}}}',
+            "as PicoClaw's users expect",
+        ),
+        ("hooks.yaml", "pre_tool_execution:\n  - command: echo\n", "as j-cli's users expect"),
     ],
 )
 def test_hooks_that_inherit_the_environment_are_pointed_out(project, name, text, said):

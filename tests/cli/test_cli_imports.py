@@ -91,7 +91,7 @@ def test_a_sidecar_serves_hooks_of_a_toml_file_without_yaml_rich_and_a_log_libra
     [
         ("control", COSTLY - {"typer"}),
         ("top", COSTLY - {"typer"}),
-        ("probe", COSTLY - {"typer"}),
+        ("probe", COSTLY - {"typer", "pydantic"}),
         ("audit", {"anyio", "rich", "yaml", "jsonrpcserver", "picohook.host"}),
         ("new", {"anyio", "rich", "yaml", "jsonrpcserver", "picohook.host"}),
         ("trace", {"rich", "yaml", "jsonrpcserver", "picohook.host"}),

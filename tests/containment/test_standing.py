@@ -404,7 +404,9 @@ def test_a_tier_that_there_is_not_is_a_mistake_in_a_configuration():
 
 async def test_a_required_hook_is_fatal_where_its_containment_is_not_to_be_had(monkeypatch):
     monkeypatch.setattr(Containment, "_lacking", {"namespace": "no"})
-    with pytest.raises(HookCrashedError, match="is required, and did not start: cannot be started: the containment"):
+    with pytest.raises(
+        HookCrashedError, match="is required, and did not start: cannot be started: this machine cannot provide"
+    ):
         async with Host([stray("h", HELLO, contain="required", required=True)], timeouts=FAR):
             pass
     assert Ground("namespace").contain == "required"

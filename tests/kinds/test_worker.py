@@ -414,7 +414,7 @@ async def test_on_abort_is_told_the_reason_when_a_turn_is_aborted_and_not_else()
         ("pre_tool_call", Go(), "it returned Continue, and its event allows Continue, Skip, Abort, Pause"),
         ("post_tool_call", Skip(), "it returned Skip, and its event allows Continue, Abort"),
         ("on_turn_end", Continue(), "it returned Continue, and its event allows Finish, ContinueWithMessages, Paused"),
-        ("on_turn_end", ContinueWithMessages([]), "it asked for another round, and said nothing"),
+        ("on_turn_end", ContinueWithMessages([]), "it asked for another round without feedback and without a change"),
         ("pre_tool_call", "skip", "it returned str, and its event allows Continue, Skip, Abort, Pause"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from picohook.errors import LocalProtocolError
+from picohook.errors import ProtocolError
 from picohook.protocol.codec import encode, notification_line
 from picohook.protocol.hello import hello_line, slots_offered
 from picohook.protocol.peer import DroppedLine, Peer, PeerState
@@ -33,19 +33,19 @@ class TestHello:
     def test_it_is_said_once(self, talk):
         hook = talk(ready=False)
         hook.peer.hello("gate", [], "token")
-        with pytest.raises(LocalProtocolError, match="already"):
+        with pytest.raises(ProtocolError, match="already"):
             hook.peer.hello("gate", [], "token")
 
     def test_nothing_can_be_asked_before_it_is_answered(self, talk):
         hook = talk(ready=False)
-        with pytest.raises(LocalProtocolError, match="no request can be sent"):
+        with pytest.raises(ProtocolError, match="no request can be sent"):
             hook.ask("early")
         hook.peer.hello("gate", [], "token")
         hook.take()
-        with pytest.raises(LocalProtocolError, match="no request can be sent"):
+        with pytest.raises(ProtocolError, match="no request can be sent"):
             hook.ask("early")
         hook.says({"id": 1, "result": {}})
-        with pytest.raises(LocalProtocolError, match="no request can be sent"):
+        with pytest.raises(ProtocolError, match="no request can be sent"):
             hook.ask("answered, and not taken as a yes yet")
 
     def test_events_wait_until_it_is_answered(self, talk):

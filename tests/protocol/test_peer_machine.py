@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from picohook.errors import LocalProtocolError
+from picohook.errors import ProtocolError
 from picohook.protocol.codec import notification_line
 from picohook.protocol.messages import Reply
 from picohook.protocol.peer import SPLICE, DroppedLine, LineTooLong, Peer, PeerState
@@ -59,7 +59,7 @@ class Conversation(RuleBasedStateMachine):
         token = f"request {self.asked}"
         try:
             request = self.peer.request("hook.x", b'"%s"' % (b"x" * (size - 2)), token, strict=strict)
-        except LocalProtocolError:
+        except ProtocolError:
             return self.asked
         self.asked += 1
         assert request == self.asked

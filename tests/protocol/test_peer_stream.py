@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from picohook.errors import LocalProtocolError
+from picohook.errors import ProtocolError
 from picohook.protocol.codec import encode, notification_line
 from picohook.protocol.messages import Reply
 from picohook.protocol.peer import GATHER, SPLICE, LineTooLong, Peer, PeerState
@@ -51,9 +51,9 @@ class TestTheEnd:
         assert not hook.peer.wants_to_send
         assert list(hook.peer.data_to_send()) == []
         assert hook.peer.state is PeerState.CLOSED
-        with pytest.raises(LocalProtocolError, match="closed"):
+        with pytest.raises(ProtocolError, match="closed"):
             hook.ask("late")
-        with pytest.raises(LocalProtocolError, match="closed"):
+        with pytest.raises(ProtocolError, match="closed"):
             hook.peer.hello("late", [], "token")
 
     def test_nothing_that_comes_after_the_end_counts(self, hook):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from picohook.errors import LocalProtocolError
+from picohook.errors import ProtocolError
 from picohook.protocol.codec import encode, notification_line
 from picohook.protocol.peer import GATHER, SPLICE
 
@@ -272,20 +272,20 @@ class TestTheOutboundBound:
         hook = talk(max_outbound=3 * self.LINE)
         for _ in range(3):
             hook.ask("fits", params=self.PARAMS)
-        with pytest.raises(LocalProtocolError, match="input queue is full"):
+        with pytest.raises(ProtocolError, match="input queue is full"):
             hook.ask("does not", params=self.PARAMS)
 
     def test_one_byte_less_is_one_request_less(self, talk):
         hook = talk(max_outbound=3 * self.LINE - 1)
         hook.ask("fits", params=self.PARAMS)
         hook.ask("fits", params=self.PARAMS)
-        with pytest.raises(LocalProtocolError, match="input queue is full"):
+        with pytest.raises(ProtocolError, match="input queue is full"):
             hook.ask("does not", params=self.PARAMS)
 
     def test_what_did_not_fit_leaves_no_trace(self, talk):
         hook = talk(max_outbound=self.LINE)
         hook.ask("fits", params=self.PARAMS)
-        with pytest.raises(LocalProtocolError, match="input queue is full"):
+        with pytest.raises(ProtocolError, match="input queue is full"):
             hook.ask("does not", params=self.PARAMS)
         assert hook.peer.in_flight() == 1
         hook.take()
@@ -296,7 +296,7 @@ class TestTheOutboundBound:
         hook.ask("first", params=self.PARAMS)
         hook.ask("second", params=self.PARAMS)
         hook.take(self.LINE - 1)
-        with pytest.raises(LocalProtocolError, match="input queue is full"):
+        with pytest.raises(ProtocolError, match="input queue is full"):
             hook.ask("third", params=self.PARAMS)
         hook.take(1)
         hook.ask("third", params=self.PARAMS)

@@ -436,9 +436,7 @@ async def test_an_added_hook_that_does_not_start_fails_closed_and_is_started_aga
         assert done.added == ()
         assert "does not exist" in done.failed["approver"]
         assert (await host.approve_tool(call())).approved is False
-        (tmp_path / "late").write_text(
-            f"#!/bin/sh\nexec {sys.executable} -I -S {scripted('x').command[3]} '[[\"serve\"]]'\n"
-        )
+        (tmp_path / "late").write_text(f"#!/bin/sh\nexec {shlex.join(scripted('x').command)}\n")
         (tmp_path / "late").chmod(0o755)
         host.reset("approver")
         await journal.seen("ready", hook="approver")
