@@ -179,7 +179,7 @@ class TestImportsRunOneWay:
 
 
 class TestTheProtocolDoesNoIO:
-    def test_it_imports_nothing_that_could(self):
+    def test_it_imports_no_module_that_could(self):
         taken = {one.of.split(".")[0] for one in imports() if one.room == "protocol"} - {"picohook"}
         assert taken <= {
             "__future__",
@@ -317,7 +317,7 @@ class TestWhatAProgramPaysFor:
         }
         assert loaded_by("from picohook import Host") & heavy == set()
 
-    def test_the_words_of_the_protocol_need_nothing_but_themselves(self):
+    def test_the_words_of_the_protocol_import_nothing_else(self):
         loaded = loaded_by("import picohook.wire.words")
         assert {name for name in loaded if name.startswith("picohook")} == {
             "picohook",

@@ -90,7 +90,7 @@ def test_on_a_narrow_terminal_numbers_stay_whole(moody):
     assert max(map(len, narrow.splitlines())) <= 50
 
 
-def test_what_is_printed_while_hooks_run_is_for_the_stream_that_it_goes_to(moody):
+def test_output_while_hooks_run_goes_to_the_right_stream(moody):
     coloured = in_terminal(moody, "call", "before_tool", "--config", "picohook.toml", "--params", '{"tool": "x"}')
     assert "\x1b[1;32mbefore_tool: continue" in coloured
 
@@ -121,7 +121,7 @@ def test_events_that_did_not_reach_a_hook_are_counted(project):
     assert header.startswith("hook")
 
 
-def test_a_bad_line_hides_no_stats(moody):
+def test_a_bad_line_does_not_hide_the_stats(moody):
     done = run(moody, "--stats", "--json", lines=(ASK % "web", "{"))
     assert done.code == 1
     assert "stats" in done.lines[-1]

@@ -153,7 +153,7 @@ def test_a_hook_needs_something_to_run_and_a_stage_or_an_event(
         ),
     ],
 )
-def test_around_the_hooks(complaints: Complaints, text: str, complaint: str) -> None:
+def test_mistakes_around_the_hooks_are_named(complaints: Complaints, text: str, complaint: str) -> None:
     assert complaints("a.toml", text) == [complaint]
 
 
@@ -164,7 +164,7 @@ def test_picoclaws_format_is_json_only(complaints: Complaints, name: str) -> Non
     ]
 
 
-def test_a_key_that_looks_like_a_path_of_the_schema_is_shown_as_it_is(complaints: Complaints) -> None:
+def test_a_key_that_looks_like_a_schema_path_is_shown_unchanged(complaints: Complaints) -> None:
     (complaint,) = complaints("a.toml", '[hooks."[key]"]\ncommand = ["a"]\nobserve = ["*"]\ntimeout = 0\n')
     assert complaint == f'hooks."[key]".timeout: {NUMBER} 0'
 
@@ -176,7 +176,7 @@ def test_a_name_must_be_fit_to_be_shown(complaints: Complaints, name: str) -> No
     assert complaint.isprintable()
 
 
-def test_all_mistakes_of_a_file_come_at_once(complaints: Complaints) -> None:
+def test_all_mistakes_of_a_file_are_reported_at_once(complaints: Complaints) -> None:
     text = """
         speed = 1
         [defaults]
@@ -201,7 +201,7 @@ def test_all_mistakes_of_a_file_come_at_once(complaints: Complaints) -> None:
     ]
 
 
-def test_an_unknown_key_far_from_any_gets_them_all(complaints: Complaints) -> None:
+def test_an_unknown_key_without_a_near_one_lists_all_known_keys(complaints: Complaints) -> None:
     (complaint,) = complaints("a.toml", '[hooks.a]\ncommand = ["a"]\nstages = ["before_tool"]\nxyz = 1\n')
     assert complaint.startswith("hooks.a.xyz: unknown key (known: command, run, python, prompt, model, stages, ")
 
@@ -299,7 +299,7 @@ class TestSyntax:
         ("name", "text"),
         [("a.yaml", "hooks:\n  a:\n    env:\n      D: 2020-01-01\n"), ("a.toml", "hooks.a.env.D = 2020-01-01\n")],
     )
-    def test_a_date_is_not_taken_for_text(self, complaints: Complaints, name: str, text: str) -> None:
+    def test_a_date_is_not_read_as_text(self, complaints: Complaints, name: str, text: str) -> None:
         assert complaints(name, text) == ["hooks.a.env.D: is a date, and no setting takes one (put it in quotes)"]
 
     @pytest.mark.parametrize(("name", "suffix"), [("a.ini", ".ini"), ("a", ""), ("a.TOML", ".TOML")])
@@ -307,7 +307,7 @@ class TestSyntax:
         assert complaints(name, "x") == [f'"{suffix}" is not a known suffix (known: .toml, .yaml, .yml, .json)']
 
 
-def test_a_problem_can_be_taken_apart(tmp_path: Path) -> None:
+def test_a_problem_has_its_parts_as_attributes(tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     path.write_text('[hooks.a]\ncommand = ["a"]\nstages = ["before_tol"]\n')
     path.chmod(0o644)

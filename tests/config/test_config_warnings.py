@@ -54,7 +54,7 @@ CUT_SHORT = "more than the {budget} s of the whole chain, which run out first (r
         ({}, {"command": None, "prompt": "?"}, []),
     ],
 )
-def test_a_hook_that_is_given_more_time_than_its_chain(write, defaults, keys, expected):
+def test_a_hook_with_more_time_than_its_chain_is_a_warning(write, defaults, keys, expected):
     assert hook(write, defaults, **keys) == expected
 
 
@@ -93,7 +93,7 @@ def test_a_hook_that_is_given_more_time_than_its_chain(write, defaults, keys, ex
         ({"filter": {"when": {"Status": "error"}}, "stages": None, "observe": ["turn_end"]}, []),
     ],
 )
-def test_a_filter_on_a_field_that_is_never_there_is_a_warning(write, keys, expected):
+def test_a_filter_on_a_missing_field_is_a_warning(write, keys, expected):
     assert hook(write, **keys) == expected
 
 
@@ -142,7 +142,7 @@ def test_a_default_for_all_hooks_is_no_warning_for_one(write):
     assert hook(write, defaults, command=None, run="cat", stages=["after_tool"]) == []
 
 
-def test_every_format_is_looked_at(write):
+def test_warnings_are_found_in_every_format(write):
     process = {"enabled": True, "transport": "stdio", "command": ["a"], "intercept": ["before_tool"]}
     picoclaw = {"hooks": {"builtins": {"x": {"enabled": True}}, "processes": {"a b": process}}}
     assert warned(write("a.json", json.dumps(picoclaw))) == [
@@ -155,7 +155,7 @@ def test_every_format_is_looked_at(write):
     ]
 
 
-def test_streams_of_a_hook_that_is_no_program(write):
+def test_stdio_of_a_hook_that_is_not_a_program_is_a_warning(write):
     said = ["stdio: it is for a hook that is a program"]
     assert hook(write, stdio="socket") == []
     assert hook(write, command=None, run="cat", stdio="socket") == []

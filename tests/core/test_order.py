@@ -74,7 +74,7 @@ def test_every_mistake_is_named_at_once():
 
 
 @given(st.lists(st.tuples(st.sampled_from(LAYERS), st.integers(0, 2), st.sets(st.integers(0, 7))), max_size=8))
-def test_whatever_they_are_all_are_there_once_and_every_wish_holds(wishes):
+def test_any_hooks_are_all_in_the_order_once_and_every_after_holds(wishes):
     hooks = [
         hook(
             f"h{number}", layer=layer, priority=priority, after=tuple(f"h{other}" for other in after if other < number)

@@ -23,7 +23,7 @@ from picohook.wire.text import cut, escape, show
         ("", ""),
     ],
 )
-def test_what_could_act_on_a_terminal_is_written_out(text, shown):
+def test_characters_that_could_act_on_a_terminal_are_escaped(text, shown):
     assert escape(text) == shown
 
 

@@ -46,7 +46,7 @@ async def test_one_task_enters_it_and_another_one_leaves_it():
     await settled(tasks)
 
 
-async def test_hooks_serve_on_when_the_task_that_entered_it_was_cancelled():
+async def test_hooks_still_serve_after_the_task_that_entered_the_host_was_cancelled():
     host = Host([scripted("h")], timeouts=FAR)
     async with anyio.create_task_group() as tasks:
         entered = anyio.Event()

@@ -49,7 +49,7 @@ async def test_a_slow_observer_never_delays_the_agent_and_what_it_misses_is_coun
         assert host.status().hooks[1].dropped_events == 0
 
 
-async def test_what_waits_for_an_observer_is_bounded_in_bytes_too(board):
+async def test_events_that_wait_for_an_observer_are_bounded_in_bytes_too(board):
     async with Host([held(board, grace=0.05)], timeouts=FAR) as host:
         await board.line("slow")
         for _ in range(20):
@@ -87,7 +87,7 @@ async def test_a_request_overtakes_events_that_wait(board, tmp_path):
     assert events_before <= 7  # a pipe of 64 KiB, and the line that was begun
 
 
-async def test_closing_drains_what_waits_within_the_grace(board):
+async def test_closing_writes_waiting_events_within_the_grace(board):
     async with Host([held(board, grace=30)], timeouts=FAR) as host, anyio.create_task_group() as tasks:
         slow = await board.line("slow")
         for number in range(500):

@@ -41,7 +41,7 @@ async def test_a_hook_may_name_another_model_of_the_same_endpoint(user, endpoint
     assert endpoint.asked[0][2]["model"] == "m2"
 
 
-async def test_a_programs_own_complete_stands_in_for_the_configurations_model(user, endpoint):
+async def test_a_programs_own_complete_replaces_the_configurations_model(user, endpoint):
     path = user.write("named.toml", model_table(endpoint, key_env="NOT_SET") + ASK)
     async with Host.from_config(path, complete=lambda prompt, model: DENIES) as host:
         assert (await host.before_tool(CALL)).action == "deny_tool"
@@ -104,7 +104,7 @@ async def test_a_reload_that_brings_a_hook_without_a_model_is_refused_and_change
         assert (await host.before_tool(CALL)).action == "deny_tool"
 
 
-async def test_a_reload_takes_over_another_model(user, endpoint):
+async def test_a_reload_applies_another_model(user, endpoint):
     path = user.write("named.toml", model_table(endpoint) + ASK)
     async with Host.from_config(path) as host:
         path.write_text(path.read_text().replace('"m1"', '"m9"'))

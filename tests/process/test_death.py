@@ -42,13 +42,13 @@ async def error_of(host: Host, *steps) -> str:
     return entry.error
 
 
-async def test_P1_a_crash_in_mid_line_fails_the_call_at_once_with_the_code_and_the_last_words():
+async def test_P1_a_crash_in_mid_line_fails_the_call_at_once_with_the_exit_code_and_the_end_of_stderr():
     async with Host([scripted("h", restart=ONCE)], timeouts=FAR) as host:
         steps = ["say", "segfault, sorry"], ["write", '{"jsonrpc":"2.0","id":{id},"resu'], ["exit", 7]
         assert await error_of(host, *steps) == "it exited with code 7; it said: segfault, sorry"
 
 
-async def test_F5_what_stands_before_the_end_without_a_newline_is_no_answer():
+async def test_F5_a_last_line_without_a_newline_is_not_an_answer():
     async with Host([scripted("h", restart=ONCE)], timeouts=FAR) as host:
         whole = '{"jsonrpc":"2.0","id":{id},"result":{"action":"deny_tool","reason":"x"}}'
         assert "it exited with code 0" in await error_of(host, ["write", whole], ["exit", 0])
@@ -117,7 +117,7 @@ async def test_P2_three_requests_in_a_row_without_an_answer_are_a_hang_and_end_i
         assert only(host).timeouts == 3
 
 
-async def test_P2_calls_that_waited_their_turn_behind_one_that_timed_out_are_no_strikes_of_their_own():
+async def test_P2_calls_queued_behind_one_that_timed_out_do_not_count_as_strikes():
     spec = scripted("h", HELLO, *[["read"]] * 50, SERVE, timeout=0.05, stages=("before_tool", "approve_tool"))
     async with Host([spec], timeouts=FAR) as host:
         async with anyio.create_task_group() as tasks:
@@ -167,7 +167,7 @@ async def test_one_that_ends_at_the_end_of_its_stdin_sees_no_signal(board):
     assert process.exit_code == 0
 
 
-async def test_one_that_ignores_the_end_of_its_stdin_is_told_by_term(board):
+async def test_a_hook_that_ignores_the_end_of_its_stdin_gets_sigterm(board):
     async with Host([scripted("h", board.call("h"), HELLO, HANG, grace=0.05)], timeouts=FAR) as host:
         line = await board.line("h")
         process = host._mounted.by_name["h"].hook._supervisor._child
@@ -190,7 +190,7 @@ async def test_P6_a_process_that_closes_its_stdin_is_killed_at_the_next_write(bo
         await line.dead()
 
 
-async def test_P7_one_that_never_reads_its_stdin_costs_its_calls_their_deadline_and_nobody_else_anything(board):
+async def test_P7_a_hook_that_never_reads_its_stdin_delays_only_its_own_calls(board):
     big = ToolCall(tool="write", arguments={"text": "x" * 1_000_000})
     deaf = scripted("a_deaf", HELLO, board.call("deaf"), HANG, timeout=0.05, grace=0.05, restart=ONCE)
     async with Host([deaf, scripted("b_good")], timeouts=FAR) as host:
@@ -277,7 +277,7 @@ async def test_P9_exit_is_seen_while_a_grandchild_holds_the_pipes(board, contain
     await daemon.dead()
 
 
-async def test_P9_a_grandchild_that_pours_into_the_pipes_does_not_hold_up_the_end(board):
+async def test_P9_a_grandchild_that_floods_the_pipes_does_not_delay_the_end(board):
     noise = ["fork", [["setsid"], board.call("noise"), ["flood", 1, "noise\n"]]]
     async with Host([scripted("h", restart=ONCE)], timeouts=FAR) as host:
         error = await error_of(host, noise, ["exit", 3])
@@ -295,7 +295,7 @@ async def test_P10_a_child_of_the_same_group_does_not_outlive_the_hook(board):
     await line.dead()
 
 
-async def test_P10_nor_does_it_outlive_a_crash(board):
+async def test_P10_a_child_of_the_same_group_does_not_outlive_a_crash(board):
     fork = ["fork", [["ignore", "SIGTERM"], board.call("child"), HANG]]
     async with Host([scripted("h", restart=ONCE)], timeouts=FAR) as host:
         await error_of(host, fork, ["exit", 1])
@@ -392,7 +392,7 @@ async def test_without_pidfd_and_without_threads_the_start_is_put_off_and_nothin
 
 
 @pytest.mark.parametrize("contain", ["group"])
-async def test_a_pidfd_that_cannot_be_had_for_want_of_descriptors_leaves_no_process(journal, monkeypatch, contain):
+async def test_if_no_descriptor_is_left_for_a_pidfd_no_process_stays(journal, monkeypatch, contain):
     def full(pid):
         raise OSError(errno.EMFILE, "Too many open files")
 
@@ -463,7 +463,7 @@ async def test_C2_a_host_that_is_never_closed_leaves_no_process(how, board, cont
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
-async def test_C2_a_forked_copy_of_the_embedder_takes_no_hook_down_when_it_ends(board, contain):
+async def test_C2_a_forked_copy_of_the_embedder_ends_no_hook_when_it_ends(board, contain):
     path = [str(Path(picohook.__file__).parents[1]), str(Path(__file__).parents[1] / "hooks")]
     body = """
     async def main():
@@ -488,7 +488,7 @@ async def test_C2_a_forked_copy_of_the_embedder_takes_no_hook_down_when_it_ends(
 
 
 @pytest.mark.parametrize("contain", ["group"])
-async def test_a_process_that_survives_sigkill_is_reported_and_holds_up_nobody_for_ever(
+async def test_a_process_that_survives_sigkill_is_reported_and_blocks_nothing_for_ever(
     board, journal, monkeypatch, contain
 ):
     """As one does that is stuck in the kernel: here, because no signal is sent. When it ends after all, it is reaped."""

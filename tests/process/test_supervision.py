@@ -97,7 +97,7 @@ async def test_reset_of_a_hook_that_serves_changes_nothing(board):
 
 
 @pytest.mark.parametrize("when", ["in_hello", "serving"])
-async def test_starts_back_off_further_each_time_and_a_crash_in_hello_is_no_exception(when, journal, monkeypatch):
+async def test_starts_back_off_further_each_time_even_for_a_crash_in_hello(when, journal, monkeypatch):
     delays = []
     sleep = supervisor.Supervisor._sleep
 

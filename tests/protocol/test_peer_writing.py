@@ -40,7 +40,7 @@ class TestARequestOnItsWay:
         hook.take()
         assert [line["id"] for line in hook.read] == list(range(2, 2 + 3 * GATHER))
 
-    def test_with_nothing_to_say_there_is_nothing_to_write(self, hook):
+    def test_without_messages_there_is_nothing_to_write(self, hook):
         assert not hook.peer.wants_to_send
         assert list(hook.peer.data_to_send()) == []
         hook.peer.data_sent(0)
@@ -141,7 +141,7 @@ class TestTwoLanes:
                 hook.peer.notify(event(f"{number}"))
             assert hook.peer.dropped_events == dropped
 
-    def test_one_that_is_bigger_than_the_bound_is_kept_alone(self, talk):
+    def test_an_event_bigger_than_the_bound_is_kept_if_it_is_alone(self, talk):
         hook = talk(max_event_bytes=10)
         hook.peer.notify(event("small"))
         hook.peer.notify(event("big"))
@@ -149,7 +149,7 @@ class TestTwoLanes:
         hook.take()
         assert [line["params"]["Kind"] for line in hook.read] == ["big"]
 
-    def test_room_is_made_again_by_writing(self, talk):
+    def test_writing_makes_room_again(self, talk):
         hook = talk(max_events=2, max_event_bytes=2 * len(event("0")))
         for number in range(8):
             hook.peer.notify(event(f"{number}"))
@@ -220,12 +220,12 @@ class TestAbandon:
         ]
         assert all("id" not in line for line in hook.read[2:])
 
-    def test_what_was_never_written_is_not_cancelled(self, talk):
+    def test_a_request_that_was_never_written_is_not_cancelled(self, talk):
         hook = talk(capabilities={"cancel": True})
         hook.peer.abandon(hook.ask("asked"), "late")
         assert hook.take() == b""
 
-    def test_without_the_capability_nothing_is_said(self, hook):
+    def test_without_the_capability_no_cancel_is_sent(self, hook):
         request = hook.ask("asked")
         hook.take()
         hook.peer.abandon(request, "late")
@@ -239,7 +239,7 @@ class TestAbandon:
         hook.take()
         assert hook.read[-1]["params"]["reason"] == "ö" * 512
 
-    def test_twice_or_after_the_answer_or_of_nothing_it_does_nothing(self, talk):
+    def test_a_cancel_that_is_repeated_late_or_unknown_does_nothing(self, talk):
         hook = talk(capabilities={"cancel": True})
         request = hook.ask("asked")
         hook.take()
@@ -248,7 +248,7 @@ class TestAbandon:
         hook.peer.abandon(99, "late")
         assert hook.take() == b""
 
-    def test_after_the_end_it_says_nothing(self, talk):
+    def test_after_the_end_a_cancel_is_not_sent(self, talk):
         hook = talk(capabilities={"cancel": True}, max_line=10_000)
         request = hook.ask("asked")
         hook.take()
@@ -282,7 +282,7 @@ class TestTheOutboundBound:
         with pytest.raises(ProtocolError, match="input queue is full"):
             hook.ask("does not", params=self.PARAMS)
 
-    def test_what_did_not_fit_leaves_no_trace(self, talk):
+    def test_a_message_that_did_not_fit_leaves_no_trace(self, talk):
         hook = talk(max_outbound=self.LINE)
         hook.ask("fits", params=self.PARAMS)
         with pytest.raises(ProtocolError, match="input queue is full"):

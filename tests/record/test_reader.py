@@ -91,13 +91,13 @@ def test_a_line_after_the_end_of_the_host_is_an_error():
         ),
     ],
 )
-def test_a_file_that_is_no_record_of_this_version_is_refused_with_the_cause(data, why):
+def test_a_file_that_is_not_a_record_of_this_version_is_refused_with_the_cause(data, why):
     with pytest.raises(RecordError) as error:
         Record(io.BytesIO(data), "r.jsonl")
     assert str(error.value).startswith(why)
 
 
-def test_an_incomplete_last_line_is_left_out():
+def test_an_incomplete_last_line_is_skipped():
     cut = record(HEADER, BEGIN, json.dumps(END).encode()[:-5], end=b"")
     assert [type(entry) for entry in cut] == [Chain]
     assert (cut.cut_off, cut.closed) == (True, False)

@@ -67,7 +67,7 @@ async def test_a_turn_asks_at_every_stage_and_emits_every_event_by_itself():
     assert payloads(host, "task_completed") == [{"Status": "completed", "FinalContent": "done"}]
 
 
-async def test_every_question_and_event_says_whose_it_is_and_in_which_iteration():
+async def test_every_question_and_event_has_its_ids_and_its_iteration():
     watch = FakeHook("watch", dict.fromkeys(WATCHED) | {"approve_tool": True})
     model = Model(wants("ls"), says("done"))
     async with host_with(watch) as host:
@@ -158,7 +158,7 @@ async def test_a_failed_turn_says_so_and_the_error_is_raised_as_it_is():
 
 
 @pytest.mark.parametrize("kind", ["turn_abort", "session_end"])
-async def test_what_cleans_up_is_waited_for_also_when_the_turn_is_cancelled(kind):
+async def test_cleanups_are_waited_for_even_when_the_turn_is_cancelled(kind):
     cleaned = []
 
     async def clean_up(event):
@@ -174,7 +174,7 @@ async def test_what_cleans_up_is_waited_for_also_when_the_turn_is_cancelled(kind
     assert payloads(host, "turn_end")[0]["Status"] == "aborted"
 
 
-async def test_what_hooks_own_in_a_session_ends_with_it():
+async def test_ownership_of_tools_ends_with_the_session():
     tool = {"type": "function", "function": {"name": "lookup"}}
     owner = FakeHook(
         "owner",
@@ -251,7 +251,7 @@ async def test_the_result_of_a_sub_turn_whose_parent_has_ended_is_an_orphan():
     assert orphan["ChildTurnID"] not in {"", parent.meta.turn_id}
 
 
-async def test_so_is_one_that_its_parent_took_and_never_told():
+async def test_so_is_a_result_that_its_parent_took_and_never_passed_on():
     async with host_with() as host, host.session("s1") as session, session.turn("hello") as parent:
         await run_sub_turn(session, parent, Model(says("unheard")))
     (orphan,) = payloads(host, "subturn_orphan")
@@ -302,7 +302,7 @@ async def test_a_hard_abort_in_a_sub_turn_ends_the_parent_too_and_comes_alone(de
     assert [status["Status"] for status in payloads(host, "turn_end")] == ["aborted", "aborted"]
 
 
-async def test_other_errors_in_groups_of_a_tool_are_its_own():
+async def test_other_errors_in_error_groups_belong_to_the_tool():
     async def execute(call):
         await in_groups(2, Tools(a=RuntimeError("broken")).execute, call)
 

@@ -103,7 +103,7 @@ async def test_a_turn_is_resumed_in_another_process_with_the_decisions_that_were
     assert [kind for kind in done["events"] if kind.startswith("turn")] == ["turn_end"]
 
 
-async def test_so_does_one_that_paused_at_its_end(tmp_path):
+async def test_so_is_a_turn_that_paused_at_its_end(tmp_path):
     log = tmp_path / "asked"
     async with host_with(*office(str(log), at="before_finish")) as host, host.session("s1") as session:
         with pytest.raises(PausedError) as raised:
@@ -262,7 +262,7 @@ async def test_an_answer_that_was_not_used_before_another_pause_is_asked_for_aga
 
 
 @pytest.mark.parametrize("stage", ["before_tool", "before_finish"])
-async def test_of_two_hooks_that_pause_each_is_answered_for(stage):
+async def test_each_of_two_hooks_that_pause_is_answered_for(stage):
     hooks = [FakeHook(name, {stage: Pause()}) for name in ("one", "two")]
     async with host_with(*hooks) as host, host.session("s1") as session:
         paused = through_text(await pause(session, *["rm"] * (stage == "before_tool")))
@@ -273,7 +273,7 @@ async def test_of_two_hooks_that_pause_each_is_answered_for(stage):
     assert [len(hook.asked) for hook in hooks] == [1, 1]
 
 
-async def test_the_conversation_the_annotations_and_the_rounds_go_along():
+async def test_the_conversation_the_annotations_and_the_rounds_are_kept():
     hook = FakeHook(
         "h",
         {
@@ -302,7 +302,7 @@ async def test_the_conversation_the_annotations_and_the_rounds_go_along():
     assert model.requests[0].meta.iteration == 2
 
 
-async def test_what_arrived_meanwhile_goes_along_too():
+async def test_messages_that_arrived_meanwhile_are_kept_too():
     def before(call):
         turn.steer("by the way")
         return Pause()
@@ -324,7 +324,7 @@ async def test_what_arrived_meanwhile_goes_along_too():
     assert "subturn_orphan" not in kinds(host)
 
 
-async def test_what_arrives_with_a_pause_changes_nothing_that_was_settled():
+async def test_messages_that_arrive_with_a_pause_do_not_change_settled_calls():
     def before(call):
         if call.tool == "a":
             return Deny("not this")
@@ -342,7 +342,7 @@ async def test_what_arrives_with_a_pause_changes_nothing_that_was_settled():
     ]
 
 
-async def test_an_interrupt_goes_along_too():
+async def test_an_interrupt_is_kept_too():
     def before(call):
         turn.interrupt()
         return Pause()
@@ -401,7 +401,7 @@ async def test_approvers_are_asked_again_unless_only_the_embedder_can_have_writt
     ],
     ids=["new", "changed"],
 )
-async def test_an_approver_that_changed_since_or_is_new_is_asked_even_so(approvers):
+async def test_an_approver_that_is_changed_or_new_is_asked_all_the_same(approvers):
     async with (
         host_with(FakeHook("h", {"before_tool": unless("a")}), FakeHook("gate", {"approve_tool": True})) as host,
         host.session("s1") as session,
@@ -417,7 +417,7 @@ async def test_an_approver_that_changed_since_or_is_new_is_asked_even_so(approve
 
 
 @pytest.mark.parametrize("guarded", [True, False])
-async def test_a_call_that_a_changed_hook_edits_is_approved_anew(guarded):
+async def test_a_call_that_a_changed_hook_edits_is_approved_again(guarded):
     def hooks():
         return [
             FakeHook("h", {"before_tool": unless("a")}),
@@ -444,7 +444,7 @@ def guard(*answers):
     return FakeHook("guard", {"before_tool": list(answers)}, guard=True, priority=1)
 
 
-async def test_a_guard_is_asked_again_when_the_answer_changes_what_it_decided_about():
+async def test_a_guard_is_asked_again_when_the_answer_changes_the_call():
     watch = guard(None, lambda call: Deny("not that") if call.arguments.get("path") == "/" else None)
     boss = FakeHook("boss", {"before_tool": Pause()}, priority=2)
     tools = Tools()
@@ -464,7 +464,7 @@ async def test_but_not_when_it_changes_nothing():
     assert len(watch.asked) == 1
 
 
-async def test_a_guard_that_saw_an_earlier_form_before_the_pause_is_asked_about_the_one_that_is_to_run():
+async def test_a_guard_that_saw_an_earlier_call_before_the_pause_is_asked_about_the_one_that_will_run():
     watch = guard(None, Deny("not that"))
     editor = FakeHook("editor", {"before_tool": Modify({"arguments": {"path": "/"}})}, priority=2)
     boss = FakeHook("boss", {"before_tool": Pause()}, priority=3)
@@ -491,7 +491,7 @@ async def test_a_guard_that_paused_was_answered_for_and_is_asked_again_only_abou
         assert len(late.asked) == 1
 
 
-async def test_a_guard_that_paused_is_itself_asked_about_what_was_made_of_its_answer():
+async def test_a_guard_that_paused_is_asked_itself_about_later_edits():
     watch = guard(Pause("may it?"), None)
     late = FakeHook("late", {"before_tool": Modify({"arguments": {"path": "/tmp/a"}})}, priority=2)
     tools = Tools()
@@ -719,7 +719,7 @@ async def test_a_text_that_was_changed_does_not_pass_for_the_embedders_own(chang
         PausedTurn.from_json(text, KEY)
 
 
-async def test_nor_does_one_with_another_key():
+async def test_nor_does_a_text_with_another_key():
     with pytest.raises(PicohookError, match="sealed with another key"):
         PausedTurn.from_json(await paused_text(b"another"), KEY)
 
