@@ -128,7 +128,7 @@ def test_without_its_dependencies_it_names_what_is_missing(project):
         assert re.fullmatch("Error: the Python package typer is missing, .* without --no-deps\n", done.stderr)
 
 
-def test_the_version_is_printed_without_importing_what_commands_need(project):
+def test_the_version_is_printed_without_importing_libraries(project):
     command = [sys.executable, "-X", "importtime", "-m", "picohook", "--version"]
     done = subprocess.run(command, env=project.env, capture_output=True, text=True, check=True)
 

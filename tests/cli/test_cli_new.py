@@ -141,7 +141,7 @@ def test_a_new_hook_has_only_the_stages_that_were_asked_for(tmp_path, language, 
     assert (spec.canary is not None) == (stage in {"before_tool", "approve_tool"})
 
 
-def test_people_are_told_what_to_do_next(project):
+def test_the_next_steps_are_printed(project):
     done = project("new", "guard", "--stages", "approve_tool, before_tool")
 
     assert (done.code, done.err) == (0, "")

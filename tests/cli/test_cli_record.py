@@ -258,7 +258,7 @@ def test_a_host_that_is_killed_leaves_a_record_of_what_it_did(project):
     assert "the end is missing" in done.err
 
 
-def test_a_full_disk_changes_nothing_but_the_record_which_stays_readable(project):
+def test_a_full_disk_affects_only_the_record_which_stays_readable(project):
     project.hook("guard", GUARD % 2)
     script(project, range(200))
 

@@ -48,7 +48,7 @@ def test_its_answers_are_those_of_call(project):
     assert served == called
 
 
-def test_standard_output_carries_nothing_but_answers(project):
+def test_standard_output_carries_only_answers(project):
     project.table("noisy", python="noisy:hook", stages=["before_tool"])
     (project.path / "noisy.py").write_text(
         "import os\n"
@@ -62,7 +62,7 @@ def test_standard_output_carries_nothing_but_answers(project):
     assert {"printed", "written", "by a program"} <= {*done.err.splitlines()}
 
 
-def test_without_a_configuration_named_it_serves_what_is_found(project):
+def test_without_a_named_configuration_it_serves_those_that_are_found(project):
     project.hook("guard", ECHO)
     refused = project("serve", stdin="")
     assert (refused.code, refused.out) == (1, "")
@@ -120,7 +120,7 @@ def ask(lines, asked):
     return json.loads(lines.readline())
 
 
-def test_at_a_socket_it_serves_many_and_shuts_down_when_told(project):
+def test_at_a_socket_it_serves_many_clients_and_shuts_down_on_request(project):
     project.hook("guard", ECHO)
     with project.start("serve", "--config", str(project.config), "--socket", "s") as process:
         assert read_line(process.stderr) == "Serving at s\n"

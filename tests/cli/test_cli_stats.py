@@ -38,7 +38,7 @@ def run(project, *arguments, lines=(ASK % "web", ASK % "bash", TELL, ASK % "wron
     return project("run", "script.jsonl", "--config", "picohook.toml", *arguments)
 
 
-def test_a_program_gets_what_a_host_says_of_itself_in_a_last_line(moody):
+def test_a_program_gets_the_status_of_the_host_in_a_last_line(moody):
     done = run(moody, "--stats", "--json")
 
     assert (done.code, done.err) == (0, "")
@@ -100,7 +100,7 @@ def test_no_counts_are_shown_unless_asked_for(moody):
     assert "stats" not in run(moody, "--json").out
 
 
-def test_a_restart_and_what_a_hook_printed_by_mistake_are_counted(project):
+def test_restarts_and_stray_output_of_a_hook_are_counted(project):
     project.hook("crashing", 'print("noise", flush=True)\n' + MOODY)
 
     done = run(project, "--stats", lines=(ASK % "crash", ASK % "x"))

@@ -290,7 +290,7 @@ class TestSyntax:
         (complaint,) = complaints("a.yaml", text)
         assert "anchors and aliases are not read" in complaint or "this key is not text" in complaint
 
-    def test_many_aliases_of_aliases_cost_nothing(self, complaints: Complaints) -> None:
+    def test_many_aliases_of_aliases_are_refused_at_once(self, complaints: Complaints) -> None:
         lines = ["a0: &a0 [x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30)]
         (complaint,) = complaints("a.yaml", "\n".join(lines))
         assert "anchors and aliases are not read" in complaint
@@ -322,7 +322,7 @@ def test_a_problem_has_its_parts_as_attributes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "PYTHONPATH", "NODE_OPTIONS", "BASH_ENV", "ENV", "PATH"]
 )
-def test_X9_only_a_config_that_was_named_may_set_what_a_loader_loads(
+def test_X9_only_a_named_config_may_set_loader_variables(
     tmp_path: Path, complaints: Complaints, name: str, *, found: bool
 ) -> None:
     text = f'[hooks.a]\ncommand = ["a"]\nobserve = ["*"]\nenv = {{ {name} = "x" }}\n'

@@ -261,7 +261,7 @@ class TestAtEverySpawn:
         trust(found(path))
         still_trusted(config, config.hooks[0])
 
-    def test_a_config_trusted_anew_is_not_the_one_that_was_read(self, path: Path) -> None:
+    def test_a_config_that_is_trusted_again_is_not_the_one_that_was_read(self, path: Path) -> None:
         config = found(path)
         trust(config)
         path.write_text(path.read_text() + "\n# more")

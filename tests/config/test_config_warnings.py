@@ -137,7 +137,7 @@ def test_a_setting_without_effect_is_a_warning(write, keys, expected):
     assert hook(write, **keys) == expected
 
 
-def test_a_default_for_all_hooks_is_no_warning_for_one(write):
+def test_a_default_for_all_hooks_is_not_a_warning_for_one(write):
     defaults = {"on_failure": "deny", "respond": "forbid", "restart": {"max_starts": 2}, "approval_timeout": 3}
     assert hook(write, defaults, command=None, run="cat", stages=["after_tool"]) == []
 

@@ -92,7 +92,7 @@ async def test_it_writes_where_it_may(kind, board, place):
     assert (place / "kept" / "file").read_text() == "text"
 
 
-async def test_it_reads_only_what_it_may(kind, board, place):
+async def test_it_reads_only_allowed_paths(kind, board, place):
     read = {"/usr", "/lib", "/lib64", "/etc", str(Path(sys.base_prefix)), sys.prefix, str(HERE.parent), "kept"}
     given = tuple(path for path in sorted(read) if (place / path).exists())
     async with Host([boxed(board, place, read_only=(*given, board.place), writable=("own",))], timeouts=FAR) as host:

@@ -264,7 +264,7 @@ async def test_a_limit_on_file_locks_that_leaves_no_room_for_marks_is_respected(
 
 
 @pytest.mark.parametrize("contain", ["best", "required", "sweep", "group"])
-async def test_each_setting_is_what_it_says(contain):
+async def test_each_setting_chooses_its_tier(contain):
     held = Containment(current_reactor(), Log())
     allowed = {"best": ["namespace", "sweep", "group"], "required": ["namespace"]}.get(contain, [contain])
     there = [tier for tier in allowed if not lacking(tier)]

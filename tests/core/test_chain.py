@@ -58,7 +58,7 @@ class TestOrderAndFold:
             assert (outcome.approved, outcome.hook, outcome.reason) == (None, "", "")
 
     @pytest.mark.parametrize("in_process", [True, False])
-    async def test_hooks_are_asked_in_turn_and_each_sees_what_the_one_before_it_left(self, chain, says, in_process):
+    async def test_hooks_are_asked_in_turn_and_each_sees_the_edits_before_it(self, chain, says, in_process):
         call = ToolCall(tool="bash")
         answers = {"a": adds("a"), "b": CONTINUE, "c": adds("c"), "d": adds("d")}
         hooks = [says(name, answer, in_process=in_process) for name, answer in answers.items()]
@@ -187,7 +187,7 @@ class TestWhatEndsIt:
         outcome = await chain("before_tool", says("a", Respond({"for_llm": 5}), on_failure="deny"))
         assert (outcome.action, outcome.result) == ("deny_tool", None)
 
-    async def test_a_denial_from_code_may_say_what_the_model_is_told(self, chain, says):
+    async def test_a_denial_from_code_may_give_the_text_for_the_model(self, chain, says):
         outcome = await chain("before_tool", says("a", Deny(reason="no", result={"for_llm": "ask me later"})))
         assert (outcome.action, outcome.reason, outcome.result) == (
             "deny_tool",
@@ -195,13 +195,11 @@ class TestWhatEndsIt:
             ToolResult(for_llm="ask me later"),
         )
 
-    async def test_one_that_says_it_wrongly_is_a_failure(self, chain, says):
+    async def test_a_denial_with_a_wrong_text_for_the_model_is_a_failure(self, chain, says):
         outcome = await chain("before_tool", says("a", Deny(result={"for_llm": 5}), on_failure="abort"))
         assert outcome.action == "abort_turn"
 
-    async def test_A4_respond_that_gives_the_tool_another_name_says_what_it_was_asked_about(
-        self, chain, says, payloads
-    ):
+    async def test_A4_respond_with_another_tool_name_keeps_the_original_call(self, chain, says, payloads):
         outcome = await chain("before_tool", says("a", Respond({"for_llm": "x"}, changes={"tool": "mine"})))
         assert (outcome.action, outcome.payload.tool, outcome.result) == ("respond", "mine", ToolResult(for_llm="x"))
         assert outcome.asked_about is payloads["before_tool"]
@@ -319,7 +317,7 @@ class TestFailures:
         assert outcome.payload == payloads["before_llm"]
         assert "it may not edit" in outcome.trail[0].error
 
-    async def test_what_it_may_edit_is_applied_beside_it(self, chain, says):
+    async def test_allowed_edits_beside_it_are_applied(self, chain, says):
         hook = says("a", Modify({"system_prompt": "x", "tools": []}), may_edit=("tools",))
         outcome = await chain("before_llm", hook)
         assert (outcome.action, outcome.payload.tools, outcome.payload.system_prompt) == ("modify", [], "be brief")

@@ -244,7 +244,7 @@ class TestNotes:
         assert notes == Notes("x" * 1024, "y" * 65536)
 
     @pytest.mark.parametrize("value", ["x", {}, 5, True, [1], [None], ["x"], [{}, "x"], {"role": "user"}], ids=repr)
-    def test_messages_that_are_no_list_of_objects_are_a_failure(self, value):
+    def test_messages_that_are_not_a_list_of_objects_are_a_failure(self, value):
         with pytest.raises(ValueError, match="`inject_messages` is not a list of objects"):
             read_decision(BEFORE_LLM, {"inject_messages": value})
 

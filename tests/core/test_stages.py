@@ -51,7 +51,7 @@ class TestEdit:
         assert apply_edit(stage, payload, {}, {}) is payload
 
     @pytest.mark.parametrize("name", sorted(STAGES))
-    def test_the_payload_as_it_came_is_no_change(self, payloads, name):
+    def test_an_unchanged_payload_is_not_a_change(self, payloads, name):
         stage, payload = STAGES[name], payloads[name]
         echo = json.loads(json.dumps(payload.wire()))
         assert apply_edit(stage, payload, echo) is payload
@@ -78,7 +78,7 @@ class TestEdit:
             with pytest.raises(ValueError, match=f"{name} cannot change `meta`, `context`, `tool_call_id`"):
                 apply_edit(stage, payload, other)
 
-    def test_context_and_id_cannot_be_added_where_there_is_none(self):
+    def test_a_missing_context_or_id_cannot_be_added(self):
         call = ToolCall(tool="bash")
         added = {"context": {"trusted": True}, "tool_call_id": "call-2"}
         assert apply_edit(BEFORE_TOOL, call, {"tool": "bash", **added}) is call
@@ -155,7 +155,7 @@ class TestEdit:
         edited = apply_edit(BEFORE_TOOL, call, {"arguments": {"flag": around(after), "same": 1}})
         assert repr(edited.arguments["flag"]) == repr(around(after))
 
-    def test_numbers_that_are_equal_are_no_change(self):
+    def test_equal_numbers_are_not_a_change(self):
         call = ToolCall(tool="x", arguments={"n": 1.0})
         assert apply_edit(BEFORE_TOOL, call, {"arguments": {"n": 1}}) is call
 
@@ -261,7 +261,7 @@ RFC_7396_APPENDIX_A = [
 
 
 @pytest.mark.parametrize(("original", "patch", "result"), RFC_7396_APPENDIX_A)
-def test_a_merge_patch_does_what_the_rfc_shows(original, patch, result):
+def test_a_merge_patch_works_as_in_the_rfc(original, patch, result):
     target = json.loads(original)
     assert merge_patch(target, json.loads(patch)) == json.loads(result)
     assert target == json.loads(original)

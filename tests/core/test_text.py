@@ -28,7 +28,7 @@ def test_characters_that_could_act_on_a_terminal_are_escaped(text, shown):
 
 
 @given(st.text(st.characters()))
-def test_escaped_text_is_one_line_that_acts_on_nothing(text):
+def test_escaped_text_is_one_line_without_control_characters(text):
     shown = escape(text)
     assert len(shown.splitlines()) <= 1
     assert not any(unicodedata.category(one) in {"Cc", "Cs"} or unicodedata.bidirectional(one) in BIDI for one in shown)

@@ -205,7 +205,7 @@ UNMODIFIED = [
 
 
 @pytest.mark.parametrize(("stage", "answer", "said"), UNDECIDED + UNMODIFIED)
-def test_an_answer_that_decides_nothing_is_a_failure_that_says_what_was_meant(stage, answer, said):
+def test_an_answer_that_decides_nothing_is_a_failure_that_suggests_the_right_form(stage, answer, said):
     with pytest.raises(ReplyError, match=said) as caught:
         read_decision(STAGES[stage], answer)
     assert caught.value.answer is answer
@@ -323,7 +323,7 @@ def test_a_result_without_a_name_that_is_known_is_a_failure():
     )
 
 
-def test_an_edit_from_code_of_which_nothing_can_be_edited_is_a_failure():
+def test_an_edit_from_code_without_editable_fields_is_a_failure():
     call = ToolCall(tool="bash", arguments={"command": "ls"})
     with pytest.raises(ValueError, match="before_tool cannot change `args`"):
         apply_edit(BEFORE_TOOL, call, {"args": {"command": "pwd"}})

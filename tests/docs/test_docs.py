@@ -152,7 +152,7 @@ def directory(tmp_path, monkeypatch):
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
-def test_a_page_shows_what_happens(page, directory, tmp_path):
+def test_the_output_on_a_page_is_real(page, directory, tmp_path):
     if page.stem in TOOLCHAINS:
         need(*TOOLCHAINS[page.stem], tmp_path)
     for snippet in snippets(page):

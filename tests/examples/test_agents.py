@@ -263,7 +263,7 @@ def test_the_program_plays_its_script_offline_through_the_example_hooks(tmp_path
     assert (tmp_path / "notes" / "berlin.md").read_text() == "Take an umbrella. password: [redacted]"
 
 
-def test_the_program_talks_to_an_endpoint_and_says_what_a_hook_or_the_endpoint_ended(endpoint, tmp_path):
+def test_the_program_talks_to_an_endpoint_and_reports_who_ended_a_turn(endpoint, tmp_path):
     config = tmp_path / "picohook.toml"
     config.write_text("[hooks.a]\npython = 'stop:stop'\nstages = ['before_tool']\n")
     (tmp_path / "stop.py").write_text("def stop(call):\n    return {'action': 'abort_turn', 'reason': 'no tools'}\n")

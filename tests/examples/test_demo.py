@@ -123,7 +123,7 @@ def test_it_shows_the_outcome(demo, told):
     assert told in demo
 
 
-def test_it_is_plain_where_there_is_no_terminal(demo):
+def test_it_is_plain_without_a_terminal(demo):
     assert "\x1b" not in demo
 
 

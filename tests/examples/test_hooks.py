@@ -199,7 +199,7 @@ async def test_the_redactor_rewrites_results_and_keeps_the_rest_of_them(only):
     assert host.outcomes_at("after_tool")[0].action == "modify"
 
 
-async def test_the_redactor_rewrites_what_the_model_says_and_leaves_its_tool_calls(only):
+async def test_the_redactor_rewrites_the_models_text_and_leaves_its_tool_calls(only):
     said = {"content": "it is sk-4f9a01cc7b52e8d3", "tool_calls": [{"id": "1", "function": {"arguments": "{}"}}]}
     async with only("redactor") as host:
         outcome = await host.after_llm(LLMResponse(model="m", response=said))
@@ -207,7 +207,7 @@ async def test_the_redactor_rewrites_what_the_model_says_and_leaves_its_tool_cal
     assert outcome.payload.model == "m"
 
 
-async def test_the_redactor_says_continue_where_there_is_no_secret(only):
+async def test_the_redactor_answers_continue_if_there_is_no_secret(only):
     call = ToolCall(tool="bash", arguments={"command": "ls"})
     async with only("redactor") as host:
         outcomes = [

@@ -304,7 +304,7 @@ def test_the_readme_says_how_it_is_run(language, tmp_path):
     assert json.loads(done.stdout.splitlines()[-1])["result"]["ok"] is True
 
 
-def test_a_toolchain_that_is_missing_skips_with_what_to_do(tmp_path):
+def test_a_missing_toolchain_skips_with_a_hint(tmp_path):
     cobol = Language(
         "cobol", "cobol/hook.cob", ("{out}/hook",), needs=("cobc-of-tomorrow",), install="apt-get install it"
     )
@@ -319,7 +319,7 @@ def test_a_toolchain_that_is_missing_skips_with_what_to_do(tmp_path):
     "language", [one for one in LANGUAGES if one.name in {"node", "go"}], indirect=True, ids=["node", "go"]
 )
 @pytest.mark.anyio
-async def test_it_decides_what_the_one_in_python_was_recorded_to_decide(command, tmp_path):
+async def test_it_decides_as_the_recorded_hook_in_python(command, tmp_path):
     path = tmp_path / "session.jsonl"
     python = HookSpec(
         name="hook", command=(preloaded.program("python"), str(EXAMPLES / "python/stdlib_hook.py")), stages=STAGES

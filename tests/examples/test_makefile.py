@@ -64,7 +64,7 @@ def test_the_tests_need_more_than_the_demo(make):
     assert [call.split()[-1] for call in calls] == [".[dev]", "loadgroup"]
 
 
-def test_the_environment_is_made_anew_when_the_project_file_changes(make, checkout):
+def test_the_environment_is_made_again_when_the_project_file_changes(make, checkout):
     make("test")
     installed = (checkout / ".venv" / ".installed-dev").stat().st_mtime
     os.utime(checkout / "pyproject.toml", (installed + 10, installed + 10))

@@ -83,7 +83,7 @@ def test_an_event_can_be_waited_for_without_await():
         assert [event.kind for event in seen] == ["turn_end"]
 
 
-def test_many_threads_at_once_lose_and_mix_up_nothing():
+def test_many_threads_at_once_neither_lose_nor_mix_up_answers():
     with Host.blocking([scripted("a"), scripted("b", stages=("approve_tool",))], timeouts=FAR) as host:
 
         def ask(nonce):

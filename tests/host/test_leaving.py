@@ -92,7 +92,7 @@ async def test_a_hook_may_close_its_own_host():
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
-async def test_nothing_is_left_when_asyncio_cancels_again_and_again():
+async def test_repeated_cancellations_of_asyncio_leave_nothing_behind():
     host = Host([scripted("h", ["hello", {"ok": True}], ["ignore", "SIGTERM"], ["hang"], grace=0.1)], timeouts=FAR)
     await host.__aenter__()
     leaving = asyncio.create_task(host.aclose())

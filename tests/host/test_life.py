@@ -210,7 +210,7 @@ async def test_C3_closing_twice_and_at_the_same_time_is_one_teardown(board, jour
     assert host.status().hooks[0].starts == 1
 
 
-async def test_C3_closing_during_a_restart_starts_nothing_more(board):
+async def test_C3_closing_during_a_restart_starts_no_process(board):
     async with Host([scripted("h", board.call("h"), SERVE)], timeouts=FAR) as host:
         first = await board.line("h")
         host.restart("h")
@@ -314,7 +314,7 @@ async def test_an_embedders_own_hook_whose_task_fails_affects_no_other(journal):
     assert [event.kind for event in seen] == ["turn_start", "turn_end"]
 
 
-async def test_the_ladder_ends_though_the_hook_reads_nothing_and_events_wait(board):
+async def test_the_ladder_ends_even_if_the_hook_does_not_read_and_events_wait(board):
     spec = scripted("h", HELLO, board.call("h"), ["ignore", "SIGTERM"], HANG, observe=("*",), grace=0.05)
     async with Host([spec], timeouts=FAR) as host:
         line = await board.line("h")

@@ -29,7 +29,7 @@ def held(board, **settings):
     return scripted("slow", HELLO, board.call("slow"), ["wait"], SERVE, **settings)
 
 
-async def test_a_slow_observer_never_delays_the_agent_and_what_it_misses_is_counted(board):
+async def test_a_slow_observer_never_delays_the_agent_and_its_dropped_events_are_counted(board):
     """It reads nothing until ten thousand were emitted; then it is told the first, which were on their way, and the last."""
     async with Host([held(board), scripted("good")], timeouts=FAR) as host:
         slow = await board.line("slow")
@@ -221,7 +221,7 @@ async def test_an_event_without_a_json_form_is_the_embedders_mistake_and_no_obse
     assert [event.kind for event in seen] == ["turn_end"]
 
 
-async def test_an_in_process_observer_that_hangs_fails_or_blocks_delays_nobody(journal):
+async def test_an_in_process_observer_that_hangs_fails_or_blocks_delays_nothing(journal):
     release = threading.Event()
     seen = []
 

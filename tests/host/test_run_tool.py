@@ -241,7 +241,7 @@ async def test_A5_arguments_that_an_approver_changes_in_place_are_denied(story):
     assert story.executed == []
 
 
-async def test_A5_a_hook_that_outlives_its_deadline_cannot_change_what_runs(story):
+async def test_A5_a_hook_that_outlives_its_deadline_cannot_change_the_call(story):
     """A plain function goes on in its thread when nobody waits for it any more; it has the arguments still."""
     release, done = threading.Event(), threading.Event()
 
@@ -261,7 +261,7 @@ async def test_A5_a_hook_that_outlives_its_deadline_cannot_change_what_runs(stor
     assert result.for_llm == "ls"
 
 
-async def test_A5_a_tool_that_changes_its_arguments_does_not_change_what_after_tool_sees(story):
+async def test_A5_a_tool_that_changes_its_arguments_does_not_change_the_call_at_after_tool(story):
     seen = []
     hook = story.hook("h", approve_tool=True, after_tool=lambda done: seen.append(done.arguments))
     async with Host([hook], timeouts=FAR) as host:

@@ -63,7 +63,7 @@ async def test_a_dangerous_command_ends_the_session():
             await running.run_tool(bad, lambda _: pytest.fail("it ran"))
 
 
-async def test_what_is_written_gets_a_header():
+async def test_written_files_get_a_header():
     async def header(given):
         if given["toolName"] == "Write":
             changed = {**given["toolInput"], "content": f"// Auto-generated\n{given['toolInput']['content']}"}
@@ -245,7 +245,7 @@ async def test_a_users_message_can_be_modified_and_the_session_ended():
 
 
 @pytest.mark.parametrize(("event", "is_error"), [("PostToolUse", False), ("PostToolUseFailure", True)])
-async def test_an_output_can_be_modified_and_stays_what_it_is(event, is_error):
+async def test_an_output_can_be_modified_and_keeps_its_type(event, is_error):
     returned = ToolReturn(tool="Read", result=ToolResult(for_llm="x", is_error=is_error))
     for modified, text in [("y", "y"), ({"a": [1]}, '{"a":[1]}'), ([], "[]")]:
         async with host({event: [lambda _, new=modified: {"modifiedOutput": new}]}) as running:

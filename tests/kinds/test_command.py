@@ -50,7 +50,7 @@ async def test_the_stage_and_the_directory_are_in_the_environment(run, tmp_path)
     assert await said(run, shell, dir=str(tmp_path)) == f"before_tool {tmp_path} {tmp_path}\n"
 
 
-async def test_nothing_in_the_environment_has_a_name_of_j_clis(run):
+async def test_no_variable_in_the_environment_has_a_name_of_j_clis(run):
     assert "JCLI" not in await said(run, "env")
 
 
@@ -201,12 +201,12 @@ async def test_unread_stdin_blocks_nothing(run, shell):
     assert (outcome.action, outcome.trail[0].error) == ("continue", None)
 
 
-async def test_one_that_reads_it_gets_all_of_it(run):
+async def test_a_command_that_reads_stdin_gets_all_of_it(run):
     outcome = await asked(run("""[ $(wc -c) -gt 1000000 ] && echo '{"action": "deny_tool"}'"""), LARGE)
     assert outcome.action == "deny_tool"
 
 
-async def test_one_that_leaves_its_pipes_to_a_child_blocks_nothing_and_the_child_ends(run, board):
+async def test_a_command_that_leaves_its_pipes_to_a_child_blocks_nothing_and_the_child_ends(run, board):
     child = shlex.join(command(board.call("child"), ["wait"], ["write", "{}"]))
     grandchild = shlex.join(command(board.call("grandchild"), HANG))
     outcomes = []
@@ -223,7 +223,7 @@ async def test_one_that_leaves_its_pipes_to_a_child_blocks_nothing_and_the_child
     assert (outcomes[0].action, outcomes[0].trail[0].error) == ("continue", None)
 
 
-async def test_one_that_writes_without_end_is_stopped_at_the_limit(run):
+async def test_a_command_with_endless_output_is_stopped_at_the_limit(run):
     outcome = await asked(run("exec yes", max_line_bytes=100_000))
     assert outcome.trail[0].error == "it wrote more than 100000 bytes, and was killed"
 

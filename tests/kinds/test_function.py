@@ -144,7 +144,7 @@ async def test_a_change_in_place_is_a_modify(stage, payload, function, left):
         ("before_finish", Finish(), lambda p: p.response.update(a=2), "response"),
     ],
 )
-async def test_what_it_changes_in_place_and_may_not_is_its_failure(stage, payload, change, names):
+async def test_a_forbidden_change_in_place_is_its_failure(stage, payload, change, names):
     async with Host([FunctionHook("hook", {stage: in_place(change)})], timeouts=FAR) as host:
         outcome = await getattr(host, stage)(payload)
     assert outcome.payload is payload

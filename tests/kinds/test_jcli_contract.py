@@ -110,7 +110,7 @@ def test_an_error_without_a_result_for_the_model_is_passed_on_as_it_was_raised()
     assert jcli.question(STAGES["after_tool"], payload, "/work")[1]["tool_error"] == "OSError"
 
 
-def test_every_event_of_the_document_has_a_stage_or_is_told():
+def test_every_event_of_the_document_has_a_stage_or_is_observed():
     assert {*jcli.EVENTS, *jcli.TOLD} == {*READABLE, "session_start", "session_end", "post_send_message"}
     assert {event: stage for event, (stage, _) in jcli.EVENTS.items()} == {
         e: stage for e, (stage, _) in PAYLOADS.items()
@@ -194,7 +194,7 @@ FIELDS = {
 
 @pytest.mark.parametrize("event", PAYLOADS)
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_field_replaces_something_only_where_the_table_says_so(event, field):
+def test_a_field_is_used_only_at_the_events_in_the_table(event, field):
     decision = decide(event, {field: FIELDS[field]})
     if field in jcli.EDITS.get(event, ()):
         assert isinstance(decision, Modify)
@@ -205,7 +205,7 @@ def test_a_field_replaces_something_only_where_the_table_says_so(event, field):
 
 
 @pytest.mark.parametrize("event", PAYLOADS)
-def test_an_empty_result_and_one_of_nulls_change_nothing(event):
+def test_an_empty_result_and_a_result_of_nulls_change_nothing(event):
     assert decide(event, {}) == Continue()
     assert decide(event, dict.fromkeys(jcli.RESULT)) == Continue()
 

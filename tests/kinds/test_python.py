@@ -55,7 +55,7 @@ async def test_it_may_be_in_a_directory_or_a_package(config, tmp_path):
     assert (await asked(hook("pack:guard", tmp_path))).reason == "no Bash"
 
 
-async def test_an_installed_module_is_found_where_there_is_no_file(tmp_path):
+async def test_an_installed_module_is_found_if_there_is_no_file(tmp_path):
     outcome = await asked(hook("operator:attrgetter", tmp_path))
     assert outcome.trail[0].error.startswith("operator:attrgetter cannot be used: TypeError")
 
@@ -67,7 +67,7 @@ async def test_a_file_hides_no_module_and_no_module_hides_it(config, tmp_path):
     assert sys.modules["json"] is before
 
 
-async def test_each_mount_reads_the_file_anew_and_from_no_cache(config, tmp_path, monkeypatch):
+async def test_each_mount_reads_the_file_again_without_a_cache(config, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     text = "def guard(call):\n    return {'action': 'deny_tool', 'reason': 'one'}\n"
     config("guards.py", text)
@@ -141,7 +141,7 @@ async def test_a_function_that_cannot_be_imported_fails_when_it_is_asked_and_say
 
 
 @pytest.mark.usefixtures("modules")
-async def test_one_that_is_required_and_cannot_be_imported_fails_the_start(tmp_path):
+async def test_a_required_function_that_cannot_be_imported_fails_the_start(tmp_path):
     with pytest.raises(HookCrashedError, match="hook hook is required, and did not start: raises:guard cannot be used"):
         async with Host([hook("raises:guard", tmp_path, required=True)]):
             pass

@@ -88,7 +88,7 @@ async def test_and_no_longer_than_its_grace(journal):
     assert record["events"] == 2
 
 
-async def test_one_that_fails_is_logged_counted_and_asked_again(journal):
+async def test_a_hook_that_fails_at_an_event_is_logged_counted_and_gets_later_events(journal):
     tries = []
 
     async def fail(event):

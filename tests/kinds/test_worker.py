@@ -178,7 +178,7 @@ async def test_an_input_is_changed_in_place():
 # Its contexts.
 
 
-async def test_a_hook_before_a_tool_sees_the_call_what_is_known_of_the_tool_and_the_tool():
+async def test_a_hook_before_a_tool_sees_the_call_the_tool_and_its_description():
     seen = []
     tool = object()
     call = BASH.model_copy(update={"tool_kind": "execute", "affected_paths": ["/tmp"]})
@@ -244,7 +244,7 @@ async def test_a_users_message_stays_text():
     )
 
 
-async def test_a_context_that_is_left_as_it_was_changes_nothing():
+async def test_an_unchanged_context_changes_nothing():
     strange = [
         {"content": None, "role": "assistant", "tool_calls": [{"id": "1"}]},
         {"role": "tool", "tool_call_id": "1", "content": [{"type": "text", "text": "x"}]},
@@ -435,7 +435,7 @@ async def test_a_result_of_another_event_is_a_failure(event, result, error):
 # Its flow.
 
 
-async def test_hooks_of_an_event_are_asked_in_the_order_given_and_see_what_the_ones_before_left():
+async def test_hooks_of_an_event_are_asked_in_the_given_order_and_see_earlier_edits():
     def append(letter):
         async def hook(ctx):
             ctx.call.input["seen"] = ctx.call.input.get("seen", "") + letter

@@ -260,7 +260,7 @@ def test_a_users_file_that_belongs_to_another_user_is_refused(user, project):
         discover()
 
 
-def test_only_the_project_is_kept_from_setting_what_a_loader_loads(user, project):
+def test_only_a_project_may_not_set_loader_variables(user, project):
     user.hooks("a", defaults='env = { PYTHONPATH = "lib" }')
     discover()
     project.hooks("b", defaults='env = { PYTHONPATH = "lib" }')

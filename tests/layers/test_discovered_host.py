@@ -47,7 +47,7 @@ async def test_each_layer_sees_the_edits_of_the_layers_before(user, project):
         ]
 
 
-def test_a_synchronous_program_that_names_nothing_uses_the_files_that_are_found(user, project):
+def test_a_synchronous_program_without_a_named_file_uses_the_files_that_are_found(user, project):
     user.hooks("user")
     project.hooks("project")
     trust_all(project)

@@ -130,7 +130,7 @@ async def test_a_projects_model_is_asked_once_the_project_is_trusted(user, proje
         Host.discover()
 
 
-async def test_a_projects_model_gets_nothing_but_the_projects_own_questions(user, project, endpoint):
+async def test_a_projects_model_gets_only_the_projects_own_questions(user, project, endpoint):
     user.write(user.own / "picohook.toml", ASK.replace("asks", "mine"))
     project.write("picohook.toml", model_table(endpoint) + ASK)
     trust_all(project)

@@ -105,7 +105,7 @@ async def test_an_approval_and_a_hook_that_is_not_asked_show(path):
     assert {hook["hook"]: hook.get("skipped", False) for hook in chain["hooks"]} == {"yes": False, "other": True}
 
 
-async def test_it_has_the_life_of_the_host_its_events_and_what_its_hooks_are(path):
+async def test_it_has_the_life_of_the_host_its_events_and_its_hooks(path):
     hook = asking("a", lambda _: None)
     async with Host([hook], listeners=[AuditLog(path)]) as host:
         await host.run_tool(CALL, lambda call: SECRET)
@@ -220,7 +220,7 @@ async def test_a_payload_with_a_json_form_has_a_digest_and_one_without_has_a_rec
     assert "payload_digest" not in other
 
 
-async def test_a_change_in_place_by_a_function_does_not_change_what_was_asked(path):
+async def test_a_change_in_place_by_a_function_does_not_change_the_logged_question(path):
     def change(call):
         call.arguments["password"] = "other"
 

@@ -54,14 +54,14 @@ async def test_F5_a_last_line_without_a_newline_is_not_an_answer():
         assert "it exited with code 0" in await error_of(host, ["write", whole], ["exit", 0])
 
 
-async def test_what_a_process_wrote_before_it_ended_is_read_before_its_calls_fail():
+async def test_output_of_a_process_is_read_before_its_calls_fail():
     async with Host([scripted("h", restart=ONCE)], timeouts=FAR) as host:
         result = {"action": "deny_tool", "reason": "x" * 40_000}
         outcome = await host.before_tool(asking(["reply", result], ["exit", 1]))
         assert outcome.action == "deny_tool"
 
 
-async def test_what_a_process_wrote_is_read_to_the_end_though_its_exit_is_seen_before(board):
+async def test_output_of_a_process_is_read_to_the_end_even_if_its_exit_is_seen_first(board):
     """Its answer takes many reads, from a pipe that it made larger; its exit is there when the first of them is done."""
     async with Host([scripted("h", board.call("h"), SERVE, restart=ONCE)], timeouts=FAR) as host:
         line = await board.line("h")
@@ -80,7 +80,7 @@ async def test_what_a_process_wrote_is_read_to_the_end_though_its_exit_is_seen_b
         assert outcomes[0].payload.arguments == {"x": "x" * 500_000}
 
 
-async def test_what_a_process_wrote_before_it_closed_its_stdin_is_read_even_if_a_write_fails_first(board):
+async def test_output_before_a_process_closed_its_stdin_is_read_even_if_a_write_fails_first(board):
     """The write is tried before the answer is read: the event loop is held up until both are there."""
     hook = scripted("h", ["hello"], board.call("h"), ["read"], ["tell", "read"], ["wait"],
                     ["close", 0], ["reply", {"action": "deny_tool", "reason": "yes"}], ["tell", "wrote"], ["wait"], ["exit", 0],
@@ -159,7 +159,7 @@ async def test_P4_one_that_ignores_the_end_of_its_stdin_and_term_is_killed_after
     assert not journal.all("survived SIGKILL: it is stuck in the kernel")
 
 
-async def test_one_that_ends_at_the_end_of_its_stdin_sees_no_signal(board):
+async def test_a_hook_that_ends_at_the_end_of_its_stdin_gets_no_signal(board):
     async with Host([scripted("h", board.call("h"), SERVE, grace=60)], timeouts=FAR) as host:
         line = await board.line("h")
         process = host._mounted.by_name["h"].hook._supervisor._child
@@ -232,7 +232,7 @@ async def test_F10_the_outbound_queue_is_bounded(board):
         assert (await host.before_tool(big)).trail[0].error is None
 
 
-async def test_P8_a_flood_on_stderr_is_drained_capped_and_rate_limited_and_stdout_goes_on(journal):
+async def test_P8_a_flood_on_stderr_is_drained_capped_and_rate_limited_and_stdout_still_works(journal):
     async with Host([scripted("h")], timeouts=FAR, logger=journal) as host:
         flood = ["flood", 2, "blah\n", 200_000]
         outcome = await host.before_tool(asking(flood, nonce=1))
@@ -375,7 +375,9 @@ async def test_without_pidfd_a_thread_sees_the_end_and_leaves_the_process_to_be_
 
 
 @pytest.mark.parametrize("contain", ["group"])
-async def test_without_pidfd_and_without_threads_the_start_is_put_off_and_nothing_leaks(journal, monkeypatch, contain):
+async def test_without_pidfd_and_without_threads_the_start_is_postponed_and_nothing_leaks(
+    journal, monkeypatch, contain
+):
     monkeypatch.delattr(os, "pidfd_open")
 
     def full(self):

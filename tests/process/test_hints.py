@@ -49,7 +49,7 @@ WRITES = {
 
 
 @pytest.mark.parametrize("case", WRITES)
-async def test_lines_that_are_no_answers_say_what_is_probably_wrong(case, journal):
+async def test_lines_that_are_not_answers_show_the_probable_mistake(case, journal):
     script, hint = WRITES[case]
     said = await cause(shell(f"read line; {script}"), journal)
     assert said.startswith(f"hook.hello was not answered in time; it wrote other things: {hint}")

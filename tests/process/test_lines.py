@@ -145,7 +145,7 @@ async def test_J4_a_large_integer_goes_out_and_comes_back_as_it_was(number):
         assert type(arguments["echo"]) is int
 
 
-async def test_J5_what_cannot_be_sent_is_an_error_before_anything_is_written(tmp_path):
+async def test_J5_a_payload_that_cannot_be_sent_is_an_error_before_anything_is_written(tmp_path):
     record = tmp_path / "record"
     spec = scripted("h", ["record", str(record)], SERVE, stages=("before_tool", "approve_tool"))
     async with Host([spec], timeouts=FAR) as host:

@@ -204,7 +204,7 @@ async def test_a_promise_gives_its_value_to_the_task_that_awaits_it_whenever_it_
     assert left == []
 
 
-async def test_a_promise_raises_what_it_was_given_as_an_error():
+async def test_a_promise_raises_the_error_that_it_was_given():
     reactor = current_reactor()
     before, during = reactor.promise(print), reactor.promise(print)
     error = Failure(ValueError("no"))

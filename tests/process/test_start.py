@@ -342,7 +342,7 @@ async def test_P18_a_hook_has_the_three_standard_descriptors_and_no_other(board)
         os.close(other)
 
 
-async def test_a_hook_handles_signals_by_default_whatever_its_host_ignores_and_blocks(board):
+async def test_a_hook_has_default_signal_handling_even_if_its_host_ignores_or_blocks_signals(board):
     names = ("SIGINT", "SIGQUIT", "SIGUSR2")
     before = signal.signal(signal.SIGQUIT, signal.SIG_IGN), signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])

@@ -114,7 +114,7 @@ async def pipes():
     pipes.close()
 
 
-async def test_only_so_many_pipes_of_a_process_are_wide_at_once(pipes):
+async def test_the_number_of_wide_pipes_of_a_process_is_limited(pipes):
     for pipe in pipes.ours[:-1]:
         assert pipe.widen()
         pipe.write([b"x" * 2 * CHUNK])  # and still in use

@@ -104,7 +104,7 @@ def test_J5_a_value_without_a_json_form_is_an_encode_error_wherever_it_is(name, 
         ([Name("x"), None], b'["x",null]'),
     ],
 )  # fmt: skip
-def test_what_has_one_is_written_in_it(value, line):
+def test_a_value_with_a_json_form_is_written_in_it(value, line):
     assert encode(value) == line
 
 
@@ -125,7 +125,7 @@ def test_what_has_one_is_written_in_it(value, line):
     ],
     ids=["uuid", "enum", "enum of none", "int enum", "str enum", "tuple", "integer key"],
 )
-def test_whether_a_value_is_taken_does_not_depend_on_what_stands_beside_it(value, plain, beside):
+def test_a_value_is_accepted_or_refused_whatever_is_beside_it(value, plain, beside):
     beside_plain = {key: list(one) if isinstance(one, tuple) else one for key, one in beside.items()}
     assert json.loads(encode({"value": value, **beside})) == {"value": plain, **beside_plain}
 

@@ -37,7 +37,7 @@ SEVENTH = (GO_ON % 7).encode()
 
 @pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
 @pytest.mark.parametrize("number", [1, 9, 10, 2345, 10**17])
-def test_an_answer_is_known_again_whatever_its_id(separators, number):
+def test_a_known_answer_is_recognized_with_any_id(separators, number):
     first, later = (
         json.dumps({"id": n, "result": words.CONTINUE_RESULT, "jsonrpc": "2.0"}, separators=separators).encode()
         for n in (7, number)
@@ -100,7 +100,7 @@ def test_an_id_that_cannot_be_distinguished_from_other_digits_is_not_learnt(line
 
 
 @pytest.mark.parametrize(("padding", "limit"), [(300, 10_000), (10, 80)])
-def test_a_line_that_is_long_for_what_it_says_is_not_kept(padding, limit):
+def test_a_line_that_is_too_long_for_its_content_is_not_kept(padding, limit):
     line = SEVENTH.replace(b"{", b"{" + b" " * padding, 1)
     assert after(line, limit) is None
     assert after(line, limit + 1000) is not None or padding > MAX_LINE

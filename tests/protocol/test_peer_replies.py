@@ -135,7 +135,7 @@ class TestWhatMatchesNothing:
         hook.peer.abandon(request, "late")
         assert hook.is_noise({"id": request, "result": {"approved": True}})
 
-    def test_a_late_answer_is_told_apart_from_noise_and_once(self, hook):
+    def test_a_late_answer_is_distinguished_from_noise_once(self, hook):
         abandoned, answered, unwritten = hook.ask("a"), hook.ask("b"), hook.ask("c")
         hook.take(2 * len(hook.peer.data_to_send()[0]))
         for request in (abandoned, unwritten):
@@ -235,14 +235,14 @@ PROGRESS = {"method": "host.progress", "params": {"id": 2}}
 
 
 class TestCapabilities:
-    def test_what_was_offered_is_told(self, talk):
+    def test_offered_notifications_are_passed_on(self, talk):
         hook = talk(capabilities={"log": True, "progress": True})
         assert hook.says(LOG, PROGRESS) == [
             NotificationReceived("host.log", {"level": "info", "message": "hi"}),
             NotificationReceived("host.progress", {"id": 2}),
         ]
 
-    def test_what_was_not_is_dropped(self, talk):
+    def test_other_notifications_are_dropped(self, talk):
         assert talk(capabilities={"log": True}).is_noise(PROGRESS)
         assert talk(capabilities={"progress": True}).is_noise(LOG)
         assert talk(capabilities={"cancel": True}).is_noise(LOG)
@@ -301,5 +301,5 @@ class TestWhatStandsOutsideOfTheResult:
 @pytest.mark.parametrize(
     ("wrong", "meant"), [("7", 7), (7.0, 7), ("seven", None), (1e300 * 1e10, None), (True, None), (None, None)]
 )
-def test_the_id_that_was_probably_meant_is_told_from_one_that_was_not(wrong, meant):
+def test_a_probably_meant_id_is_distinguished_from_another_one(wrong, meant):
     assert number_meant(wrong) == meant

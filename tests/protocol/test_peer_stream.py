@@ -42,7 +42,7 @@ class TestTheEnd:
         assert list(hook.peer.receive_data(b'{"jsonrpc":"2.0","id":%d,"result":{}}' % request)) == []
         assert hook.peer.receive_eof() == ["asked"]
 
-    def test_nothing_is_written_or_asked_any_more(self, hook):
+    def test_no_lines_are_written_and_no_questions_taken_any_more(self, hook):
         hook.ask("asked")
         hook.take(3)
         hook.peer.notify(event("one"))
@@ -56,7 +56,7 @@ class TestTheEnd:
         with pytest.raises(ProtocolError, match="closed"):
             hook.peer.hello("late", [], "token")
 
-    def test_nothing_that_comes_after_the_end_counts(self, hook):
+    def test_input_after_the_end_does_not_count(self, hook):
         hook.ask("asked")
         hook.take()
         hook.peer.receive_eof()
@@ -89,7 +89,7 @@ class TestTheEnd:
         assert hook.peer.state is PeerState.CLOSED
         assert hook.peer.receive_eof() == ["later"]
 
-    def test_F3_what_is_known_by_its_bytes_counts_no_more_after_a_line_too_long(self, talk):
+    def test_F3_a_known_reply_after_a_too_long_line_does_not_count(self, talk):
         hook = talk(max_line=100)
         _, *requests = [hook.ask(token) for token in ("other", "learnt", "before", "after", "last")]
         hook.take()
@@ -99,7 +99,7 @@ class TestTheEnd:
         assert [events[0][0], type(events[1]), len(events)] == ["before", LineTooLong, 2]
         assert hook.peer.receive_eof() == ["other", "after", "last"]
 
-    def test_R3_what_is_known_by_its_bytes_answers_nothing_that_was_not_sent(self, hook):
+    def test_R3_a_known_reply_does_not_answer_a_request_that_was_not_sent(self, hook):
         _, learnt, early = (hook.ask(token) for token in ("other", "learnt", "early"))
         hook.take(len(hook.peer.data_to_send()[0]) * 2)
         hook.says(GO_ON % learnt)

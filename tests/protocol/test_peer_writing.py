@@ -16,7 +16,7 @@ def event(text: str) -> bytes:
 
 
 class TestARequestOnItsWay:
-    def test_a_line_is_what_the_protocol_says(self, hook):
+    def test_a_line_has_the_form_of_the_protocol(self, hook):
         hook.ask("token", "hook.approve_tool", b'{"tool":"bash"}')
         assert hook.take() == b'{"jsonrpc":"2.0","id":2,"method":"hook.approve_tool","params":{"tool":"bash"}}\n'
 
@@ -46,13 +46,13 @@ class TestARequestOnItsWay:
         hook.peer.data_sent(0)
         assert not hook.peer.wants_to_send
 
-    def test_a_write_that_took_nothing_is_made_again(self, hook):
+    def test_a_write_that_took_nothing_is_repeated(self, hook):
         hook.ask("token")
         before = b"".join(hook.peer.data_to_send())
         hook.peer.data_sent(0)
         assert b"".join(hook.peer.data_to_send()) == before
 
-    def test_in_flight_and_oldest_follow_what_waits(self, hook):
+    def test_in_flight_and_oldest_follow_the_waiting_requests(self, hook):
         assert (hook.peer.in_flight(), hook.peer.oldest) == (0, None)
         first, second, third = hook.ask("a"), hook.ask("b"), hook.ask("c")
         hook.take()
@@ -63,7 +63,7 @@ class TestARequestOnItsWay:
         assert (hook.peer.in_flight(), hook.peer.oldest) == (1, third)
 
     @pytest.mark.parametrize("of", [1, "1", True, None, 1.0, [], 99])
-    def test_a_token_is_found_by_the_exact_id_of_what_waits(self, talk, of):
+    def test_a_token_is_found_by_the_exact_id_of_a_waiting_request(self, talk, of):
         hook = talk(ready=False)
         hook.peer.hello("gate", [], "token")
         assert hook.peer.pending_token(of) == ("token" if of == 1 and type(of) is int else None)
@@ -204,7 +204,7 @@ class TestAbandon:
         assert [line["id"] for line in hook.read] == [request, following]
         assert hook.is_noise({"id": request, "result": {}})
 
-    def test_with_the_capability_the_hook_is_told_after_the_line(self, talk):
+    def test_with_the_capability_the_cancel_is_sent_after_the_line(self, talk):
         hook = talk(capabilities={"cancel": True})
         begun, written = hook.ask("begun"), hook.ask("written")
         hook.take(3)
@@ -291,7 +291,7 @@ class TestTheOutboundBound:
         hook.take()
         assert hook.ask("the next id is not used up", params=self.PARAMS) == 3
 
-    def test_what_is_written_makes_room_byte_by_byte(self, talk):
+    def test_written_bytes_make_room_one_by_one(self, talk):
         hook = talk(max_outbound=2 * self.LINE)
         hook.ask("first", params=self.PARAMS)
         hook.ask("second", params=self.PARAMS)

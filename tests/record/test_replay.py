@@ -278,7 +278,7 @@ async def test_a_guard_that_is_asked_again_may_not_change_the_call_in_a_replay(p
     assert [one.replayed["action"] for one in answers] == ["modify", "failed"]
 
 
-async def test_a_guard_that_decided_before_a_pause_may_change_nothing_after_it_in_a_replay_either(path):
+async def test_a_guard_that_decided_before_a_pause_may_not_change_the_call_in_a_replay(path):
     guard = FunctionHook("guard", {"before_tool": lambda call: Continue()}, guard=True, priority=1)
     async with Host([guard], listeners=[Recorder(path)]) as host:
         said = ("boss", Modify({"tool": "changed"}))

@@ -106,7 +106,7 @@ WORKERS = 200
 TOOLS = ("first", "second", "third")
 
 
-async def test_no_call_is_lost_or_answered_twice_while_hooks_are_exchanged_under_load(config, tmp_path, journal):
+async def test_no_call_is_lost_or_answered_twice_while_hooks_are_replaced_under_load(config, tmp_path, journal):
     def versions(number):
         for tool in TOOLS:
             record = str(tmp_path / f"{tool}.{number}.record")
@@ -149,7 +149,7 @@ async def test_no_call_is_lost_or_answered_twice_while_hooks_are_exchanged_under
     assert len({by for [by] in asked.values()}) == 6 * len(TOOLS)
 
 
-async def test_every_event_is_told_once_while_the_observer_is_exchanged(config, tmp_path):
+async def test_every_event_arrives_once_while_the_observer_is_replaced(config, tmp_path):
     def version(number):
         config.hook("observer", ["record", str(tmp_path / f"{number}.record")], SERVE, observe=["error"])
         config.write()

@@ -62,7 +62,7 @@ def test_the_section_of_a_class_has_all_of_its_names_and_their_signatures(name):
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_the_tables_of_a_class_name_nothing_that_it_does_not_have(name):
+def test_the_tables_of_a_class_name_only_existing_members(name):
     there = {
         *dir(CLASSES[name]),
         *vars(sdk.HookApp("x")),

@@ -69,7 +69,7 @@ async def test_it_remembers_its_questions_in_order():
     assert fake.asked_at("after_tool") == []
 
 
-async def test_it_is_told_only_of_the_events_that_it_observes():
+async def test_it_gets_only_the_events_that_it_observes():
     some, none = FakeHook("some", observe=["turn_start"]), FakeHook("none", {"before_tool": None})
     async with RecordingHost([some, none]) as host:
         host.emit("turn_start", {"UserMessage": "hello"})

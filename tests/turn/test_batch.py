@@ -164,7 +164,7 @@ async def test_an_abort_before_the_tools_runs_none_and_leaves_each_call_a_result
 
 
 @pytest.mark.parametrize("decision", [AbortTurn("no more"), HardAbort("no more"), AbortTurn()])
-async def test_an_abort_after_the_tools_keeps_what_they_returned_as_hooks_left_it(decision):
+async def test_an_abort_after_the_tools_keeps_their_results_with_the_edits_of_hooks(decision):
     secret = FakeHook("redact", {"after_tool": lambda done: Modify({"for_llm": f"redacted {done.tool}"})}, priority=1)
     hook = FakeHook("h", {"after_tool": by_tool(a=decision)}, priority=2)
     async with host_with(secret, hook) as host, host.session("s1") as session:

@@ -236,7 +236,7 @@ async def test_a_plain_function_can_deliver_and_without_one_nothing_is_delivered
     assert left.response_handled
 
 
-async def test_a_failed_delivery_is_an_error_that_the_model_is_told_and_the_turn_continues():
+async def test_a_failed_delivery_is_reported_to_the_model_and_the_turn_continues():
     drawn = ToolResult(for_llm="drawn", for_user="look", response_handled=True)
     left, messages = await run_one(Channel(OSError("no such chat")).deliver, drawn)
     assert (left.is_error, left.response_handled) == (True, False)
@@ -274,7 +274,7 @@ CANCELS = {"capabilities": {"cancel": True}}
 
 @pytest.mark.parametrize("understands", [True, False])
 @pytest.mark.parametrize("stage", ["before_tool", "approve_tool"])
-async def test_cancelling_the_caller_cancels_the_hook_that_is_asked_and_one_that_understands_it_is_told(
+async def test_cancelling_the_caller_cancels_the_call_and_a_hook_with_the_capability_gets_cancel(
     stage, understands, board
 ):
     spec = scripted("h", ["hello", CANCELS if understands else {}], board.call("h"), SERVE, stages=(stage,))

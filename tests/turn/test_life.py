@@ -144,7 +144,7 @@ async def test_an_aborted_turn_says_so_and_its_error_carries_the_reason():
     assert not {"error", "task_completed"} & set(kinds(host))
 
 
-async def test_a_failed_turn_says_so_and_the_error_is_raised_as_it_is():
+async def test_a_failed_turn_says_so_and_the_error_is_raised_unchanged():
     async def complete(request):
         raise ConnectionError("no\x1b[31m model")
 
@@ -228,7 +228,7 @@ async def test_a_sub_turn_names_its_parent_begins_afresh_and_its_result_goes_to_
     assert "subturn_orphan" not in kinds(host)
 
 
-async def test_a_result_that_comes_while_the_model_gives_its_last_answer_is_still_told():
+async def test_a_result_that_comes_during_the_models_last_answer_still_reaches_it():
     async def complete(request):
         if not model.requests:
             await run_sub_turn(session, turn, Model(says("late news")))
@@ -258,7 +258,7 @@ async def test_so_is_a_result_that_its_parent_took_and_never_passed_on():
     assert orphan["ParentTurnID"] == parent.meta.turn_id != orphan["ChildTurnID"]
 
 
-async def test_an_aborted_sub_turn_ends_itself_and_its_tool_and_tells_its_parent_nothing_else():
+async def test_an_aborted_sub_turn_ends_only_itself_and_its_tool():
     hook = FakeHook("h", {"before_prompt": lambda prompt: AbortTurn("not there") if prompt.prompt == "look" else None})
 
     async def execute(call):
@@ -311,7 +311,7 @@ async def test_other_errors_in_error_groups_belong_to_the_tool():
     assert result.for_llm.startswith("ExceptionGroup: ")
 
 
-async def test_a_host_that_was_closed_says_so():
+async def test_a_host_that_was_closed_raises():
     async with host_with() as host:
         session = host.session("s1")
         await host.aclose()

@@ -152,7 +152,7 @@ async def test_the_answer_can_be_the_end_of_the_turn(decision, error):
 
 
 @pytest.mark.parametrize("decision", [Approve(), Pause(), Skip(), Retry("again")])
-async def test_a_wrong_answer_is_refused_at_once_and_nothing_is_lost(decision):
+async def test_a_wrong_answer_is_refused_at_once_and_the_turn_can_still_be_resumed(decision):
     async with host_with(FakeHook("h", {"before_tool": Pause()})) as host, host.session("s1") as session:
         paused = await pause(session, "rm")
         with pytest.raises(
@@ -456,7 +456,7 @@ async def test_a_guard_is_asked_again_when_the_answer_changes_the_call():
     assert tools.ran == []
 
 
-async def test_but_not_when_it_changes_nothing():
+async def test_a_guard_is_not_asked_again_when_the_answer_changes_nothing():
     watch = guard(None)
     boss = FakeHook("boss", {"before_tool": Pause()}, priority=2)
     async with host_with(watch, boss) as host, host.session("s1") as session:
@@ -688,7 +688,7 @@ def test_a_text_that_is_not_a_paused_turn_is_refused(text, error):
     ],
     ids=lambda value: value if isinstance(value, str) else next(iter(value)),
 )
-async def test_a_turn_with_something_wrong_in_it_says_what(changes, error):
+async def test_a_paused_turn_with_a_mistake_names_it(changes, error):
     turn = json.loads(await paused_text())["turn"]
     with pytest.raises(PicohookError) as raised:
         PausedTurn.from_json(json.dumps({"turn": turn | changes}))
@@ -724,7 +724,7 @@ async def test_nor_does_a_text_with_another_key():
         PausedTurn.from_json(await paused_text(b"another"), KEY)
 
 
-async def test_an_empty_key_seals_nothing():
+async def test_an_empty_key_is_refused():
     paused = PausedTurn.from_json(await paused_text())
     with pytest.raises(PicohookError, match="an empty key"):
         paused.to_json(b"")
@@ -733,7 +733,7 @@ async def test_an_empty_key_seals_nothing():
 
 
 @pytest.mark.parametrize("value", [object(), b"\xff"], ids=["object", "bytes"])
-async def test_a_turn_that_has_no_json_form_says_so(value):
+async def test_a_turn_without_a_json_form_is_an_error(value):
     async with (
         host_with(FakeHook("h", {"before_tool": Pause()})) as host,
         host.session("s1") as session,

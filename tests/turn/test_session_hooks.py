@@ -96,7 +96,7 @@ async def test_they_are_asked_after_all_hooks_of_the_host_in_their_own_order():
         assert (await host.before_prompt({"prompt": "x"})).payload.prompt == "x late new"
 
 
-async def test_a_guard_of_the_host_is_asked_again_about_what_they_changed():
+async def test_a_guard_of_the_host_is_asked_again_about_their_edits():
     guard = FakeHook(
         "guard", {"before_tool": lambda call: Deny("no") if call.arguments.get("n") == 2 else None}, guard=True
     )
@@ -106,7 +106,7 @@ async def test_a_guard_of_the_host_is_asked_again_about_what_they_changed():
     assert len(guard.asked) == 2
 
 
-async def test_their_guards_and_approvers_hold_and_what_a_hosts_approver_says_counts_too():
+async def test_their_guards_and_approvers_count_and_so_do_the_hosts_approvers():
     approver, own = FakeHook("yes", {"approve_tool": True}), FakeHook("no", {"approve_tool": False})
     async with host_with(approver) as host, host.session("s1", hooks=[own]) as session:
         assert await one_tool(session) == []
@@ -278,7 +278,7 @@ async def test_a_pause_by_a_hook_of_a_session_is_answered_for_in_another_session
     assert tools.ran == []
 
 
-async def test_a_reload_leaves_them_and_stops_what_it_replaces(tmp_path):
+async def test_a_reload_leaves_them_alone_and_stops_the_hooks_that_it_replaces(tmp_path):
     config = tmp_path / "picohook.toml"
     config.write_text("[hooks.gate]\nrun = \"echo '{}'\"\nstages = ['before_tool']\n")
     config.chmod(0o644)
@@ -449,7 +449,7 @@ async def test_a_frameworks_run_with_a_sessions_host_has_the_sessions_hooks_at_e
     assert [event.kind for event in hook.events] == ["turn_start"]
 
 
-async def test_a_hook_that_runs_already_is_refused_and_stays_what_it_is():
+async def test_a_hook_that_runs_already_is_refused_and_runs_on():
     running, new = FakeHook("running", {"before_tool": None}), FakeHook("new", {"before_tool": None})
     async with host_with(running) as host, host.session("s1") as session:
         with pytest.raises(PicohookError, match="'running' is mounted already"):
