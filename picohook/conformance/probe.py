@@ -179,7 +179,9 @@ class Probe:
         if name == "probe_mute":
             self._check(requirement, holds=True, said="")  # now: a host that kills the probe leaves it no time later
             self.save(complete=False)
-            self._check(requirement, self._streams.ends(seconds), f"it had not ended it after {seconds:g} seconds")
+            self._check(
+                requirement, self._streams.ends(seconds), f"it had not ended the probe after {seconds:g} seconds"
+            )
             self.over = True
             return
         self.save(complete=False)
@@ -260,10 +262,10 @@ class Probe:
         """Make the checks that need the end of the input."""
         rest = self._streams.rest
         if self._deaf in self._seen:
-            self._check(self._deaf, not rest, f"its last words were {shown(rest.decode('utf-8', 'backslashreplace'))}")
+            self._check(self._deaf, not rest, f"its last bytes were {shown(rest.decode('utf-8', 'backslashreplace'))}")
         if self._acting:
             return  # the host may end a hook that misbehaves in any way
-        self._check("HOST-LINE-2", not rest, f"its last words were {shown(rest.decode('utf-8', 'backslashreplace'))}")
+        self._check("HOST-LINE-2", not rest, f"its last bytes were {shown(rest.decode('utf-8', 'backslashreplace'))}")
         self._check("HOST-END-1", not signalled, "it sent SIGTERM while the input was open")
         runs = "after_tool" in self._came["probe_plain"]
         for tool, (requirement, call) in self._calls.items():

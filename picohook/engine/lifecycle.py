@@ -167,9 +167,7 @@ class MountedHooks(Arrangement):
     def require_own(self) -> None:
         """Raise `PicohookError` in a child that was forked while the host ran."""
         if self.inherited:
-            raise PicohookError(
-                "the host runs in the process that forked this one: enter one of your own after the fork"
-            )
+            raise PicohookError("the host runs in the process that forked this one: make a new host after the fork")
 
     def require_loop(self) -> None:
         """Raise `PicohookError` unless the host was entered in the current event loop."""

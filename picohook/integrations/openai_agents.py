@@ -207,7 +207,7 @@ class _DefaultRunner(AgentRunner):
 
     def run_sync(self, starting_agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002
         if _outer() is not None:
-            raise PicohookError("`Runner.run_sync` inside a tool: hooks cannot be asked: await `Runner.run`")
+            raise PicohookError("`Runner.run_sync` cannot ask hooks inside a tool: await `Runner.run`")
         return self._wrapped.run_sync(starting_agent, input, **options)
 
     def run_streamed(self, starting_agent: Agent[Any], input: Any, **options: Any) -> RunResultStreaming:  # noqa: A002

@@ -234,7 +234,7 @@ class BaseTurn:
         """In the first step of a resumed turn, the paused turn and the decision. Raises `PicohookError` in a wrong step."""
         pending = self._pending
         if pending is not None and pending[0].stage != stage:
-            raise PicohookError(f"this turn was paused at {pending[0].stage}: it is resumed there, and nowhere else")
+            raise PicohookError(f"this turn was paused at {pending[0].stage}: resume it there")
         self._pending = None
         return pending
 

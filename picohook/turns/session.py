@@ -60,7 +60,9 @@ class Session(BaseSession):
         """
         self.require_open()
         if paused.meta.session_key != self.id:
-            raise PicohookError(f"the paused turn is of session {paused.meta.session_key!r}, and this is {self.id!r}")
+            raise PicohookError(
+                f"the paused turn belongs to session {paused.meta.session_key!r}, and this is {self.id!r}"
+            )
         if isinstance(decision, Approve | Pause) or decision.action not in STAGES[paused.stage].actions:
             raise PicohookError(
                 f"{type(decision).__name__} is not a valid answer for a hook that paused at {paused.stage}"

@@ -271,7 +271,7 @@ def refused(use):
     try:
         use()
     except PicohookError as error:
-        assert str(error) == "the host runs in the process that forked this one: enter one of your own after the fork", error
+        assert str(error) == "the host runs in the process that forked this one: make a new host after the fork", error
     else:
         raise AssertionError("it was not refused")
 

@@ -597,7 +597,7 @@ async def test_a_resumed_turn_continues_where_it_paused_and_nowhere_else():
                 lambda: turn.llm(LLMRequest(), Model().complete),
                 turn.finish,
             ):
-                with pytest.raises(PicohookError, match="this turn was paused at before_tool: it is resumed there"):
+                with pytest.raises(PicohookError, match="this turn was paused at before_tool: resume it there"):
                     await step()
             with pytest.raises(PicohookError, match="a resumed turn has its tool calls already"):
                 await turn.tools(calls("other"), tools.execute)
@@ -610,7 +610,7 @@ async def test_a_turn_is_resumed_in_its_own_session():
     async with host_with(FakeHook("h", {"before_tool": Pause()})) as host:
         async with host.session("s1") as session:
             paused = await pause(session, "rm")
-        with pytest.raises(PicohookError, match="the paused turn is of session 's1', and this is 's2'"):
+        with pytest.raises(PicohookError, match="the paused turn belongs to session 's1', and this is 's2'"):
             host.session("s2").resume(paused, Continue())
 
 
