@@ -106,7 +106,7 @@ class BaseEngine:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Stop all hooks. Leaving the host's block does the same; closing twice is fine.
+        """Stop all hooks. Leaving the host's block does the same. Closing twice is fine.
 
         Any task of the host's event loop may do it.
         """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Generation:
-    """The chains of one stage that begin with the same seats; counts those that are running."""
+    """The chains of one stage that begin with the same seats. Counts those that are running."""
 
     __slots__ = ("_earlier", "_longest", "_over", "budget", "running", "seats")
 

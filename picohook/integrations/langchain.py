@@ -184,7 +184,7 @@ async def _not_streamed(handler: Callable[[T], Awaitable[ModelResponse[Any]]], r
         var_child_runnable_config.reset(token)
 
 
-# Requests, answers and results as hooks see them; and with the changes of hooks.
+# Converts requests, answers and results to the form that hooks see, and applies the changes of hooks.
 
 
 def _request_of(request: ModelRequest[Any]) -> LLMRequest:

@@ -63,7 +63,7 @@ class PicohookRunner:
     """Runs agents as `Runner` does, and asks the host's hooks about their model calls and tool calls.
 
     Its host has to be running. The options of `run` and `stream` are those of `Runner.run` and `Runner.run_streamed`.
-    `session_id` names the session; without it the SDK's `session` does.
+    `session_id` names the session. Without it, the SDK's `session` does.
     """
 
     def __init__(self, host: Host, *, agent_id: str = "") -> None:

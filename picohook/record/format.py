@@ -140,7 +140,7 @@ class WireLine(Line):
     type: Literal["wire"]
     hook: str
     sent: bool
-    """Whether the hook received it; if not, the hook wrote it."""
+    """True for a line that the hook received, False for one that it wrote."""
     line: str
     """Its text, escaped. A long line is cut."""
 

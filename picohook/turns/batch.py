@@ -1,4 +1,4 @@
-"""A batch: the tool calls of one response. Hooks are asked about one after another; the tools run in parallel."""
+"""A batch: the tool calls of one response. Hooks are asked about one call after another. The tools run in parallel."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Batch:
                 others.cancel()
             elif anyio.current_effective_deadline() == -math.inf:
                 raise
-            # The batch was not cancelled; something that the tool waited for was. That is a failure of the tool.
+            # The tool waited for something that was cancelled, and not the batch. That is a failure of the tool.
         else:
             if isinstance(returned, ToolReturn):
                 self._returned[index] = returned

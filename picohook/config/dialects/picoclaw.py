@@ -25,7 +25,7 @@ _SECTIONS = ("enabled", "defaults", "builtins", "processes")
 
 _STAGES: tuple[StageName, ...] = ("before_llm", "after_llm", "before_tool", "approve_tool", "after_tool")
 
-# Event kinds of PicoClaw's other parts. A file may name them; picohook sends none of them.
+# Event kinds of PicoClaw's other parts. A file may name them, but picohook does not send them.
 _ELSEWHERE = ("agent.message.", "agent.thread.", "bus.", "channel.", "gateway.", "mcp.", "message_", "thread_closed")
 _WHO_SENDS = {True: "comes only where your own program emits it", False: "picohook never sends"}
 

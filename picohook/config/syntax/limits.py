@@ -1,4 +1,4 @@
-"""The largest configuration that is read, whatever its syntax."""
+"""The limits of a configuration, in any syntax."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class Connection:
     ) -> None:
         """Takes the descriptors, to read from and to write to. `noun` names the server in the log.
 
-        With `takes_responses` the server makes requests of its own; without it, a response is an invalid request.
+        With `takes_responses` the server makes requests of its own. Without it, a response is an invalid request.
         """
         self.outgoing = OutgoingRequests(self._send, self._send_if_read)
         self._takes_responses = takes_responses
