@@ -144,7 +144,7 @@ class Batch:
                 others.cancel()
             elif anyio.current_effective_deadline() == -math.inf:
                 raise
-            # The tool waited for something that was cancelled, and not the batch. That is a failure of the tool.
+            # Something that the tool waited for was cancelled, and the batch was not. So the tool failed.
         else:
             if isinstance(returned, ToolReturn):
                 self._returned[index] = returned
