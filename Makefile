@@ -1,19 +1,19 @@
 # make demo    a scripted agent's turn through the example hooks
-# make quick   the tests that start no process, and a few that do: after each change
+# make quick   lint, types, the tests that start no process, and a few that do: after each change
 # make test    all tests
-# make check   everything that has to hold: lint, format, types, tests, coverage
-# make faults  the table of faults in docs, from what came of their tests
-# make fuzz    search bytes that break the decoder or the peer, for so many SECONDS (60)
-# make soak    kill, stop, flood and replace hooks under load, for so many MINUTES (1)
-# make bench   what it costs, against what it could cost at least; with a C compiler
+# make check   all checks: lint, format, types, tests, coverage
+# make faults  write the table of faults in docs from the results of its tests
+# make fuzz    search for bytes that break the decoder or the peer, for SECONDS (60)
+# make soak    kill, stop, flood and replace hooks under load, for MINUTES (1)
+# make bench   measure the cost, against the least possible cost; needs a C compiler
 # make many    a sidecar under 50 clients and 100,000 calls
-# make site    the documentation as a site, in site/
+# make site    build the documentation as a site, in site/
 # make release-check   wheel and source distribution, each tried in an empty environment
 # make frameworks  the tests of each framework integration, in an environment with only that framework
-# make matrix  make quick on each Python that is claimed and there
-# make clean   remove what these made
+# make matrix  the fast tests on each supported Python that is installed
+# make clean   remove everything that these commands made
 #
-# Another Python than python3: make demo PYTHON=python3.12
+# To use another Python: make demo PYTHON=python3.12
 
 PYTHON ?= python3
 VENV := .venv
@@ -21,16 +21,16 @@ BIN := $(VENV)/bin
 CHECK := import sys; print("Python %d.%d" % sys.version_info[:2]); sys.exit(sys.version_info < (3, 11))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --constraint constraints.txt
 
-# What has to be covered to the last branch.
+# The files that need full branch coverage.
 CORE := picohook/protocol/*,picohook/engine/chain.py,picohook/engine/ask.py,picohook/engine/approval.py,picohook/engine/apply_decision.py,picohook/model/failure_policy.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test check matrix quick-on faults fuzz soak bench many site release-check frameworks clean
 
-# What is claimed in pyproject.toml.
+# The Python versions that pyproject.toml lists.
 PYTHONS := $(shell sed -n 's/.*:: Python :: \(3\.[0-9]*\)".*/\1/p' pyproject.toml)
 
-# Thousands of short-lived processes start here, and compile nothing twice.
+# The tests start thousands of short processes. Compiled bytecode is kept, so that each file is compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
 help:
@@ -40,6 +40,9 @@ demo: $(VENV)/.installed
 	@$(BIN)/python hooks_examples/demo.py
 
 quick: $(VENV)/.installed-dev
+	$(BIN)/ruff check --quiet
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto --dist loadgroup -q --quick
 
 test: $(VENV)/.installed-dev
@@ -54,7 +57,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/coverage report
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
 
-# Each Python has an environment of its own beside the others, without the frameworks that picohook.integrations is for.
+# Each Python has its own environment, without the frameworks of picohook.integrations.
 matrix:
 	@for version in $(PYTHONS); do \
 		echo "== Python $$version"; \
@@ -98,7 +101,7 @@ frameworks: $(VENV)/.installed
 clean:
 	rm -rf $(VENV) .venv-3.* site .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-# The environment is made anew whenever pyproject.toml is newer; one that was left half made is never taken for whole.
+# The environment is made again when pyproject.toml is newer, or when the last attempt did not finish.
 $(VENV)/.installed: pyproject.toml
 	@version=$$($(PYTHON) -c '$(CHECK)' 2>/dev/null) || { \
 		echo "picohook needs Python 3.11 or newer, and $(PYTHON) is $${version:-not there}." >&2; \

@@ -369,7 +369,7 @@ class TestTheArchitecturePage:
         assert all(f"`{name}`" in self.PAGE for name in APART)
 
     def test_every_name_on_the_way_of_a_call_exists(self):
-        section = self.PAGE.split("## One call's way\n")[1].split("\n## ")[0]
+        section = self.PAGE.split("## The path of one call\n")[1].split("\n## ")[0]
         named = re.findall(r"`([\w.]+)`", section)
         assert len(named) > 20
         assert [name for name in named if name not in DEFINED] == []

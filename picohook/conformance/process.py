@@ -214,7 +214,7 @@ class HookProcess:
                 self.write(self._first * (FILLING // len(self._first)))
                 self._until(heard, LISTEN)
                 if heard():
-                    return "it holds its answers back: flush standard output after each of them"
+                    return "it buffers its answers: flush standard output after each one"
             self.close()
             self._until(heard, LISTEN)
             if not heard():

@@ -47,9 +47,7 @@ def _requirement(stage: Stage[Any]) -> dict[str, Any]:
     return {
         "id": f"STAGE-{stage.name}",
         "level": "MUST",
-        "title": "approves with true or false"
-        if stage.approves
-        else f"decides at {stage.name} what can be decided there",
+        "title": "approves with true or false" if stage.approves else f"makes a decision that {stage.name} allows",
         "wants": "The result is a decision that the stage allows.",
         "stage": stage.name,
         "steps": [

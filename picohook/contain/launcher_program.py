@@ -1,18 +1,18 @@
-"""The launcher: a small process beside a host that starts its hooks, is their parent, and kills them when it ends.
+"""The launcher: a small process beside a host. It starts the host's hooks, is their parent, and kills them when it ends.
 
 `launcher.py` starts it with the host's pid and a tier as arguments, and one end of a SEQPACKET socket as descriptor 3. The
 hooks' pipes connect them directly to the host: calls do not pass through here.
 
 Messages from the host: `spawn ID`, with descriptors for the request (marshal), stdin, stdout, stderr, and maybe the program;
 and `signal ID NUMBER`, to the hook's process group. Messages to the host: `ready NOTE` or `unable WHY`, once; `started ID PID`
-with a pidfd, or `failed ID ERRNO STEP`; and `ended ID CODE LEFT`, when nothing is left of a hook, or LEFT processes do not die.
-When the host closes the socket, or ends in any way, every descendant is killed.
+with a pidfd, or `failed ID ERRNO STEP`; and `ended ID CODE LEFT`, when a hook has no process left, or LEFT processes do not
+die. When the host closes the socket, or ends in any way, every descendant is killed.
 
-With `namespace`, each hook lives in a PID namespace (`namespace.py`). Its first process starts the hook and reports its end.
-The kernel kills the others with it, and kills it when the launcher ends.
+With `namespace`, each hook runs in its own PID namespace (`namespace.py`). The first process of the namespace starts the hook
+and reports its end. When the first process ends, the kernel kills all others, and it ends with the launcher.
 
-With `sweep`, the processes of a hook carry a mark (`sweep.py`). Orphans become children of the launcher
-(PR_SET_CHILD_SUBREAPER), so those without the mark of any hook are found too. A process that takes the mark of another hook
+With `sweep`, the processes of a hook have a mark (`sweep.py`). Orphans become children of the launcher
+(PR_SET_CHILD_SUBREAPER), so that it also finds those that have no hook's mark. A process that takes the mark of another hook
 ends with that hook. A hook can kill the launcher.
 
 It has one thread, never blocks while it serves, and uses the standard library only.
@@ -20,7 +20,7 @@ It has one thread, never blocks while it serves, and uses the standard library o
 
 from __future__ import annotations
 
-# Only what imports fast: the C modules below socket and signal, and neither typing nor contextlib. It halves the start.
+# Imports only what imports fast: the C modules below socket and signal, not typing or contextlib. This halves the start.
 import _signal  # type: ignore[import-not-found]
 import _socket
 import errno
@@ -43,18 +43,18 @@ if TYPE_CHECKING:
 
 CONTROL = 3
 KILL_WAIT, PAUSE, PAUSE_MOST = 2.0, 0.001, 0.05
-"""For how many seconds remaining processes are searched and killed, and the pauses between two searches."""
+"""Seconds: how long remaining processes are searched for and killed, and the pauses between two searches."""
 PR_SET_CHILD_SUBREAPER = 36
 
 
 class HookProcess:
-    """One hook, from its request until nothing is left of it."""
+    """One hook, from its request until it has no process left."""
 
     def __init__(self, number: int, child: int, from_inside: int, report: int, request: dict[str, Any]) -> None:
         self.number, self.child, self.from_inside, self.report = number, child, from_inside, report
         self.mark, self.cgroup = request["mark"], request["cgroup"]
         self.pid = 0 if from_inside >= 0 else child
-        """The hook: a child of the launcher, or in a namespace a grandchild. 0 while it is not known."""
+        """The pid of the hook: a child of the launcher, or in a namespace a grandchild. 0 while it is not known."""
         self.received = b""
         self.why_not = ""
         self.code: int | None = None
@@ -62,7 +62,7 @@ class HookProcess:
         self.until = 0.0
 
     def has_ended(self, code: int) -> None:
-        """The hook has an exit code. Its remaining processes are killed next."""
+        """Note the hook's exit code. Its remaining processes are killed next."""
         self.code = code
         self.until = time.monotonic() + KILL_WAIT
 
@@ -81,7 +81,7 @@ class LauncherProgram:
         self.hooks: dict[int, HookProcess] = {}
         self.reports: dict[int, HookProcess] = {}
         self.insiders: dict[int, HookProcess] = {}
-        # First, because the host may have ignored it, and then no child could be waited for.
+        # First, because with an inherited SIG_IGN no child could be waited for.
         _signal.signal(_signal.SIGCHLD, lambda *_: None)
         self.namespaces = tier == "namespace"
         note = prepare_namespaces() if self.namespaces else ""
@@ -117,7 +117,7 @@ class LauncherProgram:
                 self.finish(hook)
 
     def obey(self) -> bool:
-        """Carry out the next message of the host. Returns False at the end of messages."""
+        """Carry out the next message of the host. Returns False when the host has closed the socket."""
         data, rights, _, _ = self.control.recvmsg(256, _socket.CMSG_SPACE(5 * 4), _socket.MSG_CMSG_CLOEXEC)
         received = b"".join(part for _, _, part in rights)
         fds = [int.from_bytes(received[at : at + 4], sys.byteorder) for at in range(0, len(received), 4)]
@@ -140,8 +140,8 @@ class LauncherProgram:
             with open(fds[0], "rb", closefd=False) as file:
                 request = marshal.load(file)  # noqa: S302 - from the host
             if request["by_descriptor"] and len(fds) < 5:  # noqa: PLR2004
-                raise OSError(errno.EMFILE, "")  # noqa: TRY301 - never start it by its path instead
-            readable, writable = os.pipe()  # a successful exec closes it
+                raise OSError(errno.EMFILE, "")  # noqa: TRY301 - it must not be started by its path instead
+            readable, writable = os.pipe()  # a successful exec closes the write end
             from_inside = -1
             try:
                 if self.namespaces:
@@ -168,12 +168,12 @@ class LauncherProgram:
             self.poll.register(from_inside, select.POLLIN)
 
     def be_second(self, teller: int, request: dict[str, Any], descriptors: list[int], report: int) -> NoReturn:
-        """The second process of a namespace: write the pid that it has outside, then become the hook."""
+        """Write the pid that this process has outside its namespace, then become the hook. Runs in the second process."""
         os.write(teller, os.fsencode(os.readlink("self", dir_fd=self.proc)) + b" ")
         become_hook(request, descriptors, report)
 
     def read_inside(self, hook: HookProcess) -> None:
-        """Read what a namespace reports: the pid of the hook, and at its end its exit code."""
+        """Read the report of a namespace: the pid of the hook, and at the hook's end its exit code."""
         if hook.from_inside < 0:
             return
         try:
@@ -196,7 +196,7 @@ class LauncherProgram:
             hook.has_ended(numbers[1])
 
     def started(self, hook: HookProcess, *, gone: bool = False) -> None:
-        """A hook has started or reported why not. `gone`: its namespace has ended, so its pid may belong to another process."""
+        """Read whether a hook has started. `gone`: its namespace has ended, so its pid may belong to another process."""
         hook.why_not = os.read(hook.report, 256).decode()
         self.poll.unregister(hook.report)
         os.close(hook.report)
@@ -210,7 +210,7 @@ class LauncherProgram:
             os.close(pidfd)
 
     def signal(self, number: int, signal: int) -> None:
-        """Signal a hook's process group, unless its leader was reaped: then the number may belong to another group."""
+        """Signal a hook's process group, unless its leader was reaped: the number may belong to another group by then."""
         hook = self.hooks.get(number)
         if hook is not None and hook.code is None:
             try:
@@ -219,7 +219,7 @@ class LauncherProgram:
                 os.kill(hook.pid or hook.child, signal)
 
     def reap(self) -> None:
-        """Reap what has ended: hooks, first processes of namespaces, and orphans."""
+        """Reap all ended processes: hooks, first processes of namespaces, and orphans."""
         with ignoring(ChildProcessError):
             while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 hook = next((hook for hook in self.hooks.values() if hook.child == ended.si_pid), None)
@@ -239,8 +239,8 @@ class LauncherProgram:
                     hook.child = 0
 
     def finish(self, hook: HookProcess) -> None:
-        """Kill what an ended hook left behind, and tell the host when nothing is left."""
-        # In a namespace the kernel does this, before the first process can be reaped.
+        """Kill the remaining processes of an ended hook, and tell the host when none is left."""
+        # In a namespace the kernel kills them, before the first process can be reaped.
         left = (kill_marked(hook.mark, self.proc) or self.kill_unmarked()) if hook.mark else int(hook.child > 0)
         hook.searches += 1
         if not left or time.monotonic() > hook.until:
@@ -252,7 +252,7 @@ class LauncherProgram:
             self.tell(ended)
 
     def kill_unmarked(self) -> int:
-        """Kill the orphans without the mark of any hook. Returns how many there were."""
+        """Kill the orphans that have no hook's mark. Returns how many there were."""
         hooks = {hook.child for hook in self.hooks.values()}
         marks = {hook.mark for hook in self.hooks.values()}
         found = 0
@@ -283,7 +283,7 @@ class LauncherProgram:
             remove_cgroup(hook.cgroup)
 
     def children(self) -> Iterator[int]:
-        """The children of this process. Only it reaps them, so their numbers stay theirs."""
+        """The pids of the children of this process. They stay valid, because only this process reaps its children."""
         for name in os.listdir(self.proc):
             with ignoring(OSError, ValueError):
                 fd = os.open(f"{int(name)}/stat", os.O_RDONLY, dir_fd=self.proc)

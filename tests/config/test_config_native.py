@@ -287,7 +287,7 @@ class TestSchema:
         made = schema()
         assert made["$schema"] == "https://json-schema.org/draft/2020-12/schema"
         assert made["title"] == "picohook configuration"
-        assert made["$defs"]["HookSpec"]["properties"]["priority"]["description"] == "Asked in ascending order."
+        assert made["$defs"]["HookSpec"]["properties"]["priority"]["description"] == "Lower numbers are asked first."
 
     @pytest.mark.parametrize(
         ("name", "text"),

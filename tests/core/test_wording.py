@@ -106,7 +106,7 @@ class TestApprovals:
     @pytest.mark.parametrize("name", ["Approved", "APPROVED"])
     @pytest.mark.parametrize("value", [True, 1, "true", None, {}])
     def test_J7_a_yes_is_understood_in_its_own_letter_case_only(self, name, value):
-        with pytest.raises(ValueError, match=f"the answer has no `approved`, and `{name}` is no yes"):
+        with pytest.raises(ValueError, match=f"the answer has no `approved`, and `{name}` is not a yes"):
             read_decision(APPROVE_TOOL, {name: value})
 
     @pytest.mark.parametrize("exact", [True, False])
@@ -314,7 +314,7 @@ def test_an_unknown_action_names_the_one_that_was_meant(action, meant):
 
 
 def test_a_result_without_a_name_that_is_known_is_a_failure():
-    with pytest.raises(ValueError, match="a tool's result has no `text`: what the model is told is its `for_llm`"):
+    with pytest.raises(ValueError, match="a tool's result has no `text`: put the text for the model into `for_llm`"):
         BEFORE_TOOL.result(ToolCall(tool="x"), {"text": "It is sunny."})
     assert (
         BEFORE_TOOL.result(ToolCall(tool="x"), {})

@@ -182,7 +182,7 @@ async def test_a_person_at_the_page_is_asked(web, form, approved, reason):
         assert "<h2>bash</h2>" in text
         status, _, after = await page.get("decide", {"call": key, **form})
         assert status == 200
-        assert "Nothing waits for you" in after
+        assert "No call waits for you" in after
 
     async with anyio.create_task_group() as group:
         group.start_soon(person)

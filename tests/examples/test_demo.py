@@ -81,7 +81,7 @@ def test_it_shows_each_step_of_the_turn_in_order(demo):
         'bash(command="ls notes")',
         'bash(command="rm -rf notes")',
         "the model is asked",
-        "Events, which nobody waited for, and what the observers made of them",
+        "Events, for which the agent did not wait, as the observers saw them",
     ]
     assert re.fullmatch("7 hook processes answered [0-9]+ questions, and were ended", last)
 

@@ -240,7 +240,7 @@ def test_the_rate_limit_forgets_calls_as_time_goes_by():
 def test_an_invalid_rate_is_named(rate):
     process = run("rate_limit.py", rate)
     assert process.returncode == 1
-    assert "is no rate" in process.stderr
+    assert "is not a" in process.stderr
 
 
 # audit_log.py
@@ -285,8 +285,8 @@ async def test_the_audit_log_holds_questions_and_events(audited):
         (lambda lines: [lines[1], lines[0], *lines[2:]], "record 1 does not follow the one before it"),
         (lambda lines: [*lines, lines[-1]], "record 8 does not follow the one before it"),
         (lambda lines: [*lines[:3], b"{}\n", *lines[3:]], "record 4 cannot be read"),
-        (lambda lines: [*lines[:-1], lines[-1][:-9]], "what comes after record 6 was cut"),
-        (lambda lines: lines[:-1], "the last record, number 6, is not the one with this head"),
+        (lambda lines: [*lines[:-1], lines[-1][:-9]], "the record after record 6 is incomplete"),
+        (lambda lines: lines[:-1], "the last record, number 6, does not have this head"),
     ],
     ids=["changed", "left out", "swapped", "repeated", "put in", "cut", "end left out"],
 )

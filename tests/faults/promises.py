@@ -99,9 +99,9 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "test_A10_a_hooks_text_is_cut_to_its_limit_and_escaped_where_people_read_it",
         "test_L3_payloads_are_never_logged",
     ),
-    "15. The log cannot hurt": ("test_L1_a_log_that_fails_changes_nothing_and_is_counted",),
+    "15. The log changes no outcome": ("test_L1_a_log_that_fails_changes_nothing_and_is_counted",),
     "16. asyncio and trio behave the same": ("test_a_callback_runs_when_there_is_room_while_there_is_more_to_write",),
-    "17. Clients of a sidecar do not hurt each other": (
+    "17. Clients of a sidecar do not affect each other": (
         "test_the_calls_of_a_client_that_vanishes_are_cancelled_and_those_of_others_are_not",
         "test_a_line_that_is_too_long_is_answered_and_ends_only_its_own_connection",
         "test_clients_that_vanish_without_reading_do_not_affect_others",

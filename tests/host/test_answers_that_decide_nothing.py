@@ -224,7 +224,7 @@ class TestResultsAsModels:
         async with Host([hook], timeouts=FAR) as host:
             outcome = await host.before_tool(CALL)
         assert outcome.action == "deny_tool"
-        assert f"the result is {type(given).__name__}, and neither a mapping nor ToolResult" in outcome.trail[0].error
+        assert f"the result is {type(given).__name__}, not a mapping or ToolResult" in outcome.trail[0].error
 
     async def test_a_record_keeps_a_decision_that_was_taken_elsewhere(self, tmp_path):
         path = tmp_path / "record.jsonl"

@@ -205,7 +205,7 @@ class Plain:
 
 @pytest.mark.parametrize("target", [print, "picohook", Plain()])
 def test_an_object_that_is_not_a_logger_is_refused_at_once(target):
-    with pytest.raises(PicohookError, match="a logger has the methods debug, info, warning, error"):
+    with pytest.raises(PicohookError, match="is not a logger: its methods debug, info, warning, error must"):
         Host(logger=target)
 
 

@@ -275,7 +275,7 @@ async def test_a_users_message_is_a_string():
     async with host({"UserPromptSubmit": [lambda _: {"modifiedInput": {"a": 1}}]}) as running:
         outcome = await running.before_prompt(Prompt(prompt="hi"))
     assert outcome.payload.prompt == "hi"
-    assert outcome.trail[0].error == "`modifiedInput` is not a string, which a user's message is"
+    assert outcome.trail[0].error == "`modifiedInput` is not a string, as a user's message must be"
 
 
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "PostToolUse"])

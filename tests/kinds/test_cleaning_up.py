@@ -108,7 +108,7 @@ async def test_an_observer_that_takes_too_long_is_logged_with_the_setting_that_l
     }
     cut = journal.all("an event was cut off")
     assert {(record["hook"], record["kind"]) for record in cut} == {("slow", "session_end"), ("timed", "session_end")}
-    assert cut[0]["why"] == "the hook was stopped, and still busy with it after its grace of 0.05 s"
+    assert cut[0]["why"] == "the hook was stopped, and its grace of 0.05 s ended before it had handled the event"
 
 
 async def test_waiting_for_an_event_does_not_wait_for_later_events():
@@ -133,5 +133,5 @@ async def test_a_decision_of_the_workers_on_abort_is_logged(journal):
     hooks = worker_hooks(on_abort=[lambda _: Abort("again")])
     async with Host(hooks, timeouts=FAR, logger=journal) as host:
         await host.emit_and_wait("turn_abort", {"Reason": "x"})
-    (record,) = journal.all("what it decided has no effect")
+    (record,) = journal.all("its decision has no effect")
     assert "Abort" in record["why"]

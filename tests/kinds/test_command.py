@@ -114,7 +114,7 @@ async def test_an_answer_without_a_decision_never_continues(run, answer, error):
         ("kill -9 $$", "it was ended by signal 9"),
         ("no-such-program-of-picohook", "it exited with code 127; it said: "),
         ("echo hello", "its output is not JSON: "),
-        ("echo '[]'", "its output is no JSON object: []"),
+        ("echo '[]'", "its output is not a JSON object: []"),
         ("""echo '{"action": "deny_tool", "action": "continue"}'""", "its output is not JSON: Detected duplicate key"),
         ("""echo '{"call": {"arguments": {"a": NaN}}}'""", "its output is not JSON: "),
         ("""echo '{"action": "deny"}'""", "the action 'deny' is not one of before_tool's: did you mean `deny_tool`?"),

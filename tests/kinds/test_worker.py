@@ -240,7 +240,7 @@ async def test_a_users_message_stays_text():
         outcome = await running.before_prompt(Prompt(prompt="hello"))
     assert (outcome.action, outcome.trail[0].error) == (
         "abort_turn",
-        "it left a user's message whose content is not a text",
+        "it set the content of the user's message to something other than a text",
     )
 
 

@@ -32,7 +32,7 @@ ENDS = {
     "P1_segfault": ("segfault", "it was ended by SIGSEGV"),
     "P5_no_stdout": ("no_stdout", "it closed its output, and was killed"),
     "F1_endless": ("endless", "it wrote a line longer than 100000 bytes, and was killed"),
-    "R10_flood": ("flood", "it wrote more than 100 lines in 10 s that are no answers, and was killed"),
+    "R10_flood": ("flood", "in 10 s it wrote more than 100 lines that are not answers, and was killed"),
 }
 
 

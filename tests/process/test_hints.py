@@ -44,7 +44,7 @@ WRITES = {
         "it sends the id back as a string",
     ),
     "python dict": ("""echo "{'jsonrpc': '2.0', 'id': 1, 'result': {}}"; exec sleep 1000""", "it prints a Python dict"),
-    "bare result": ("""echo '{"action":"continue"}'; exec sleep 1000""", 'its answer has to be the "result" of {'),
+    "bare result": ("""echo '{"action":"continue"}'; exec sleep 1000""", "its answer lacks the envelope: send {"),
 }
 
 
@@ -84,4 +84,4 @@ async def test_a_hook_that_reads_to_the_end_of_its_input_is_told_so(journal, mon
 async def test_a_hook_that_does_not_flush_is_told_so(journal, monkeypatch):
     monkeypatch.setattr(silence, "LISTEN", 60.0)
     said = await cause(shell(f"exec sed 's/.*/{HELLO}/'"), journal)
-    assert said.endswith("it holds its answers back: flush standard output after each of them")
+    assert said.endswith("it buffers its answers: flush standard output after each one")

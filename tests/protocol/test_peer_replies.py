@@ -99,12 +99,12 @@ class TestWhatAReplyEnds:
     )
     @pytest.mark.parametrize("strict", [False, True])
     def test_J1_a_key_twice_in_the_decision_or_around_it_fails(self, hook, message, strict):
-        assert hook.answers(message, strict=strict) == Reply(None, "its answer has one key twice")
+        assert hook.answers(message, strict=strict) == Reply(None, "its answer has the same key twice")
 
     def test_J1_a_key_twice_further_down_fails_an_approval_only(self, talk):
         message = b'{"jsonrpc":"2.0","id":2,"result":{"approved":true,"more":{"a":1,"a":2}}}'
         assert talk().answers(message).result == {"approved": True, "more": {"a": 2}}
-        assert talk().answers(message, strict=True) == Reply(None, "its answer has one key twice")
+        assert talk().answers(message, strict=True) == Reply(None, "its answer has the same key twice")
 
 
 class TestWhatMatchesNothing:
@@ -281,7 +281,7 @@ class TestWhatStandsOutsideOfTheResult:
     def test_a_decision_there_is_a_failure_and_never_a_continue(self, talk, message, name, strict):
         answer = talk().answers(message, strict=strict)
         assert answer.error == (
-            f"`{name}` is beside its `result`, where nothing is read: what it decides belongs inside `result`"
+            f"`{name}` is beside its `result`, where the host does not read it: put it inside `result`"
         )
         assert answer.result is None
 

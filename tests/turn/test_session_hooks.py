@@ -343,7 +343,7 @@ async def test_a_blade_callbacks_decision_about_an_event_is_logged(event, action
     hooks = blade_hooks({event: [lambda given: {"action": action}]})
     async with host_with(logger=journal) as host, host.session("s1", hooks=hooks) as session, session.turn("hello"):
         pass
-    (record,) = journal.all("what it decided has no effect")
+    (record,) = journal.all("its decision has no effect")
     assert action in record["why"]
     assert record["hook"].startswith(f"blade.{event}")
 
@@ -402,7 +402,7 @@ async def test_functions_that_decide_about_an_event_are_logged_and_others_are_no
     ]
     async with host_with(*hooks, logger=journal) as host:
         await host.emit_and_wait("turn_start")
-    assert [record["hook"] for record in journal.all("what it decided has no effect")] == ["decides"]
+    assert [record["hook"] for record in journal.all("its decision has no effect")] == ["decides"]
 
 
 @pytest.mark.parametrize("how", ["run_tool", "run_llm"])
