@@ -78,6 +78,24 @@ async def test_after_30_restarts_descriptors_threads_and_zombies_are_what_they_w
         assert not launcher._processes.keys() - {next(launcher._ids) - 1}
 
 
+async def test_commands_that_end_at_once_do_not_end_the_launcher(tier):
+    """They may have ended before the launcher has told the host that they started."""
+    hook = HookSpec(name="h", run="echo '{}'", stages=("before_tool",), contain=CONTAIN[tier])
+    async with Host([hook], timeouts=FAR) as host:
+
+        async def ask():
+            for _ in range(25):
+                (entry,) = (await host.before_tool(CALL)).trail
+                assert entry.error is None
+
+        await host.before_tool(CALL)
+        (launcher,) = host._mounted.containment._launchers
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(ask)
+        assert host._mounted.containment._launchers == [launcher]
+
+
 async def test_for_a_whole_host_it_takes_less_than_15_mb_of_memory(tier, board):
     hooks = [stray(name, board.call(name), SERVE, contain=CONTAIN[tier]) for name in ("one", "two")]
     async with Host(hooks, timeouts=FAR):
