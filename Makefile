@@ -1,5 +1,5 @@
 # make demo    a scripted agent's turn through the example hooks
-# make quick   the tests that start no process, and a few that do: after each change
+# make quick   lint, types, the tests that start no process, and a few that do: after each change
 # make test    all tests
 # make check   all checks: lint, format, types, tests, coverage
 # make faults  write the table of faults in docs from the results of its tests
@@ -40,6 +40,9 @@ demo: $(VENV)/.installed
 	@$(BIN)/python hooks_examples/demo.py
 
 quick: $(VENV)/.installed-dev
+	$(BIN)/ruff check --quiet
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto --dist loadgroup -q --quick
 
 test: $(VENV)/.installed-dev

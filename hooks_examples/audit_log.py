@@ -1,11 +1,11 @@
-"""Keeps a log of requests and events that shows every change: each record holds the hash of the one before.
+"""Keeps a log of requests and events that reveals every change: each record has the hash of the one before it.
 
 Run it with:     python3 audit_log.py FILE
 Verify it with:  python3 audit_log.py --verify FILE [--head HASH]
 
-A record is on the disk before its call is answered. With the variable AUDIT_KEY the hashes are keyed, and a valid chain
-needs the key. Missing records at the end show only if you keep HASH elsewhere: the head that the hook writes to stderr at
-its end. The format is that of a host's own audit log: `picohook audit verify` reads both.
+A record is on the disk before its call is answered. With the variable AUDIT_KEY the hashes are keyed, and a valid chain needs
+the key. To detect missing records at the end, keep HASH elsewhere: it is the head that the hook writes to stderr when it ends.
+The format is that of a host's own audit log: `picohook audit verify` reads both.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def digest(record: dict[str, Any]) -> str:
 
 
 def verify(file: BinaryIO) -> tuple[int, str, int]:
-    """Return the number of records, the hash of the last, and where they end. A last line without its end does not count."""
+    """Return the number of records, the hash of the last, and the offset of their end. Ignores an unfinished last line."""
     count, head, end = 0, NOTHING, 0
     for line in file:
         if not line.endswith(b"\n"):
@@ -114,9 +114,9 @@ def check(path: str, head: str | None) -> None:
     with open(path, "rb") as file:
         count, found, end = verify(file)
         if end != os.fstat(file.fileno()).st_size:
-            raise BrokenError(f"what comes after record {count} was cut")
+            raise BrokenError(f"the record after record {count} is incomplete")
     if head and head != found:
-        raise BrokenError(f"the last record, number {count}, is not the one with this head")
+        raise BrokenError(f"the last record, number {count}, does not have this head")
     print(f"{count} records, head {found}")
 
 

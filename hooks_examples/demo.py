@@ -1,9 +1,9 @@
-"""One turn of a scripted agent through the example hooks, step by step. It needs no network: the model's lines are below.
+"""Shows one turn of a scripted agent with the example hooks, step by step. It needs no network: the model's answers are below.
 
 Run it with: make demo, or: python hooks_examples/demo.py [CONFIG]
 
-The agent is the one in agents/plain_agent.py, with other tools and another script. The rest of this file shows what the hooks
-do: a listener of the host notes what each of them saw, decided and changed.
+The agent is the one in agents/plain_agent.py, with other tools and another script. The rest of this file shows the work of the
+hooks: a listener of the host notes what each hook saw, decided and changed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from picohook.model.conversation import calls_of
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "agents"))
 
-from plain_agent import Agent, scripted, use_this_python  # noqa: E402 - it is in the directory named above
+from plain_agent import Agent, scripted, use_this_python  # noqa: E402 - it is in the directory added above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,7 +113,7 @@ class Chain(Account[Any]):
 
 
 class Output:
-    """A logger for the host that keeps the stderr of the hooks, and failures."""
+    """A logger for the host. It keeps the stderr of the hooks, and the failures."""
 
     def __init__(self) -> None:
         self.stderr: dict[str, list[str]] = {}
@@ -136,7 +136,7 @@ def call_of(tool: str, arguments: dict[str, Any]) -> str:
 
 
 def brief(stage: str, payload: dict[str, Any]) -> str:
-    """Return a payload in short."""
+    """Return a summary of a payload."""
     match stage:
         case "before_llm":
             said = len(payload["messages"])
@@ -159,7 +159,7 @@ STYLES = {
 
 
 class Screen:
-    """Prints each step when it is over."""
+    """Prints the steps of the turn."""
 
     def __init__(self) -> None:
         terminal = sys.stdout.isatty()
@@ -194,7 +194,7 @@ class Screen:
                 self.step(title, asked, f"the model is told: {message['content']}", style)
 
     def step(self, title: str, asked: list[Asked], result: str, style: str = "") -> None:
-        """Print what each hook saw and decided in one step, the time that it took, and the outcome."""
+        """Print one step: what each hook saw and decided, how long it took, and the outcome."""
         self.steps += 1
         self.title(f"{self.steps}  {title}")
         self.table([row for one in asked for row in self.rows(one)])
@@ -260,7 +260,7 @@ async def main(config: str) -> int:
             await Agent(session, scripted(SCRIPT), [read_file, save_note, bash], name="scripted").answer(QUESTION)
         show.turn(observer, session.messages)
         processes = [hook for hook in host.status().hooks if hook.pid]
-    show.title("Events, which nobody waited for, and what the observers made of them")
+    show.title("Events, for which the agent did not wait, as the observers saw them")
     for name in ("event_counter", "runtime_events"):
         show.columns(name, "\n".join(output.stderr.get(name, [])), 15)
     show.title(

@@ -2,7 +2,7 @@
 
 Run it with: python3 event_counter.py [FILE]
 
-It only observes: it reads `hook.event`, and answers only `hook.hello`. The counts go to FILE, or to stderr.
+It only observes: it reads `hook.event`, and answers only `hook.hello`. It writes the counts to FILE, or to stderr.
 """
 
 from __future__ import annotations

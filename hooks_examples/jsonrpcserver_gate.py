@@ -2,9 +2,9 @@
 
 Run it with: MAX_CALLS=3 python3 jsonrpcserver_gate.py        (needs: pip install jsonrpcserver)
 
-A hook is an ordinary JSON-RPC 2.0 server on its standard streams, so any library for such servers will do. Here
-jsonrpcserver finds the method of each message, checks its parameters, and makes the answer. A stage without a method here
-gets "Method not found"; an event gets no answer.
+A hook is an ordinary JSON-RPC 2.0 server on its standard streams, so any library for such servers works. Here jsonrpcserver
+finds the method of each message, checks its parameters, and makes the answer. The answer for a stage without a method here is
+"Method not found". An event gets no answer.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> None:
             continue
         if not isinstance(message, dict) or "method" not in message:
             continue
-        if message.get("id") == 0:  # PicoClaw's way to say that this is a notification
+        if message.get("id") == 0:  # a notification from PicoClaw
             del message["id"]
         answer = dispatch(message, deserializer=lambda message: message)
         if answer:

@@ -2,8 +2,8 @@
 
 Run it with: python3 logger.py [FILE]
 
-Each request and each event becomes one line in FILE, or on stderr, which the host puts into its own log. The lines name
-the subject, and not its content: arguments and messages may hold secrets.
+It writes one line for each request and event to FILE, or to stderr, which the host adds to its own log. A line has only names:
+arguments and messages may contain secrets.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
 Run it with: python3 path_guard.py [POLICY.toml]
 
-before_tool denies a call with a path outside the policy's root, or one that the policy denies. approve_tool approves other
-calls; a shell command only if it is a plain call of a listed program. Without a policy the root is GUARD_ROOT, or else the
-hook's working directory. A policy with every setting:
+before_tool denies a call with a path that is outside the policy's root, or that the policy denies. approve_tool approves other
+calls, but a shell command only if it is a plain call of a listed program. Without a policy the root is GUARD_ROOT, or the
+hook's working directory if that is not set. A policy with every setting:
 
-    root = "workspace"                         # from the policy's own directory
-    deny = [".env", ".git", "*.pem", "a/b/*"]  # without a slash: at any depth, with all that is in it
-    commands = ["ls", "git status"]            # first words of what a shell may run
+    root = "workspace"                         # relative to the policy's directory
+    deny = [".env", ".git", "*.pem", "a/b/*"]  # without a slash: at any depth, with everything in it
+    commands = ["ls", "git status"]            # the first words of commands that a shell may run
     shells = ["bash"]                          # tools that take a command
     path_arguments = ["path", "file"]          # arguments that are paths
 """
@@ -98,7 +98,7 @@ class Policy:
 
 
 def paths_of(word: str) -> list[str]:
-    """Return what may be a path in a word of a command: the word, or the value of an option, as in --file=PATH and -fPATH."""
+    """Return the possible paths in a word of a command: the word, or the value of an option, as in --file=PATH and -fPATH."""
     if not word.startswith("-"):
         return [os.path.expanduser(word)]
     found = [word[word.index("/") :]] if "/" in word else []

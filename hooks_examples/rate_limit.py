@@ -1,4 +1,4 @@
-"""Limits how often each tool is called in each session: a number of calls in a number of seconds.
+"""Limits the calls of each tool in each session to a number of calls in a number of seconds.
 
 Run it with: python3 rate_limit.py [CALLS/SECONDS] [TOOL=CALLS/SECONDS ...]
 
@@ -28,9 +28,9 @@ class Rate(NamedTuple):
             calls, seconds = text.split("/")
             rate = cls(int(calls), float(seconds))
         except ValueError:
-            raise SystemExit(f"{text!r} is no rate: give CALLS/SECONDS, like 30/60") from None
+            raise SystemExit(f"{text!r} is not a rate: give CALLS/SECONDS, like 30/60") from None
         if rate.calls < 0 or not 0 < rate.seconds < math.inf:
-            raise SystemExit(f"{text!r} is no rate that can be kept")
+            raise SystemExit(f"{text!r} is not a possible rate: give CALLS/SECONDS, like 30/60")
         return rate
 
 

@@ -2,10 +2,10 @@
 
 Run it with: python3 redactor.py [--flat] [--patterns FILE]
 
-FILE has further patterns, a regular expression a line. The part of a match in a group named `keep` stays.
+FILE has more patterns: one regular expression on each line. The part of a match in a group named `keep` is kept.
 
-PicoClaw needs an edited result inside all the params that came with it. picohook also accepts the result alone, which
---flat sends.
+PicoClaw needs an edited result together with all other params. picohook also accepts the result alone: --flat sends it
+this way.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Hook:
             case "hook.after_tool":
                 return self.edited(params, "result", ("for_llm", "for_user"))
             case "hook.after_llm":
-                # Not its tool_calls, whose arguments are JSON in a string: before_tool sees them decoded.
+                # It skips tool_calls, whose arguments are JSON in a string: before_tool gets them decoded.
                 return self.edited(params, "response", ("content",))
         return None
 

@@ -2,12 +2,11 @@
 
 Run it with: python3 result_cache.py TOOL ... [--seconds 300] [--size 1000]
 
-before_tool answers a call of one of these TOOLs that was made before, in the same session and with the same arguments;
-after_tool keeps what they return, unless it is an error. A call of any other tool may change what they read, so it empties
-the cache.
+after_tool keeps the results of these TOOLs, except errors. before_tool answers a later call from them, if it is in the same
+session and has the same arguments. A call of any other tool may change what these tools read, so it empties the cache.
 
-Make it the last hook in the order: the results that it keeps have then been through the other hooks, such as a redactor,
-which are not asked about them again.
+Make it the last hook in the order. Then other hooks, such as a redactor, have seen the results that it keeps; they are not
+asked about them again.
 """
 
 from __future__ import annotations

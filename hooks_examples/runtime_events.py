@@ -1,9 +1,9 @@
-"""Shows the course of a turn by its events: the time and subject of each.
+"""Shows the course of a turn: the time and subject of each event.
 
 Run it with: python3 runtime_events.py [FILE]
 
-It reads `hook.runtime_event`, the newer kind of event, with dotted names: configure it with `observe` set to such names, or
-with `events = "runtime"`. The lines go to FILE, or to stderr.
+It reads `hook.runtime_event`, the newer form of events, with dotted names. To get it, set `observe` to such names, or set
+`events = "runtime"`. The lines are written to FILE, or to stderr.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ A hook process has no terminal, so this runs in the host's own process:
     stages = ["approve_tool"]
     approval_timeout = 300
 
-It asks about one call at a time. Input that was typed before the question is ignored. Without a terminal every call is
+It asks about one call at a time, and ignores input that was typed before the question. Without a terminal every call is
 denied.
 """
 

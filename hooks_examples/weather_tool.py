@@ -2,8 +2,8 @@
 
 Run it with: python3 weather_tool.py
 
-In before_llm it adds get_weather to the tools of the model. When the model calls it, before_tool answers with `respond`,
-and the agent does not need to know the tool.
+before_llm adds get_weather to the tools of the model. When the model calls it, before_tool answers with `respond`, so the
+agent does not need the tool.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ Run it with: python3 web_approval.py [--port NUMBER] [--open]
     stages = ["approve_tool"]
     approval_timeout = 300
 
-The address of the page goes to stderr, which is the host's log; --open shows it in a browser. Everyone who knows the address
-can approve: it has a token, which is new at each start. A call without a decision is denied after `approval_timeout`.
+The address of the page is written to stderr, and so to the host's log. --open shows the page in a browser. Everyone who knows
+the address can approve: it has a token, which is new at each start. A call without a decision is denied after
+`approval_timeout`.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ addEventListener("load", async () => {{
 </html>
 """
 
-# Deny is the first button, which Enter presses.
+# Deny is the first button: Enter presses it.
 CALL = """<article>
 <h2>{tool}</h2>
 <pre>{arguments}</pre>
@@ -109,7 +110,7 @@ class Desk:
             self._change()
 
     def wait(self, since: int) -> bool:
-        """Return whether anything has changed since that version, or changes soon."""
+        """Return whether the calls have changed since this version, or change within `LONGEST_WAIT` seconds."""
         with self.changed:
             return self.changed.wait_for(lambda: self.version != since, LONGEST_WAIT)
 
@@ -120,7 +121,7 @@ class Desk:
             count=len(calls),
             nonce=nonce,
             version=version,
-            heading="A tool is about to be called" if calls else "Nothing waits for you",
+            heading="A tool is about to be called" if calls else "No call waits for you",
             calls="\n".join(map(self._call, calls)),
         )
 
@@ -186,10 +187,10 @@ script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'"
         if self.server.desk.decide(said.get("call", ""), result):
             self.answer(303, Location=f"/{self.server.token}/")
         else:
-            self.answer(410, "This call waits for nobody any more.")
+            self.answer(410, "This call no longer waits for an answer.")
 
     def place(self) -> str | None:
-        """Return the requested path if the token is right and the host name is ours; None otherwise."""
+        """Return the requested path if the token and the host name are right; None otherwise."""
         _, token, *rest = urlsplit(self.path).path.split("/", 2)
         port = self.server.server_port
         if self.headers.get("Host") not in {f"127.0.0.1:{port}", f"localhost:{port}"} or not rest:
@@ -215,7 +216,7 @@ script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'"
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--port", type=int, default=0, help="any that is free, if none is named")
+    parser.add_argument("--port", type=int, default=0, help="the port of the page; by default any free port")
     parser.add_argument("--open", action="store_true")
     given = parser.parse_args()
     desk = Desk()

@@ -1,6 +1,6 @@
 """picohook: a host for the hooks of AI agents, and a supervisor for hook processes.
 
-Each public name is imported when it is first used, so that a program loads only what it needs.
+Each public name is imported when it is first used, so a program loads only the modules that it needs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`BlockingHost`: a host for programs without an event loop. It runs on a loop of its own, in a thread of its own."""
+"""`BlockingHost`: a host for programs without an event loop. It runs on its own loop, in its own thread."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class BlockingHost:
-    """`Host`, without `await`. Any thread may call it; calls of several threads run at the same time."""
+    """`Host` without `await`. Any thread may call it, and calls of several threads run concurrently."""
 
     def __init__(self, host: Engine) -> None:
         self._host = host
@@ -116,11 +116,11 @@ class BlockingHost:
         return self._call(self._host.ask, stage, payload)  # type: ignore[no-any-return]
 
     def run_tool(self, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
-        """See `Host.run_tool`. The tool runs in a worker thread, so that hooks are served while it blocks."""
+        """See `Host.run_tool`. The tool runs in a worker thread, so hooks are served while it blocks."""
         return self._call(run_tool, self._host, call, _in_thread(execute))  # type: ignore[no-any-return]
 
     def run_llm(self, request: LLMRequest | Mapping[str, Any], complete: Callable[[LLMRequest], Any]) -> LLMResponse:
-        """See `Host.run_llm`. The model is asked in a worker thread."""
+        """See `Host.run_llm`. `complete` runs in a worker thread."""
         return self._call(run_llm, self._host, request, _in_thread(complete))  # type: ignore[no-any-return]
 
     def emit(self, kind: str, payload: Mapping[str, Any] | None = None, **of: Unpack[EventOf]) -> None:
@@ -169,9 +169,10 @@ for _stage in STAGES.keys() - vars(BlockingHost).keys():  # the class spells out
 
 
 class _LoopInThread:
-    """An event loop in a thread of its own, and the portal to it.
+    """An event loop in its own thread, and the portal to it.
 
-    anyio's `start_blocking_portal` is a generator: in a forked child, which lacks the thread, its finalization never ends.
+    anyio's `start_blocking_portal` does not do: it is a generator, and in a forked child, which lacks the thread, its
+    finalization never ends.
     """
 
     def __enter__(self) -> BlockingPortal:
@@ -207,7 +208,7 @@ def _in_thread(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     from anyio.to_thread import run_sync  # noqa: PLC0415 - only where a function is given
 
     async def call(argument: Any) -> Any:
-        # Cancelled only when the program is interrupted and leaves: it does not wait for a tool that blocks.
+        # It is cancelled only when the program is interrupted: then the program does not wait for a tool that blocks.
         return await run_sync(function, argument, abandon_on_cancel=True)
 
     return call

@@ -1,11 +1,11 @@
-"""All errors of picohook, as one tree.
+"""The tree of picohook's errors.
 
 ::
 
     PicohookError
-    ├── ConfigError              a wrong configuration; .problems lists every mistake, one by one
+    ├── ConfigError              a wrong configuration; .problems lists every mistake
     │   └── TrustError           a project's configuration that is not trusted
-    ├── ProtocolError            this side was asked to send what the protocol forbids
+    ├── ProtocolError            a message that the host cannot send
     │   └── EncodeError          a payload that cannot be JSON (NaN, a lone surrogate, a set, a cycle)
     ├── HookError                one hook failed; .hook names it
     │   ├── HookTimeoutError     no answer before the deadline
@@ -16,11 +16,11 @@
     ├── AbortTurnError           a hook ended this turn; .reason, .outcome (this one and the next three: picohook.turns)
     │   └── HardAbortError       a hook ended the agent loop
     ├── PausedError              a hook handed control back to the embedder; .outcome
-    └── RetryLimitError          hooks asked for one more round too many times
+    └── RetryLimitError          hooks asked for another round too many times
 
-A stage does not raise the `HookError` of a failing hook: the hook's `on_failure` decides what it counts as, and the outcome's
-trail shows it. A stage raises the embedder's own mistakes (`EncodeError`). `run_tool` and `run_llm` also raise the hooks'
-decision to stop.
+A stage does not raise the `HookError` of a failing hook: the hook's `on_failure` decides what the failure counts as, and the
+outcome's trail shows it. A stage raises errors for the embedder's own mistakes (`EncodeError`). `run_tool` and `run_llm` also
+raise an error if a hook decides to stop.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class PicohookError(Exception):
-    """The root of every error that picohook raises on purpose."""
+    """The base of every error that picohook raises on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Problem:
 
 
 class ConfigError(PicohookError):
-    """A configuration that cannot be used. None of its hooks was started."""
+    """The configuration cannot be used. None of its hooks was started."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -59,11 +59,11 @@ class ConfigError(PicohookError):
 
 
 class TrustError(ConfigError):
-    """A configuration found in a project directory that is not trusted, or that changed since it was trusted."""
+    """A project's configuration is not trusted, or has changed since it was trusted."""
 
 
 class ProtocolError(PicohookError):
-    """This side was asked to send what the protocol forbids. Nothing was sent."""
+    """The host cannot send a message: the protocol forbids it, or the hook's input queue is full. Nothing was sent."""
 
 
 class EncodeError(ProtocolError):
@@ -71,7 +71,7 @@ class EncodeError(ProtocolError):
 
 
 class HookError(PicohookError):
-    """A hook failed. The message is safe to show: text that came from the hook is cut and escaped."""
+    """A hook failed. The message is safe to show: text from the hook is cut and escaped."""
 
     def __init__(self, message: str, *, hook: str = "") -> None:
         super().__init__(message)

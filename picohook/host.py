@@ -1,4 +1,4 @@
-"""`Host`, the object that an agent has: the engine with configuration files, sessions, and whole tool and model calls."""
+"""`Host`, an agent's interface to its hooks: the engine with configuration files, sessions, and whole tool and model calls."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 
 
 class HostSettings(Settings, total=False):
-    """The settings of a host that has a configuration."""
+    """The settings of a host with a configuration."""
 
     watch: bool
-    """Reload the configuration whenever it changes."""
+    """Whether to reload the configuration when it changes."""
     control: str | os.PathLike[str] | None
     """The path of a Unix socket through which the running host can be inspected and controlled."""
 
 
 class Host(Engine):
-    """Starts hooks, asks them, tells them, and stops them.
+    """Starts hooks, asks them, sends them events, and stops them.
 
     ::
 
         async with Host.from_config("picohook.toml") as host:
             outcome = await host.before_tool(ToolCall(tool="bash", arguments={"command": "ls"}))
 
-    Entering starts all hooks at once, and waits until each can serve or its first start has failed. Leaving stops them all.
+    Entering it starts all hooks at once, and waits until each is ready or its first start has failed. Leaving it stops them.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class Host(Engine):
     def from_config(
         cls, path: str | os.PathLike[str], *, picoclaw: PicoClaw | None = None, **settings: Unpack[HostSettings]
     ) -> Self:
-        """A host with the hooks of a configuration file. Raises `ConfigError`; nothing is started yet.
+        """A host with the hooks of a configuration file. Raises `ConfigError`. No hook is started yet.
 
-        Naming the file is consent to run what it says. `picoclaw` is the version of PicoClaw that hooks are run for:
+        Naming the file is consent to run its hooks. `picoclaw` is the version of PicoClaw that the hooks are run for:
         "0.2.8" (the default), "0.2.9" or "0.2.9+edits". The other settings are those of `HostSettings`.
         """
         from .config import layers  # noqa: PLC0415 - hosts built in code do without parsers
@@ -94,11 +94,10 @@ class Host(Engine):
         picoclaw: PicoClaw | None = None,
         **settings: Unpack[HostSettings],
     ) -> Self:
-        """A host with the hooks of every configuration that is found: the user's own, and that of a project's directory.
+        """A host with the hooks of the user's own configuration and of the project in a directory.
 
-        The directory is the current one unless another is named. Raises `ConfigError`, and its kind `TrustError` for a
-        project's configuration that was never trusted, or has changed since: `picohook trust`. The settings are those of
-        `from_config`.
+        The default is the current directory. Raises `ConfigError`, and its subclass `TrustError` for a project's configuration
+        that was never trusted, or has changed since then: use `picohook trust`. The settings are those of `from_config`.
         """
         from .config import layers  # noqa: PLC0415 - hosts built in code do without parsers
 
@@ -136,9 +135,9 @@ class Host(Engine):
     def blocking(
         cls, source: str | os.PathLike[str] | Iterable[Hook | HookSpec] | None = None, **settings: Any
     ) -> BlockingHost:
-        """The same host for a synchronous program: `with Host.blocking(path_or_hooks) as host: host.before_tool(...)`.
+        """A host for a synchronous program: `with Host.blocking(path_or_hooks) as host: host.before_tool(...)`.
 
-        Without a path or hooks it has the hooks that `discover` finds.
+        Without a path or hooks it has the hooks that `discover` finds. Raises as `from_config` and `discover` do.
         """
         from .blocking import BlockingHost  # noqa: PLC0415 - it needs a thread, most hosts do not
 
@@ -164,11 +163,11 @@ class Host(Engine):
             self.begin_task(functools.partial(keep_watching, self, mounted_hooks.log))
 
     async def reload(self) -> Reloaded:
-        """Read the configuration again and take it over, without losing a call.
+        """Read the configuration again and apply it, without losing a call. Returns the changes.
 
-        Returns when it is in force; replaced hooks may still answer chains that began before. A configuration that cannot be
-        taken over is logged as an error, changes nothing, and raises `ConfigError`, or `HookCrashedError` for a new hook that
-        is `required` and does not start. Cancelling it does not stop it half-way.
+        It returns when the new configuration is in force; replaced hooks may still answer chains that began before. If the
+        configuration cannot be applied, this logs an error, changes nothing, and raises `ConfigError`, or `HookCrashedError`
+        for a new hook that is `required` and does not start. Cancellation does not stop a reload half-way.
         """
         self._mounted.require_here()
         done = await self.begin_task(self.reloader.reload).result()
@@ -177,31 +176,35 @@ class Host(Engine):
 
     @property
     def reloader(self) -> Reloader:
-        """Reads the configuration again. Raises `PicohookError` for a host that has none."""
+        """The object that reads the configuration again. Raises `PicohookError` for a host without a configuration."""
         if self._reloader is None:
             raise PicohookError("only a running host that was made by `Host.from_config` can be reloaded")
         return self._reloader
 
     async def run_tool(self, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
-        """A whole tool call: before_tool, approve_tool, `execute(call)`, after_tool, with its events.
+        """Make a whole tool call: before_tool, approve_tool, `execute(call)` and after_tool, with its events.
 
-        A denied call returns a result that tells the model so. Raises `AbortTurnError`, `HardAbortError` or
-        `PausedError` when hooks decide that.
+        Returns the tool's result; for a denied call, a result that tells the model of the denial. Raises `AbortTurnError`,
+        `HardAbortError` or `PausedError` if a hook decides that.
         """
         return await tool_call.run_tool(self, call, execute)
 
     async def run_llm(
         self, request: LLMRequest | Mapping[str, Any], complete: Callable[[LLMRequest], Awaitable[Any]]
     ) -> LLMResponse:
-        """A whole model call: before_llm, `complete(request)`, after_llm, with its events and the rounds that hooks ask for."""
+        """Make a whole model call: before_llm, `complete(request)` and after_llm, with its events.
+
+        Calls the model again if a hook asks for another round. Returns the last response. Raises `AbortTurnError`,
+        `HardAbortError` or `PausedError` if a hook decides that, and `RetryLimitError` after too many rounds.
+        """
         return await model_call.run_llm(self, request, complete, took=self.note_hard_abort)
 
     def session(self, session_id: str, **about: Any) -> Session:
         """A session with a user: `async with host.session("s1") as session, session.turn("hello") as turn: ...`.
 
-        Takes the settings of `Session` by name: agent_id, channel, chat_id, context, deliver, show, and hooks: those of this
-        session alone.
+        Takes the settings of `Session` by name: agent_id, channel, chat_id, context, deliver, show, and `hooks`, the hooks of
+        this session alone.
         """
-        from .turns.session import Session  # noqa: PLC0415 - who asks single stages does without
+        from .turns.session import Session  # noqa: PLC0415 - programs that ask single stages do not need it
 
         return Session(self, session_id, **about)

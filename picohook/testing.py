@@ -1,4 +1,4 @@
-"""For tests of programs that have a host: hooks that follow a script, and a host that records what happens.
+"""For tests of programs with a host: hooks that follow a script, and a host that records its outcomes and events.
 
 ::
 
@@ -10,8 +10,8 @@
     assert [call.tool for call in guard.asked_at("before_tool")] == ["bash"]
     assert [event.kind for event in host.events] == ["tool_exec_skipped"]
 
-The host is the real one, with its chains, deadlines and failure policy. `hook_process` makes a real hook process of a few lines
-of Python.
+The host is a real host, with its chains, deadlines and failure policy. `hook_process` makes a real hook process from a few
+lines of Python.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ __all__ = ["FakeHook", "FakeQuestion", "RecordingHost", "hook_process"]
 
 
 class FakeQuestion(NamedTuple):
-    """A question that a fake hook was asked."""
+    """A question to a fake hook."""
 
     stage: str
     payload: Any
 
 
 class FakeHook(FunctionHook):
-    """A hook in the test's own process. It follows a script, and records what it is asked and told.
+    """A hook in the test's own process. It follows a script, and records its questions and events.
 
-    `script` has an answer, or a list of answers, for each stage that the hook is to be asked at. One answer is given every
-    time. Of a list, each is given once and in order; asked once more than that, the hook fails, which the trail shows. An
-    answer is a decision, a mapping as a hook process would send it, True or False from an approver, None to go on, a
-    function of the payload that returns one of these, or an exception, which makes the hook fail.
+    `script` has an answer, or a list of answers, for each stage at which the hook is asked. A single answer is given every
+    time. The answers of a list are given once each, in order; after the last the hook fails, which the trail shows. An answer
+    is a decision, a mapping as a hook process would send it, True or False from an approver, None to continue, a function of
+    the payload that returns one of these, or an exception, which makes the hook fail.
 
-    Other settings are those of `HookSpec`: `observe`, `priority`, `on_failure`, `provides`, ...
+    The other settings are those of `HookSpec`: `observe`, `priority`, `on_failure`, `provides`, ...
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class FakeHook(FunctionHook):
         super().__init__(name, stages, **settings)
 
     def asked_at(self, stage: str) -> list[Any]:
-        """The payloads that it was asked about at this stage."""
+        """The payloads that the hook was asked about at this stage."""
         return [asked.payload for asked in self.asked if asked.stage == stage]
 
     def notify(self, event: Event) -> None:
@@ -105,7 +105,7 @@ class FakeHook(FunctionHook):
 
 
 class RecordingHost(Host):
-    """A host that records the outcomes of its chains and the events that it emits, also those of `run_tool` and `run_llm`."""
+    """A host that records the outcomes of its chains and its events, including those of `run_tool` and `run_llm`."""
 
     def __init__(
         self, hooks: Iterable[Hook | HookSpec] = (), *, listeners: Iterable[Listener] = (), **settings: Any
@@ -113,7 +113,7 @@ class RecordingHost(Host):
         self.outcomes: list[Outcome[Any]] = []
         """The outcome of each chain, in order."""
         self.events: list[Event] = []
-        """Every event, in order, also those without an observer."""
+        """Every event, in order, including those without an observer."""
         super().__init__(hooks, listeners=[*listeners, _Recorder(self.outcomes, self.events)], **settings)
 
     def outcomes_at(self, stage: str) -> list[Outcome[Any]]:
@@ -170,9 +170,9 @@ def hook_process(source: str, *, name: str = "process", **settings: Any) -> Hook
                 print(params["Kind"], file=sys.stderr)
         ''')
 
-    Functions named like stages are called with the params of those stages, and return what to answer; one named `event`
-    gets every event, one named `hello` the handshake. The hook is asked at the stages that have a function, unless
-    `settings`, those of `HookSpec`, say otherwise. `json` and `sys` are there; what a function raises ends the process.
+    A function with the name of a stage gets the params of the stage, and returns the answer. A function `event` gets every
+    event, and a function `hello` the handshake. The hook is asked at the stages that have a function, unless `settings`,
+    which are those of `HookSpec`, name others. `json` and `sys` are imported. An exception in a function ends the process.
     """
     source = textwrap.dedent(source)
     defined = {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}

@@ -106,7 +106,8 @@ class Popen(subprocess.Popen):
         self._server = socket.socket(socket.AF_UNIX)
         self._server.connect(socket_of("whole"))
         sent = socket.send_fds(self._server, [data], streams)
-        self._server.sendall(data[sent:])
+        if sent < len(data):  # otherwise the program may have ended already, and nobody reads
+            self._server.sendall(data[sent:])
         pid = b""
         while not pid.endswith(b"\n"):
             pid += self._server.recv(1)

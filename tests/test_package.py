@@ -153,7 +153,7 @@ class TestImportsRunOneWay:
         ]
         assert wrong == []
 
-    def test_rooms_apart_import_only_what_they_may(self):
+    def test_separate_rooms_import_only_allowed_modules(self):
         wrong = [
             f"{one.by} imports {one.of}"
             for one in own()
@@ -173,13 +173,13 @@ class TestImportsRunOneWay:
         assert {one.room for one in imports() if one.of.split(".")[0] == library} <= AT_HOME[library]
 
     @pytest.mark.parametrize("name", ["wire", "sdk"])
-    def test_what_is_shared_with_hook_authors_needs_the_standard_library_only(self, name):
+    def test_code_shared_with_hook_authors_needs_the_standard_library_only(self, name):
         taken = {one.of.split(".")[0] for one in imports() if one.room == name}
         assert taken <= sys.stdlib_module_names | {"picohook"}
 
 
 class TestTheProtocolDoesNoIO:
-    def test_it_imports_nothing_that_could(self):
+    def test_it_imports_no_module_that_could(self):
         taken = {one.of.split(".")[0] for one in imports() if one.room == "protocol"} - {"picohook"}
         assert taken <= {
             "__future__",
@@ -299,7 +299,7 @@ def loaded_by(statement: str) -> set[str]:
 
 
 class TestWhatAProgramPaysFor:
-    def test_importing_the_package_loads_its_version_and_nothing_else(self):
+    def test_importing_the_package_loads_only_its_version(self):
         loaded = {name for name in loaded_by("import picohook") if name.startswith("picohook")}
         assert loaded == {"picohook", "picohook.wire", "picohook.wire.version"}
 
@@ -317,7 +317,7 @@ class TestWhatAProgramPaysFor:
         }
         assert loaded_by("from picohook import Host") & heavy == set()
 
-    def test_the_words_of_the_protocol_need_nothing_but_themselves(self):
+    def test_the_words_of_the_protocol_import_nothing_else(self):
         loaded = loaded_by("import picohook.wire.words")
         assert {name for name in loaded if name.startswith("picohook")} == {
             "picohook",

@@ -36,7 +36,7 @@ def test_a_run_that_was_started_ignoring_signals_starts_programs_that_do_not_and
 
 
 @pytest.mark.parametrize(("strict", "outcome"), [(False, "skipped"), (True, "failed")])
-def test_a_test_that_is_skipped_fails_where_all_have_to_be_tried(strict, outcome):
+def test_a_skipped_test_fails_where_skips_are_not_allowed(strict, outcome):
     place = ("test_it.py", 3, "Skipped: there is no tmux")
     report = pytest.TestReport("test_it.py::test", ("test_it.py", 3, "test"), {}, "skipped", place, "setup")
     judged = run.judged(report, strict=strict)

@@ -2,12 +2,12 @@
 
     python hooks_examples/agents/plain_agent.py [QUESTION] [--config FILE] [--notes DIRECTORY]
 
-Without a question it is a conversation. OPENAI_BASE_URL is an OpenAI-compatible endpoint, with OPENAI_MODEL and
-OPENAI_API_KEY, and needs picohook's extra `openai`; without it the model is a script, offline.
+Without a question it starts a conversation. To use an OpenAI-compatible endpoint, set OPENAI_BASE_URL, OPENAI_MODEL and
+OPENAI_API_KEY, and install picohook's extra `openai`. Otherwise the model is a script, offline.
 
-All that hooks take part in is `Agent.answer`: `turn.run` asks them before and after each call of the model and of a tool, and
-for approval; at a terminal you are asked as well. Text is shown as it streams in, which is before hooks see the response: where
-they must see it first, show what `answer` returns instead.
+The hooks work in `Agent.answer`: `turn.run` asks them before and after each call of the model and of a tool, and for approval.
+At a terminal it asks you for approval too. Text is shown as it streams in, before hooks see the response. If they must see it
+first, show the return value of `answer` instead.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Model = Callable[[LLMRequest], AsyncGenerator[dict[str, Any]]]
 
 
 class Agent:
-    """A model and tools, in one session with a user."""
+    """A model with tools, in one session with a user."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Agent:
         self.show = show
 
     async def answer(self, question: str) -> str:
-        """Run one turn: from a prompt of the user to the answer of the agent, with any number of tool calls."""
+        """Run one turn: from a prompt of the user to the agent's answer, with any number of tool calls."""
         async with self.session.turn(question) as turn:
             result = await turn.run(complete=self.complete, execute=self.execute, **self.request)
         return result.content
@@ -156,7 +156,7 @@ def openai(base_url: str, api_key: str | None = None) -> Model:
 
 
 async def events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-    """Yield the data of server-sent events. Only a newline ends a line: other line ends may be part of JSON."""
+    """Yield the data of server-sent events. Only a newline ends a line, because JSON may contain other line ends."""
     rest = b""
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
@@ -166,7 +166,7 @@ async def events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
 
 
 def scripted(script: Iterable[dict[str, Any]]) -> Model:
-    """A model that streams written messages word by word."""
+    """A model that streams the messages of a script word by word."""
     messages = iter(script)
 
     async def ask(request: LLMRequest) -> AsyncGenerator[dict[str, Any]]:
@@ -240,7 +240,7 @@ def watch(what: object) -> None:
 
 
 def person() -> HookSpec:
-    """Ask you before anything is saved."""
+    """Return a hook that asks you before a note is saved."""
     return HookSpec(
         name="you",
         python="terminal_approval:Terminal",

@@ -1,4 +1,4 @@
-"""An agent without picohook's library: its tools are guarded by `picohook serve`, over a socket. Python 3.11, nothing else.
+"""An agent without picohook's library: `picohook serve` guards its tools, over a socket. It needs only Python 3.11.
 
 Run it with:
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Hooks:
-    """A connection to the sidecar: one request at a time. While it waits it answers for the agent's own hooks."""
+    """A connection to the sidecar: one request at a time. While it waits, it answers for the agent's own hooks."""
 
     def __init__(self, path: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
@@ -31,7 +31,7 @@ class Hooks:
     def mount(
         self, session: str, hook: str, answer: Callable[[dict[str, Any]], dict[str, Any]], **settings: Any
     ) -> None:
-        """Add a hook of the agent to this session. `answer` gets each request, and returns what a hook process would."""
+        """Add a hook of the agent to this session. `answer` gets each request, and returns an answer as a hook process does."""
         self._own[hook] = answer
         self.ask("session.mount", session=session, hook=hook, **settings)
 
@@ -41,9 +41,9 @@ class Hooks:
         while True:
             line = self._lines.readline()
             if not line:
-                raise ConnectionError("the sidecar has hung up")
+                raise ConnectionError("the sidecar closed the connection")
             message = json.loads(line)
-            if message.get("method") == "ask":  # with an id of the sidecar's own
+            if message.get("method") == "ask":  # its id is the sidecar's own
                 asked = message["params"]
                 self._send({"jsonrpc": "2.0", "id": message["id"], "result": self._own[asked["hook"]](asked)})
             elif "method" not in message:
@@ -97,7 +97,7 @@ CALLS = (
 
 
 def user(asked: dict[str, Any]) -> dict[str, Any]:
-    """A hook for the user at the agent, who accepts everything but a deletion."""
+    """Answer for the user, who accepts everything but a deletion."""
     return {"approved": "rm" not in str(asked["payload"]["arguments"]), "reason": "the user said no"}
 
 
@@ -109,7 +109,7 @@ def main() -> None:
     hooks.mount(session, "user", user, stages=["approve_tool"])
     turn = hooks.ask("turn.start", session=session, user_message="Look around.")["turn"]
     for tool, arguments in CALLS:
-        print(run_tool(hooks, turn, tool, arguments, lambda _: "password=hunter2"))  # what its own tools would do
+        print(run_tool(hooks, turn, tool, arguments, lambda _: "password=hunter2"))  # in place of real tools
     hooks.ask("turn.end", turn=turn)
     hooks.ask("session.end", session=session)
 

@@ -2,8 +2,8 @@
 
 Run it with: python3 jsonrpcserver_hook.py        (needs: pip install jsonrpcserver)
 
-jsonrpcserver finds the method of each message and makes the answer: "Method not found" for what is not here, and nothing at
-all for a notification.
+jsonrpcserver finds the method of each message and makes the answer: "Method not found" for an unknown method, and no answer
+for a notification.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def main() -> None:
             continue
         if not isinstance(message, dict) or "method" not in message:
             continue
-        if message.get("id") == 0:  # PicoClaw's way to say that this is a notification
+        if message.get("id") == 0:  # a notification from PicoClaw
             del message["id"]
         answer = dispatch(message, deserializer=lambda message: message)
         if answer:

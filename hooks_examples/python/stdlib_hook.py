@@ -65,7 +65,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
         return {"error": {"code": -32601, "message": f"no such method: {method}"}}
     try:
         return {"result": METHODS[method](params)}
-    except Exception as error:  # noqa: BLE001 - this call has failed, and not the hook
+    except Exception as error:  # noqa: BLE001 - only this call has failed, not the hook
         traceback.print_exc()
         return {"error": {"code": -32603, "message": type(error).__name__}}
 
@@ -78,7 +78,7 @@ def main() -> None:
             print(f"not JSON: {error}", file=sys.stderr)
             continue
         match request:
-            case {"id": 0 | None}:  # a notification that has one: PicoClaw's
+            case {"id": 0 | None}:  # a notification with an id, from PicoClaw
                 continue
             case {"id": number, "method": str(method)}:
                 reply = answer(method, request.get("params") or {})

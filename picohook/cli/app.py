@@ -34,7 +34,7 @@ COMMANDS = {
     "probe": "Test whether a host keeps to the protocol.",
     "schema": "Print the schema of a configuration, a stage or the protocol.",
 }
-"""The commands, in the order in which a newcomer needs them. The first line of each one's help is repeated here, so that
+"""The commands, in the order in which a newcomer needs them. The first line of each command's help is copied here, so that
 `picohook --help` and a shell's completion import no command."""
 
 
@@ -95,7 +95,7 @@ def _picohook(
 
 def run() -> None:
     """Run the command that the arguments name. Ends in `SystemExit`."""
-    # A stream that was closed before the start is None, and print would write to the other one instead.
+    # A stream that was closed before the start is None, and print would write to the other stream instead.
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open until the end
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""What commands are made of: the class that shows their help, and the options that several have."""
+"""The base of the commands: the class that shows their help, and the options that several commands have."""
 
 import math
 from collections.abc import Callable
@@ -63,7 +63,7 @@ def _metavar(param: Any) -> str:
 
 
 def require_file(named: Path) -> Path:
-    """Return the path, or raise `typer.BadParameter` if nothing is there."""
+    """Return the path, or raise `typer.BadParameter` if it does not exist."""
     if not named.is_symlink() and not named.exists():
         raise typer.BadParameter(f"there is no file {named}")
     return named

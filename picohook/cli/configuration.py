@@ -70,7 +70,7 @@ def configured(named: Path | None, picoclaw: PicoClaw | None = None) -> Layers:
 
 
 def described(config: Config) -> dict[str, Any]:
-    """Return what JSON output says about a configuration file."""
+    """Return the description of a configuration file for JSON output."""
     return {
         "config": str(config.path),
         "layer": config.layer,
@@ -81,7 +81,7 @@ def described(config: Config) -> dict[str, Any]:
 
 
 def program(spec: HookSpec) -> str | None:
-    """Return the program or module that a hook runs, None for a hook that asks a model. Raise `HookCrashedError`."""
+    """Return the program or module that a hook runs; None if it asks a model. Raise `HookCrashedError` if it is missing."""
     if spec.prompt is not None:
         return None
     if spec.python is None:
@@ -94,7 +94,7 @@ def program(spec: HookSpec) -> str | None:
 
 
 def missing_script(spec: HookSpec) -> str | None:
-    """Return the script that an interpreter is told to run, if there is no such file."""
+    """Return the script that an interpreter should run, if that file does not exist."""
     script = spec.command[1] if len(spec.command) > 1 else ""
     path = os.path.join(spec.dir or "", script)
     return path if script.endswith(_SCRIPTS) and not script.startswith("-") and not os.path.exists(path) else None

@@ -12,7 +12,7 @@ import typer
 from ..errors import ConfigError, PicohookError, Problem
 
 TIMEOUT = 30.0
-"""Seconds to wait for an answer that the host gives at once."""
+"""Seconds to wait for an answer that a host normally gives at once."""
 
 Socket = Annotated[
     Path,
@@ -23,14 +23,14 @@ Socket = Annotated[
 
 
 def ask(control: Path, method: str, params: Any = None, *, timeout: float | None = TIMEOUT) -> Any:
-    """Return the host's answer to one request. Raise `PicohookError` if there is none, or if it is an error."""
+    """Return the host's answer to one request. Raise `PicohookError` if no answer comes, or if it is an error."""
     with connected(control, timeout) as connection:
         return request(connection, method, params)
 
 
 @contextmanager
 def connected(control: Path, timeout: float | None) -> Iterator[IO[bytes]]:
-    """Open a connection to a host as a file of lines. Its errors are raised as `PicohookError` with the socket's path."""
+    """Open a connection to a host as a file of lines. Raises its errors as `PicohookError` with the socket's path."""
     with opened(control, timeout) as connection, connection.makefile("rwb") as file:
         yield cast(IO[bytes], file)
 
@@ -65,7 +65,7 @@ def send(connection: IO[bytes], method: str, params: Any = None) -> None:
 
 
 def receive(connection: IO[bytes]) -> Any:
-    """Return the answer. Raise `ConfigError` if it has the problems of a configuration, `PicohookError` for another error."""
+    """Return the answer. Raise `ConfigError` if it lists mistakes of a configuration, `PicohookError` for another error."""
     line = connection.readline()
     if not line:
         raise PicohookError("the host closed the connection without an answer")

@@ -1,4 +1,4 @@
-"""Running hooks in a command, until its work is done or a signal ends it."""
+"""Runs hooks in a command, until its work is done or a signal ends it."""
 
 import asyncio
 import contextlib
@@ -63,7 +63,7 @@ async def _until_signalled(work: Callable[[], Awaitable[T]]) -> T:
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Cancel this block on a signal that ends the program, and raise `typer.Exit` then."""
+    """On a signal that ends the program, cancel this block and raise `typer.Exit`."""
     received: list[int] = []
     with anyio.CancelScope() as scope:
 

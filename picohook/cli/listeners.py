@@ -48,7 +48,7 @@ Wire = Annotated[
     ),
 ]
 _SHOWN = 4000
-"""Bytes of a raw line that are shown."""
+"""The most bytes of a raw line that are shown."""
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ _LOGGER = logging.getLogger("picohook")
 
 
 class _Stderr(logging.Handler):
-    """Writes log lines to stderr, without causes that the command has shown already."""
+    """Writes log lines to stderr, except causes that the command has shown already."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ from ..wire.text import cut
 from . import output
 
 _SHOWN = 400
-"""Bytes of a value that are shown. JSON output has all of them."""
+"""The most bytes of a value that are shown. JSON output has all of them."""
 
 _NONE = object()
 

@@ -1,4 +1,4 @@
-"""Printing, for people and as JSON."""
+"""Prints for people and as JSON."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Col
 
 
 def show(what: Any, *, cut: bool = False) -> None:
-    """Print what rich can render."""
+    """Print an object that rich can render."""
     renderer = _console()
     renderer.file = rendered = io.StringIO()
     renderer.print(what, no_wrap=cut, overflow="ellipsis" if cut else None)
@@ -108,7 +108,7 @@ def console() -> Console:
     stream = sys.__stdout__  # sys.stdout is elsewhere while hooks run
     terminal = stream is not None and stream.isatty()
     colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in {"dumb", "unknown"}
-    # By itself, rich would colour a pipe under FORCE_COLOR, and write bold under NO_COLOR.
+    # Left alone, rich would colour a pipe under FORCE_COLOR, and write bold under NO_COLOR.
     return Console(
         file=stream,
         color_system="auto" if colour else None,

@@ -65,12 +65,12 @@ def question(stage: str, params: bytes, source: str) -> Ask:
 
 
 def script_line(data: bytes, number: int) -> Ask | Tell:
-    """Return what a line of a script asks or tells. Raise `ConfigError` with all mistakes in it."""
+    """Return the question or event of a script's line. Raise `ConfigError` with all mistakes in it."""
     problems = Problems(f"line {number}")
     try:
         document = _object(data, problems)
     except ConfigError as error:
-        # The parser counts this line as line 1.
+        # The parser took this line for line 1.
         raise ConfigError(
             replace(problem, where=problem.where.removeprefix("line 1, ")) for problem in error.problems
         ) from None
@@ -135,10 +135,10 @@ def _object(data: bytes, problems: Problems) -> dict[str, Any]:
     if not data.strip():
         problems.fail("", "is empty", "write {} for no params")
     try:
-        # The size of a line is the only limit: the limits of a configuration do not count here.
+        # The size of a line is the only limit here. The limits of a configuration do not apply.
         document, repeated = syntax.parse(data, ".json", problems, values=sys.maxsize, depth=sys.maxsize)
     except ConfigError as error:
-        table = "a table of keys and values"  # the word for configurations, which have other formats too
+        table = "a table of keys and values"  # a configuration's word, since it may have other formats
         raise ConfigError(
             replace(problem, message=problem.message.replace(table, "an object")) for problem in error.problems
         ) from None

@@ -1,4 +1,4 @@
-"""Reading a record, for `replay` and `trace`."""
+"""Reads a record for `replay` and `trace`."""
 
 import os
 import stat
@@ -15,7 +15,7 @@ from . import output, params as given
 from .outcomes import shown
 
 _ABOUT = 120
-"""Bytes of a question that are shown."""
+"""The most bytes of a question that are shown."""
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def opened(name: str) -> Iterator[Record]:
 
 
 def require_rereadable(name: str) -> None:
-    """Raise `typer.BadParameter` for a pipe. A replay reads its record twice: first to check it, before any hook starts."""
+    """Raise `typer.BadParameter` for a pipe: a replay reads its record twice, the first time to check it."""
     if name == "-" or not stat.S_ISREG(os.stat(name).st_mode):
         raise typer.BadParameter(
             f"{given.shown_name(name)} can be read only once, and a replay reads a record twice: save it to a file first"
@@ -46,7 +46,7 @@ def warn_of_end(record: Record, name: str) -> None:
 
 
 def about(stage: Stage[Any], params: Mapping[str, Any]) -> str:
-    """Return a question in few words."""
+    """Return a short form of a question."""
     if "tool" in params:
         text = f"{params['tool']} {shown(params.get('arguments', {}))}"
         if "result" in params:

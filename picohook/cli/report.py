@@ -18,7 +18,7 @@ _MARKS = {"pass": "ok", "fail": "FAILED", "skip": "skipped"}
 
 
 def require_writable(path: str, hint: str) -> None:
-    """Raise `typer.BadParameter` now if the file cannot be written later."""
+    """Raise `typer.BadParameter` if the file could not be written later."""
     try:
         reports.require_writable(path)
     except OSError as error:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from .document import Config
 
 KEY = "PICOHOOK_AUDIT_KEY"
-"""The environment variable that has the key of every log that is not made in code."""
+"""The environment variable with the key of every log that is not made in code."""
 
 
 def audit_logs(configs: Iterable[Config], named: str | os.PathLike[str] | None = None) -> list[AuditLog]:
-    """A log for each file that the configurations name, and for `named`. The first to name a file decides its settings."""
+    """Returns a log for each file that the configurations name, and for `named`. The first to name a file sets its options."""
     logs: dict[str, AuditLog] = {}
     key = os.environ.get(KEY, "")
     for table in (config.audit for config in configs):

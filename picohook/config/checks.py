@@ -29,10 +29,10 @@ _STAGE_FIELDS = frozenset({"stages", "timeouts"})
 def validate(
     model: type[M], table: Any, problems: Problems, at: KeyPath = (), *, words: Mapping[str, str] | None = None
 ) -> M | None:
-    """The table as the model; None, with its mistakes added to the problems, where it does not fit.
+    """Returns the table as the model. If it does not fit, adds the mistakes to the problems, and returns None.
 
-    `words` names the types of values as the file's format does. Pydantic reads the table as JSON: only so does its strict
-    mode take lists and strings for tuples and enums, and refuse "5" for 5 and 1 for true.
+    `words` has the file format's own names for types of values. Pydantic reads the table as JSON. Only then does its strict
+    mode take lists and strings for tuples and enums, and still refuse "5" for 5 and 1 for true.
     """
     try:
         return model.model_validate_json(json.dumps(table), strict=True)
@@ -62,7 +62,7 @@ def explain(
 
 
 def _path(detail: ErrorDetails) -> tuple[KeyPath | None, bool]:
-    """The path in the file, and whether two types fit there. The path is None where the other type's error is shown."""
+    """The path in the file, and whether two types fit there. The path is None if the other type's error is the one shown."""
     path = detail["loc"][:-1] if detail["loc"][-1:] == ("[key]",) else detail["loc"]
     branch = path.index("inherit_env") + 1 if "inherit_env" in path[:-1] else len(path)
     if path[branch : branch + 1] == ("bool",):
@@ -87,7 +87,7 @@ def _sentence(detail: ErrorDetails, path: KeyPath, *, one_of_two: bool, model: t
             message = str(detail["ctx"]["error"])
         case "json_invalid":
             too_deep = "recursion" in detail["ctx"]["error"]
-            message = "is nested too deeply" if too_deep else "holds half of a surrogate pair, which is no text"
+            message = "is nested too deeply" if too_deep else "holds half of a surrogate pair, which is not text"
         case "greater_than_equal":
             message = f"must be {detail['ctx']['ge']} or more, not {quoted(value)}"
         case "less_than_equal":

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .tables import AuditTable, ModelTable
 
 PicoClaw = Literal["0.2.8", "0.2.9", "0.2.9+edits"]
-"""The version of PicoClaw whose behaviour hooks expect. 0.2.9 is any newer one too; "+edits" lifts its rule for before_llm."""
+"""The version of PicoClaw whose behaviour hooks expect. 0.2.9 stands for newer ones too; "+edits" lifts its before_llm rule."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,25 +25,25 @@ class Config:
     project: Path
     """The directory that the file is for: its own, or the one above `.picohook`."""
     work: Path
-    """The directory that hooks run in, in the dialects whose paths are not relative to the file."""
+    """The directory that hooks run in, for dialects whose paths are not relative to the file."""
     dialect: str
     """A name of `dialects.DIALECTS`."""
     digest: str
-    """SHA-256 of the bytes that this was read from."""
+    """SHA-256 of the file's bytes."""
     found: bool
-    """The file was found, and not named by the user: it may set less, and needs trust."""
+    """Whether the file was found, and not named by the user. Then it may set less, and needs trust."""
     timeouts: Timeouts
-    """For hooks that set none."""
+    """The timeouts of hooks that set none."""
     hooks: tuple[HookSpec, ...] = ()
     """The enabled ones, in the order of the file, with `[defaults]` applied, an absolute `dir`, and `path` as `source`."""
     key_paths: Mapping[str, str] = field(default_factory=dict)
-    """For each hook, by its name, where it stands in the file."""
+    """For each hook, by its name, its key path in the file."""
     enabled: bool = True
     """False where PicoClaw's `hooks.enabled` is false: then there are no hooks."""
     warnings: tuple[str, ...] = ()
-    """Settings that are valid and have no effect, as far as the file itself shows."""
+    """Settings that are valid and have no effect, as far as this file alone shows."""
     layer: Literal["user", "project"] | None = None
-    """Where the file was found; None for a file that the user named."""
+    """The layer in which the file was found; None for a file that the user named."""
     audit: AuditTable | None = None
     """The audit log to keep, with an absolute path."""
     model: ModelTable | None = None

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 MOST = 1 << 20
-"""Bytes of a configuration."""
+"""The most bytes that a configuration may have."""
 
 
 def read(path: Path, problems: Problems, most: int = MOST) -> bytes:
-    """The bytes of the file. Raises `ConfigError`. The open file is what is checked and read, whatever takes its name."""
+    """Returns the file's bytes. Raises `ConfigError`. Checks and reads the same open file, even if it is replaced meanwhile."""
     try:
         descriptor, status = open_regular(path)
         try:
@@ -42,7 +42,7 @@ def read(path: Path, problems: Problems, most: int = MOST) -> bytes:
 
 
 def strangers(status: os.stat_result) -> Iterator[tuple[str, str]]:
-    """The ways in which other users could change a file, each with what to do about it."""
+    """The ways in which other users could change a file, each with its way out."""
     user = os.geteuid()
     if status.st_uid not in {user, 0}:
         yield f"belongs to another user (uid {status.st_uid}), who could make it run anything", "chown it"

@@ -34,7 +34,7 @@ _LOADER_PREFIXES = ("LD_", "DYLD_", "BASH_FUNC_", "LUA_INIT_", "LUA_PATH_", "LUA
 
 
 def check_name(name: str, problems: Problems, at: KeyPath) -> None:
-    """A hook's name can be shown."""
+    """Check that a hook's name can be shown."""
     if not name.strip() or escape(name) != name:
         problems.add(at, f"{quoted(name)} cannot be a hook's name", "give it one that can be read and shown")
     elif name.endswith(OF_SESSION):
@@ -50,7 +50,7 @@ def check_given(
     known: tuple[str, ...] = STAGES,
     kinds: tuple[str, ...] = ("command",),
 ) -> None:
-    """A hook has something to run, and a stage or an event kind to run it for."""
+    """Check that a hook has something to run, and a stage or an event kind to run it for."""
     if table.get("command") in _NOTHING and all(table.get(kind) is None for kind in kinds[1:]):
         lacks = "no command" if kinds == ("command",) else f"none of {', '.join(kinds)}"
         problems.add(at, f"has {lacks}", 'such as command = ["python3", "hook.py"]')
@@ -59,7 +59,7 @@ def check_given(
 
 
 def check_observe(kinds: Any, problems: Problems, at: KeyPath, *, also: tuple[str, ...] = ()) -> None:
-    """Every event kind exists, or begins with one of `also`."""
+    """Check that every event kind exists, or begins with one of `also`."""
     for index, kind in enumerate(kinds if isinstance(kinds, list) else ()):
         if isinstance(kind, str) and kind not in KINDS and not kind.startswith(also):
             known = words.RUNTIME_KINDS if "." in kind else words.EVENT_KINDS
@@ -67,7 +67,7 @@ def check_observe(kinds: Any, problems: Problems, at: KeyPath, *, also: tuple[st
 
 
 def check_env(env: Any, problems: Problems, at: KeyPath, *, found: bool) -> None:
-    """The names are possible; and a configuration that was found sets none that decides what code a program loads."""
+    """Check that the names are valid. A configuration that was found may set none that decides what code a program loads."""
     for name, value in env.items() if isinstance(env, dict) else ():
         if not name or "=" in name or "\0" in f"{name}{value}":
             problems.add((*at, name), "cannot be in an environment: an empty name, a = in it, or a NUL character")
@@ -80,6 +80,6 @@ def check_env(env: Any, problems: Problems, at: KeyPath, *, found: bool) -> None
 
 
 def check_dir(directory: Any, problems: Problems, at: KeyPath) -> None:
-    """The directory can be a path."""
+    """Check that the directory can be a path."""
     if isinstance(directory, str) and "\0" in directory:
         problems.add(at, "holds a NUL character")

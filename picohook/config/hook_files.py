@@ -1,8 +1,8 @@
-"""The files of its project that a hook runs: told by its command, or named by its `trust`.
+"""The files of its project that a hook runs: its command shows them, or its `trust` names them.
 
-These commands tell: a program of the project; an interpreter and its script; a few programs that start nothing. Any other
-program may find files by a name, a module's path, or a convention (`make`, `npm run`): its hook has to name them in `trust`.
-What those files import or start themselves is not looked at.
+Three kinds of command show their files: a program of the project, an interpreter with its script, and a few programs that start
+nothing. Any other program may find files by a name, a module's path, or a convention (`make`, `npm run`). A hook that runs one
+has to name the files in `trust`. Files that those files import or start are not looked at.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ MOST_FILES = 1000
 MOST_BYTES = 64 << 20
 """The most that the globs of one hook may name."""
 MOST_LOOKED_AT = 20_000
-"""Files and directories that are looked at for them."""
+"""The most files and directories that are looked at for the globs of one hook."""
 
 HINT = "name them: trust = [GLOB, ...], or trust = [] if it runs none; or make it a script of the project"
 
 _WRITES = frozenset({">", ">>", ">|", "&>", "&>>"})
 _INTERPRETERS = (
-    # Its names, the options that name no file and no code, and whether it looks elsewhere for a script that does not exist.
+    # An interpreter's names, its options without files or code, and whether it looks elsewhere for a missing script.
     (re.compile(r"(python|pypy)[\d.]*"), re.compile(r"-[BEIOPSbdqsuv]+"), False),
     (re.compile(r"(perl|ruby)[\d.]*"), re.compile(r"-[Ww]"), False),
     (re.compile(r"(ba|da|k|z)?sh"), re.compile(r"-[efux]+"), True),
@@ -43,7 +43,7 @@ _START_NOTHING = frozenset({":", "true", "false", "echo", "printf", "test", "pwd
 _MODULES = (".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".pm", ".sh", ".lua", ".php", ".class")
 _MOST_PIECES = 256
 
-# The part of the shell's language in which no word is expanded.
+# The part of the shell's language that expands no words.
 _SHELL = re.compile(
     r"""
     (?P<blank> [ \t]+ )
@@ -60,7 +60,7 @@ _BEFORE_A_COMMAND = frozenset({"if", "then", "elif", "else", "!"})
 
 
 def unclear(spec: HookSpec, project: Path) -> str:
-    """Why the command does not tell which files of the project it runs; empty if it does, or if `trust` names them."""
+    """Why the command does not show which files of the project it runs; empty if it does, or if `trust` names them."""
     if spec.trust is not None or not (spec.command or spec.run):
         return ""
     if spec.run is None:
@@ -68,12 +68,12 @@ def unclear(spec: HookSpec, project: Path) -> str:
     try:
         commands = list(_commands(spec.run))
     except ValueError:
-        return "the shell decides what this comes to"
+        return "only the shell can tell what this runs"
     return next(filter(None, (_unclear_command(words, spec, project) for words in commands)), "")
 
 
 def programs(spec: HookSpec) -> list[str]:
-    """The paths of the programs that the command names, as they are looked up at the start of the hook."""
+    """The paths of the programs that the command names, looked up as at the hook's start."""
     try:
         commands = [list(spec.command)] if spec.command else list(_commands(spec.run or ""))
     except ValueError:
@@ -82,7 +82,7 @@ def programs(spec: HookSpec) -> list[str]:
 
 
 def arguments(spec: HookSpec) -> list[str]:
-    """Each element of the command, or word of the shell command, as a path; or the file of the Python function."""
+    """Each element of the command or word of the shell command, as a path; for a Python function, its file."""
     words = list(spec.command)
     if spec.run is not None:
         words = _words(spec.run)
@@ -93,7 +93,7 @@ def arguments(spec: HookSpec) -> list[str]:
 
 
 def _module_files(name: str) -> list[str]:
-    """The files that an import of this module may run, as far as the import path has them. Imports nothing."""
+    """The files on the import path that an import of this module may run. Imports nothing."""
     package, *rest = name.split(".")
     try:
         found = importlib.util.find_spec(package)
@@ -108,7 +108,7 @@ def _module_files(name: str) -> list[str]:
 
 
 def _words(shell: str) -> list[str]:
-    """The words of a shell command, without the files that it writes: a hook does not run those."""
+    """The words of a shell command, without the files that it writes, which a hook does not run."""
     lexer = shlex.shlex(shell, posix=True, punctuation_chars=True)
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
@@ -124,7 +124,7 @@ def inside(path: str, project: Path) -> bool:
 
 
 def named_files(spec: HookSpec, project: Path) -> list[str]:
-    """The files that the globs of a hook match. Raises `ValueError` with a glob, and what is wrong with it."""
+    """The files that the globs of a hook match. Raises `ValueError` with a wrong glob and its mistake."""
     found: dict[str, None] = {}
     size = looked_at = 0
     for glob in spec.trust or ():
@@ -132,7 +132,7 @@ def named_files(spec: HookSpec, project: Path) -> list[str]:
         for path in _below(project, glob):
             looked_at += 1
             if looked_at > MOST_LOOKED_AT:
-                raise ValueError(glob, f"makes it look through more than {MOST_LOOKED_AT} files: name a directory")
+                raise ValueError(glob, f"searches more than {MOST_LOOKED_AT} files: name a directory")
             if not matches(path, glob, project) or not os.path.isfile(path):
                 continue
             count += 1
@@ -170,7 +170,7 @@ def _below(project: Path, glob: str) -> Iterator[str]:
         return
     deepest = None if "**" in (*steps, last) else len(steps) - plain
     for directory, directories, files in os.walk(start):
-        yield directory  # so that it counts
+        yield directory  # counted towards the limit
         yield from (os.path.join(directory, name) for name in sorted(files))
         directories.sort()
         if deepest is not None and len(PurePath(directory).relative_to(start).parts) >= deepest:
@@ -182,7 +182,7 @@ def _unclear_command(words: list[str], spec: HookSpec, project: Path) -> str:
     real = os.path.realpath(found)
     is_own = bool(found) and Path(real).is_relative_to(project)
     called, really = os.path.basename(words[0]), os.path.basename(real)
-    # A link in the project to a program elsewhere can be called anything.
+    # A link in the project to a program elsewhere can have any name.
     is_link = bool(found) and not is_own and inside(found, project)
     names = {really} if is_link else {called, really} if is_own else {called}
     for pattern, harmless, looks_elsewhere in _INTERPRETERS:
@@ -214,7 +214,7 @@ def _names_more(words: list[str], spec: HookSpec, project: Path) -> str:
     for word in words:
         pieces = _pieces(word)
         if len(pieces) > _MOST_PIECES:
-            return "one of its arguments is too long to be looked through"
+            return "one of its arguments is too long to check"
         for piece in pieces:
             path = _join(piece, spec)
             if piece == word and os.path.isfile(path):

@@ -1,7 +1,7 @@
 """The configurations that apply when none is named: the user's own, and the project's.
 
 Hooks are asked layer by layer: `builtin` (functions of the embedding program), `user`, `project`, `session` (mounted while the
-host runs). No layer replaces another: a project can add to what the user's hooks demand, and take nothing away.
+host runs). No layer replaces another: a project can add demands to those of the user's hooks, and cannot remove any.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Layers:
 
     configs: tuple[Config, ...] = ()
     hooks: tuple[HookSpec, ...] = ()
-    """The hooks of all files, each with its layer and its own file's timeouts. No two have one name."""
+    """The hooks of all files, each with its layer and its own file's timeouts. No two have the same name."""
 
     @property
     def timeouts(self) -> Timeouts:
@@ -49,7 +49,7 @@ class Layers:
         return warnings(self.configs, self.timeouts.chain)
 
     def require_trust(self) -> None:
-        """Raise `TrustError` for every file that needs trust and has none."""
+        """Raise one `TrustError` with every file that needs trust and has none."""
         problems: list[Problem] = []
         for config in self.configs:
             try:
@@ -60,13 +60,13 @@ class Layers:
             raise TrustError(problems)
 
     def verify(self, spec: HookSpec) -> dict[str, Identity] | None:
-        """The same for one hook that is about to be started: the `verify` of a host."""
+        """Like `require_trust`, for one hook that is about to be started: the `verify` of a host."""
         by_path = {str(config.path): config for config in self.configs}
         return trust.still_trusted(by_path[spec.source], spec) if spec.source in by_path else None
 
 
 def named(path: str | os.PathLike[str], *, picoclaw: PicoClaw | None = None) -> Layers:
-    """A configuration that the user named: no other applies. Raises `ConfigError`."""
+    """The configuration that the user named, and no other. Raises `ConfigError`."""
     config = load(path, picoclaw=picoclaw)
     return Layers((config,), config.hooks)
 
@@ -90,7 +90,7 @@ def discover(directory: str | os.PathLike[str] | None = None, *, picoclaw: PicoC
             for path in _present(group):
                 config = load(path, found=layer == "project", directory=project, picoclaw=picoclaw)
                 hooks = tuple(spec.model_copy(update={"layer": layer}) for spec in config.hooks)
-                # In the user's own directory, the user's file is not the project's once more.
+                # In the user's own directory, the user's file does not count as the project's too.
                 configs.setdefault(config.path, replace(config, hooks=hooks, layer=layer))
         except ConfigError as error:
             problems += error.problems
@@ -107,7 +107,7 @@ def user_model() -> tuple[str, ModelTable] | None:
 
 
 def project_configs(directory: str | os.PathLike[str]) -> list[Path]:
-    """The configurations of the project in this directory. Raises `ConfigError` where two exclude each other."""
+    """The configurations of the project in this directory. Raises `ConfigError` if two exclude each other."""
     users = {_real(path) for group in _user_files() for path in _present(group)}
     found = (path for group in _project_files(Path(directory)) for path in _present(group))
     return [path for path in found if _real(path) not in users]
@@ -125,7 +125,7 @@ def is_looked_for(config: Config) -> bool:
 
 
 def _user_files() -> list[list[Path]]:
-    """For each dialect, the paths of which one may exist."""
+    """For each dialect, a group of paths, of which at most one may exist."""
     import platformdirs  # noqa: PLC0415 - only for configurations that are found
 
     own = platformdirs.user_config_path("picohook")
@@ -137,7 +137,7 @@ def _project_files(directory: Path) -> list[list[Path]]:
 
 
 def _present(group: list[Path]) -> list[Path]:
-    """The path of the group that exists, if one does. Raises `ConfigError` where several do."""
+    """The path of the group that exists, if one does. Raises `ConfigError` if several do."""
     present = [path for path in group if os.path.lexists(path)]
     if len(present) > 1:
         where = os.path.commonpath(path.parent for path in present)
@@ -151,9 +151,10 @@ def _real(path: Path) -> Path:
 
 
 def _joined(layers: Layers) -> Iterator[HookSpec]:
-    """The hooks of all files. Where an earlier file has a hook of the same name, the layer is added to the name.
+    """The hooks of all files. If an earlier file has a hook of the same name, the layer is added to the name.
 
-    A hook's `after` means a hook of its own file first. A hook keeps its own file's timeouts where the host has another's.
+    A name in `after` means a hook of the same file, if there is one. If the host's timeouts come from another file, the hook
+    keeps those of its own file.
     """
     taken: set[str] = set()
     common = layers.timeouts

@@ -21,12 +21,12 @@ def load(
 ) -> Config:
     """Read a configuration file. Nothing is started. Raises `ConfigError` with every mistake in the file.
 
-    `found` says that the user did not name the file: then it may set less, and its hooks need `trust.require_trust` first.
-    `directory` is where PicoClaw's and j-cli's hooks run, instead of the current directory; hooks of a file that was found
-    run in its project. `picoclaw` is the version of PicoClaw whose behaviour hooks expect (j-cli's have none); it wins over
-    the file's.
+    `found` means that the user did not name the file. Then it may set less, and its hooks need `trust.require_trust` first.
+    `directory` is where PicoClaw's and j-cli's hooks run, instead of the current directory. Hooks of a file that was found
+    run in its project. `picoclaw` is the version of PicoClaw whose behaviour hooks expect, and wins over the file's version.
+    It does not affect j-cli's hooks.
     """
-    # These need pydantic. Importing this package costs nothing.
+    # Imported here because they need pydantic: importing this package stays cheap.
     from ..model.spec import Timeouts  # noqa: PLC0415
     from . import dialects, files, syntax  # noqa: PLC0415
 
@@ -41,7 +41,7 @@ def load(
     for key in repeated:
         if dialect.section in {"", key[0]}:
             problems.add(key, "is given twice")
-    # The directory's real path, and the file's own name in it: a link to a shared file still means the hooks beside it.
+    # The directory's real path, but the file's own name: a link to a shared file still means the hooks beside the link.
     file = Path(os.path.realpath(file.parent)) / file.name
     project = dialects.project_of(file)
     config = Config(

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def model_of(layers: Layers, config: Config) -> tuple[str, ModelTable] | None:
-    """The model that this file's hooks ask, with the file that names it; None where no file names one.
+    """The model that this file's hooks ask, with the file that names it; None if no file names one.
 
-    It is the model of this file, of another file of its layer, or of the user's own file, in this order. So a project's
-    model is asked only by the project's hooks.
+    It is the model of this file, of another file of its layer, or of the user's own file, in this order. So only a project's
+    own hooks ask the project's model.
     """
     others = [other for layer in (config.layer, "user") for other in layers.configs if other.layer == layer]
     found = next(((str(one.path), one.model) for one in (config, *others) if one.model is not None), None)
@@ -40,9 +40,9 @@ def prompt_hooks(layers: Layers) -> Iterator[tuple[Config, HookSpec, tuple[str, 
 
 
 def model_clients(layers: Layers, environ: Mapping[str, str] = os.environ) -> Callable[[HookSpec], Complete | None]:
-    """The `model_of` of a host: a function from a hook to its model's client, None where no file names a model.
+    """The `model_of` of a host: a function from a hook to its model's client, or to None if no file names a model.
 
-    Raises `ConfigError` where a model cannot be asked. It may read certificates, which takes a while.
+    Raises `ConfigError` if a model cannot be asked. This may read certificates, which takes a while.
     """
     asked = {str(config.path): found for config, _, found in prompt_hooks(layers) if found is not None}
     models = dict(asked.values())
@@ -73,7 +73,7 @@ def shown(model: ModelTable, name: str | None = None) -> str:
 
 
 def client(model: ModelTable, environ: Mapping[str, str] = os.environ) -> Complete:
-    """A function that asks the model. It may read certificates, which takes a while."""
+    """Returns a function that asks the model. Making it may read certificates, which takes a while."""
     from ..hooks.openai_chat import openai_chat  # noqa: PLC0415 - an extra
 
     key = environ[model.key_env] if model.key_env else None

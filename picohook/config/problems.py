@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 KeyPath = tuple[str | int, ...]
 
 MOST = 50
-"""Mistakes of one file that are reported; after the last of them, reading stops."""
+"""The most mistakes of one file that are reported. Then reading stops."""
 _SHOWN = 400
 """Bytes that are shown of a key path or a message."""
 
@@ -29,14 +29,14 @@ class Problems:
     found: list[Problem] = field(default_factory=list)
 
     def add(self, at: KeyPath | str, message: str, hint: str = "") -> None:
-        """Add one; `at` is a key path, or a place in the text. Raises `ConfigError` where they are too many."""
+        """Add a mistake. `at` is a key path, or a place in the text. Raises `ConfigError` if there are too many."""
         where = at if isinstance(at, str) else dotted(at)
         self.found.append(Problem(escape(self.file), *(cut(escape(text), _SHOWN) for text in (where, message, hint))))
         if len(self.found) >= MOST:
             raise ConfigError(self.found)
 
     def fail(self, at: KeyPath | str, message: str, hint: str = "") -> NoReturn:
-        """Add one that ends the reading. Raises `ConfigError`."""
+        """Add a mistake that ends the reading. Raises `ConfigError`."""
         self.add(at, message, hint)
         raise ConfigError(self.found)
 
@@ -70,7 +70,7 @@ def quoted(value: Any) -> str:
 
 
 def meant(word: Any, known: Iterable[str]) -> str:
-    """A hint: the near name among the known ones, or else all of them."""
+    """A hint: the known name that is nearest, or all known names if none is near."""
     names = list(known)
     near = get_close_matches(word, names, 1) if isinstance(word, str) else []
     return f"did you mean {quoted(near[0])}?" if near else "known: " + ", ".join(names)

@@ -13,11 +13,11 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class AuditTable(Settings):
-    """A log of what hooks are asked and what they answer, in which no change goes unseen."""
+    """A log of questions to hooks and their answers, in which every later change can be detected."""
 
     path: str = Field(min_length=1, description="The file, relative to this one. Records are appended.")
     payloads: bool = Field(default=False, description="true: payloads and texts are written, not only their hashes.")
-    required: bool = Field(default=False, description="true: what cannot be written to the log is denied.")
+    required: bool = Field(default=False, description="true: without a log record, a decision becomes a denial.")
     max_size: Size | None = Field(default=None, gt=0, description="Bytes after which the log continues in a new file.")
 
 
@@ -26,7 +26,7 @@ class ModelTable(Settings):
 
     base_url: str = Field(description='The endpoint\'s URL, without "/chat/completions".')
     name: str = Field(min_length=1, description="The model for hooks that name no other.")
-    key_env: str | None = Field(default=None, description="The environment variable that has the key, if it needs one.")
+    key_env: str | None = Field(default=None, description="The environment variable with the key, if one is needed.")
     timeout: Seconds = Field(default=60.0, description="Seconds for one request. A hook's own timeout ends it, too.")
     options: dict[str, JsonValue] = Field(
         default_factory=dict, description="Added to every request: temperature, max_tokens, ..."
@@ -49,7 +49,9 @@ class ModelTable(Settings):
         if not usable or any(ord(letter) <= ord(" ") for letter in url):
             raise ValueError('must be a URL, such as "https://api.openai.com/v1"')
         if parts.username is not None or parts.password is not None:
-            raise ValueError("has a user or a password in it: a key is never in the file, key_env names its variable")
+            raise ValueError(
+                "has a user or a password in it: keep keys out of the file, and name a variable in key_env"
+            )
         if parts.query or parts.fragment:
             raise ValueError('must end before "/chat/completions", and have no "?" and no "#"')
         return url
@@ -66,5 +68,5 @@ class ModelTable(Settings):
     def _set_nothing_else(cls, options: dict[str, JsonValue]) -> dict[str, JsonValue]:
         taken = sorted({"base_url", "api_key", "model", "messages", "timeout", "stream"} & options.keys())
         if taken:
-            raise ValueError(f"has {', '.join(taken)}, which a request gets from elsewhere")
+            raise ValueError(f"has {', '.join(taken)}, which each request sets itself")
         return options

@@ -1,7 +1,7 @@
 """Trust: which configurations of projects may run, and with which contents of their files.
 
-Trust covers contents: the bytes of the configuration, and of each project file that a command or its `trust` names. Files that
-those import are not covered. A hook whose command does not tell which files it runs (`hook_files`) cannot be trusted.
+Trust covers the bytes of the configuration, and of each project file that a hook's command or `trust` names. Files that those
+import are not covered. A hook whose command does not show which files it runs (`hook_files`) cannot be trusted.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 _READ_FIRST = "read it and the programs it names, then: picohook trust"
 
 MOST_SCRIPT = 256 << 20
-"""Bytes of a file that a command names."""
+"""The most bytes of a file that a command names."""
 SETTLED, SKEW, LOOKS = 20_000_000, 1_000_000_000, 20
-"""Nanoseconds after which a change is sure to get another time; how far a file server's clock may be ahead; and tries."""
+"""Nanoseconds after which a change surely gets a later time, nanoseconds that a file server may be ahead, and tries."""
 
 
 def covered(config: Config) -> tuple[str, ...]:
-    """The files that trust in this configuration covers. Raises `TrustError` where it cannot be trusted."""
+    """The files that trust in this configuration covers. Raises `TrustError` if it cannot be trusted."""
     return tuple(_digests(config))
 
 
 def trust(config: Config) -> None:
-    """Trust this content. A damaged store is replaced. Raises `TrustError` where the configuration cannot be trusted."""
+    """Trust this content. A damaged store is replaced. Raises `TrustError` if the configuration cannot be trusted."""
     digests = _digests(config)
     try:
         known = trust_store.read()
@@ -54,7 +54,7 @@ def trust(config: Config) -> None:
 
 
 def untrust(path: str | os.PathLike[str]) -> bool:
-    """Take trust in this file back; returns whether it was trusted. Raises `TrustError` and `ConfigError`."""
+    """Stop trusting this file. Returns whether it was trusted. Raises `TrustError` and `ConfigError`."""
     known = trust_store.read()
     real = Path(os.path.realpath(Path(path).parent)) / Path(path).name
     was_trusted = known.pop(str(real), None) is not None
@@ -80,10 +80,10 @@ def states(config: Config) -> Digests:
 
 
 def still_trusted(config: Config, spec: HookSpec) -> dict[str, Identity] | None:
-    """Raise `TrustError` unless a hook that is about to be started is trusted, by the files as they are now.
+    """Raise `TrustError` unless a hook that is about to be started is trusted with the present content of its files.
 
-    Returns the identity of each file that the hook runs, and of the directories above; None where no trust is needed. With
-    them the start notices a file that was replaced meanwhile.
+    Returns the identity of each file that the hook runs, and of the directories above, or None if no trust is needed. The
+    start uses them to notice a file that was replaced meanwhile.
     """
     if not config.found:
         return None
@@ -100,14 +100,14 @@ def still_trusted(config: Config, spec: HookSpec) -> dict[str, Identity] | None:
     }
     _compare(trusted, now, {*now, *gone, *hook_files.arguments(spec)})
     if now[here] != config.digest:
-        raise TrustError([Problem(escape(here), "", "was read before it changed", "start again")])
+        raise TrustError([Problem(escape(here), "", "changed after it was read", "start again")])
     return parents | {os.path.normpath(name): found for name, (_, found) in looked_at.items()}
 
 
 def _settled_look(config: Config, spec: HookSpec) -> tuple[dict[str, tuple[str, Identity]], dict[str, Identity]]:
     """The hook's files, and the directories above them, once all are older than a step of the file system's clock.
 
-    A later change then has another time. Raises `ChangedError` where files do not stop changing.
+    Any later change then gets another time. Raises `ChangedError` if files do not stop changing.
     """
     for _ in range(LOOKS):
         began = time.time_ns()
@@ -182,7 +182,7 @@ def scripts(config: Config, spec: HookSpec) -> tuple[str, ...]:
 
 
 def _key_path(config: Config, spec: HookSpec) -> str:
-    """Where the hook stands in the file; only its name, if it has another name on the host."""
+    """The hook's key path in the file, or only its name if it has another name on the host."""
     return config.key_paths.get(spec.name, escape(f"hook {spec.name}"))
 
 
@@ -203,7 +203,7 @@ def _look(config: Config, spec: HookSpec) -> dict[str, tuple[str, Identity]]:
 
 
 def _digest_file(name: str) -> tuple[str, Identity]:
-    """The digest of a file, and its identity. Its real path counts: the same bytes elsewhere import other neighbours."""
+    """The digest of a file, and its identity. The digest includes its real path, which decides what it imports."""
     path = os.path.realpath(name)
     digest = hashlib.sha256(os.fsencode(path) + b"\0")
     descriptor, _ = open_regular(path)

@@ -1,7 +1,7 @@
 """The file that keeps trust: for each trusted configuration, the digests of the files that trust covers.
 
-Version 2 is `{"version": 2, "trusted": {CONFIGURATION: {FILE: DIGEST}}}`. Version 1 was the table under `trusted` alone: it is
-read, and the next write makes it version 2.
+Version 2 is `{"version": 2, "trusted": {CONFIGURATION: {FILE: DIGEST}}}`. Version 1 was the table under `trusted` alone. It can
+be read, and the next write makes it version 2.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .problems import Problems
 
 VERSION = 2
 MOST = 16 << 20
-"""Bytes of the file."""
+"""The most bytes of the file."""
 
 Digests = dict[str, str]
 
 
 class NewerStoreError(TrustError):
-    """A newer picohook wrote the file. This one neither reads nor replaces it."""
+    """A newer picohook wrote the file. This version neither reads nor replaces it."""
 
 
 def path() -> Path:
@@ -36,7 +36,7 @@ def path() -> Path:
 
 
 def read() -> dict[str, Digests]:
-    """The digests, by the path of the configuration. Raises `TrustError` where the file cannot be used."""
+    """The digests, by the path of the configuration. Raises `TrustError` if the file cannot be used."""
     file = path()
     if not os.path.lexists(file):
         return {}
@@ -54,13 +54,13 @@ def read() -> dict[str, Digests]:
         document = document.get("trusted") if version == VERSION else None
     tables = list(document.values()) if isinstance(document, dict) else [None]
     if not all(isinstance(table, dict) and all(isinstance(one, str) for one in table.values()) for table in tables):
-        problem = Problem(escape(str(file)), "", "is damaged, so nothing is trusted", "picohook trust writes it anew")
+        problem = Problem(escape(str(file)), "", "is damaged, so nothing is trusted", "picohook trust replaces it")
         raise TrustError([problem])
     return dict(document)
 
 
 def write(known: dict[str, Digests]) -> None:
-    """Replace the file in one step. Raises `ConfigError` where it cannot be written."""
+    """Replace the file in one step. Raises `ConfigError` if it cannot be written."""
     file = path()
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ _STAGES_OF = {
 def warnings(configs: Iterable[Config], budget: float) -> list[Problem]:
     """The warnings of all files, each with its file and, for a hook's setting, its key path.
 
-    `budget` is the number of seconds that all hooks of one stage may take together.
+    `budget` is the seconds that all hooks of one stage may take together.
     """
     found = []
     for config in configs:
@@ -58,11 +58,11 @@ def _cut_short(spec: HookSpec, own: Timeouts, budget: float) -> Iterator[tuple[s
         seconds = spec.timeout_at(stage, own, approves=False)
         if seconds > budget:
             key = f"timeouts.{stage}" if stage in spec.timeouts else "timeout"
-            yield key, f"{seconds:g} s at {stage} is more than the {budget:g} s of the whole chain, which end it before"
+            yield key, f"{seconds:g} s at {stage} is more than the {budget:g} s of the whole chain, which run out first"
 
 
 def unused_settings(spec: HookSpec, given: Iterable[str]) -> Iterator[str]:
-    """A warning for each setting of a native hook without effect; `given` are the keys that the hook's own table sets."""
+    """A warning for each setting without effect of a native hook. `given` are the keys that the hook's own table sets."""
     given = frozenset(given)
     asked = frozenset(spec.asked_at)
     waits_for_events = bool(spec.observe and (spec.run or spec.prompt))
@@ -73,7 +73,7 @@ def unused_settings(spec: HookSpec, given: Iterable[str]) -> Iterator[str]:
         if stage not in asked:
             yield f"timeouts.{stage}: the hook is not asked there"
     if "events" in given and not spec.observe:
-        yield "events: the hook observes none"
+        yield "events: the hook observes no events"
     for key in () if spec.command else ("events", "restart"):
         if key in given:
             yield f"{key}: it is for a process that is kept running, and this hook has none"
@@ -90,8 +90,8 @@ def _unused_filters(spec: HookSpec) -> Iterator[str]:
         fields = STAGES[stage].payload.model_fields
         result = getattr(fields["result"].annotation, "model_fields", {}) if "result" in fields else {}
         for part in wanted.never_has(fields, result):
-            yield f"filter.{part}: {stage} has none, so it is never asked there"
+            yield f"filter.{part}: {stage} has no such field, so the hook is never asked there"
     if spec.observe:
         for part, kinds in _EVENTS_WITH.items():
             if getattr(wanted, part) is not None and not kinds & spec.kinds:
-                yield f"filter.{part}: the events it observes have none, so it is never told"
+                yield f"filter.{part}: the events it observes have no such field, so the hook is never told"

@@ -1,4 +1,4 @@
-"""Checks of one answer: a function for each `like` of a step. It raises `Failed` or `Skipped`; an answer that holds passes."""
+"""Checks of one answer: a function for each `like` of a step. It raises `Failed` or `Skipped`, or returns if all is well."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Expectations:
     claimed: frozenset[str] = frozenset()
     """The stages that its author says it serves."""
     actions: frozenset[str] | None = None
-    """The actions of the system that the hook is for; None for all actions of the protocol."""
+    """The actions of the system that the hook is written for; None for all actions of the protocol."""
     refusal: tuple[Any, str] | None = None
-    """Its error for an unknown method, with a placeholder for the method's name; None if it has shown none."""
+    """Its error for an unknown method, with a placeholder for the method's name; None if it has not shown one."""
 
     def with_refusal(self, lines: Iterable[OutputLine]) -> Expectations:
         """Return the same with its error for `hook.of_tomorrow`, if one of these lines is that answer."""
@@ -182,7 +182,7 @@ def decision(answer: ReceivedAnswer) -> None:
 
 
 def _require_readable(answer: ReceivedAnswer, stage: Stage[Any], decided: Decision, actions: Collection[str]) -> None:
-    """Require that a system with only these actions reads all of the decision."""
+    """Require a decision that a system with only these actions reads completely."""
     if decided.action not in actions:
         raise answer.fail(f"one of the actions {', '.join(sorted(actions))}")
     if isinstance(decided, Modify):

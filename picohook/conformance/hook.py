@@ -81,10 +81,10 @@ def run(
     at_once: int = AT_ONCE,
     seen: Callable[[Sequence[RawLine]], None] | None = None,
 ) -> Report:
-    """Check a hook against the protocol. It must serve `stages`, and may serve others.
+    """Check a hook against the protocol, and return the report. The hook must serve `stages`, and may serve others.
 
-    It is asked for PicoClaw's stages and for `stages`; with a `profile`, for the stages of the profile alone. `seen` is called
-    with the raw lines of each run, which carry the requirement's id; one run at a time, from any thread. Raises
+    It is asked at PicoClaw's stages and at `stages`, or with a `profile` only at the stages of the profile. `seen` is called
+    with the raw lines of each run, which carry the requirement's id. The calls come one at a time, from any thread. Raises
     `PicohookError` for a command that cannot be started, an unknown profile, and a stage that the profile does not have.
     """
     manifest = load("hook")
@@ -136,7 +136,7 @@ def run(
 
 
 def expectations_of(manifest: Manifest, stages: Iterable[str], profile: str | None) -> Expectations:
-    """Return what a hook is held to. Raises `PicohookError` for an unknown profile, or one without these stages."""
+    """Return what is expected of a hook. Raises `PicohookError` for an unknown profile, or one without these stages."""
     claimed = frozenset(stages)
     modes: Mapping[str, Sequence[str]] = manifest.data["modes"]
     if profile is None:

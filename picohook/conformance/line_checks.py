@@ -1,4 +1,4 @@
-"""Checks of everything that a hook writes in one run: a function for each requirement with a `watch`.
+"""Checks of all output of a hook in one run: a function for each requirement with a `watch`.
 
 Each returns what is wrong, or None.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .process import OutputLine
 
 NAME = 80
-"""Bytes of a name that a message shows."""
+"""The most bytes of a name that a message shows."""
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
@@ -35,9 +35,9 @@ class Output(NamedTuple):
 
     lines: Sequence[OutputLine]
     sent: Collection[object]
-    """The ids of all messages that it was sent."""
+    """The ids of all messages that were sent to it."""
     asked: Mapping[int, str] = MappingProxyType({})
-    """The methods of the requests that it was sent, by id."""
+    """The methods of the requests that were sent to it, by id."""
 
     @property
     def messages(self) -> Iterator[dict[str, Any]]:
@@ -111,7 +111,7 @@ def reply_4(output: Output) -> str | None:
 
 
 def reply_5(output: Output) -> str | None:
-    """It sends no requests, and only notifications that its capabilities name."""
+    """The hook sends no requests, and only notifications that its capabilities name."""
     offered: dict[str, Any] = {}
     for message in output.messages:
         if "method" in message:

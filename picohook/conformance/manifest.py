@@ -30,7 +30,7 @@ class Requirement:
     title: str
     wants: str
     vector: Mapping[str, Any]
-    """The whole entry of the file: with the steps, and what has to follow."""
+    """The whole entry of the file, with the steps."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 from ..wire.text import cut, escape
 
 SHOWN = 300
-"""Bytes of a message that are shown."""
+"""The most bytes of a message that are shown."""
 
 
 class Failed(Exception):  # noqa: N818 - the outcome of a check
@@ -21,7 +21,7 @@ class Failed(Exception):  # noqa: N818 - the outcome of a check
 
 
 class Skipped(Exception):  # noqa: N818
-    """The requirement is about something that this hook does not do."""
+    """The requirement does not apply to this hook, which does nothing of the kind."""
 
 
 def shown(value: Any) -> str:

@@ -1,6 +1,6 @@
 """A pytest plugin: `pytest -p picohook.conformance.plugin --picohook-hook="python3 hook.py"` tests each requirement.
 
-Only a run that names the plugin loads it. Without `--picohook-hook` it adds its options and nothing else.
+Only a run that names the plugin loads it. Without `--picohook-hook` it only adds its options.
 """
 
 from __future__ import annotations

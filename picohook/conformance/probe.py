@@ -1,7 +1,7 @@
 """The probe: a hook that checks its host against the protocol, and writes a report. Standard library only.
 
-It checks every line that comes in. It answers the tool calls that `vectors/host.json` names as that file says, and sees in the
-later stages what the host did with the answer. It lets everything else pass.
+It checks every incoming line. It answers the tool calls in `vectors/host.json` as that file says, and checks in later stages
+what the host did with the answer. It lets everything else pass.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 UNTIL_FULL = 20.0
-"""Seconds in which a host fills a pipe, if it has enough to send."""
+"""Seconds that a host gets to fill a pipe, if it has enough to send."""
 
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _TYPES: dict[str, Callable[[Any], bool]] = {
@@ -46,12 +46,12 @@ class Probe:
             for one in self.manifest.requirements
             if "probe" in one.vector
         }
-        """The requirements for which the probe misbehaves, and for how long, by the name that it then has."""
+        """For each name under which the probe misbehaves, the requirement, and for how long."""
         self._acting = False
         self.over = False
-        """Whether there is nothing more to check."""
+        """Whether all checks are done."""
         self._deaf = ""
-        """The requirement that every line is checked against after a pause without reading; "" before that."""
+        """After a pause without reading, the requirement that every line is checked against; "" before."""
         self._path = path
         self.greeted = False
         self.host = "a host"
@@ -68,7 +68,7 @@ class Probe:
             for call in one.vector.get("calls", ())
         }
         self._came: dict[str, list[str]] = {tool: [] for tool in self._calls}
-        """The stages that came for each of these tools."""
+        """For each of these tools, the stages that came."""
         self._awaited: dict[object, tuple[str, int]] = {}
         """The requirement and the expected error code of each request that the probe has sent."""
 
@@ -125,7 +125,7 @@ class Probe:
         return message if isinstance(message, dict) else None
 
     def _answered(self, message: Mapping[str, Any]) -> None:
-        """Check an answer of the host: it may only answer what it was asked."""
+        """Check an answer of the host, which may answer only requests of the probe."""
         said = f"it answered {shown(message)}"
         request_id = message.get("id")
         requirement, code = self._awaited.pop(request_id if isinstance(request_id, str) else None, ("HOST-ASK-2", 0))
@@ -177,9 +177,11 @@ class Probe:
         requirement, seconds = self._acts[name]
         self._acting = self.greeted = True
         if name == "probe_mute":
-            self._check(requirement, holds=True, said="")  # a host that kills the probe leaves it no time to report
+            self._check(requirement, holds=True, said="")  # now: a host that kills the probe leaves it no time later
             self.save(complete=False)
-            self._check(requirement, self._streams.ends(seconds), f"it had not ended it after {seconds:g} seconds")
+            self._check(
+                requirement, self._streams.ends(seconds), f"it had not ended the probe after {seconds:g} seconds"
+            )
             self.over = True
             return
         self.save(complete=False)
@@ -231,7 +233,7 @@ class Probe:
                 if not optional:
                     return f"{field} is missing"
             elif not _TYPES[kind](value[field]):
-                return f"{field} is no {kind}"
+                return f"{field} is not of type {kind}"
         return None
 
     def _reply(self, message: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
@@ -239,7 +241,7 @@ class Probe:
 
     @staticmethod
     def _scripted(reply: Any, request_id: Any) -> bytes:
-        """Return the bytes of a reply of a vector, which is a message, a text or bytes, for this request."""
+        """Return the bytes of a vector's reply to this request. The reply is a message, a text or bytes."""
         number = json.dumps(request_id)
         if isinstance(reply, str):
             return reply.replace("$ID", number).encode()
@@ -260,10 +262,10 @@ class Probe:
         """Make the checks that need the end of the input."""
         rest = self._streams.rest
         if self._deaf in self._seen:
-            self._check(self._deaf, not rest, f"its last words were {shown(rest.decode('utf-8', 'backslashreplace'))}")
+            self._check(self._deaf, not rest, f"its last bytes were {shown(rest.decode('utf-8', 'backslashreplace'))}")
         if self._acting:
             return  # the host may end a hook that misbehaves in any way
-        self._check("HOST-LINE-2", not rest, f"its last words were {shown(rest.decode('utf-8', 'backslashreplace'))}")
+        self._check("HOST-LINE-2", not rest, f"its last bytes were {shown(rest.decode('utf-8', 'backslashreplace'))}")
         self._check("HOST-END-1", not signalled, "it sent SIGTERM while the input was open")
         runs = "after_tool" in self._came["probe_plain"]
         for tool, (requirement, call) in self._calls.items():
@@ -276,7 +278,7 @@ class Probe:
             elif "answered" in call:
                 waits = call["answered"]["id"] in self._awaited
                 self._check(requirement, not waits, "it never answered")
-            elif runs:  # without any after_tool, a missing one shows nothing
+            elif runs:  # if no after_tool came at all, a missing one proves nothing
                 self._check(requirement, holds=True, said="")
 
     def report(self, *, complete: bool) -> Report:
@@ -333,10 +335,10 @@ def _terminated(*_: Any) -> None:
 
 
 def serve(path: str | None, hold: float | None = None) -> None:
-    """Run the probe on the standard streams. Write the report to the path, or without one the failures to stderr.
+    """Run the probe on the standard streams. Write the report to the path, or without a path the failures to stderr.
 
-    `hold` is for how many seconds the probe misbehaves, in place of those of the vectors. Raises `PicohookError` for streams
-    that cannot be used and for a report that cannot be written.
+    `hold` is the number of seconds that the probe misbehaves, in place of that in the vectors. Raises `PicohookError` if the
+    streams cannot be used or the report cannot be written.
     """
     streams = Streams()
     probe = Probe(streams, path, hold)
@@ -349,7 +351,7 @@ def serve(path: str | None, hold: float | None = None) -> None:
     except _SignalledError:
         signalled = True
     except BrokenPipeError:
-        pass  # the host closed its end: what it wrote is checked
+        pass  # the host closed its end: its lines are still checked
     except OSError as error:
         raise PicohookError(f"standard input or output cannot be used: {error.strerror}") from None
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the report is written first

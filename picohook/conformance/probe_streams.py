@@ -13,11 +13,11 @@ from collections import deque
 
 CHUNK = 1 << 16
 PIPE_SIZE = 1 << 16
-"""Bytes that a pipe holds, where the system does not tell."""
+"""Bytes that a pipe holds, if the system does not report it."""
 LISTEN = 0.2
-"""Seconds in which a host could write something before its greeting is answered."""
+"""Seconds that the probe waits for lines that a host writes before its greeting is answered."""
 _INTERVAL = 0.02
-"""Seconds between two looks at how much waits in the pipe."""
+"""Seconds between two looks at the number of bytes in the pipe."""
 
 
 class Streams:
@@ -25,7 +25,7 @@ class Streams:
 
     def __init__(self) -> None:
         self.lines: deque[bytes] = deque()
-        """The lines that were read, and are not checked yet."""
+        """The lines that were read and are not checked yet."""
         self.rest = b""
         """The bytes after the last newline."""
 
@@ -42,7 +42,7 @@ class Streams:
             data = data[os.write(1, data) :]
 
     def ends(self, seconds: float) -> bool:
-        """Whether the input ends within this time. What comes until then is not checked."""
+        """Whether the input ends within this time. Lines before the end are not checked."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             if select.select([0], [], [], left)[0] and not self.receive():
@@ -63,7 +63,7 @@ class Streams:
         return False
 
     def speaks_early(self) -> bool:
-        """Whether the host has written more than was checked, or does so within `LISTEN`. The end of the input is silence."""
+        """Whether the host has written more than was checked, or does so within `LISTEN`. The input's end does not count."""
         if not (self.lines or self.rest) and select.select([0], [], [], LISTEN)[0]:
             self.receive()
         return bool(self.lines or self.rest)

@@ -1,7 +1,7 @@
-"""A process of the hook, with everything that it is sent and writes, byte by byte.
+"""A process of the hook, with its whole input and output, byte by byte.
 
-It does not share the host's code on purpose: the kit has to see what the host tolerates. It is blocking code with deadlines.
-One thread uses a `HookProcess`; any thread can kill it.
+It does not share the host's code, because the kit has to see mistakes that the host tolerates. It is blocking code with
+deadlines. Only one thread uses a `HookProcess`, but any thread can kill it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 CHUNK = 1 << 16
 STDERR_TAIL = 2000
 SHOWN_TAIL = 300
-"""Characters of stderr that a failure shows."""
+"""The most characters of stderr that a failure shows."""
 LISTEN = 0.5
-"""Seconds of waiting for output that shows why a hook was silent."""
+"""Seconds to wait for output that shows why a hook was silent."""
 FILLING = 48 * 1024
-"""Bytes of further greetings: less than a pipe holds, and enough for the answers to fill a usual output buffer."""
+"""Bytes of further greetings: fewer than a pipe holds, and enough for the answers to fill a usual output buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class OutputLine:
 
     @property
     def message(self) -> dict[str, Any] | None:
-        """The object on the line, or None. It is read tolerantly: `line_checks` reports how it is written."""
+        """The object on the line, or None. It is read tolerantly, since `line_checks` reports mistakes in its form."""
         try:
             value = json.loads(self.data.decode("utf-8-sig", "replace"))
         except (ValueError, RecursionError):
@@ -71,7 +71,7 @@ class HookProcess:
         self._first = b""
         """The first bytes that were written to it."""
         self._probing = False
-        """Whether the run is over, and only the cause of a silence is looked for."""
+        """Whether the run is over, and only the cause of a silence is still looked for."""
         self._over = False
         """Whether further output is ignored."""
         self._unended = b""
@@ -90,7 +90,7 @@ class HookProcess:
         self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in streams if stream is not None)
         for fd in (self._stdin, self._stdout, self._stderr):
             os.set_blocking(fd, False)
-        # With a pidfd its end is seen even while a grandchild keeps its output open.
+        # A pidfd reports its end even while a grandchild keeps its output open.
         self._pidfd = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else -1
         self._open = {self._stdin, self._stdout, self._stderr, self._pidfd} - {-1}
 
@@ -113,10 +113,10 @@ class HookProcess:
     def kill(self) -> None:
         """Kill its process group. Any thread may call this at any time."""
         with contextlib.suppress(OSError):
-            os.killpg(self._process.pid, signal.SIGKILL)  # it is not reaped yet, so the number is still its own
+            os.killpg(self._process.pid, signal.SIGKILL)  # it is not reaped yet, so the pid is still its own
 
     def write(self, data: bytes) -> None:
-        """Write these bytes, and read meanwhile. A closed input is no error here: the next check fails then."""
+        """Write these bytes, and read meanwhile. A closed input is not an error here: the next check fails then."""
         left = memoryview(data)
         self._first = self._first or data
 
@@ -184,7 +184,7 @@ class HookProcess:
 
     @property
     def silence(self) -> str:
-        """Why no answer comes from it."""
+        """Return why it does not answer."""
         silent = not (self.lines or self._unended)
         if self._stdout in self._open:
             hint = "" if silent else self._hint("it gives no answer")
@@ -203,7 +203,7 @@ class HookProcess:
             lines.take(data)
 
     def _why_silent(self, *, wrote_nothing: bool) -> str:
-        """Find out why no answer comes. The bytes of this are not part of the run."""
+        """Find out why no answer comes, and return it. The bytes that this sends and reads are not part of the run."""
         before, self._probing = len(self.lines), True
 
         def heard() -> bool:
@@ -214,7 +214,7 @@ class HookProcess:
                 self.write(self._first * (FILLING // len(self._first)))
                 self._until(heard, LISTEN)
                 if heard():
-                    return "it holds its answers back: flush standard output after each of them"
+                    return "it buffers its answers: flush standard output after each one"
             self.close()
             self._until(heard, LISTEN)
             if not heard():
@@ -228,7 +228,7 @@ class HookProcess:
             self._unended, self._over = b"", True
 
     def _hint(self, before: str = "") -> str:
-        """Return what is probably wrong with the lines that are not answers, after this text; "" if it is not known."""
+        """Return this text and the probable mistake in the lines that are not answers; "" if it is not known."""
         for line in self.lines:
             message = line.message
             if message is None or not {"id", "method"} & message.keys():
@@ -242,7 +242,7 @@ class HookProcess:
     # The one loop.
 
     def _until(self, done: Callable[[], bool], seconds: float, *, writing: bool = False, to_end: bool = False) -> None:
-        """Read until `done` is true, its output (or with `to_end` the process) ends, or the time has passed."""
+        """Read until `done` is true, the output ends (with `to_end`, the process), or the time has passed."""
         deadline = time.monotonic() + seconds
         while not done() and (self._stdout in self._open or (to_end and self._pidfd in self._open)):
             poll = select.poll()
@@ -269,7 +269,7 @@ class HookProcess:
                 self._take(fd, data)
 
     def _drain(self) -> None:
-        """Read what it left in its pipes: it has ended, though a grandchild may hold them open."""
+        """Read the rest of its pipes. It has ended, but a grandchild may hold them open."""
         for fd in (self._stdout, self._stderr):
             while fd in self._open:
                 try:
@@ -293,7 +293,7 @@ class HookProcess:
 
 
 def _why(program: str, error: Exception) -> str:
-    """Return why a program does not start and what to do, where the system's own words are short."""
+    """Return why a program does not start, and what to do. Explains errors for which the system's own words are too short."""
     match getattr(error, "errno", None):
         case errno.EACCES if os.path.isdir(program):
             return "it is a directory"

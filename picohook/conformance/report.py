@@ -25,7 +25,7 @@ _DURING = re.compile(r"^in the run for [A-Z0-9-]+, ")
 _WHERE = re.compile(r'"id": -?\d+|with id \d+|(hook\.)?\b(before|after|approve)_[a-z]+')
 """The parts of a failure that say where it occurred."""
 _TELLS_ALL = re.compile(r"it (ended with|closed its output|wrote (?!\{)|answered .*\"error\": \{)")
-"""Failures that have one cause whatever was expected: the hook's end, a line that is not a message, an error."""
+"""Failures whose cause does not depend on what was expected: the hook's end, a line that is not a message, an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Result:
     expected: str = ""
     """What was expected, for a failure."""
     said: str = ""
-    """What the hook or host did, for a failure; the reason, for a skipped one. Escaped."""
+    """For a failure, what the hook or host did; for a skipped requirement, the reason. Escaped."""
     same_as: str = ""
-    """The id of the failure with the same cause, which counts for both; empty where there is none."""
+    """The id of an earlier failure with the same cause, which counts for both; otherwise empty."""
 
     @property
     def broken(self) -> bool:
@@ -55,7 +55,7 @@ class Result:
 
 
 def counted_once(results: Sequence[Result]) -> list[Result]:
-    """Return the results with `same_as` set for each failure whose cause an earlier one has. A MUST comes first."""
+    """Return the results, with `same_as` set for each failure that shares its cause with an earlier one. A MUST comes first."""
     heads: dict[str, str] = {}
     for level in LEVELS:
         for one in results:
@@ -68,7 +68,7 @@ def counted_once(results: Sequence[Result]) -> list[Result]:
 
 
 def _cause(result: Result) -> str:
-    """Return what identifies the cause of a failure: what the hook did, and what was expected where that matters."""
+    """Return the cause of a failure, to compare it: what the hook did and, where it matters, what was expected."""
     said = _DURING.sub("", result.said)
     return _WHERE.sub("", said if _TELLS_ALL.match(said) else f"{said}; {result.expected}")
 
@@ -107,7 +107,7 @@ class Report:
 
 
 def merged(reports: Sequence[Report]) -> Report:
-    """Return one report of several probes of a host: for each requirement the worst result."""
+    """Return one report of several probes of a host, with the worst result for each requirement."""
     first = reports[0]
     rank = {FAIL: 0, PASS: 1, SKIP: 2}
     results = [
@@ -128,7 +128,7 @@ def read(data: Mapping[str, Any], manifest: Manifest) -> Report:
 
 
 def junit(report: Report) -> bytes:
-    """Return the report as JUnit's XML. A MUST that fails is a failure; any other that fails is skipped, with the reason."""
+    """Return the report as JUnit's XML. A failed MUST is a failure. Any other failed requirement is skipped, with a reason."""
     suite = ET.Element(
         "testsuite",
         name=f"picohook conformance: {escape(report.subject)}",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Script:
-    """The steps of one requirement; each kind of step is a method below."""
+    """The steps of one requirement. Each kind of step is a method below."""
 
     def __init__(
         self, process: HookProcess, manifest: Manifest, requirement: Requirement, expectations: Expectations
@@ -59,7 +59,7 @@ class Script:
     # Steps that send.
 
     def _step_write(self, messages: list[dict[str, Any]], _: Mapping[str, Any]) -> None:
-        """Send these messages, a line each, in one write."""
+        """Send these messages in one write, one message a line."""
         lines = []
         for message in filled(messages, self._payloads):
             if "id" in message:
@@ -102,7 +102,7 @@ class Script:
     # Steps that check.
 
     def _step_expect(self, first: int, step: Mapping[str, Any]) -> None:
-        """Check the answer with this id, or `times` answers from it on. Skipped if all of them are."""
+        """Check the answer with this id, or `times` answers from it on. Raises `Skipped` if all checks are skipped."""
         skipped: Skipped | None = None
         passed = 0
         for request_id in range(first, first + step.get("times", 1)):
@@ -135,7 +135,7 @@ class Script:
             raise Failed(f"exit code {' or '.join(map(str, step['codes']))}", f"it ended with {code}")
 
     def _step_quiet(self, *_: Any) -> None:
-        """Check that nothing else is answered; `play` does it at the end."""
+        """Check that there are no other answers. `play` does it at the end."""
 
     def _require_quiet(self) -> None:
         asked = {request_id for request_id in self._asked if request_id > 0}

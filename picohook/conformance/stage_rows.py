@@ -1,4 +1,4 @@
-"""Requirements, payloads and shapes for the stages that the vector files do not list, made from the rows of `model.stages`."""
+"""Makes the requirements, payloads and shapes of stages that the vector files do not list from the rows of `model.stages`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SAMPLES: dict[str, Any] = {
 
 
 def add_missing_stages(data: dict[str, Any]) -> None:
-    """Add every stage that a vector file does not list to its modes, and to its payloads and requirements or its shapes."""
+    """Add the stages that a vector file does not list to its modes, and to its payloads and requirements or its shapes."""
     listed = data["payloads"] if "payloads" in data else data["shapes"]
     for name, stage in STAGES.items():
         if name in listed:

@@ -1,1 +1,1 @@
-"""Containment: keeps hold of a hook's process and all its descendants, and ends them together."""
+"""Containment: tracks a hook's process and all its descendants, and ends them together."""

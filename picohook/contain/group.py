@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class GroupSpawner:
-    """Starts processes as children of the host. A process that leaves its group is not found again."""
+    """Starts processes as children of the host. It loses a process that leaves its group."""
 
     def __init__(self, reactor: Reactor) -> None:
         self._reactor = reactor
 
     async def spawn(self, plan: Plan, streams: Streams, deadline: float) -> SpawnedProcess:
-        """Start a process. It never waits, so the deadline is not used."""
+        """Start a process. This never waits, so it ignores the deadline."""
         del deadline
         return _GroupProcess(self._reactor, plan, streams)
 
@@ -43,7 +43,7 @@ class _GroupProcess:
         self._process = subprocess.Popen(  # noqa: S603 - it is the command of the configuration
             plan.argv,
             executable=path_of_descriptor(program[0]) if program else None,
-            pass_fds=program,  # so the hook has one more descriptor
+            pass_fds=program,  # the hook has this descriptor too
             stdin=streams[0],
             stdout=streams[1],
             stderr=streams[2],
@@ -77,7 +77,7 @@ class _GroupProcess:
             self._abandoned.detach()
             callback()
 
-        # Only the event loop holds this function. If it is freed before the process ended, the loop was closed.
+        # Only the event loop holds this function. If it is freed before the process has ended, the loop was closed.
         self._abandoned = weakref.finalize(ended, kill_abandoned, self._process, os.getpid())
         self._reactor.on_readable(self._exit_fd, ended)
 
@@ -86,4 +86,4 @@ class _GroupProcess:
             signal_group(self.pid, number)
 
     def kill_launcher(self) -> None:
-        """It has none."""
+        """Does nothing: there is no launcher."""

@@ -1,4 +1,4 @@
-"""Confines itself with Landlock, then becomes another program. Without a program it only tries whether that works.
+"""Confines itself with Landlock, then becomes another program. Without a program it only tests whether Landlock works.
 
 ::
 
@@ -47,7 +47,7 @@ def call(what: str, function: Any, *arguments: Any) -> int:
 
 
 def abi() -> int:
-    """The version of Landlock in this kernel; 0 if there is none."""
+    """The version of Landlock in this kernel; 0 without Landlock."""
     try:
         return call("Landlock", LIBC.syscall, CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     except OSError:
@@ -55,7 +55,7 @@ def abi() -> int:
 
 
 def leave_the_network() -> None:
-    """Enter a network namespace with only a loopback of its own. Landlock itself covers only TCP."""
+    """Enter a network namespace that has only a loopback. Landlock itself covers only TCP. Raises `OSError`."""
     if LIBC.unshare(CLONE_NEWNET):
         user, group = os.geteuid(), os.getegid()
         call("no network namespace", LIBC.unshare, CLONE_NEWUSER | CLONE_NEWNET)
@@ -70,7 +70,7 @@ def leave_the_network() -> None:
 
 
 def confine(read: list[str], write: list[str]) -> None:
-    """Restrict access to files to these paths, for this process and every descendant. Raises `OSError`."""
+    """Restrict this process and its descendants to the files below these paths. Raises `OSError`."""
     version = abi()
     if version < LEAST_ABI:
         raise OSError(
@@ -88,7 +88,7 @@ def confine(read: list[str], write: list[str]) -> None:
         rights = access if os.path.isdir(path) else access & OF_A_FILE & handled
         call(path, LIBC.syscall, ADD_RULE, ruleset, 1, struct.pack("=Qi", rights, fd), 0)
         os.close(fd)
-    # Or root would regain all capabilities with the exec. Other users have none to drop.
+    # Otherwise root would regain all capabilities with the exec. Other users have none to drop.
     for capability in range(64):
         LIBC.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
     call("no_new_privs", LIBC.prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)

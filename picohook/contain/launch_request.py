@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def launch_request(plan: Plan, mark: int, rows: list[Row], group: str) -> dict[str, Any]:
-    """Everything the launcher needs to know. Raises `ValueError` for an argument or variable that no process can have."""
+    """The request for a launcher. Raises `ValueError` for an argument or variable that no process can have."""
     argv = [os.fsencode(argument) for argument in plan.argv]
     env = {os.fsencode(name): os.fsencode(value) for name, value in plan.env.items()}
     if any(b"\0" in text for text in (*argv, *env, *env.values())):
@@ -22,7 +22,7 @@ def launch_request(plan: Plan, mark: int, rows: list[Row], group: str) -> dict[s
         raise ValueError("illegal environment variable name")
     cwd = plan.cwd
     if cwd is None:
-        with suppress(OSError):  # if it was removed, the launcher is still in it
+        with suppress(OSError):  # the host's directory may be gone; the launcher is still in it
             cwd = os.getcwd()
     return {
         "argv": argv,
@@ -37,7 +37,7 @@ def launch_request(plan: Plan, mark: int, rows: list[Row], group: str) -> dict[s
 
 
 def launch_error(number: int, step: str) -> OSError:
-    """The error for an errno, and the step of the start that failed."""
+    """The error for a start that failed with this errno at this step."""
     why = os.strerror(number)
     if step == "dir":
         why = f"its directory: {why}"

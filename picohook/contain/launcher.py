@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from ..transport.reactor import Reactor, Waiter
 
 READY_WAIT = 10.0
-"""How many seconds a launcher may take to start. It takes a few hundredths of one."""
+"""Seconds that a launcher may take to start. It usually takes a few hundredths of a second."""
 STARTS_AT_ONCE = 8
-"""How many starts are sent at once. More would wait in the socket, where their descriptors count against a limit."""
+"""The most starts that are sent at once. More would wait in the socket, where their descriptors count against a limit."""
 MESSAGE = 4096
 
 
@@ -77,12 +77,12 @@ class Launcher:
             if launcher is not None:
                 launcher._receive()  # noqa: SLF001 - itself
 
-        # Only the event loop holds this function. If it is freed before the launcher ended, the loop was closed.
+        # Only the event loop holds this function. If it is freed before the launcher has ended, the loop was closed.
         self._abandoned = weakref.finalize(readable, end_abandoned, self._socket, self._pidfd, os.getpid())
         reactor.on_readable(self._socket.fileno(), readable)
 
     async def ready(self, deadline: float) -> None:
-        """Wait until it serves. Raises `TierUnavailableError`, or `TimeoutError` at the deadline."""
+        """Wait until it serves. Raises `TierUnavailableError` if it cannot, and `TimeoutError` at the deadline."""
         with anyio.move_on_after(max(0.0, min(self._ready_by, deadline) - self._reactor.now())):
             await self._decided.wait()
         if not self._decided.is_set():
@@ -125,7 +125,7 @@ class Launcher:
         return await self.launch(plan, streams, deadline)
 
     async def aclose(self) -> None:
-        """End it, and with it everything that is left of its hooks."""
+        """Stop it, and with it all remaining processes of its hooks."""
         if os.getpid() != self._owner:
             return
         if not self.gone:
@@ -144,19 +144,19 @@ class Launcher:
             self._send(text)
 
     def is_deaf(self) -> bool:
-        """Whether there are messages that it has not read."""
+        """Whether it has unread messages."""
         if self.gone or os.getpid() != self._owner:
             return False
         unread = fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, bytes(4))
         return unread != bytes(4)
 
     def kill(self) -> None:
-        """Kill it. Its hooks end as if it had been closed."""
+        """Kill it. Its hooks end, as when it is closed."""
         if os.getpid() == self._owner:
             kill_pidfd(self._pidfd)
 
     def forget(self, number: int) -> None:
-        """A process has ended."""
+        """Drop a process that has ended."""
         self._processes.pop(number, None)
 
     def _request_start(self, number: int, request: dict[str, Any], descriptors: tuple[int, ...]) -> None:
@@ -216,7 +216,7 @@ class Launcher:
                 self._log.error("processes of a hook survived SIGKILL", pid=process.pid, count=int(values[1]))
 
     def _lost(self) -> None:
-        """It ended by itself, or was killed."""
+        """Handle its end: it ended by itself, or was killed."""
         if not self._decided.is_set():
             self._unable = "the launcher ended at its start"
             self._decided.set()
@@ -248,7 +248,7 @@ class LaunchedProcess:
         self.tier = launcher.tier
         self.exit_code: int | None = None
         self.begun: Waiter = reactor.waiter()
-        """Settled with None, or with the error that kept it from it."""
+        """Settled with None when it has started, or with the error if it could not."""
         self.over = anyio.Event()
         self._launcher = launcher
         self._reactor = reactor
@@ -269,30 +269,30 @@ class LaunchedProcess:
             self._launcher.tell(f"signal {self._number} {number:d}")
 
     def kill_launcher(self) -> None:
-        """Kill the launcher if it does not react. If it does, the process is stuck in the kernel."""
+        """Kill the launcher if it does not react. If it reacts, the process is stuck in the kernel."""
         if not self.over.is_set() and self._launcher.is_deaf():
             self._launcher.kill()
 
     def has_begun(self, pid: int, pidfd: int) -> None:
-        """Its program runs."""
+        """Note that its program runs."""
         self.pid, self._pidfd = pid, pidfd
         self.begun.settle(None)
 
     def has_failed(self, error: OSError) -> None:
-        """It could not be started."""
+        """Note that it could not be started."""
         self.begun.settle(error)
         self._end()
 
     def has_ended(self, code: int) -> None:
-        """It ended, and nothing of it is left."""
+        """Note that it ended, and that none of its processes is left."""
         self.exit_code = code
         self._end()
-        callback, self._callback = self._callback, None  # which holds this
+        callback, self._callback = self._callback, None  # the callback holds this object
         if callback is not None:
             callback()
 
     def was_orphaned(self) -> None:
-        """Its launcher is gone. In a namespace the kernel kills it; otherwise this does."""
+        """Kill the process, because its launcher is gone. In a namespace the kernel kills it."""
         if self._mark:
             from .sweep import kill_marked  # noqa: PLC0415 - rarely needed
 
@@ -305,7 +305,7 @@ class LaunchedProcess:
 
     def _is_dead(self) -> None:
         self._reactor.release(self._pidfd)
-        # Its exit code is known only if the host inherits orphans and reaps it.
+        # Its exit code is known only if the host adopted the orphan and can reap it.
         self.has_ended(reap(self._pidfd, -signal.SIGKILL))
         limits.remove(self._group)
 

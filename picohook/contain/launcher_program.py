@@ -1,18 +1,18 @@
-"""The launcher: a small process beside a host that starts its hooks, is their parent, and kills them when it ends.
+"""The launcher: a small process beside a host. It starts the host's hooks, is their parent, and kills them when it ends.
 
 `launcher.py` starts it with the host's pid and a tier as arguments, and one end of a SEQPACKET socket as descriptor 3. The
 hooks' pipes connect them directly to the host: calls do not pass through here.
 
 Messages from the host: `spawn ID`, with descriptors for the request (marshal), stdin, stdout, stderr, and maybe the program;
 and `signal ID NUMBER`, to the hook's process group. Messages to the host: `ready NOTE` or `unable WHY`, once; `started ID PID`
-with a pidfd, or `failed ID ERRNO STEP`; and `ended ID CODE LEFT`, when nothing is left of a hook, or LEFT processes do not die.
-When the host closes the socket, or ends in any way, every descendant is killed.
+with a pidfd, or `failed ID ERRNO STEP`; and `ended ID CODE LEFT`, when a hook has no process left, or LEFT processes do not
+die. When the host closes the socket, or ends in any way, every descendant is killed.
 
-With `namespace`, each hook lives in a PID namespace (`namespace.py`). Its first process starts the hook and reports its end.
-The kernel kills the others with it, and kills it when the launcher ends.
+With `namespace`, each hook runs in its own PID namespace (`namespace.py`). The first process of the namespace starts the hook
+and reports its end. When the first process ends, the kernel kills all others, and it ends with the launcher.
 
-With `sweep`, the processes of a hook carry a mark (`sweep.py`). Orphans become children of the launcher
-(PR_SET_CHILD_SUBREAPER), so those without the mark of any hook are found too. A process that takes the mark of another hook
+With `sweep`, the processes of a hook have a mark (`sweep.py`). Orphans become children of the launcher
+(PR_SET_CHILD_SUBREAPER), so that it also finds those that have no hook's mark. A process that takes the mark of another hook
 ends with that hook. A hook can kill the launcher.
 
 It has one thread, never blocks while it serves, and uses the standard library only.
@@ -20,7 +20,7 @@ It has one thread, never blocks while it serves, and uses the standard library o
 
 from __future__ import annotations
 
-# Only what imports fast: the C modules below socket and signal, and neither typing nor contextlib. It halves the start.
+# Imports only what imports fast: the C modules below socket and signal, not typing or contextlib. This halves the start.
 import _signal  # type: ignore[import-not-found]
 import _socket
 import errno
@@ -43,26 +43,28 @@ if TYPE_CHECKING:
 
 CONTROL = 3
 KILL_WAIT, PAUSE, PAUSE_MOST = 2.0, 0.001, 0.05
-"""For how many seconds remaining processes are searched and killed, and the pauses between two searches."""
+"""Seconds: how long remaining processes are searched for and killed, and the pauses between two searches."""
 PR_SET_CHILD_SUBREAPER = 36
 
 
 class HookProcess:
-    """One hook, from its request until nothing is left of it."""
+    """One hook, from its request until it has no process left."""
 
     def __init__(self, number: int, child: int, from_inside: int, report: int, request: dict[str, Any]) -> None:
         self.number, self.child, self.from_inside, self.report = number, child, from_inside, report
         self.mark, self.cgroup = request["mark"], request["cgroup"]
         self.pid = 0 if from_inside >= 0 else child
-        """The hook: a child of the launcher, or in a namespace a grandchild. 0 while it is not known."""
+        """The pid of the hook: a child of the launcher, or in a namespace a grandchild. 0 while it is not known."""
         self.received = b""
+        self.code_inside: int | None = None
+        """The exit code of the hook that its namespace has reported."""
         self.why_not = ""
         self.code: int | None = None
         self.searches = 0
         self.until = 0.0
 
     def has_ended(self, code: int) -> None:
-        """The hook has an exit code. Its remaining processes are killed next."""
+        """Note the hook's exit code. Its remaining processes are killed next."""
         self.code = code
         self.until = time.monotonic() + KILL_WAIT
 
@@ -81,7 +83,7 @@ class LauncherProgram:
         self.hooks: dict[int, HookProcess] = {}
         self.reports: dict[int, HookProcess] = {}
         self.insiders: dict[int, HookProcess] = {}
-        # First, because the host may have ignored it, and then no child could be waited for.
+        # First, because with an inherited SIG_IGN no child could be waited for.
         _signal.signal(_signal.SIGCHLD, lambda *_: None)
         self.namespaces = tier == "namespace"
         note = prepare_namespaces() if self.namespaces else ""
@@ -109,7 +111,9 @@ class LauncherProgram:
                 if fd == self.woken:
                     os.read(fd, 4096)
                 elif fd in self.reports:
-                    self.started(self.reports[fd])
+                    hook = self.reports[fd]
+                    self.started(hook)
+                    self.read_inside(hook)
                 elif fd in self.insiders:
                     self.read_inside(self.insiders[fd])
             self.reap()
@@ -117,7 +121,7 @@ class LauncherProgram:
                 self.finish(hook)
 
     def obey(self) -> bool:
-        """Carry out the next message of the host. Returns False at the end of messages."""
+        """Carry out the next message of the host. Returns False when the host has closed the socket."""
         data, rights, _, _ = self.control.recvmsg(256, _socket.CMSG_SPACE(5 * 4), _socket.MSG_CMSG_CLOEXEC)
         received = b"".join(part for _, _, part in rights)
         fds = [int.from_bytes(received[at : at + 4], sys.byteorder) for at in range(0, len(received), 4)]
@@ -140,8 +144,8 @@ class LauncherProgram:
             with open(fds[0], "rb", closefd=False) as file:
                 request = marshal.load(file)  # noqa: S302 - from the host
             if request["by_descriptor"] and len(fds) < 5:  # noqa: PLR2004
-                raise OSError(errno.EMFILE, "")  # noqa: TRY301 - never start it by its path instead
-            readable, writable = os.pipe()  # a successful exec closes it
+                raise OSError(errno.EMFILE, "")  # noqa: TRY301 - it must not be started by its path instead
+            readable, writable = os.pipe()  # a successful exec closes the write end
             from_inside = -1
             try:
                 if self.namespaces:
@@ -168,12 +172,23 @@ class LauncherProgram:
             self.poll.register(from_inside, select.POLLIN)
 
     def be_second(self, teller: int, request: dict[str, Any], descriptors: list[int], report: int) -> NoReturn:
-        """The second process of a namespace: write the pid that it has outside, then become the hook."""
+        """Write the pid that this process has outside its namespace, then become the hook. Runs in the second process."""
         os.write(teller, os.fsencode(os.readlink("self", dir_fd=self.proc)) + b" ")
         become_hook(request, descriptors, report)
 
     def read_inside(self, hook: HookProcess) -> None:
-        """Read what a namespace reports: the pid of the hook, and at its end its exit code."""
+        """Read the report of a namespace. When the hook has ended, kill the namespace."""
+        self.receive(hook)
+        if hook.code_inside is None or hook.code is not None:
+            return
+        if self.reports.get(hook.report) is hook:  # the host gets a pidfd of the hook before its pid is free
+            self.started(hook)
+        if hook.child:
+            os.kill(hook.child, _signal.SIGKILL)
+        hook.has_ended(hook.code_inside)
+
+    def receive(self, hook: HookProcess) -> None:
+        """Receive what the namespace of a hook wrote: the pid of the hook, and at the hook's end its exit code."""
         if hook.from_inside < 0:
             return
         try:
@@ -182,44 +197,48 @@ class LauncherProgram:
             return
         hook.received += data
         numbers = [int(number) for number in hook.received.split()]
-        hook.pid = numbers[0] if numbers else 0
+        if numbers:
+            hook.pid = numbers[0]
+        if len(numbers) > 1:
+            hook.code_inside = numbers[1]
         if len(numbers) > 1 or not data:
             self.poll.unregister(hook.from_inside)
             os.close(hook.from_inside)
             del self.insiders[hook.from_inside]
             hook.from_inside = -1
-        if len(numbers) > 1:
-            if self.reports.get(hook.report) is hook:
-                self.started(hook)
-            if hook.child:
-                os.kill(hook.child, _signal.SIGKILL)
-            hook.has_ended(numbers[1])
 
     def started(self, hook: HookProcess, *, gone: bool = False) -> None:
-        """A hook has started or reported why not. `gone`: its namespace has ended, so its pid may belong to another process."""
+        """Read whether a hook has started. `gone`: its namespace has ended, so its pid may belong to another process."""
         hook.why_not = os.read(hook.report, 256).decode()
         self.poll.unregister(hook.report)
         os.close(hook.report)
         del self.reports[hook.report]
-        self.read_inside(hook)
+        self.receive(hook)
         if not hook.why_not and (gone or not hook.pid):
             hook.why_not = f"{errno.EAGAIN} spawn"
-        if not hook.why_not:
+        if hook.why_not:
+            return
+        try:
             pidfd = os.pidfd_open(hook.pid)
-            self.tell(f"started {hook.number} {hook.pid}", pidfd)
-            os.close(pidfd)
+        except OSError as error:  # no descriptor is free
+            hook.why_not = f"{error.errno} spawn"
+            os.kill(hook.child, _signal.SIGKILL)
+            return
+        self.tell(f"started {hook.number} {hook.pid}", pidfd)
+        os.close(pidfd)
 
     def signal(self, number: int, signal: int) -> None:
-        """Signal a hook's process group, unless its leader was reaped: then the number may belong to another group."""
+        """Signal a hook's process group, unless its leader was reaped: the number may belong to another group by then."""
         hook = self.hooks.get(number)
         if hook is not None and hook.code is None:
-            try:
-                os.killpg(hook.pid or hook.child, signal)
-            except ProcessLookupError:  # it was just forked and leads no group yet
-                os.kill(hook.pid or hook.child, signal)
+            with ignoring(PermissionError):  # it runs as another user now
+                try:
+                    os.killpg(hook.pid or hook.child, signal)
+                except ProcessLookupError:  # it was just forked and leads no group yet
+                    os.kill(hook.pid or hook.child, signal)
 
     def reap(self) -> None:
-        """Reap what has ended: hooks, first processes of namespaces, and orphans."""
+        """Reap all ended processes: hooks, first processes of namespaces, and orphans."""
         with ignoring(ChildProcessError):
             while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 hook = next((hook for hook in self.hooks.values() if hook.child == ended.si_pid), None)
@@ -228,10 +247,9 @@ class LauncherProgram:
                         self.started(hook, gone=not hook.mark)
                     self.read_inside(hook)
                     if hook.pid == hook.child:
-                        with ignoring(ProcessLookupError):
-                            os.killpg(
-                                hook.pid, _signal.SIGKILL
-                            )  # before it is reaped, while the number is still its own
+                        with ignoring(OSError):  # none is left, or all run as another user now
+                            # Before it is reaped, while the number is still its own.
+                            os.killpg(hook.pid, _signal.SIGKILL)
                 code = os.waitstatus_to_exitcode(os.waitpid(ended.si_pid, 0)[1])
                 if hook is not None:
                     if hook.code is None:
@@ -239,8 +257,8 @@ class LauncherProgram:
                     hook.child = 0
 
     def finish(self, hook: HookProcess) -> None:
-        """Kill what an ended hook left behind, and tell the host when nothing is left."""
-        # In a namespace the kernel does this, before the first process can be reaped.
+        """Kill the remaining processes of an ended hook, and tell the host when none is left."""
+        # In a namespace the kernel kills them, before the first process can be reaped.
         left = (kill_marked(hook.mark, self.proc) or self.kill_unmarked()) if hook.mark else int(hook.child > 0)
         hook.searches += 1
         if not left or time.monotonic() > hook.until:
@@ -252,7 +270,7 @@ class LauncherProgram:
             self.tell(ended)
 
     def kill_unmarked(self) -> int:
-        """Kill the orphans without the mark of any hook. Returns how many there were."""
+        """Kill the orphans that have no hook's mark. Returns how many there were."""
         hooks = {hook.child for hook in self.hooks.values()}
         marks = {hook.mark for hook in self.hooks.values()}
         found = 0
@@ -283,7 +301,7 @@ class LauncherProgram:
             remove_cgroup(hook.cgroup)
 
     def children(self) -> Iterator[int]:
-        """The children of this process. Only it reaps them, so their numbers stay theirs."""
+        """The pids of the children of this process. They stay valid, because only this process reaps its children."""
         for name in os.listdir(self.proc):
             with ignoring(OSError, ValueError):
                 fd = os.open(f"{int(name)}/stat", os.O_RDONLY, dir_fd=self.proc)

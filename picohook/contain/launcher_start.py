@@ -1,4 +1,4 @@
-"""Starts and reaps launchers, and says why one cannot run here."""
+"""Starts and reaps launchers, and checks whether one can run here."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = "import sys; sys.path.append(sys.argv[3]); from contain.launcher_program import main; main()"
-"""It imports compiled files, where a script is compiled at each start. The standard library comes first on the path."""
-CONTROL, RLIMIT_LOCKS = 3, 10  # as in `launcher_program` and `syscalls`, which the host need not load
+"""It imports compiled files; a script would be compiled at each start. The standard library comes first on the path."""
+CONTROL, RLIMIT_LOCKS = 3, 10  # as in `launcher_program` and `syscalls`, which the host does not load
 CLOSE_WAIT = 5.0
-"""How many seconds a launcher may take to kill what is left, and end."""
+"""Seconds that a launcher may take to kill the remaining processes, and end."""
 MARK_LEAST, MARK_MOST = 1 << 32, 1 << 62
 
 
 class TierUnavailableError(Exception):
-    """This machine cannot run a launcher, or not with this tier."""
+    """This machine cannot run a launcher, or cannot run one with this tier."""
 
     def __init__(self, why: str, *, lasting: bool = False) -> None:
         super().__init__(why)
         self.lasting = lasting
-        """Whether it will be the same next time, because of the machine."""
+        """Whether the machine is the cause, so that another try would fail too."""
 
 
 def check_available(tier: str) -> None:
-    """Raises `TierUnavailableError` if no launcher can run here."""
+    """Raises `TierUnavailableError` if a launcher with this tier cannot run here."""
     if why := launchers_lack():
         raise TierUnavailableError(why)
     if not sys.executable or getattr(sys, "frozen", False) or "py" not in os.path.basename(sys.executable).lower():
@@ -51,7 +51,7 @@ def start_launcher(theirs: socket.socket, tier: str) -> tuple[int, int]:
     # Above the descriptors that the actions below replace.
     end = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, CONTROL + 1)
     try:
-        # Not Popen, which warns if it is freed while the process runs. This process then ends by itself.
+        # Not Popen, which warns if it is freed while the process runs. A launcher ends by itself then.
         pid = os.posix_spawn(
             sys.executable,
             [sys.executable, "-I", "-S", "-c", PROGRAM, str(os.getpid()), tier, PACKAGES],
@@ -77,7 +77,7 @@ def start_launcher(theirs: socket.socket, tier: str) -> tuple[int, int]:
 
 
 def new_mark() -> int:
-    """A number that no other hook has; see `sweep.py`. Raises `TierUnavailableError`."""
+    """A random number to mark a hook with; see `sweep.py`. Raises `TierUnavailableError`."""
     _, hard = resource.getrlimit(RLIMIT_LOCKS)
     most = MARK_MOST if hard == resource.RLIM_INFINITY else hard  # the mark of this host, if it is itself a hook
     if most <= 2 * MARK_LEAST:
@@ -97,7 +97,7 @@ def reap(pidfd: int, otherwise: int = 0) -> int:
 
 
 def end_abandoned(control: socket.socket, pidfd: int, owner: int) -> None:
-    """End a launcher whose event loop was closed."""
+    """Stop a launcher whose event loop was closed. Only the process `owner` does so, not its forks."""
     if os.getpid() != owner:
         return
     control.close()

@@ -1,7 +1,7 @@
 """Translates `limits` to rlimits, applied between fork and exec. The process count also needs a user namespace or a cgroup.
 
-RLIMIT_NPROC alone counts all processes of a user, and does not apply to root. In a user namespace of the hook's own it counts
-only the hook's processes (Linux 5.14). For root a control group counts them.
+RLIMIT_NPROC alone counts all processes of a user, and does not apply to root. In the hook's own user namespace it counts only
+the hook's processes (Linux 5.14). For root a control group counts them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 COUNTS_BY_NAMESPACE = (5, 14)
 
 Row = tuple[str, int, int, int]
-"""The setting's name, the resource's number, soft and hard limit."""
+"""The name of the setting, the number of the resource, and the soft and the hard limit."""
 
 
 def rows(limits: Limits) -> list[Row]:
     """The resource limits, without the one on processes."""
     wanted = [
-        # CPU time has two limits: at the first the hook gets SIGXCPU, which names the cause, at the second it is killed.
+        # CPU time has two limits: at the soft one the hook gets SIGXCPU, which names the cause; at the hard one it is killed.
         ("cpu_seconds", resource.RLIMIT_CPU, limits.cpu_seconds, 1),
         ("open_files", resource.RLIMIT_NOFILE, limits.open_files, 0),
         ("file_size", resource.RLIMIT_FSIZE, limits.file_size, 0),
@@ -39,18 +39,18 @@ def rows(limits: Limits) -> list[Row]:
 
 
 def process_rows(count: int) -> list[Row]:
-    """The limit on processes, for a hook that has a user namespace of its own."""
+    """The limit on processes, for a hook with its own user namespace."""
     return [("processes", resource.RLIMIT_NPROC, count, count)]
 
 
 def counts_by_namespace() -> bool:
-    """Whether RLIMIT_NPROC applies, and counts the processes of a user namespace."""
+    """Whether RLIMIT_NPROC applies to this user, and counts only the processes of a user namespace."""
     release = re.match(r"(\d+)\.(\d+)", os.uname().release)
     return os.geteuid() != 0 and release is not None and (int(release[1]), int(release[2])) >= COUNTS_BY_NAMESPACE
 
 
 def make_group(count: int) -> str:
-    """Make a control group for so many processes. Returns its directory. Raises `NotAvailableError`."""
+    """Make a control group for at most `count` processes. Returns its directory. Raises `NotAvailableError`."""
     tried = []
     for base in _bases():
         group = f"{base}/picohook-{os.getpid()}-{secrets.token_hex(4)}"
@@ -75,14 +75,14 @@ def make_group(count: int) -> str:
 
 
 def remove(group: str) -> None:
-    """Remove an empty control group, if there is one."""
+    """Remove a control group, if it exists and is empty."""
     if group:
         with suppress(OSError):
             os.rmdir(group)
 
 
 def _bases() -> Iterator[str]:
-    """Where a group may be made: below the groups of this process, or with version 2 beside them."""
+    """The directories in which a group may be made: the groups of this process, and with version 2 their parents."""
     try:
         with open("/proc/self/cgroup") as file:
             own = dict(line.rstrip("\n").split(":", 2)[1:] for line in file)

@@ -1,4 +1,4 @@
-"""The tier `namespace`: starts each hook in a PID namespace of its own, which the kernel kills as a whole."""
+"""The tier `namespace`: starts each hook in its own PID namespace, which the kernel kills as a whole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLONE3 = 435  # the same on nearly every architecture
 
 
 def prepare_namespaces() -> str:
-    """Enter a mount namespace and try a PID namespace in it. Returns a note for the log. Raises `OSError`."""
+    """Enter a mount namespace, and test a PID namespace in it. Returns a note for the log. Raises `OSError`."""
     try:
         libc("unshare", CLONE_NEWNS)
     except PermissionError:
@@ -37,7 +37,10 @@ def prepare_namespaces() -> str:
 
 
 def new_namespace(start: Callable[[int], NoReturn] | None) -> tuple[int, int]:
-    """Start a hook in a new PID namespace; see `be_first`. Returns the pid of its first process, and a pipe to read from it."""
+    """Start a hook in a new PID namespace; see `be_first`.
+
+    Returns the pid of the namespace's first process, and a pipe to read its report from. Raises `OSError`.
+    """
     told, teller = os.pipe()
     try:
         # struct clone_args of Linux 5.3: flags, three unused results, the signal at its end, and no stack
@@ -61,17 +64,17 @@ def new_namespace(start: Callable[[int], NoReturn] | None) -> tuple[int, int]:
 
 
 def be_first(teller: int, start: Callable[[int], NoReturn] | None) -> NoReturn:
-    """Be PID 1. Its child becomes the hook, which writes its pid. This writes the hook's exit code and waits to be killed.
+    """Be PID 1 of a namespace. A child writes its pid and becomes the hook. PID 1 writes the hook's exit code, and waits.
 
-    Until then the hook is not reaped, so no signal can reach another process with its pid. Without `start` it only writes a
-    note.
+    It waits to be killed. Until then the hook is not reaped, so no signal can reach another process with its pid. Without
+    `start` it only writes a note.
     """
     try:
         _signal.set_wakeup_fd(-1)
-        for number in (_signal.SIGCHLD, _signal.SIGINT):  # from inside, a PID 1 gets only the signals that it handles
+        for number in (_signal.SIGCHLD, _signal.SIGINT):  # PID 1 gets from inside only the signals that it handles
             _signal.signal(number, _signal.SIG_DFL)
         os.setsid()
-        # Late, because a change of credentials clears it. If it is too late, the write below fails.
+        # Not earlier, because a change of credentials clears it. If the launcher has ended before, the write below fails.
         libc("prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
         note = " "
         try:
@@ -84,7 +87,7 @@ def be_first(teller: int, start: Callable[[int], NoReturn] | None) -> NoReturn:
         hook = os.fork()
         if not hook:
             start(teller)
-        close_from(0, but=teller)  # or the socket would stay open without the launcher
+        close_from(0, but=teller)  # else the socket would stay open without the launcher
         while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)).si_pid != hook:  # type: ignore[union-attr]
             os.waitpid(ended.si_pid, 0)  # type: ignore[union-attr] # an orphan
         os.write(teller, b"%d " % (ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status))  # type: ignore[union-attr]

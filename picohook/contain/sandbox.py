@@ -1,6 +1,6 @@
-"""The sandbox of a hook: the bubblewrap or Landlock command that restricts what the hook may read, write and reach.
+"""The sandbox of a hook: the bubblewrap or Landlock command that restricts the hook's access to files and the network.
 
-Both are programs that confine themselves and then become the hook, so they are put before its command.
+Both are programs that confine themselves and then become the hook: they are put before its command.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 LANDLOCK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "landlock_program.py")
 TRY_WAIT = 5.0
-"""How many seconds the trial of a sandbox may take."""
+"""Seconds that the test of a sandbox may take."""
 SHOWN = 200
-"""How many characters are shown of the output of a sandbox that does not work."""
+"""Bytes that are shown of the output of a sandbox that does not work."""
 
 
 class Sandboxes:
-    """Finds the kind of sandbox that works here. Each is tried once, started in the same way as the hook."""
+    """Finds the kind of sandbox that works here. Each kind is tested once, started in the same way as the hook."""
 
     def __init__(self) -> None:
         self._tried: dict[tuple[str, Spawner, bool], str] = {}
@@ -39,7 +39,7 @@ class Sandboxes:
         self._files = FileThreads()
 
     async def prefix(self, plan: Plan, spawner: Spawner, deadline: float) -> tuple[str, ...]:
-        """The command that goes before the hook's own. Raises `NotAvailableError`."""
+        """The command to put before the hook's own. Raises `NotAvailableError` if no sandbox works."""
         sandbox = plan.sandbox
         assert sandbox is not None
         names = ("read_only", "writable")
@@ -56,7 +56,7 @@ class Sandboxes:
         raise NotAvailableError(f"no sandbox works here: {'; '.join(why)}")
 
     async def _try(self, kind: str, spawner: Spawner, deadline: float, *, network: bool) -> str:
-        """Why it does not work; empty if it does."""
+        """Why this kind of sandbox does not work; empty if it works."""
         async with self._trying:
             key = kind, spawner, network
             if key not in self._tried:
@@ -66,7 +66,7 @@ class Sandboxes:
 
 
 async def _run(command: tuple[str, ...], spawner: Spawner, deadline: float) -> str:
-    """Why this command, which should end at once, fails; empty if it succeeds."""
+    """Why a command fails; empty if it succeeds. The command should end at once."""
     if not os.path.isabs(command[0]):
         return "it is not installed"
     ended = anyio.Event()
@@ -108,7 +108,7 @@ def _bubblewrap(read: list[str], write: list[str], *, network: bool, directory: 
 
 
 def _landlock(read: list[str], write: list[str], *, network: bool, directory: str | None) -> tuple[str, ...]:
-    del directory  # it is there already
+    del directory  # the hook is already in it
     words = [sys.executable or "python", "-I", "-S", LANDLOCK]
     if not network:
         words.append("--no-network")
@@ -121,7 +121,7 @@ def _landlock(read: list[str], write: list[str], *, network: bool, directory: st
 
 _KINDS: dict[str, Callable[..., tuple[str, ...]]] = {"bubblewrap": _bubblewrap, "Landlock": _landlock}
 _NOTHING: dict[str, tuple[str, ...]] = {"bubblewrap": ("bwrap", "--version"), "Landlock": ()}
-"""The command that each can run to show that it works."""
+"""The command with which each kind is tested."""
 
 
 def _paths(name: str, given: tuple[str, ...], plan: Plan) -> list[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def become_hook(request: dict[str, Any], descriptors: list[int], report: int) -> NoReturn:
-    """Become the hook, or write to `report` the errno and the step that failed."""
+    """Become the hook. If a step fails, write the errno and the step to `report`, and exit."""
     step = "exec"
     try:
         os.setsid()
@@ -24,7 +24,7 @@ def become_hook(request: dict[str, Any], descriptors: list[int], report: int) ->
         default_signals()
         if request["mark"]:
             _, most = resource.getrlimit(RLIMIT_LOCKS)
-            # If the host is itself a hook, the hard limit stays the mark of that one: the process belongs to both.
+            # If the host is itself a hook, the hard limit keeps that hook's mark: this process belongs to both.
             resource.setrlimit(
                 RLIMIT_LOCKS, (request["mark"], request["mark"] if most == resource.RLIM_INFINITY else most)
             )
@@ -43,10 +43,10 @@ def become_hook(request: dict[str, Any], descriptors: list[int], report: int) ->
             both = (soft, hard) if most == resource.RLIM_INFINITY else (min(soft, most), min(hard, most))
             resource.setrlimit(number, both)
         step = "exec"
-        # The exec closes the descriptor.
+        # The exec closes the program's descriptor.
         program = descriptors[3] if request["by_descriptor"] else request["argv"][0]
         os.execve(program, request["argv"], request["env"])  # noqa: S606 - no shell is wanted
-    except Exception as error:  # noqa: BLE001 - the host gets every error
+    except Exception as error:  # noqa: BLE001 - every error is reported to the host
         number = errno.ENOMEM if isinstance(error, MemoryError) else getattr(error, "errno", None) or errno.EINVAL
         os.write(report, f"{number} {step}".encode())
     finally:
@@ -54,7 +54,7 @@ def become_hook(request: dict[str, Any], descriptors: list[int], report: int) ->
 
 
 def default_signals() -> None:
-    """Undo the ignored and blocked signals of Python, and of a shell that started the host in the background."""
+    """Reset signals that are ignored or blocked, by Python, or by a shell that started the host in the background."""
     for number in _signal.valid_signals():
         if _signal.getsignal(number) == _signal.SIG_IGN:
             _signal.signal(number, _signal.SIG_DFL)

@@ -1,7 +1,7 @@
 """The tier `sweep`: finds the processes of a hook by their mark, a random number in RLIMIT_LOCKS, and kills them.
 
-Linux has not used that limit since 2.4. Unlike an environment variable, it stays when a daemon changes its session, environment
-or title. A process can change it.
+Linux has not enforced that limit since 2.4. Unlike an environment variable, it stays when a daemon changes its session,
+environment or title. A process can change its mark.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def marked_processes(mark: int, proc: int | str = "/proc") -> Iterator[tuple[int, int]]:
-    """The living processes with this mark: the pid, and a pidfd that is valid until the next iteration."""
+    """The living processes with this mark. Yields a pid, and a pidfd that is valid until the next iteration."""
     for pid in (int(name) for name in os.listdir(proc) if name.isdigit()):
         with ignoring(OSError):  # it has ended, or belongs to another user
             if mark not in resource.prlimit(pid, RLIMIT_LOCKS):
@@ -36,10 +36,10 @@ def marked_processes(mark: int, proc: int | str = "/proc") -> Iterator[tuple[int
 
 
 def kill_marked(mark: int, proc: int | str = "/proc") -> int:
-    """Kill the processes with this mark. Returns how many were found. The host calls this too, if its launcher was killed.
+    """Kill the processes with this mark. Returns how many were found. The host too calls this, if its launcher was killed.
 
-    All are stopped before the first is killed. A stopped process does not fork, and still counts towards a limit on processes,
-    so this ends a fork bomb too.
+    All are stopped before the first is killed. A stopped process does not fork, but still counts towards a limit on processes,
+    so this also ends a fork bomb.
     """
     seen: set[int] = set()
     before = -1

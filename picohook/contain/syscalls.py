@@ -1,4 +1,4 @@
-"""System calls for the launcher program and the processes that it starts. Imports only what is fast to import."""
+"""System calls for the launcher program and the processes that it starts. It imports only fast modules."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000
 RLIMIT_LOCKS = 10
 
-LIBC = ctypes.PyDLL(None, use_errno=True)  # PyDLL keeps the interpreter's lock, as the child of a clone needs it
+LIBC = ctypes.PyDLL(None, use_errno=True)  # PyDLL keeps the interpreter's lock, which the child of a clone needs
 
 
 class ignoring:  # noqa: N801 - contextlib.suppress, without its import
-    """Ignores these errors."""
+    """Suppresses these errors."""
 
     def __init__(self, *kinds: type[Exception]) -> None:
         self.kinds = kinds
@@ -36,7 +36,7 @@ def libc(name: str, *arguments: Any) -> None:
 
 
 def enter_user_namespace(more: int = 0) -> None:
-    """Enter a user namespace in which user and group stay the same. Except for root, its rights end with the next exec."""
+    """Enter a user namespace with the same user and group. Except for root, its capabilities end with the next exec."""
     user, group = os.geteuid(), os.getegid()
     libc("unshare", CLONE_NEWUSER | more)
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
@@ -45,7 +45,7 @@ def enter_user_namespace(more: int = 0) -> None:
 
 
 def close_from(least: int, but: int = -1) -> None:
-    """Close all descriptors from this one on, except `but`."""
+    """Close all descriptors from `least` on, except `but`."""
     for fd in map(int, os.listdir("/proc/self/fd")):
         if fd >= least and fd != but:
             with ignoring(OSError):  # the listing's own descriptor
@@ -53,7 +53,7 @@ def close_from(least: int, but: int = -1) -> None:
 
 
 def remove_cgroup(cgroup: str) -> None:
-    """Remove the control group that the host made for a hook, if there is one."""
+    """Remove the control group that the host made for a hook, if it made one."""
     if cgroup:
         with ignoring(OSError):
             os.rmdir(cgroup)

@@ -1,6 +1,6 @@
 """Chooses the tier of containment for each hook, and starts hooks with it.
 
-Calls do not pass through here. The start of a hook costs one message to a launcher and one back, its end one message.
+Calls do not pass through here. A hook's start takes one message to a launcher and one back, and its end one message.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Tier = Literal["namespace", "sweep", "group"]
 
 TIERS: tuple[Tier, ...] = ("namespace", "sweep", "group")
-"""The best first."""
+"""All tiers, the strongest first."""
 ALLOWED: dict[str, tuple[Tier, ...]] = {
     "best": TIERS,
     "required": ("namespace",),
@@ -38,7 +38,7 @@ class Containment:
     """Starts the hooks of one host. Each tier in use has one launcher, and usually only one tier is in use."""
 
     _lacking: ClassVar[dict[str, str]] = {}
-    """The tiers that this machine lacks, and why, so that not every host tries them."""
+    """The tiers that this machine lacks, and why. All hosts of the process share it, to try each tier once."""
 
     def __init__(self, reactor: Reactor, log: Log) -> None:
         self.unable: dict[str, str] = dict(self._lacking)
@@ -52,11 +52,14 @@ class Containment:
 
     @property
     def tier(self) -> Tier | None:
-        """The weakest tier of all hooks that were started; None if none was."""
+        """The weakest tier of all started hooks; None before the first start."""
         return max(self._in_use, key=TIERS.index, default=None)
 
     async def spawn(self, plan: Plan, streams: Streams, deadline: float) -> SpawnedProcess:
-        """Start a hook as `Spawner.spawn` does, as its settings ask. Raises `NotAvailableError` if this machine cannot."""
+        """Start a hook as `Spawner.spawn` does, with the containment, limits and sandbox that it asks for.
+
+        Raises `NotAvailableError` if this machine cannot provide them.
+        """
         tier, spawner = await self._spawner(ALLOWED[plan.contain], deadline)
         group = ""
         rows: list[limits.Row] = []
@@ -79,7 +82,7 @@ class Containment:
         return process
 
     async def aclose(self) -> None:
-        """End the launchers, and with them everything that is left of any hook."""
+        """Stop the launchers, and with them all remaining processes of hooks."""
         launchers, self._launchers = self._launchers, []
         for launcher in launchers:
             await launcher.aclose()
@@ -108,10 +111,10 @@ class Containment:
         raise NotAvailableError(f"this machine cannot provide the containment it asks for: {why}")
 
     def _limit(self, plan: Plan, tier: Tier) -> tuple[str, list[limits.Row]]:
-        """The directory of a control group, empty without one, and the resource limits."""
+        """The directory of a control group (empty without one) and the resource limits. Raises `NotAvailableError`."""
         assert plan.limits is not None
         if tier == "group":
-            raise NotAvailableError("limits need a launcher, and with the containment `group` there is none")
+            raise NotAvailableError("limits need a launcher, and the containment `group` has none")
         rows = limits.rows(plan.limits)
         if plan.limits.processes is None:
             return "", rows

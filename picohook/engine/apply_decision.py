@@ -23,12 +23,12 @@ _OF_INTERCEPTORS = tuple(kind for kind in get_args(Decision) if kind is not Appr
 def apply(
     stage: Stage[P], hook: Hook, encoded: Encoded[P], decision: Decision, *, final: bool
 ) -> tuple[Decision, Encoded[P], Any, str | None]:
-    """Returns the decision, the payload after it, the result that it gives, and which edits were refused.
+    """Returns the decision, the payload after it, the decision's result, and a note of refused edits.
 
-    `final`: the payload may no longer be changed. Raises `HookReplyError` or `ValueError` for a wrong decision.
+    With `final`, the payload may no longer be changed. Raises `HookReplyError` or `ValueError` for a wrong decision.
     """
     if not hook.takes_bytes:
-        decision = deep_copy(decision)  # the hook may keep what it returned, and change it
+        decision = deep_copy(decision)  # the hook may keep its own object, and change it later
     _require_allowed(stage, hook, decision)
     payload = encoded.payload
     if isinstance(decision, Deny) and decision.result is not None and stage.result is not None:
@@ -42,7 +42,7 @@ def apply(
             raise HookReplyError("a guard that is asked again may no longer change the call")
         encoded = Encoded(edited)
         if hook.in_process:
-            encoded.params()  # a function can return what has no JSON form: that is its failure
+            encoded.params()  # a function's edit may have no JSON form: the hook failed then
     if isinstance(decision, Retry) and not decision.feedback and edited is payload:
         raise HookReplyError("it asked for another round without feedback and without a change")
     result = None
@@ -55,6 +55,6 @@ def apply(
 def _require_allowed(stage: Stage[Any], hook: Hook, decision: Decision) -> None:
     allowed = isinstance(decision, Approve | Deny) if stage.approves else isinstance(decision, _OF_INTERCEPTORS)
     if not allowed or not (stage.approves or decision.action in stage.actions):
-        raise HookReplyError(f"{type(decision).__name__} is no answer at {stage.name}")
+        raise HookReplyError(f"{type(decision).__name__} is not a valid answer at {stage.name}")
     if isinstance(decision, Respond) and hook.spec.respond is RespondRule.FORBID:
         raise HookReplyError("it answered by itself, and its `respond` is forbid")

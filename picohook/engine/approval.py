@@ -29,7 +29,7 @@ NEVER = float("inf")
 async def run_approval(
     stage: Stage[P], seats: Sequence[Seat], encoded: Encoded[P], clock: Callable[[], float], account: Account[P] | None
 ) -> Outcome[P]:
-    """Ask all approvers that want the call. The first denial ends the waiting for the others."""
+    """Ask all approvers whose filters match the call. After the first denial, the others are not waited for."""
     approvers = [seat for seat in seats if seat.wants(encoded.payload)]
     answers = await _ask_all(stage, approvers, encoded, clock, account) if approvers else {}
     trail = tuple(
@@ -66,8 +66,8 @@ async def _ask_all(
     clock: Callable[[], float],
     account: Account[P] | None,
 ) -> dict[str, Asked[P]]:
-    """Their answers by name, without those that came after a denial."""
-    encoded.params()  # a payload that has no JSON form is the caller's mistake, raised before any approver is asked
+    """Returns the answers by hook name, without those that came after a denial."""
+    encoded.params()  # raises the caller's mistake, a payload without a JSON form, before any approver is asked
     if len(approvers) == 1:
         return {approvers[0].name: await ask(stage, approvers[0], encoded, clock, NEVER, account)}
     answers: dict[str, Asked[P]] = {}

@@ -33,13 +33,13 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
     account: Account[P] | None,
     final: bool = False,  # noqa: FBT001, FBT002 - likewise
 ) -> Asked[P]:
-    """Ask one hook, and return its decision, or the one that stands in for it if it fails.
+    """Ask one hook, and return its decision. If the hook fails, `failure_policy.on_failure` decides.
 
-    Each try has one absolute deadline: now and the hook's timeout, and never past `end`. `final`: the hook may no longer change
-    the payload. Raises `EncodeError` for a payload that has no JSON form, before the hook is asked.
+    The deadline of each try is its start plus the hook's timeout, or `end` if that is earlier. With `final`, the hook may no
+    longer change the payload. Raises `EncodeError` for a payload that has no JSON form, before the hook is asked.
     """
     hook, timeout = seat.hook, seat.timeout
-    encoded.params()  # made here at the latest, so that what a hook raises is the hook's failure
+    encoded.params()  # before the `try`: an error here is the caller's, and not the hook's
     started = begun = clock()
     left = encoded
     retries = 0
@@ -73,7 +73,7 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
         figures = _counters(stage, seat, error, started + duration)
     figures.record(duration, failure, retries)
     if error is not None:
-        seat.figures = None  # so that its next answer is noticed
+        seat.figures = None  # so that `_counters` sees its next answer
         hook.failures.add(stage.name, failure or "edit", error, decision.action, started + duration)
     asked = Asked(decision, left, entry_of(seat, decision, duration, error, failure, retries), result, answer)
     if account is not None:
@@ -82,7 +82,7 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
 
 
 def _counters(stage: Stage[P], seat: Seat, error: str | None, now: float) -> StageMetrics:
-    """The counters of the hook's answers: looked up at its first question, and after each failure, which may be over now."""
+    """Returns the counters of the hook's answers. They are looked up at its first question, and after each failure."""
     seat.figures = seat.hook.metrics.stages[stage.name]
     if error is None:
         seat.hook.failures.answered(stage.name, now)

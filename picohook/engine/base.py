@@ -35,8 +35,9 @@ class BaseEngine:
     """Mounts hooks, and stops them at its end.
 
     Entering starts all hooks at once, and waits until each can serve or its first start has failed. A hook that failed is
-    started again in the background; if it is `required`, entering raises instead. Leaving stops them all: calls in flight fail,
-    waiting events are written, then each process sees the end of its stdin, TERM, and KILL, with its own `grace` between them.
+    started again in the background. If it is `required`, entering raises instead. Leaving stops all hooks: calls in flight
+    fail, and waiting events are written. Then each process gets the end of its stdin, TERM, and KILL, with its own `grace`
+    between them.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class BaseEngine:
         self.ended_by: Outcome[Any] | None = None
         """In a session's view: the hard abort that ended the session."""
         self.on_change: set[Callable[[StateChange | Outcome[Any] | Reloaded], None]] = set()
-        """Functions that are called at once with each state change of a hook, each reload and a copy of each outcome. They
+        """Functions that are called at once with each state change of a hook, each reload, and a copy of each outcome. They
         must not block."""
         self._mounted: MountedHooks | SessionHooks = MountedHooks(
             Log(logger),
@@ -105,7 +106,7 @@ class BaseEngine:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Stop all hooks. Leaving the host's block does the same; closing twice is fine.
+        """Stop all hooks. Leaving the host's block does the same. Closing twice is fine.
 
         Any task of the host's event loop may do it.
         """
@@ -119,7 +120,7 @@ class BaseEngine:
     async def mount(self, hook: Hook | HookSpec) -> None:
         """Add a hook, and wait until it can serve or its first start has failed.
 
-        It is of the `session` layer, asked after all others, unless its settings name another.
+        It belongs to the layer `session`, which is asked last, unless its settings name another layer.
         """
         made = _as_hook(_in_session_layer(hook))
         self._mounted.mount(made)
@@ -139,7 +140,7 @@ class BaseEngine:
         raise PicohookError("only a running host that was made by `Host.from_config` can be reloaded")
 
     def reset(self, name: str) -> None:
-        """Start a hook again that was given up (FAILED)."""
+        """Start a hook again after it was given up (FAILED)."""
         self._process(name).reset()
 
     def restart(self, name: str) -> None:
@@ -192,7 +193,7 @@ class BaseEngine:
 
 
 def _weakly(method: Callable[[StateChange], None]) -> Callable[[StateChange], None]:
-    """A call of the method that keeps its object alive no longer: so the object is freed without the garbage collector."""
+    """Returns a call of the method that holds its object weakly. So the object is freed without the garbage collector."""
     weak = weakref.WeakMethod(method)
 
     def call(change: StateChange) -> None:

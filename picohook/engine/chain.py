@@ -42,10 +42,13 @@ async def run_chain(  # noqa: PLR0917 - by position: it is called for every ques
     """Ask the hooks of a stage, and return the outcome.
 
     Interceptors are asked one after another, each about the payload that the one before it left, until one ends the chain or
-    the budget is used up: seconds, in which the time that a person takes does not count. `edited` is told which hook changed
-    what, `account` each question and answer. Guards are asked once more if the payload is not the one they saw at the end;
-    `decided` are guards that saw it before this chain. Where there are guards, a payload that was changed in place meanwhile
-    is denied. Approvers are asked all at once, have no budget but their own timeouts, and must all say yes.
+    the budget is used up. The budget is in seconds, and does not include the time that a person takes. `edited` is called with
+    the hook and the payload before and after each edit, and `account` with each question and answer.
+
+    Guards are asked again if the final payload is not the one they saw. `decided` are guards that saw it before this chain.
+    Where there are guards, a payload that was changed in place meanwhile is denied.
+
+    Approvers are asked all at once, and must all say yes. Their only time limits are their own timeouts.
     """
     if stage.approves:
         return await run_approval(stage, seats, encoded, clock, account)
@@ -90,7 +93,7 @@ async def _ask_guards(  # noqa: PLR0917 - likewise
     account: Account[P] | None,
     trail: list[TrailEntry],
 ) -> Outcome[P] | None:
-    """Ask the guards again that saw another payload. An outcome, if one of them ends the chain or the payload was changed."""
+    """Ask guards again if they saw another payload. Returns an outcome if one ends the chain or the payload was changed."""
     for seat, seen in guards:
         if seen is not encoded.payload and seat.wants(encoded.payload):
             asked = await ask(stage, seat, encoded, clock, end, account, True)

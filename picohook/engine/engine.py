@@ -60,7 +60,7 @@ P = TypeVar("P", bound=Payload)
 
 
 class Engine(BaseEngine):
-    """Starts hooks, asks them, tells them, and stops them."""
+    """Starts hooks, asks them, tells them of events, and stops them."""
 
     # Asking.
 
@@ -83,8 +83,8 @@ class Engine(BaseEngine):
     ) -> Coroutine[Any, Any, Outcome[ToolCall]]:
         """Whether the tool is called, and with which arguments.
 
-        A hook's answer for a tool that it does not own has been through `approve_tool` in this outcome. After a pause,
-        `answered` is the answer for the hook that paused, and the hooks named in `skip` are not asked again.
+        If a hook answers for a tool that it does not own, approvers have been asked before this outcome is returned. After a
+        pause, `answered` is the answer for the hook that paused, and the hooks named in `skip` are not asked again.
         """
         return self._run(BEFORE_TOOL, BEFORE_TOOL.given(call), None, answered, skip, self._responded)
 
@@ -102,10 +102,10 @@ class Engine(BaseEngine):
         return await self._run(APPROVE_TOOL, APPROVE_TOOL.given(call))
 
     async def before_prompt(self, prompt: Prompt | Mapping[str, Any]) -> Outcome[Prompt]:
-        """The prompt of the user, before it is acted on.
+        """The user's prompt, before the agent acts on it.
 
-        When a hook refuses it with feedback, the feedback becomes the prompt, and the other hooks are asked about that. When
-        another hook refuses the feedback too, the turn is aborted.
+        If a hook refuses it with feedback, the feedback becomes the prompt, and the other hooks are asked about the feedback.
+        If another hook refuses that too, the turn is aborted.
         """
         refused = await self._run(BEFORE_PROMPT, BEFORE_PROMPT.given(prompt))
         if refused.action != words.RETRY:
@@ -118,7 +118,7 @@ class Engine(BaseEngine):
             return replace(outcome, action=words.ABORT_TURN, reason=reason + outcome.feedback, feedback="", trail=trail)
         action = words.MODIFY if outcome.action == words.CONTINUE else outcome.action
         whole = replace(outcome, action=action, trail=trail)
-        whole.asked = outcome.asked  # the payload is the very same
+        whole.asked = outcome.asked  # the payload is the same object
         return whole
 
     async def before_finish(
@@ -151,7 +151,7 @@ class Engine(BaseEngine):
         answered: Answered | None = None,
         skip: Collection[str] = (),
     ) -> Outcome[Any]:
-        """Run the chain of one stage, by its name, and nothing else: a hook's answer for a tool is not put to approval."""
+        """Run the chain of one stage, by its name. Approvers are not asked about a hook's answer for a tool."""
         row = STAGES[stage]
         return await self._run(row, row.given(payload), answered=answered, skip=skip)
 
@@ -205,7 +205,7 @@ class Engine(BaseEngine):
     # For sessions.
 
     def session_view(self) -> Self:
-        """This host as one session sees it. `add_session_hooks` adds hooks that are asked in this view alone."""
+        """This host as one session sees it. `add_session_hooks` adds hooks that only this view asks."""
         view = copy.copy(self)
         view.is_session_view = True
         view.ended_by = None
@@ -214,7 +214,7 @@ class Engine(BaseEngine):
         return view
 
     def add_session_hooks(self, session_id: str) -> SessionHooks:
-        """Make this view's arrangement of hooks, to which the session's own hooks are added."""
+        """Give this view its own arrangement of hooks, and return it. The session's hooks are added to it."""
         assert isinstance(self._mounted, MountedHooks)
         self._mounted = hooks = SessionHooks(self._mounted, session_id)
         return hooks
@@ -227,7 +227,7 @@ class Engine(BaseEngine):
                 self.ended_by = outcome
 
     def forget(self, session_id: str) -> None:
-        """A session is over: forget which tools hooks own in it."""
+        """Forget which tools hooks own in this session, which is over."""
         self._mounted.owners.forget(session_id)
 
     # Events.
@@ -240,10 +240,10 @@ class Engine(BaseEngine):
         meta: Meta | None = None,
         about: Payload | None = None,
     ) -> None:
-        """Tell the observers of an event, without waiting: it is handed on in the event loop's next round.
+        """Tell the observers of an event, without waiting: they get it in the event loop's next round.
 
-        `about` is the payload that it is about, such as a `ToolCall`: the event has its place, and its meta unless another one
-        is given. Raises `PicohookError` for an unknown kind, and `EncodeError` for a payload that has no JSON form.
+        `about` is the payload that the event is about, such as a `ToolCall`. The event takes its place, and its meta unless
+        `meta` is given. Raises `PicohookError` for an unknown kind, and `EncodeError` for a payload that has no JSON form.
         """
         mounted_hooks = self._mounted
         mounted_hooks.require_here()
@@ -254,9 +254,9 @@ class Engine(BaseEngine):
         event = Event(kind, payload or {}, meta or (NO_META if about is None else about.meta), about)
         audience = audience.wanting(event)
         if audience.in_process or self._listeners.all:
-            event = event.deep_copy()  # now: it is handed on later
+            event = event.deep_copy()  # the caller may change its own before the event is handed on
         for dialect in audience.dialects:
-            event.line(dialect)  # made now: a payload that has no JSON form is the caller's mistake
+            event.line(dialect)  # encoded now, to raise the caller's mistake: a payload without a JSON form
         if self._listeners.all:
             self._listeners.happened(event)
         if audience.hooks or self._listeners.all:
@@ -265,9 +265,9 @@ class Engine(BaseEngine):
     async def emit_and_wait(self, kind: str, payload: Mapping[str, Any] | None = None, **of: Unpack[EventOf]) -> None:
         """Tell the observers of an event, and wait until each has it.
 
-        A process has it when it is written, within the observer timeout. A hook that runs anew for each event, or cleans up as
-        a callback of Blade or of the worker, has it when it is done, within its own timeout. An observer that takes longer is
-        logged, and not waited for.
+        A process has the event when it is written, within the observer timeout. A hook that runs anew for each event has it
+        when the hook is done, within its own timeout. So has a callback of Blade or of the worker that cleans up. An observer
+        that takes longer is logged, and is not waited for.
         """
         mounted_hooks = self._mounted
         self.emit(kind, payload, **of)
@@ -280,7 +280,7 @@ class Engine(BaseEngine):
             patience = mounted_hooks.timeouts.observer if own is None else own
             if not await hook.flushed(begun + patience) and now() >= begun + patience:
                 mounted_hooks.log.warning(
-                    "an observer is not waited for any longer",
+                    "stopped waiting for an observer",
                     hook=hook.name,
                     kind=kind,
                     why=f"it was not done with the event after {patience:g} s, its {setting}",

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from ..transport.reactor import Reactor
 
 MOST_WAITING = 1024
-"""Events that may wait for the event loop's next round: as many as wait for one hook before its oldest are dropped."""
+"""Events that may wait for the event loop's next round. A hook's own queue holds as many."""
 
 
 class EventQueue:
-    """Hands events on in the event loop's next round, so that `emit` costs its caller next to nothing."""
+    """Hands events on in the event loop's next round, so that `emit` costs its caller very little."""
 
     def __init__(self, reactor: Reactor, told: Callable[[Event, Sequence[Hook]], None] | None = None) -> None:
         self._reactor = reactor
@@ -29,7 +29,7 @@ class EventQueue:
         self._waiting: list[tuple[Event, Sequence[Hook]]] = []
 
     def put(self, event: Event, hooks: Sequence[Hook]) -> None:
-        """Take an event for these hooks."""
+        """Queue an event for these hooks."""
         if not self._waiting:
             self._reactor.soon(self.flush)
         self._waiting.append((event, hooks))
@@ -37,7 +37,7 @@ class EventQueue:
             self.flush()
 
     def flush(self) -> None:
-        """Hand on all events that wait, now. Where a hook's `notify` raises, the event is dropped and counted as a failure."""
+        """Hand on all waiting events now. If a hook's `notify` raises, the event is dropped and counted as a failure."""
         waiting, self._waiting = self._waiting, []
         for event, hooks in waiting:
             if self._told is not None:

@@ -1,4 +1,4 @@
-"""Generations of a chain: those that began with the same hooks. A replaced hook is stopped when its generation is over."""
+"""A generation is the chains that began with the same hooks. A replaced hook is stopped when its generation is over."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Generation:
-    """The chains of one stage that begin with the same seats, and how many of them are running."""
+    """The chains of one stage that begin with the same seats. Counts those that are running."""
 
     __slots__ = ("_earlier", "_longest", "_over", "budget", "running", "seats")
 
@@ -36,13 +36,13 @@ class Generation:
         self._over: anyio.Event | None = None
 
     def leave(self) -> None:
-        """One of its chains is over."""
+        """Note that one of its chains is over."""
         self.running -= 1
         if self._over is not None and not self.running:
             self._over.set()
 
     def next(self, stage: Stage[Any], seats: tuple[Seat, ...], timeouts: Timeouts) -> Generation:
-        """The generation of the chains that begin from now on, with other seats."""
+        """Returns the generation of chains that begin from now on, with other seats."""
         earlier = [generation for generation in (*self._earlier, self) if generation.running]
         return Generation(seats, timeouts.chain, _longest(stage, seats, timeouts), earlier)
 
@@ -53,7 +53,7 @@ class Generation:
         self._earlier = ()
 
     async def over(self) -> None:
-        """Wait until this one is over. Called when no more of its chains can begin."""
+        """Wait until its chains are over, or the longest has had its time. Called when no more of them can begin."""
         self._over = self._over or anyio.Event()
         if self.running:
             with anyio.move_on_after(self._longest):
@@ -61,7 +61,7 @@ class Generation:
 
 
 def _longest(stage: Stage[Any], seats: Iterable[Seat], timeouts: Timeouts) -> float:
-    """Seconds that a chain can take at most."""
+    """Returns the most seconds that a chain can take."""
     unbudgeted = [
         seat.longest * (1 + seat.hook.spec.retry) for seat in seats if stage.approves or seat.waits_for_person
     ]

@@ -42,7 +42,7 @@ _running: weakref.WeakSet[MountedHooks] = weakref.WeakSet()
 class MountedHooks(Arrangement):
     """All hooks of a host, and the host's own tasks.
 
-    A hook that is *mounted* is asked and told. One that was taken out can still be *alive*, until it has ended.
+    A *mounted* hook is asked, and told of events. A hook that was taken out stays *alive* until it has ended.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class MountedHooks(Arrangement):
         self.containment: Containment | None = None
         self.events: EventQueue
         self.told: Callable[[Event, Sequence[Hook]], None] | None = None
-        """Called with every event that is handed on, and the hooks that get it."""
+        """Called with every event that is handed on, and with the hooks that get it."""
         self.tap: Callable[[RawLine], None] | None = None
         """Called with every line that goes to a hook's process or comes from it."""
         self._verify = verify
-        # No method of this object: a hook that had one would keep it.
+        # Not a method: a hook that held one would keep this object alive.
         self.model_of = (lambda _: complete) if complete is not None or model_of is None else model_of
-        """The function that asks the model of a hook: the embedder's, or the one of the hook's configuration."""
+        """Maps a hook to the function that asks its model: the embedder's, or that of the hook's configuration."""
         self._notice = notice
         self._alive: dict[Mounted, HostServices] = {}
         self._services: set[Service[Any]] = set()
@@ -87,19 +87,20 @@ class MountedHooks(Arrangement):
             raise PicohookError("a host is entered once: make another one")
 
     async def enter(self) -> None:
-        """From here on hooks can be mounted. Call `leave` afterwards, in any task of this event loop."""
+        """Allow hooks to be mounted from here on. Call `leave` afterwards, in any task of this event loop."""
         self._reactor = current_reactor()
         _running.add(self)
         self.events = EventQueue(self._reactor, self.told)
         self.containment = Containment(self._reactor, self.log)
 
     async def leave(self) -> bool:
-        """Stop all hooks and the host's own tasks. Any task may do it, and twice is fine.
+        """Stop all hooks and the host's own tasks. Any task may call it, and calling it twice is fine.
 
-        This runs in a task of its own, and is completed even if asyncio cancels the caller through a shield. Such a
-        cancellation is raised afterwards. Returns whether everything has ended: not for a hook that closes its own host, since
-        it cannot wait for its own end, and not in a child that was forked while the host ran. Raises `PicohookError` in another
-        event loop.
+        The work runs in a task of its own, and is completed even if asyncio cancels the caller through a shield. Such a
+        cancellation is raised afterwards.
+
+        Returns whether everything has ended. It is False for a hook that closes its own host, since the hook cannot wait for
+        its own end, and in a child that was forked while the host ran. Raises `PicohookError` in another event loop.
         """
         if self.inherited:
             return False
@@ -158,7 +159,7 @@ class MountedHooks(Arrangement):
         return self._reactor
 
     def require_here(self) -> Reactor:
-        """The event loop. Raises `PicohookError` unless the host runs, in this very loop."""
+        """The event loop. Raises `PicohookError` unless the host runs in the current event loop."""
         reactor = self.require_open()
         self.require_loop()
         return reactor
@@ -166,21 +167,19 @@ class MountedHooks(Arrangement):
     def require_own(self) -> None:
         """Raise `PicohookError` in a child that was forked while the host ran."""
         if self.inherited:
-            raise PicohookError(
-                "the host runs in the process that forked this one: enter one of your own after the fork"
-            )
+            raise PicohookError("the host runs in the process that forked this one: make a new host after the fork")
 
     def require_loop(self) -> None:
-        """Raise `PicohookError` in another event loop than the one in which the host was entered."""
+        """Raise `PicohookError` unless the host was entered in the current event loop."""
         if self._reactor is not None and not self._reactor.is_here():
             raise PicohookError("the host runs in another event loop: use it there")
 
     def forked(self) -> None:
-        """Called in a child of the host's process: the host is closed here, and its hooks are left alone."""
+        """Close the host in a forked child of its process, and leave the hooks to the parent."""
         self._closed = self.inherited = True
 
     def begin(self, work: Callable[[], Awaitable[T]]) -> Service[T]:
-        """Do something in a task of the host's own. The task is cancelled when the host ends."""
+        """Run `work` in a task of the host's own, and return its service. The task is cancelled when the host ends."""
         assert self._reactor is not None
         service = Service(work, self._services)
         service.start(self._reactor)
@@ -200,7 +199,7 @@ class MountedHooks(Arrangement):
         return [one for one in self._alive if one.hook.name == name]
 
     def mount(self, *hooks: Hook) -> None:
-        """Start hooks, and ask and tell them from now on. Raises before any is started, if one of them cannot be mounted."""
+        """Start hooks, and ask and tell them from now on. If one cannot be mounted, raises before any is started."""
         self.require_here()
         self.require_ended(hooks)
         names = Counter([*self.by_name, *(hook.name for hook in hooks)])
@@ -277,7 +276,7 @@ class MountedHooks(Arrangement):
         mounted.ended.set()
 
     def seat(self, mounted: Mapping[str, Mounted], timeouts: Timeouts | None = None) -> None:
-        """Ask and tell these hooks and no others from now on, with other timeouts if some are given."""
+        """From now on, ask and tell only these hooks, with these timeouts if they are given."""
         self.events.flush()
         self.by_name = mounted
         self.timeouts = timeouts or self.timeouts

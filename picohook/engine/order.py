@@ -1,4 +1,4 @@
-"""The order in which hooks are asked: by layer, `after`, priority and name. And which hooks are asked at each stage."""
+"""The order in which hooks are asked (by layer, `after`, priority and name), and which hooks each stage asks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LAYERS = ("builtin", "user", "project", "session")
 """Asked in this order."""
 OF_SESSION = "@session"
-"""The end of the name of each hook of a session's own. No other hook's name ends so."""
+"""The names of a session's own hooks end in this, and no other names do."""
 
 
 def layer(hook: Hook) -> str:
@@ -45,12 +45,12 @@ def in_order(hooks: Iterable[Hook]) -> list[Hook]:
 
 
 def with_session_hooks(hooks: Iterable[Hook], own: Sequence[Hook]) -> list[Hook]:
-    """The hooks of a host as they are asked, and the own hooks of a session after them."""
+    """The hooks of a host in the order they are asked, then the session's own."""
     return [*in_order(hooks), *_sorted(own)]
 
 
 def check_session_hooks(hooks: Iterable[Hook], own: Sequence[Hook]) -> None:
-    """Raise `ConfigError` for an `after` of a session's own hooks that cannot be satisfied."""
+    """Raise `ConfigError` if the `after` of one of a session's own hooks cannot be satisfied."""
     by_name = {hook.name: hook for hook in (*hooks, *own)}
     problems = [problem for hook in own for problem in _check_after(hook, by_name)]
     if problems:
@@ -59,7 +59,7 @@ def check_session_hooks(hooks: Iterable[Hook], own: Sequence[Hook]) -> None:
 
 
 def _sorted(hooks: Sequence[Hook]) -> list[Hook]:
-    """Each next one is the first, by priority and name, of the hooks whose `after` is satisfied."""
+    """The hooks in order: next comes the first, by priority and name, of those whose `after` is satisfied."""
     here = {hook.name: hook for hook in hooks}
     waits = {name: {other for other in hook.spec.after if other in here} for name, hook in here.items()}
     free = [(here[name].spec.priority, name) for name, others in waits.items() if not others]
@@ -78,7 +78,7 @@ def _sorted(hooks: Sequence[Hook]) -> list[Hook]:
         cycle = _cycle(left[0], waits)
         at = here[cycle[0]].spec
         raise ConfigError(
-            [_problem(at, f"waits for itself: {' after '.join(cycle)}", "take one `after` out of the circle")]
+            [_problem(at, f"waits for itself: {' after '.join(cycle)}", "remove one `after` of the cycle")]
         )
     return ordered
 
@@ -98,7 +98,7 @@ def _check_after(hook: Hook, by_name: dict[str, Hook]) -> Iterable[Problem]:
             near = difflib.get_close_matches(other, by_name, 1)
             yield _problem(hook.spec, f"there is no hook {other!r}", f'did you mean "{near[0]}"?' if near else "")
         elif LAYERS.index(layer(by_name[other])) > LAYERS.index(layer(hook)):
-            yield _problem(hook.spec, f"{other!r} is of the later layer {layer(by_name[other])}", "move one of them")
+            yield _problem(hook.spec, f"{other!r} is in the later layer {layer(by_name[other])}", "move one of them")
 
 
 def _problem(spec: HookSpec, message: str, hint: str) -> Problem:
@@ -122,11 +122,11 @@ class Audience(NamedTuple):
 
     hooks: tuple[Hook, ...]
     dialects: frozenset[str]
-    """The forms in which its processes are told."""
+    """The forms in which its processes get events."""
     filtered: bool
     """Whether any of them has a filter."""
     in_process: bool
-    """Whether any of them is told the event itself, and not its line."""
+    """Whether any of them gets the event itself, and not its line."""
 
     @classmethod
     def of(cls, hooks: Iterable[Hook]) -> Audience:
@@ -155,7 +155,7 @@ class Arrangement:
         self.owners = owners
         self.by_name: Mapping[str, Mounted] = {}
         self.generations = dict.fromkeys(STAGES, Generation())
-        """For each stage, the chains that begin now."""
+        """For each stage, the generation of the chains that begin now."""
         self.audiences: dict[str, Audience] = {}
         """For each kind of event, the hooks that are told."""
 
@@ -173,4 +173,4 @@ class Arrangement:
         self.owners.provide({hook.name: hook.spec.provides for hook in ordered})
 
     def host_changed(self) -> None:
-        """The host's hooks or timeouts have changed."""
+        """Called when the host's hooks or timeouts have changed."""

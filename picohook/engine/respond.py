@@ -1,4 +1,4 @@
-"""A hook that answers for a tool itself: where the tool is not its own, the answer needs approval."""
+"""A hook answers for a tool itself. If the hook does not own the tool, approvers are asked about the answer."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ async def approved_answer(
     owns: Callable[[str, ToolCall], bool],
     approve: Callable[[ToolCall], Awaitable[Outcome[ToolCall]]],
 ) -> Outcome[ToolCall]:
-    """The outcome with the hook's answer, or the denial of an approver.
+    """Returns the outcome with the hook's answer, or the denial of an approver.
 
-    Where the hook gave the tool another name, both calls need approval: the one that it was asked about, and its own.
+    If the hook renamed the tool, both calls need approval: the one that it was asked about, and its own.
     """
     trail = outcome.trail
     for call in _calls_of(outcome):

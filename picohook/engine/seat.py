@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PROGRESS_FACTOR = 10
 PROGRESS_MOST = 600.0
-"""A hook that shows progress may take ten times its timeout, and at most this many seconds."""
+"""A hook that shows progress may take ten times its timeout, but no more than this many seconds."""
 
 
 class Seat:
@@ -54,7 +54,7 @@ def seats_after_pause(
     answered: tuple[str, Decision] | None,
     skip: Collection[str],
 ) -> tuple[tuple[Seat, ...], tuple[Seat, ...]]:
-    """The seats that are still asked after a pause, and the guards that have decided already.
+    """Returns the seats that are still asked after a pause, and the guards that have decided already.
 
     `answered` is the hook that paused, and the answer in its place. Raises `PicohookError` for an answer that the stage does
     not allow.
@@ -66,8 +66,8 @@ def seats_after_pause(
         return left, guards
     decision = answered[1]
     if decision.action not in stage.actions or decision.action == words.PAUSE:
-        raise PicohookError(f"{type(decision).__name__} is no answer for a hook that paused at {stage.name}")
+        raise PicohookError(f"{type(decision).__name__} is not a valid answer for a hook that paused at {stage.name}")
     spec = mounted[paused].hook.spec if paused in mounted else HookSpec(name=paused)
     answer = Seat(DecidedHook(spec, decision), 0.0)
-    answer.guard = False  # the guard itself is asked again about a changed payload, and not this answer
+    answer.guard = False  # about a changed payload, the guard itself is asked again
     return (answer, *(seat for seat in left if seat.name != paused)), guards

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class SessionHooks(Arrangement):
     """The arrangement of one session: the host's hooks, and the session's own after them.
 
-    It stands in for the host's `MountedHooks`, and passes everything else on to that.
+    It takes the place of the host's `MountedHooks`, and passes everything else on to it.
     """
 
     def __init__(self, mounted_hooks: MountedHooks, session_id: str) -> None:
@@ -38,13 +38,13 @@ class SessionHooks(Arrangement):
         return getattr(self.mounted_hooks, name)
 
     def require_open(self) -> Reactor:
-        """The event loop. Raises `PicohookError` when the session is over: nothing is asked in it without its hooks."""
+        """The event loop. Raises `PicohookError` when the session is over, since its hooks would not be asked."""
         if self._over:
             raise PicohookError("the session is over, and its hooks are gone")
         return self.mounted_hooks.require_open()
 
     def require_here(self) -> Reactor:
-        """As `require_open`. Raises in another event loop, too."""
+        """Like `require_open`, but raises in another event loop, too."""
         self.require_open()
         return self.mounted_hooks.require_here()
 
@@ -59,7 +59,7 @@ class SessionHooks(Arrangement):
         self.arrange(with_session_hooks(mounted_hooks.hooks, self.own), mounted_hooks.timeouts)
 
     async def add(self, *hooks: Hook) -> None:
-        """Start hooks, and ask and tell them. Raises, and mounts none, if one cannot be mounted or is required and fails."""
+        """Start hooks, and ask and tell them. If one cannot be mounted, or is required and fails, raises and mounts none."""
         self.require_here()
         self.mounted_hooks.require_ended(hooks)
         siblings = {hook.name for hook in (*self.own, *hooks)} | {hook.name + OF_SESSION for hook in hooks}
@@ -94,7 +94,7 @@ class SessionHooks(Arrangement):
         await self._take_out([full])
 
     async def close(self) -> None:
-        """The session is over: its hooks are stopped. Raises in another event loop."""
+        """Stop the hooks of the session, which is over. Raises in another event loop."""
         self.mounted_hooks.require_loop()
         self._over = True
         self.mounted_hooks.sessions.discard(self)
@@ -109,7 +109,7 @@ class SessionHooks(Arrangement):
 
 
 def _placed(spec: HookSpec, siblings: set[str]) -> HookSpec:
-    """The settings of a hook of the session's: its name is one that no hook of the host can have."""
+    """The settings of a session's hook, with a name that no hook of the host can have."""
     if spec.layer not in {None, "session"}:
         raise PicohookError(f"a session's hook is of the layer session, and {spec.name!r} says {spec.layer!r}")
     if not spec.name:

@@ -1,4 +1,4 @@
-"""The settings of a host by name, in one place for every way to make one."""
+"""The keyword arguments that make a host, in one place for every way to make one."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Settings(TypedDict, total=False):
     """The settings that every way to make a host takes by name."""
 
     logger: Logger | None
-    """Gets the host's log; without it, log lines go to the standard library's logger `picohook`."""
+    """Gets the host's log. Without it, log lines go to the standard library's logger `picohook`."""
     retry_limit: int
     """How many more rounds hooks may ask for in one turn: 3."""
     complete: Complete | None
     """Asks the model for hooks with a `prompt`. Without it, they ask the model that the configuration names."""
     listeners: Iterable[Listener]
-    """They see what is asked and told."""
+    """They see each question, answer and event."""
 
 
 class EngineSettings(Settings, total=False):
-    """The settings of an engine: a configuration gives the three that are added here."""
+    """The settings of an engine. A configuration gives the three that are added here."""
 
     timeouts: Timeouts | None
     verify: Verify | None
@@ -40,6 +40,6 @@ class EventOf(TypedDict, total=False):
     """Where an event belongs."""
 
     meta: Meta | None
-    """Its ids; without it, those of `about`."""
+    """The event's ids. Without it, those of `about`."""
     about: Payload | None
-    """The payload that it is about, such as a `ToolCall`: the event has its meta and its place."""
+    """The payload that the event is about, such as a `ToolCall`. The event takes its meta and its place."""

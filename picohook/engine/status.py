@@ -17,7 +17,7 @@ class HostStatus:
 
     hooks: tuple[HookStatus, ...]
     containment: str
-    """What holds the descendants of every hook that was started: "namespace", "sweep", "group", or "none" when none was."""
+    """How descendants of hooks are contained: "namespace", "sweep" or "group"; "none" if no hook was started."""
     log_failures: int
     containment_lacks: dict[str, str] = field(default_factory=dict)
     """The kinds of containment that were tried and that this machine cannot provide, and why."""
@@ -36,7 +36,7 @@ class Reloaded:
     changed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
-    """The hooks that did not start, and why. Where there was an old one, it stays; else the new one is started again."""
+    """The hooks that did not start, and why. An old hook stays in place. Without one, the new hook is started again."""
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""

@@ -59,7 +59,7 @@ class Service(Generic[T]):
             self.error = error
 
     def _over(self) -> None:
-        del self._work  # the work often belongs to an object that has this service: that would be a cycle
+        del self._work  # the work often belongs to an object that holds this service: that would be a cycle
         self._services.discard(self)
         self.ended.set()
 

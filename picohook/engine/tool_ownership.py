@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..model.payloads import LLMRequest, ToolCall
 
 SESSIONS = 1024
-"""Sessions that are remembered. The one unused for longest is forgotten first: then its hooks need approval again."""
+"""Sessions that are remembered. The least recently used is forgotten first, and its hooks need approval again."""
 
 
 @dataclass(slots=True)
@@ -50,18 +50,18 @@ class Ownership:
                 self._provided.setdefault(tool, set()).add(hook)
 
     def offered(self, request: LLMRequest) -> None:
-        """The runtime offers these tools to its model: from now on no hook owns them by adding them."""
+        """Note the tools that the runtime offers its model. From now on, no hook owns them by adding them."""
         names = tool_names(request.tools)
         if names or request.meta.session_key in self._sessions:
             self._session(request.meta.session_key).offered |= names
 
     def edited(self, hook: Hook, before: LLMRequest, after: LLMRequest) -> None:
-        """A hook has edited the request: it claims the tools that it added."""
+        """Note a hook's edit of the request: the hook claims the tools that it added."""
         for name in tool_names(after.tools) - tool_names(before.tools):
             self._session(before.meta.session_key).claims.setdefault(name, set()).add(hook.name)
 
     def forget(self, session_key: str) -> None:
-        """Forget the session: it is over."""
+        """Forget the session, which is over."""
         self._sessions.pop(session_key, None)
 
     def owns(self, hook: str, call: ToolCall) -> bool:

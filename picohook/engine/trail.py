@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def entry_of(  # noqa: PLR0917 - by position: it is called for every question
     seat: Seat, decision: Decision, duration: float, error: str | None, failure: str | None, retries: int
 ) -> TrailEntry:
-    """The entry of a hook that was asked. `failure` is the kind of its failure; then `decision` stands in for its answer."""
+    """The entry of a hook that was asked. `failure` is the kind of its failure, for which `decision` was taken."""
     # By position: an object made by keywords costs twice as much.
     if decision is CONTINUE and error is None and not retries:
         return TrailEntry(seat.name, words.CONTINUE, duration)  # as nearly always
@@ -26,11 +26,11 @@ def entry_of(  # noqa: PLR0917 - by position: it is called for every question
 
 
 def not_asked(stage: Stage[Any], seat: Seat) -> TrailEntry:
-    """The entry of a hook whose filter does not match; it is counted as skipped."""
+    """The entry of a hook whose filter does not match. Counts it as skipped."""
     seat.hook.metrics.stages[stage.name].skipped += 1
     return TrailEntry(seat.name, "", skipped=True)
 
 
 def not_waited_for(seat: Seat) -> TrailEntry:
-    """The entry of an approver that was still thinking when another one denied."""
+    """The entry of an approver that had not answered when another one denied."""
     return TrailEntry(seat.name, "", error="not waited for: another approver denied")

@@ -1,4 +1,4 @@
-"""Hooks, of every kind, behind one small base class."""
+"""Hooks of every kind, with one small base class."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def make_hook(spec: HookSpec) -> Hook:
-    """The hook that these settings describe. The module of its kind is imported when it is first needed."""
+    """The hook with these settings. The module of its kind is imported when it is first needed."""
     module, _, name = KINDS_OF_HOOK[spec.kind].rpartition(".")
     hook: Hook = getattr(import_module(f"..{module}", __name__), name)(spec)
     return hook

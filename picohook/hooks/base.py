@@ -1,4 +1,4 @@
-"""The base class of all hooks, and what passes between a hook and its host."""
+"""The base class of all hooks, and the data that a hook and its host exchange."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ if TYPE_CHECKING:
     from ..transport.reactor import Reactor
 
     Complete: TypeAlias = Callable[[str, str | None], str | Awaitable[str]]
-    """Asks a model: takes a prompt and a model's name (None for the default), and returns the answer's text."""
+    """Asks a model: takes a prompt and a model's name (None for the default), and returns the text of the answer."""
 
 P = TypeVar("P", bound=Payload)
 
 
 @dataclass(slots=True)
 class Question(Generic[P]):
-    """One stage, one payload, one hook, one deadline."""
+    """A question to one hook: a stage, a payload and a deadline."""
 
     stage: Stage[P]
     shared: Encoded[P]
-    """The host's payload and its bytes, for hooks that need the bytes alone."""
+    """The host's payload and its bytes, for hooks that need only the bytes."""
     deadline: float
-    """On the reactor's clock. `Hook.handle` has to end by then."""
+    """The time on the reactor's clock by which `Hook.handle` must end."""
     limit: float
-    """The latest deadline that a hook can reach by showing progress."""
+    """The latest deadline that a hook can reach by reporting progress."""
     begun: float
     """When the hook was asked."""
     _own: Encoded[P] | None = None
 
     @property
     def encoded(self) -> Encoded[P]:
-        """A copy of the payload that this hook alone has, with its bytes. Raises `PicohookError` if the payload was changed."""
+        """The hook's own copy of the payload, with its bytes. Raises `PicohookError` if the payload was changed in place."""
         if self._own is None:
             self._own = self.shared.deep_copy()
         return self._own
 
     @property
     def payload(self) -> P:
-        """The payload that the hook is asked about: a copy that this hook alone has."""
+        """The payload of the question: the hook's own copy. Raises as `encoded` does."""
         return self.encoded.payload
 
 
@@ -70,18 +70,18 @@ class StateChange:
 
 @dataclass(slots=True)
 class HostServices:
-    """What a mounted hook uses of its host."""
+    """The parts of a host that a mounted hook uses."""
 
     reactor: Reactor
     log: Log
     timeouts: Timeouts
     """The host's defaults. A reload may replace them."""
     spawner: Spawner
-    """How the host starts processes."""
+    """Starts processes."""
     verify: Verify | None = None
-    """Called before every start of a process; raises if the process must not run."""
+    """Called before every start of a process. It raises if the process must not run."""
     model_of: Callable[[HookSpec], Complete | None] | None = None
-    """Returns the function that asks the model of a hook with these settings; None if there is no model."""
+    """Returns the function that asks the model of a hook with these settings, or None without a model."""
     notice: Callable[[StateChange], None] | None = None
     """Called with each new state of the hook."""
     tap: Callable[[RawLine], None] | None = None
@@ -90,7 +90,7 @@ class HostServices:
 
 @dataclass(frozen=True, slots=True)
 class HookStatus:
-    """A hook's state and counts, for people and for metrics."""
+    """A hook's state and counts."""
 
     name: str
     state: str
@@ -102,28 +102,28 @@ class HookStatus:
     dropped_lines: int = 0
     dropped_events: int = 0
     last_error: str | None = None
-    """Its last failure, at a stage, an event or its start."""
+    """Its last failure, at a stage, at an event or at its start."""
     containment: str | None = None
-    """How its process is contained, while it has one."""
+    """The tier of containment of its process; None without a process."""
     stages: dict[str, Any] = field(default_factory=dict)
     """Counts and times, by stage."""
 
 
 class Hook:
-    """One hook: asked at stages, told of events. A subclass overrides `handle`, `notify` or both.
+    """One hook. It is asked at stages and gets events. A subclass overrides `handle`, `notify` or both.
 
-    `handle` ends by `question.deadline` and returns a decision that the stage allows. An exception from it is a failure.
+    `handle` must end by `question.deadline`, and return a decision that the stage allows. If it raises, the hook has failed.
     """
 
     in_process = True
-    """In-process hooks are asked before those that are processes."""
+    """Whether it runs in the host's process. Such hooks are asked before all others."""
     takes_bytes = False
-    """Whether it takes questions and events as bytes. Any other hook gets copies, and its decision is copied."""
+    """Whether it takes questions and events as bytes. Other hooks get copies, and their decisions are copied."""
     waits_for_person = False
-    """Whether it may wait for a person: its own timeout bounds it then, and not the chain's budget."""
+    """Whether it may wait for a person. Then only its own timeout limits it, not the chain's."""
 
     ends_sessions = False
-    """Whether its hard abort ends the session as well as the agent's loop."""
+    """Whether its hard abort also ends the session, not only the agent loop."""
 
     def __init__(self, spec: HookSpec) -> None:
         self.spec = spec
@@ -132,28 +132,28 @@ class Hook:
 
     @property
     def name(self) -> str:
-        """Unique on a host."""
+        """The hook's name, which is unique on a host."""
         return self.spec.name
 
     def handle(self, question: Question[Any]) -> Awaitable[Decision]:
-        """Decide. The result is awaited at once, and once: a subclass may write `async def handle`."""
+        """The decision, as an awaitable that is awaited at once and only once. A subclass may write `async def handle`."""
         raise NotImplementedError(f"{self.name} is asked at {question.stage.name}, and has no `handle`")
 
     def notify(self, event: Event) -> None:
-        """Take an event, without waiting."""
+        """Take an event. This must not wait."""
 
     def open(self, host: HostServices) -> None:
-        """Called once, first, when the hook is mounted."""
+        """Take the host's services. Called once, before all other methods, when the hook is mounted."""
 
     async def run(self) -> None:
-        """The hook's own task while it is mounted. `stop` ends it."""
+        """Run the hook's own task while it is mounted. `stop` ends it."""
 
     async def started(self) -> None:
-        """Wait until the hook is ready, or its first start has failed."""
+        """Wait until the hook is ready or its first start has failed."""
 
     @property
     def error(self) -> HookError | None:
-        """Why it is not ready; None if it is."""
+        """Why the hook is not ready; None if it is ready."""
         return None
 
     def stop(self) -> None:
@@ -161,16 +161,16 @@ class Hook:
 
     @property
     def event_timeout(self) -> tuple[float | None, str]:
-        """Seconds for an event that the host waits for, and the name of that setting; None: the host's default."""
+        """Seconds for an awaited event (None: the host's default), and the name of the setting."""
         return None, "observer_timeout"
 
     async def flushed(self, deadline: float) -> bool:
-        """Wait until its events are delivered. Returns whether they were, by the deadline."""
+        """Wait until its events are delivered. Returns False if they are not by the deadline."""
         del deadline
         return True
 
     def status(self) -> HookStatus:
-        """Its state and counts."""
+        """The hook's state and counts."""
         return HookStatus(
             self.name,
             "ready",
@@ -181,7 +181,7 @@ class Hook:
 
 
 class DecidedHook(Hook):
-    """Answers for a hook that paused, with the decision that was taken since."""
+    """Stands in for a hook that paused, and answers with the decision that was made since."""
 
     def __init__(self, spec: HookSpec, decision: Decision) -> None:
         super().__init__(spec)

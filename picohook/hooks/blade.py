@@ -1,12 +1,12 @@
-"""Callbacks as the Blade Agent SDK has them, mounted as hooks.
+"""Mounts callbacks of the Blade Agent SDK's form as hooks.
 
 ::
 
     hooks = blade_hooks({HookEvent.PreToolUse: [audit, guard]}, can_use_tool=ask_the_user)
     async with Host(hooks) as host: ...
 
-Callbacks take a dict with Blade's own keys (event, sessionId, toolName, ...) and return one (action, modifiedInput, ...). Those
-that are not async run in a thread.
+A callback takes a dict with Blade's own keys (event, sessionId, toolName, ...) and returns one (action, modifiedInput, ...). It
+runs in a thread, unless it is async.
 """
 
 from __future__ import annotations
@@ -79,16 +79,16 @@ def blade_hooks(
     timeout: float = PERMISSION_TIMEOUT,
     name: str = "blade",
 ) -> list[Hook]:
-    """The hooks to mount for Blade's `hooks` and `canUseTool`: one for each callback, asked in the order given.
+    """The hooks to mount for Blade's `hooks` and `canUseTool`: one for each callback, in the given order.
 
-    `ask(call)` is the permission system that answers when `canUseTool` says "ask": only True is a yes, and without `ask` the
-    call is denied. `timeout` bounds `canUseTool` and `ask` together.
+    `ask(call)` is called when `canUseTool` returns "ask". Only True is a yes; without `ask` the call is denied. `timeout`
+    limits `canUseTool` and `ask` together. Raises `ValueError` for an event that Blade does not have.
     """
     hooks: list[Hook] = []
     for given, listed in (callbacks or {}).items():
         event = _known(given)
         each = list(listed)
-        width = len(str(len(each)))  # so that the order of names is the order given
+        width = len(str(len(each)))  # so that sorting by name keeps the given order
         hooks += [_Callback(f"{name}.{event}-{n:0{width}}", event, callback) for n, callback in enumerate(each, 1)]
     if can_use_tool is not None:
         hooks.append(_CanUseTool(f"{name}.canUseTool", can_use_tool, ask, timeout))
@@ -105,7 +105,7 @@ def _known(event: str) -> HookEvent:
 
 
 class _Callback(FunctionHook):
-    """One callback. Its failure is logged and stops nothing, except at PermissionRequest, where it is a denial."""
+    """One callback. Its failure is only logged, except at PermissionRequest, where it is a denial."""
 
     ends_sessions = True
 
@@ -130,7 +130,7 @@ class _Callback(FunctionHook):
 
 
 def _input(event: HookEvent, payload: Payload) -> dict[str, Any]:
-    """The dict for a callback: its own copy, which it may change."""
+    """The dict for a callback, which may change it: it is a copy."""
     given = payload.__dict__
     made: dict[str, Any] = {"event": str(event), "sessionId": payload.meta.session_key}
     if event is HookEvent.UserPromptSubmit:
@@ -144,7 +144,7 @@ def _input(event: HookEvent, payload: Payload) -> dict[str, Any]:
 
 
 def _output(text: str) -> Any:
-    """A tool's output: the decoded object if it is JSON, else the text."""
+    """A tool's output: the decoded value if it is a JSON object or list, else the text."""
     if text.lstrip()[:1] in ("{", "["):
         try:
             return json.loads(text)
@@ -154,7 +154,10 @@ def _output(text: str) -> Any:
 
 
 def _decision(event: HookEvent, output: Any) -> Decision:
-    """The decision in a callback's output. No output continues, and gives no permission."""
+    """The decision in a callback's output. None continues; at PermissionRequest it gives no permission.
+
+    Raises `HookReplyError` for an output that the event does not allow.
+    """
     given = _object({} if output is None else output, "the output")
     action, reason = given.get("action"), _text(given, "reason")
     if event is HookEvent.PermissionRequest:
@@ -180,7 +183,7 @@ def _changes(event: HookEvent, given: Mapping[str, Any]) -> dict[str, Any]:
         return {"arguments": _object(new_input, "modifiedInput")}
     if event is HookEvent.UserPromptSubmit and new_input is not None:
         if not isinstance(new_input, str):
-            raise HookReplyError("`modifiedInput` is not a string, which a user's message is")
+            raise HookReplyError("`modifiedInput` is not a string, as a user's message must be")
         return {"prompt": new_input}
     if STAGES[event] == "after_tool" and new_output is not None:
         return {"for_llm": new_output if isinstance(new_output, str) else encode(new_output).decode()}
@@ -188,7 +191,7 @@ def _changes(event: HookEvent, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _CanUseTool(FunctionHook):
-    """`canUseTool`, asked last before a tool is approved. Its failure is a denial."""
+    """`canUseTool`, which is asked last at before_tool. Its failure is a denial."""
 
     waits_for_person = True
 

@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 _DECISIONS = get_args(Decision)
 THREADS = 16
-"""Threads for the plain functions of one hook. Each hook has its own, so that one that hangs blocks no other."""
+"""Threads for the plain functions of one hook. Each hook has its own, so that a hook that hangs does not block others."""
 
 
 class FunctionHook(QueuedEventsHook):
-    """Callables, by stage; and one for events.
+    """A hook made of callables: one for each stage, and one for events.
 
-    A callable gets the stage's payload. It returns a decision, None to continue, or the mapping that a hook process would
-    answer; an approver may return True or False. It may be async; any other callable runs in a thread, and never blocks the
-    event loop.
+    A callable gets the stage's payload. It returns a decision, None to continue, or a mapping as a hook process would answer;
+    an approver may return True or False. It may be async. Any other callable runs in a thread, so it does not block the event
+    loop.
 
-    The payload is its own copy. If it changes the copy in place and continues, that is a `Modify`; changing what the stage
-    does not allow is a failure. Later changes, or changes after the deadline, have no effect.
+    The payload is the hook's own copy. If the callable changes it in place and continues, that is a `Modify`. A change that the
+    stage does not allow is a failure. Changes after the return or the deadline have no effect.
     """
 
     def __init__(
@@ -74,16 +74,16 @@ class FunctionHook(QueuedEventsHook):
             self._warn_of_decision(event, await self._call(self._on_event, event))
 
     def _warn_of_decision(self, event: Event, said: Any) -> None:
-        """Log a decision about an event, which has no effect."""
+        """Log a decision about an event, because it has no effect."""
         action = said.get("action") if isinstance(said, dict) else None
         if isinstance(said, _DECISIONS):
             action = said.action
         if action not in (None, "", words.CONTINUE):
             why = f"it returned {action!r}, and events take no answer"
-            self._host.log.warning("what it decided has no effect", kind=event.kind, why=why)
+            self._host.log.warning("its decision has no effect", kind=event.kind, why=why)
 
     async def _call_in_time(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """As `_call`, within the hook's own timeout, for events."""
+        """Call a function for an event, as `_call` does. Raises `HookTimeoutError` after the hook's own timeout."""
         with anyio.CancelScope(deadline=self._host.reactor.now() + self.own_timeout) as scope:
             return await self._call(function, *arguments)
         assert scope.cancelled_caught
@@ -111,14 +111,17 @@ def _read(stage: Stage[Any], said: Any) -> Decision:
 
 
 def _changed_in_place(question: Question[Any], decision: Decision) -> Decision:
-    """The decision with the function's changes in place. Raises `HookReplyError` for a change that the stage does not allow."""
+    """The decision with the changes that the function made in place.
+
+    Raises `HookReplyError` for a change that the stage does not allow.
+    """
     stage = question.stage
     if isinstance(decision, Approve):
         raise HookReplyError(
             "it changed the call in place: an approver says yes or no, a hook at before_tool can change it"
         )
     if not isinstance(decision, Continue | Modify | Respond | Retry):
-        return decision  # which ends the chain
+        return decision  # it ends the chain, so the changes do not matter
     before, after = decode_value(question.encoded.params()), decode_value(Encoded(question.payload).params())
     changed = _difference(before, after)
     unchangeable = changed.keys() - stage.editable
@@ -140,13 +143,13 @@ def _changed_in_place(question: Question[Any], decision: Decision) -> Decision:
 
 
 def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that differ; None for one that was removed."""
+    """The fields that differ, with their new values: None for a field that was removed."""
     names = {**before, **after}
     return {name: after.get(name) for name in names if encode(before.get(name)) != encode(after.get(name))}
 
 
 async def call(function: Callable[..., Any], *arguments: Any, threads: anyio.CapacityLimiter | None = None) -> Any:
-    """Call a function, in a thread unless it is async, and return its result."""
+    """The result of a function. It is called in a thread, unless it is async. Raises `HookError` if it calls `exit`."""
     try:
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
             return await function(*arguments)

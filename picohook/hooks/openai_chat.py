@@ -1,4 +1,4 @@
-"""A ready `complete` for hooks that ask a model: OpenAI-compatible chat endpoints, over httpx.
+"""A `complete` for hooks that ask a model, over httpx. It works with every OpenAI-compatible chat endpoint.
 
 ::
 
@@ -27,10 +27,10 @@ SHOWN = 200
 def openai_chat(
     base_url: str, api_key: str | None = None, *, model: str, timeout: float = TIMEOUT, **options: Any
 ) -> Callable[[str, str | None], Awaitable[str]]:
-    """A function that asks `base_url`/chat/completions: it sends a prompt as one user message, and returns the answer's text.
+    """A function that sends a prompt as one user message to `base_url`/chat/completions, and returns the text of the answer.
 
-    `model` is used if a hook names none. `options` go into every request: temperature, max_tokens, ... A hook's own deadline
-    ends a request, too. The function raises `PicohookError`, never with the key in it.
+    `model` is for hooks that do not name one. `options` are sent with every request: temperature, max_tokens, ... A request
+    ends at `timeout`, or at the hook's deadline. The function raises `PicohookError`; the error never has the key in it.
     """
     try:
         import httpx  # noqa: PLC0415 - an extra

@@ -1,4 +1,4 @@
-"""A hook that is a process and speaks the wire protocol on its standard streams."""
+"""A hook that is a process, and speaks the protocol on its standard streams."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 class ProcessHook(Hook):
-    """An external hook process, supervised."""
+    """A hook whose process a `Supervisor` keeps running."""
 
     in_process = False
     takes_bytes = True
     _supervisor: Supervisor
     _noted: HookError | None = None
-    """The last error of its processes that `failures` has."""
+    """The last error of the supervisor that was copied to `failures`."""
 
     def open(self, host: HostServices) -> None:
         self._host = host
@@ -67,7 +67,7 @@ class ProcessHook(Hook):
         self._supervisor.reset()
 
     def restart(self) -> None:
-        """End its process and start the next one."""
+        """Restart its process."""
         self._supervisor.restart()
 
     @property
@@ -86,14 +86,14 @@ class ProcessHook(Hook):
         return await channel.call(question.stage, question.shared.params(), question.deadline, question.limit, now)
 
     def _read(self, stage: Stage[Any], answer: Reply) -> Decision:
-        """The decision in an answer. Raises `HookError` or `ValueError` for an answer that decides nothing."""
+        """The decision in an answer. Raises `HookError` or `ValueError` if it has none."""
         if answer.error is None:
             if answer.warning:
-                self._host.log.warning("a sloppy answer was taken", method=stage.method, why=answer.warning)
+                self._host.log.warning("accepted a sloppy answer", method=stage.method, why=answer.warning)
             return read_decision(stage, answer.result)
         if answer.code is None:
             raise HookReplyError(answer.error, hook=self.name)
-        # A PicoClaw hook is asked at all stages of a mode, also those that its configuration does not name.
+        # A PicoClaw hook is asked at all stages of a mode, including those that its configuration does not name.
         if answer.code == words.METHOD_NOT_FOUND and stage.name not in self.spec.stages and not stage.approves:
             return CONTINUE
         raise HookRefusedError(f"error {answer.code}: {answer.error}", code=answer.code, hook=self.name)

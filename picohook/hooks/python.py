@@ -1,4 +1,4 @@
-"""A hook that is a Python function, found by its name."""
+"""A hook that is a Python function, which the configuration names."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from .base import HookStatus, HostServices, Question
 
 _LONGEST = 16 << 20
-"""Bytes of a source file."""
+"""The most bytes of a source file."""
 _SLOW = "it is still being imported"
 
 
 class PythonHook(FunctionHook):
     """`python = "module:function"`: a file beside the configuration, else an installed module.
 
-    The file is read anew at each mount, under a unique module name: it hides no module, and no module hides it. The name is
-    that of a function, which is called with the payload of each stage and with events; or of an object, or its class, with
-    methods named like the stages, and `on_event`. If it cannot be imported, every question is a failure.
+    The file is imported anew at each mount, under a unique module name, so it cannot be confused with another module. The
+    function is called with the payload of each stage and with events. In place of a function, an object or a class can be named
+    that has methods with the names of the stages, and `on_event`. If the import fails, every question is a failure.
     """
 
     def __init__(self, spec: HookSpec) -> None:
@@ -102,7 +102,7 @@ class PythonHook(FunctionHook):
         seen = verify(self.spec)
         name, _, path = self.spec.python.partition(":")
         file = python_file(self.spec)
-        # `verify` saw the same before and after the read: so it saw what was read.
+        # The files were the same before and after the read, so the source that was read is the one that was verified.
         source = b"" if file is None else read_regular(file, _LONGEST)
         found: Any = importlib.import_module(name) if file is None else None
         if seen is not None and verify(self.spec) != seen:
@@ -122,7 +122,7 @@ def _absent(module: str, found: Any, name: str) -> str:
 
 
 class _Loader(SourceFileLoader):
-    """Runs the source that was verified: it neither reads the file again nor uses a cache."""
+    """Runs the verified source. It does not read the file again, and uses no cache."""
 
     def __init__(self, name: str, path: str, source: bytes) -> None:
         super().__init__(name, path)
@@ -140,7 +140,7 @@ def _import_source(file: Path, source: bytes) -> ModuleType:
     found = importlib.util.spec_from_file_location(name, file, loader=loader, submodule_search_locations=package)
     assert found is not None
     module = importlib.util.module_from_spec(found)
-    sys.modules[name] = module  # dataclasses and pickle look their module up
+    sys.modules[name] = module  # dataclasses and pickle look up their module there
     loader.exec_module(module)
     return module
 

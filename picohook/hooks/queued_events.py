@@ -1,4 +1,4 @@
-"""Hooks that take events from a queue, one at a time, in their own task. A full queue drops its oldest event."""
+"""Hooks that take events from a queue, one at a time, in a task. A full queue drops its oldest event."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from .base import HostServices
 
 WAITING = 1024
-"""Events that a queue holds."""
+"""The most events in a queue."""
 
 
 class QueuedEventsHook(Hook):
-    """A subclass takes each event in `take`, whose failure is counted. After `stop`, the rest of the queue has `grace`."""
+    """A hook with a queue of events. A subclass handles each in `take`; its failures are counted.
+
+    After `stop`, the hook has `grace` to take the rest of the queue.
+    """
 
     def open(self, host: HostServices) -> None:
         self._host = host
@@ -29,7 +32,7 @@ class QueuedEventsHook(Hook):
         self._stopping = False
         self._told = anyio.Event()
         self._noted = self._done = 0
-        """Counts of the events that were queued, and of those that are done."""
+        """How many events were queued, and how many of them are done."""
         self._waited_for: deque[tuple[int, anyio.Event]] = deque()
         self._taking: Event | None = None
         self._life = anyio.CancelScope()
@@ -59,7 +62,7 @@ class QueuedEventsHook(Hook):
                 await self._told.wait()
                 self._told = anyio.Event()
         if self._taking is not None:
-            why = f"the hook was stopped, and still busy with it after its grace of {self.spec.grace:g} s"
+            why = f"the hook was stopped, and its grace of {self.spec.grace:g} s ended before it had handled the event"
             self._host.log.warning("an event was cut off", kind=self._taking.kind, why=why)
         if self._waiting:
             self._dropped += len(self._waiting)
@@ -78,7 +81,7 @@ class QueuedEventsHook(Hook):
         while True:
             try:
                 await self.take(event)
-            except Exception as error:  # noqa: BLE001 - an observer's failure is counted, and no more
+            except Exception as error:  # noqa: BLE001 - an observer's failure is only counted
                 if retries < self.spec.retry and not self._stopping:
                     retries += 1
                     continue
@@ -93,7 +96,7 @@ class QueuedEventsHook(Hook):
 
     @property
     def own_timeout(self) -> float:
-        """Seconds for one event, if it is limited: its timeout for a question."""
+        """Seconds for one event, in hooks that limit it: the timeout for a question."""
         return self.spec.timeout or self._host.timeouts.interceptor
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Hooks with a typed result for each event, and contexts that they change in place, as a Rust LLM worker has them.
+"""Hooks in the form of a Rust LLM worker: contexts that they change in place, and a typed result for each event.
 
 ::
 
@@ -7,8 +7,8 @@
 
     host = Host(worker_hooks(pre_tool_call=[blocker], on_turn_end=[JsonValidator()]))
 
-A hook's changes to its context are what later hooks see, and what is sent or run in the end. The changes of a hook that failed
-are discarded.
+Later hooks see the changes that a hook makes to its context, and the model or the tool gets them in the end. If a hook fails,
+its changes are discarded.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Registered(NamedTuple):
 
 
 def configured(hook: Callable[[Any], Any], **settings: Any) -> Registered:
-    """A hook with settings of its own: priority, filter, on_failure, timeout, after, ..."""
+    """A hook with its own settings: priority, filter, on_failure, timeout, after, ..."""
     return Registered(hook, settings)
 
 
@@ -101,10 +101,10 @@ def worker_hooks(
     name: str = "worker",
     **settings: Any,
 ) -> list[Hook]:
-    """The hooks to mount: for each event in the order given, unless priorities differ.
+    """The hooks to mount: for each event in the given order, unless their priorities differ.
 
-    `settings` are for all hooks; `configured` adds settings for one. A hook that raises ends the turn, unless its on_failure is
-    "continue" or "deny".
+    `settings` are for all hooks; `configured` adds settings for one hook. If a hook raises, the turn ends, unless its
+    `on_failure` is "continue" or "deny".
     """
     given: dict[str, Iterable[Any]] = {
         "on_prompt_submit": on_prompt_submit,
@@ -117,7 +117,7 @@ def worker_hooks(
     hooks: list[Hook] = []
     for event, listed in given.items():
         each = [one if isinstance(one, Registered) else Registered(one, {}) for one in listed]
-        width = len(str(len(each)))  # so that the order of names is the order given
+        width = len(str(len(each)))  # so that sorting by name keeps the given order
         for number, (hook, own) in enumerate(each, 1):
             of_this = {"on_failure": OnFailure.ABORT, **settings, **own}
             hooks.append(_WorkerHook(event, hook, f"{name}.{event}-{number:0{width}}", tools or {}, of_this))
@@ -160,7 +160,7 @@ class _WorkerHook(FunctionHook):
         said = await self._call_in_time(self._hook, str(event.payload.get("Reason") or ""))
         if said is not None and not isinstance(said, Continue):
             why = f"it returned {type(said).__name__} after the turn had ended"
-            self._host.log.warning("what it decided has no effect", kind=event.kind, why=why)
+            self._host.log.warning("its decision has no effect", kind=event.kind, why=why)
 
     async def _prompt(self, payload: Prompt) -> Decision:
         message = Message.user(payload.prompt)
@@ -168,7 +168,7 @@ class _WorkerHook(FunctionHook):
         if isinstance(said, Cancel):
             return AbortTurn(reason=said.reason)
         if not isinstance(message.content, str):
-            raise HookReplyError("it left a user's message whose content is not a text")
+            raise HookReplyError("it set the content of the user's message to something other than a text")
         return _edit({"prompt": message.content}, {"prompt": payload.prompt})
 
     async def _request(self, payload: LLMRequest) -> Decision:
@@ -200,7 +200,7 @@ class _WorkerHook(FunctionHook):
         return _edit({"for_llm": context.result.content, "is_error": context.result.is_error}, before)
 
     async def _end(self, payload: FinishPayload) -> Decision:
-        """Hooks see the answer as the last message, also if the runtime has not added it yet."""
+        """The decision about the end of a turn. Hooks see the answer as the last message, even if it is not added yet."""
         messages = _read(payload.messages)
         answer = assistant_message(payload.response)
         lent = Message.read(answer) if payload.response and answer not in payload.messages[-1:] else None

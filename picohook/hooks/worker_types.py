@@ -1,4 +1,4 @@
-"""The types of worker hooks: contexts that a hook changes in place, and the results that each event allows."""
+"""The types of worker hooks: contexts that a hook can change in place, and the results that each event allows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Message:
         return cls(given.get("role", ""), more.get("content"), more)
 
     def wire(self) -> dict[str, Any]:
-        """The plain dict, with all the fields that it came with, in their order."""
+        """The plain dict, with all fields of the one that was read, in their order."""
         content = {} if self.content is None and "content" not in self.more else {"content": self.content}
         return {"role": self.role, **self.more, **content}
 
@@ -71,7 +71,7 @@ class CallResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolMeta:
-    """A tool, and where in the run it is called."""
+    """A tool, and the place in the run where it is called."""
 
     name: str
     kind: str | None
@@ -116,7 +116,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Do not call this tool: the model is told, and the turn continues."""
+    """Do not call this tool. The model is told, and the turn continues."""
 
     reason: str = "skipped"
 
@@ -130,7 +130,7 @@ class Abort:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Stop the turn here; it can be resumed."""
+    """Stop the turn here. It can be resumed."""
 
     reason: str = ""
 
@@ -149,7 +149,7 @@ class ContinueWithMessages:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """Stop the turn before its end; it can be resumed."""
+    """Stop the turn before its end. It can be resumed."""
 
     reason: str = ""
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Import a framework in this block. Raises `ModuleNotFoundError` that names the extra if it is not installed."""
+    """Import a framework in this block. If it is not installed, raises `ModuleNotFoundError` with the name of the extra."""
     try:
         yield
     except ModuleNotFoundError as error:

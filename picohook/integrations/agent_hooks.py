@@ -137,7 +137,7 @@ def _transform(path: str, value: Any, concerns: tuple[Concern, ...] = ()) -> Ver
 
 
 def _read(text: str) -> Any:
-    """Return a result that was not text as JSON again; the text itself if a hook made it one."""
+    """Return the JSON value that the text stands for, or the text itself if a hook replaced it with other text."""
     try:
         return json.loads(text)
     except ValueError:

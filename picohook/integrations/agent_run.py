@@ -35,7 +35,7 @@ T = TypeVar("T")
 Message = dict[str, Any]
 
 SHOWN = 200
-"""Bytes of a tool that an error shows."""
+"""The most bytes of a tool that an error shows."""
 
 
 class FrameworkSignal(BaseException):
@@ -50,12 +50,12 @@ _CURRENT: ContextVar[AgentRun | None] = ContextVar("picohook_current_run", defau
 
 
 def current_run() -> AgentRun | None:
-    """Return the run whose tool runs here; None outside of tools."""
+    """Return the run whose tool runs in this context; None outside of tools."""
     return _CURRENT.get()
 
 
 class _RunSession(Session):
-    """The session of a run. With a session's host it has the hooks of that session, and ends with it."""
+    """The session of a run. If its host is that of a session, it has the hooks of that session, and ends with it."""
 
     def __init__(self, host: Host, session_id: str, *, agent_id: str) -> None:
         super().__init__(host, session_id, agent_id=agent_id)
@@ -88,7 +88,7 @@ class AgentRun:
             session = _RunSession(host, self.parent.turn.session.id, agent_id=agent_id)
             self.turn = session.turn(prompt, turn_id=turn_id, parent=self.parent.turn)
         self.ended: AbortTurnError | PausedError | None = None
-        """The error with which a hook ended the run. No hook, model or tool is called in it from then on."""
+        """The error with which a hook ended the run. After that, no hook, model or tool is called in the run."""
         self._signals: tuple[type[Exception], ...] = (*signals, PausedError)
         self._open = False
         self._ending: Service[None] | None = None
@@ -146,9 +146,9 @@ class AgentRun:
     ) -> T | ToolResult:
         """Make a tool call: before_tool, approve_tool, the tool, after_tool.
 
-        Returns or raises the tool's own result if hooks left it unchanged, and their `ToolResult` otherwise. Raises
-        `AbortTurnError`, `HardAbortError` or `PausedError` if a hook ends the run. When a framework tries the same call again,
-        hooks are asked about the new result only.
+        Returns the tool's own result, or raises its own error, if hooks left it unchanged. Otherwise returns their
+        `ToolResult`. Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook ends the run. When a framework tries
+        the same call again, hooks are asked about the new result only.
         """
         self._require_open()
         returned: list[T] = []
@@ -210,7 +210,7 @@ class AgentRun:
     def inside_tool(self) -> Iterator[None]:
         """Make this the current run of the block, so that an agent in it gets a sub-turn.
 
-        Raises `HardAbortError` or `PausedError` if the inner run ended with it, also if the framework turned it into text.
+        If the inner run ended with `HardAbortError` or `PausedError`, raises it, even if the framework turned it into text.
         """
         token = _CURRENT.set(self)
         try:
@@ -225,7 +225,7 @@ class AgentRun:
             raise self.ended
 
 
-# Messages, calls and tools as hooks see them, and back to objects of a framework.
+# Converts messages, calls and tools to the form that hooks see, and back to objects of a framework.
 
 
 def tool_call(name: str, arguments: Any, identity: str | None) -> ToolCall:
@@ -265,7 +265,7 @@ def added_functions(asked: Iterable[Message], edited: Iterable[Message]) -> list
 def rebuilt(
     shown: Sequence[Message], own: Sequence[T], edited: Iterable[Message], make: Callable[[Message], T]
 ) -> list[T]:
-    """Return the edited messages as objects of the framework: its own one for each that is unchanged."""
+    """Return the edited messages as objects of the framework. An unchanged message is the framework's own object."""
     left = list(zip(shown, own, strict=True))
     objects: list[T] = []
     for message in edited:

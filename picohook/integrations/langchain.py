@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     ToolHandler = Callable[[ToolCallRequest], Awaitable["ToolMessage | Command[Any]"]]
 
 RUNS = 1024
-"""How many runs are remembered. A run that an interrupt holds for longer gets no end."""
+"""How many runs are remembered. A run that an interrupt holds for longer gets no turn_end."""
 
 REPLACED = "This answer was changed."
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
             await run.__aexit__(None, None, None)
 
     def _run(self, turn_id: str, prompt: str = "") -> AgentRun:
-        """Return the run of this turn; a new one if another process began the turn, or too many came since."""
+        """Return the run of this turn. Makes a new one if another process began the turn, or too many runs came since."""
         run = self._runs.get(turn_id)
         if run is None:
             config = ensure_config()
@@ -184,7 +184,7 @@ async def _not_streamed(handler: Callable[[T], Awaitable[ModelResponse[Any]]], r
         var_child_runnable_config.reset(token)
 
 
-# Requests, answers and results as hooks see them; and with the changes of hooks.
+# Converts requests, answers and results to the form that hooks see, and applies the changes of hooks.
 
 
 def _request_of(request: ModelRequest[Any]) -> LLMRequest:

@@ -1,4 +1,4 @@
-"""Follows the graphs of LangChain that run: ends the turn of one that fails, and refuses an agent that asks no hooks."""
+"""Follows LangChain's running graphs. Ends the turn of a graph that fails, and refuses an agent that asks no hooks."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ class Graphs(BaseCallbackHandler):
         """The graphs in which an agent that asks hooks has handed off to another agent."""
 
     def here(self, run: AgentRun) -> None:
-        """Set the agent run of the graph that runs here."""
+        """Set the agent run of the graph that runs in this context."""
         node = _current_node()
         if node in self._graphs:
             self.runs[self._graphs[node]] = run
 
     def is_node(self, run_id: UUID | None) -> bool:
-        """Whether this is a running node of a graph, and not something that a node or a tool calls."""
+        """Whether this is a running node of a graph, and not a call inside a node or a tool."""
         return run_id in self._graphs
 
     def handed_over(self) -> None:
-        """Note that the agent that runs here hands off to another node of its outer graph."""
+        """Note that the current agent hands off to another node of its outer graph."""
         node = _current_node()
         graph = None if node is None else self._graphs.get(node)
         around = [run for run in self._around(graph) if run in self._graphs]

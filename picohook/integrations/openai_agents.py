@@ -43,17 +43,17 @@ if TYPE_CHECKING:
     from ..host import Host
 
 UNGUARDED = (ComputerTool, LocalShellTool, ApplyPatchTool)
-"""Tools that run here without a function that hooks could be put around."""
+"""Tools that run in this process, but have no function for hooks to wrap."""
 
 
 @dataclass(frozen=True, slots=True)
 class _CurrentRun:
-    """The run that runs here, with its runner."""
+    """The current run, with its runner."""
 
     runner: PicohookRunner
     run: AgentRun
     first: str
-    """The name of the agent that it began with."""
+    """The name of its first agent."""
 
 
 _CURRENT: ContextVar[_CurrentRun | None] = ContextVar("picohook_run", default=None)
@@ -63,7 +63,7 @@ class PicohookRunner:
     """Runs agents as `Runner` does, and asks the host's hooks about their model calls and tool calls.
 
     Its host has to be running. The options of `run` and `stream` are those of `Runner.run` and `Runner.run_streamed`.
-    `session_id` names the session; without it the SDK's `session` does.
+    `session_id` names the session. Without it, the SDK's `session` does.
     """
 
     def __init__(self, host: Host, *, agent_id: str = "") -> None:
@@ -172,20 +172,20 @@ class PicohookRunner:
         guarded = copy.copy(tool)
         guarded.on_invoke_tool = GuardedCall(self._run_here, tool.name, tool)
         if isinstance(guarded, FunctionTool):
-            guarded.timeout_seconds = None  # the timeout holds for the tool alone: an approver may take longer
+            guarded.timeout_seconds = None  # the timeout is for the tool alone: an approver may take longer
         return guarded
 
     def _model(self, model: Model) -> Model:
         return model if isinstance(model, GuardedModel) else GuardedModel(model, self._run_here)
 
     def _run_here(self) -> AgentRun:
-        """The run that runs here. A guarded agent in another runner gets a run for each request."""
+        """Return the current run. A guarded agent in another runner gets a run for each request."""
         here = _CURRENT.get()
         return AgentRun(self._host, uuid4().hex, agent_id=self._agent_id) if here is None else here.run
 
 
 def _own(error: Exception, run: AgentRun) -> Exception | None:
-    """Return the error that was raised here, where the SDK replaced it on its way out of a tool; None for others."""
+    """Return the error of this run that the SDK replaced on its way out of a tool; None for other errors."""
     return run.ended or (error.__cause__ if isinstance(error.__cause__, PicohookError) else None)
 
 
@@ -194,7 +194,7 @@ def _is_guarded(agent: Agent[Any] | None) -> bool:
 
 
 class _DefaultRunner(AgentRunner):
-    """The SDK's default runner, which also guards agents that a tool of a guarded run runs: `as_tool` comes here."""
+    """The SDK's default runner, which also guards agents inside the tools of a guarded run. `as_tool` uses it."""
 
     def __init__(self, wrapped: AgentRunner) -> None:
         self._wrapped = wrapped
@@ -207,12 +207,12 @@ class _DefaultRunner(AgentRunner):
 
     def run_sync(self, starting_agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002
         if _outer() is not None:
-            raise PicohookError("`Runner.run_sync` inside a tool: hooks cannot be asked: await `Runner.run`")
+            raise PicohookError("`Runner.run_sync` cannot ask hooks inside a tool: await `Runner.run`")
         return self._wrapped.run_sync(starting_agent, input, **options)
 
     def run_streamed(self, starting_agent: Agent[Any], input: Any, **options: Any) -> RunResultStreaming:  # noqa: A002
         outer = _outer()
-        if outer is not None:  # in the turn of the outer run: nothing tells when one of its own would end
+        if outer is not None:  # in the turn of the outer run: the end of a turn of its own could not be seen
             starting_agent, options = outer.runner.guard(starting_agent), outer.runner._configured(options)  # noqa: SLF001
         return self._wrapped.run_streamed(starting_agent, input, **options)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class GuardedCall:
-    """Calls a tool with hooks around it. A tool that a hook added is None: hooks have to answer it."""
+    """Calls a tool with hooks around it. The tool is None if a hook added it: then hooks have to answer the call."""
 
     def __init__(self, run_here: Callable[[], AgentRun], name: str, tool: FunctionTool | CustomTool | None) -> None:
         self._run_here = run_here
@@ -79,7 +79,7 @@ class GuardedCall:
 
 
 def _noting(tool: FunctionTool, context: ToolContext[Any], failed: list[Exception]) -> FunctionTool:
-    """Return the same tool, which also notes the errors that the SDK turns into text."""
+    """Return a copy of the tool that also notes the errors that the SDK turns into text."""
     noting = copy.copy(tool)
     text_of_error = resolve_function_tool_failure_error_function(tool, context)
     text_of_timeout = tool.timeout_error_function
@@ -102,7 +102,7 @@ def _noting(tool: FunctionTool, context: ToolContext[Any], failed: list[Exceptio
 
 
 def added_tool(run_here: Callable[[], AgentRun], described: Message) -> FunctionTool:
-    """Return a tool that a hook added, and answers itself."""
+    """Return the tool that a hook added. The hook answers its calls."""
     return FunctionTool(
         name=described["name"],
         description=described.get("description") or "",
@@ -169,7 +169,7 @@ class GuardedModel(Model):
         tracing: Any,
         **more: Any,
     ) -> AsyncIterator[TResponseStreamEvent]:
-        # The whole response is read first: hooks decide on it before any of it is passed on.
+        # The whole response is read first, since hooks decide before any of it is passed on.
         events: list[TResponseStreamEvent] = []
         completed: Response | None = None
 
@@ -203,6 +203,6 @@ class GuardedModel(Model):
         said = (await self._run_here().llm(asked, complete)).response
         usage = Usage()
         for response in responses:
-            usage.add(response.usage)  # with the rounds that hooks asked for
+            usage.add(response.usage)  # includes the rounds that hooks asked for
         response = responses[-1] if responses else ModelResponse(output=[], usage=usage, response_id=None)
         return replace(response, output=answered(response.output, said), usage=usage)

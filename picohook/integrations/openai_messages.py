@@ -1,4 +1,4 @@
-"""Requests and answers of the OpenAI Agents SDK as hooks see them; and with the changes of hooks."""
+"""Converts requests and answers of the OpenAI Agents SDK to the form that hooks see, and applies the changes of hooks."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class ModelInput:
             names = {tool.name for tool in new}
             tools = [*_left([tool for tool in tools if tool.name not in names], left), *new]
             handoffs = _left(handoffs, left)
-            # The SDK looks up the tools that the model calls in this list.
+            # In this list, the SDK looks up the tools that the model calls.
             self._tools[:] = [*(tool for tool in self._tools if tool.name not in names), *new]
         return ModelInput(edited.system_prompt, given, settings, tools, handoffs)
 
@@ -152,7 +152,7 @@ def _message(item: Message) -> Message:
 
 
 def _content(content: Any) -> Any:
-    """Return text parts as one text; other content unchanged."""
+    """Return text parts as one text, and other content unchanged."""
     if isinstance(content, list) and all(part.get("type") in {"input_text", "output_text", "text"} for part in content):
         return "".join(part["text"] for part in content)
     return content

@@ -47,15 +47,15 @@ if TYPE_CHECKING:
     from ..model.payloads import ToolCall
 
 SIGNALS = (ApprovalRequired, CallDeferred, SkipToolExecution)
-"""Exceptions with which a tool defers its call: not failures, and not results yet."""
+"""Exceptions with which a tool defers its call. They are neither failures nor results."""
 
 _ANY_ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
-"""For a tool that a hook added: the hook itself checks the arguments."""
+"""Accepts all arguments, for a tool that a hook added: the hook itself checks them."""
 
 
 @dataclass
 class _Step:
-    """The place where the framework looks up tools in this step of the run."""
+    """A step of the run, with the place where the framework looks up its tools."""
 
     toolset: AbstractToolset[Any] | None = None
     context: RunContext[Any] | None = None
@@ -177,7 +177,7 @@ class _GuardedToolset(WrapperToolset[AgentDepsT]):
             nonlocal failure
             try:
                 if tool.toolset is self and own.tool == call.tool:
-                    raise ToolFailed(f"unknown tool {own.tool}")  # a hook added it, and no hook answered
+                    raise ToolFailed(f"unknown tool {own.tool}")  # a hook added it, but no hook answered the call
                 if own.tool == call.tool and own.arguments == asked().arguments:
                     return await self.wrapped.call_tool(name, tool_args, ctx, tool)
                 return await self._call_other(own, ctx)
@@ -197,7 +197,7 @@ class _GuardedToolset(WrapperToolset[AgentDepsT]):
         return ended.for_llm
 
     async def _call_other(self, own: ToolCall, ctx: RunContext[AgentDepsT]) -> Any:
-        """Call a tool with the arguments, or in place of the tool, that a hook chose."""
+        """Call the tool that a hook chose, with the arguments that it chose."""
         tool = (await self.wrapped.get_tools(ctx)).get(own.tool)
         if tool is None:
             raise ToolFailed(f"unknown tool {own.tool}")
@@ -230,7 +230,7 @@ class _GuardedModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        # The whole response is read first: hooks decide on it before any of it is passed on.
+        # The whole response is read first, since hooks decide before any of it is passed on.
         async def request(
             messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
         ) -> ModelResponse:
@@ -263,5 +263,5 @@ class _GuardedModel(WrapperModel):
             return with_answer(ModelResponse(parts=[], model_name=self.model_name), said)
         usage = responses[0].usage
         for other in responses[1:]:
-            usage = usage + other.usage  # with the rounds that hooks asked for
+            usage = usage + other.usage  # includes the rounds that hooks asked for
         return with_answer(replace(responses[-1], usage=usage), said)

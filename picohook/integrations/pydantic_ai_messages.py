@@ -1,4 +1,4 @@
-"""Pydantic AI's requests and answers as hooks see them; and with the changes of hooks."""
+"""Converts Pydantic AI's requests and answers to the form that hooks see, and applies the changes of hooks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestParameters
 
 _Part = tuple[ModelRequest | None, Any]
-"""A part with its request; or None with a whole response."""
+"""A part with its request, or None with a whole response."""
 
 
 def request_of(
@@ -77,7 +77,7 @@ def with_edits(
 
 
 def added_tools(asked: LLMRequest, edited: LLMRequest) -> list[ToolDefinition]:
-    """Return the tools that hooks added, and answer themselves."""
+    """Return the tools that hooks added. Hooks answer their calls."""
     return [
         ToolDefinition(
             name=described["name"],

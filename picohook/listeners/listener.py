@@ -1,7 +1,7 @@
-"""Listeners see what a host asks and tells: recordings, traces and audit logs are made of it.
+"""Listeners see the questions and events of a host. Recordings, traces and audit logs are listeners.
 
-A host calls its listeners at once, inside the chain: they must not block. There are two kinds. What a `Listener` raises is
-logged, and changes nothing. What a `RequiredListener` raises about a chain denies what the chain allowed.
+A host calls its listeners inside the chain, so they must not block. There are two kinds. If a `Listener` raises, the error is
+logged and changes nothing. If a `RequiredListener` raises about a chain that allowed a call, the call is denied.
 """
 
 from __future__ import annotations
@@ -27,70 +27,70 @@ P = TypeVar("P", bound=Payload)
 
 
 class Account(Generic[P]):
-    """One chain as a listener sees it: hook by hook, then its end. A subclass overrides the methods that it needs."""
+    """A listener's view of one chain: each hook, then the end. A subclass overrides the methods that it needs."""
 
     def __init__(self, stage: Stage[P], payload: P) -> None:
         self.stage = stage
         self.payload = payload
-        """The payload that hooks are asked about. A listener may replace its `meta`, so that hooks can join a trace; the
-        caller gets its own meta back."""
+        """The payload that hooks are asked about. A listener may replace its `meta`, so that hooks can join a trace. The
+        caller's outcome has the caller's own meta."""
 
     def resumed(self, answered: tuple[str, Decision] | None, skip: Collection[str]) -> None:
-        """The chain is resumed after a pause: `answered` is the hook that paused and its answer, `skip` is not asked again."""
+        """The chain resumes after a pause. `answered`: the hook that paused, and its answer. Hooks in `skip` are not asked."""
 
     def asking(self, hook: Hook, encoded: Encoded[P]) -> None:
-        """A hook is about to be asked about this payload. Called again for each retry."""
+        """A hook is about to be asked about this payload. This is called again for each retry."""
 
     def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
         """A hook was asked about this payload. `asked` is a copy of its answer and its trail entry."""
 
     def concluded(self, outcome: Outcome[P]) -> None:
-        """The chain has ended with an outcome, of which this is a copy."""
+        """The chain has ended. `outcome` is a copy of its outcome."""
 
     def abandoned(self, error: BaseException) -> None:
-        """The chain has ended without an outcome: its caller was cancelled, or the payload has no JSON form."""
+        """The chain has ended without an outcome, because its caller was cancelled or the payload has no JSON form."""
 
 
 class Listener:
-    """Sees one host, for as long as it runs. It changes no outcome: it gets copies, and its errors are only logged."""
+    """Sees the chains and events of one host. It cannot change an outcome: it gets copies, and its errors are only logged."""
 
     wants_lines = False
-    """Whether `line` is called with each line that goes to a hook's process or comes from it."""
+    """Whether `line` is called with each line to and from a hook's process."""
 
     def opened(self) -> None:
-        """The host begins. Entering the host raises what this raises, before any hook is started."""
+        """The host is being entered, and no hook was started yet. If this raises, entering the host raises the same error."""
 
     def begin(self, stage: Stage[P], payload: P) -> Account[P] | None:
-        """A chain begins. Return None to see nothing of it."""
+        """A chain begins. Return an account to see the chain, or None."""
 
     def happened(self, event: Event) -> None:
-        """An event was emitted; no hook has been told of it yet."""
+        """An event was emitted. No hook has it yet."""
 
     def told(self, event: Event, hooks: Sequence[Hook]) -> None:
-        """An event was handed on to these hooks."""
+        """An event was passed to these hooks."""
 
     def line(self, line: RawLine) -> None:
-        """A line went to a hook's process or came from it. Only called where `wants_lines` is set."""
+        """A line went to a hook's process or came from it. This is only called if `wants_lines` is set."""
 
     def closed(self) -> None:
-        """The host has ended, and every hook with it."""
+        """The host and all its hooks have ended."""
 
 
 class RequiredListener(Listener):
-    """A listener that has to take in every chain: where its `begin`, or its account's `concluded`, raises, the call is denied.
+    """A listener that has to see every chain. If its `begin` or its account's `concluded` raises, the call is denied.
 
-    It counts as a hook that failed and whose `on_failure` is deny; an outcome that denies or aborts already stays. Required
+    That counts as the failure of a hook whose `on_failure` is deny. An outcome that denies or aborts stays as it is. Required
     listeners are called before the others.
     """
 
     refusal = "a required listener failed"
-    """The reason of the denial. Models are told it."""
+    """The reason of the denial, also for models."""
 
 
-# How a host calls them.
+# The host's side.
 
 _FAILED: Final = object()
-"""Returned in place of a result by a call that raised."""
+"""The result of a call that raised."""
 
 
 class Listeners:
@@ -102,7 +102,7 @@ class Listeners:
         self._open = False
 
     def open(self) -> None:
-        """The host begins. Raises what a listener raises, when those before it have been closed again."""
+        """Open all listeners. If one raises, close those before it, and raise its error."""
         for index, listener in enumerate(self.all):
             try:
                 listener.opened()
@@ -113,7 +113,7 @@ class Listeners:
         self._open = True
 
     def begin(self, stage: Stage[P], payload: P) -> Accounts[P]:
-        """A chain begins."""
+        """Begin the accounts of a chain. Returns them as one."""
         accounts = Accounts(stage, payload, self._safely)
         for listener in self.all:
             if self._safely(accounts.begin, listener) is _FAILED:
@@ -122,18 +122,18 @@ class Listeners:
         return accounts
 
     def happened(self, event: Event) -> None:
-        """An event was emitted."""
+        """Show an event that was emitted to all listeners."""
         for listener in self.all:
             self._safely(listener.happened, event)
 
     def told(self, event: Event, hooks: Sequence[Hook]) -> None:
-        """An event was handed on."""
+        """Show all listeners the hooks to which an event was passed."""
         for listener in self.all:
             self._safely(listener.told, event, hooks)
 
     @property
     def tap(self) -> Callable[[RawLine], None] | None:
-        """Called with every raw line; None if no listener wants to see them."""
+        """A function to call with every raw line; None if no listener wants lines."""
         return self._line if any(listener.wants_lines for listener in self.all) else None
 
     def _line(self, line: RawLine) -> None:
@@ -142,7 +142,7 @@ class Listeners:
                 self._safely(listener.line, line)
 
     def close(self) -> None:
-        """The host has ended. Twice is fine."""
+        """Close all listeners. This may be called twice."""
         if not self._open:
             return
         self._open = False
@@ -154,13 +154,13 @@ class Listeners:
             return call(*given)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # noqa: BLE001 - a listener cannot hurt; nothing waits here, so nothing is cancelled
+        except BaseException as error:  # noqa: BLE001 - a listener must not break a chain; no cancellation is lost, because nothing is awaited here
             self._log.warning("a listener failed", why=repr(error))
             return _FAILED
 
 
 class Accounts(Account[P]):
-    """One chain as all listeners see it."""
+    """The accounts of all listeners of one chain."""
 
     def __init__(self, stage: Stage[P], payload: P, safely: Callable[..., Any]) -> None:
         super().__init__(stage, payload)
@@ -170,14 +170,14 @@ class Accounts(Account[P]):
         self._refusal = ""
 
     def begin(self, listener: Listener) -> None:
-        """Have a listener begin its account, whose payload may have another meta. Raises the listener's errors."""
+        """Begin the account of a listener, and take over its payload, which may have another meta. Raises its errors."""
         account = listener.begin(self.stage, self.payload)
         if account is not None:
             self.payload = account.payload
             self._all.append((listener, account))
 
     def share_payload(self) -> None:
-        """Give all accounts the payload that hooks are asked about."""
+        """Set the payload that hooks are asked about on all accounts."""
         for _, account in self._all:
             self._safely(setattr, account, "payload", self.payload)
 
@@ -194,7 +194,7 @@ class Accounts(Account[P]):
             self._safely(account.asked, hook, encoded, replace(asked, entry=replace(asked.entry)))
 
     def concluded(self, outcome: Outcome[P]) -> None:
-        """Show the outcome to the listeners, each in a copy, and refuse it if a required one failed."""
+        """Show each listener a copy of the outcome. If a required listener failed, deny the outcome."""
         for listener, account in self._all:
             self._refuse(outcome)
             shown = replace(outcome, trail=tuple(map(replace, outcome.trail)))
@@ -213,12 +213,12 @@ class Accounts(Account[P]):
             self._safely(account.abandoned, error)
 
     def refuse_for(self, listener: Listener) -> None:
-        """Refuse what the chain concludes, if this listener is required."""
+        """Note that a listener failed. If it is required, the chain's outcome will be denied."""
         if isinstance(listener, RequiredListener):
             self._refusal = self._refusal or listener.refusal
 
     def _refuse(self, outcome: Outcome[P]) -> None:
-        """Deny what was allowed, as if a hook had failed whose `on_failure` is deny."""
+        """If a required listener failed, deny an outcome that allows the call, as for a hook whose `on_failure` is deny."""
         if not self._refusal or outcome.action in {words.DENY, words.ABORT_TURN, words.HARD_ABORT}:
             return
         stage = self.stage

@@ -1,8 +1,8 @@
-"""Traces and metrics of chains and hooks, through OpenTelemetry's API. The program sets up where they go.
+"""Traces and metrics of chains and hooks, through OpenTelemetry's API. The program sets up their destination.
 
-Each chain is a span below the caller's span, with a span below it for each hook that was asked. While hooks are asked, the
-chain's span is the current one, and its `traceparent` is in their meta, so that their own spans join the trace. Payloads are
-in neither traces nor metrics.
+Each chain is a span below the caller's span, and each hook that was asked is a span below the chain's. While hooks are asked,
+the chain's span is the current one, and its `traceparent` is in their meta, so that their own spans join the trace. Traces and
+metrics have no payloads.
 
 Needs `pip install 'picohook[otel]'`.
 """
@@ -46,15 +46,16 @@ CALL = "gen_ai.tool.call.id"
 ERROR = "error.type"
 
 MOST = 128
-"""Bytes of an id or a name in an attribute: some of them are a model's own words."""
+"""The most bytes of an id or a name in an attribute. A model may have written it."""
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-"""The upper bounds of the histograms' buckets, unless the program's views say otherwise."""
+"""The upper bounds of the histograms' buckets, unless the program's views set others."""
 
 
 class OpenTelemetry(Listener):
-    """Spans and metrics, to the providers that are set globally unless others are given.
+    """Records spans and metrics with the global providers, unless others are given.
 
-    `texts` adds the reasons and errors of hooks to the spans. They may quote payloads.
+    `texts` adds the reasons and errors of hooks to the spans; they may quote payloads. Raises `PicohookError` if OpenTelemetry
+    is not installed.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class OpenTelemetry(Listener):
         self.texts = texts
         self.context = context
         self.trace = trace
-        # Not the global propagator, which may speak another format: the field is W3C's.
+        # Not the global propagator, which may have another format: the field has W3C's.
         self.propagator = tracecontext.TraceContextTextMapPropagator()
         self.tracer = trace.get_tracer("picohook", VERSION, tracer_provider)
         meter = metrics.get_meter("picohook", VERSION, meter_provider)
@@ -101,13 +102,13 @@ class OpenTelemetry(Listener):
         return Traced(self, stage, payload)
 
     def parent(self, traceparent: str) -> Context | None:
-        """The context above a chain's span: None for the caller's current span, or the one of the payload's traceparent."""
+        """The parent context of a chain's span: the one in the payload's traceparent, or None for the caller's current span."""
         if not traceparent or self.trace.get_current_span().get_span_context().is_valid:
             return None
         return self.propagator.extract({"traceparent": traceparent})
 
     def traceparent(self, context: Context) -> str:
-        """The traceparent of the span in a context; empty if there is none."""
+        """The traceparent of the span in a context; empty without a valid span."""
         carrier: dict[str, str] = {}
         self.propagator.inject(carrier, context)
         return carrier.get("traceparent", "")
@@ -128,7 +129,7 @@ class Traced(Account[P]):
         if traceparent:
             meta = payload.meta.model_copy(update={"traceparent": traceparent})
             self.payload = payload.model_copy(update={"meta": meta})
-        # Last, so that a failure before it leaves nothing attached. It is detached in the same task: a chain is one call.
+        # Last, so that an earlier failure leaves nothing attached. It is detached in the same task: a chain is one call.
         self._token = telemetry.context.attach(self._context)
 
     def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
@@ -201,5 +202,5 @@ def _about(stage: Stage[Any], payload: Payload) -> dict[str, str]:
 
 
 def _shown(text: str, most: int = words.MAX_REASON) -> str:
-    """A text that every exporter takes, cut to a limit."""
+    """A text, escaped for every exporter and cut to a limit."""
     return escape(cut(text, most))

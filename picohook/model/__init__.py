@@ -1,1 +1,1 @@
-"""Payloads, stages, decisions, settings: the data that hooks are asked about and decide with. No I/O."""
+"""Payloads, stages, decisions and settings, without I/O."""

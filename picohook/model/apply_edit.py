@@ -1,4 +1,4 @@
-"""An edit applied to a payload: fields that replace others, and merge patches."""
+"""Applies a hook's edit to a payload: replaced fields and merge patches."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ P = TypeVar("P", bound=Payload)
 def apply_edit(stage: Stage[P], payload: P, changes: Mapping[str, Any], patch: Mapping[str, Any] | None = None) -> P:
     """The payload with the changes applied; the same object if they change nothing.
 
-    Fields that are present replace the current ones; absent ones and null stay. In a merge patch null removes.
-    Raises `ValueError` (pydantic's) if the result is not a payload, or if nothing of what was given can be edited.
+    A field in `changes` replaces the current one, unless it is null. In a merge patch null removes a field. Raises `ValueError`
+    if the result is not a valid payload, or if none of the given fields can be edited.
     """
     target = _editable(stage, payload.wire())
     given = {key: value for key, value in _named(stage, changes, target).items() if value is not None}
@@ -40,22 +40,22 @@ def apply_edit(stage: Stage[P], payload: P, changes: Mapping[str, Any], patch: M
 
 
 def _require_editable(stage: Stage[P], changes: Mapping[str, Any], patch: Mapping[str, Any] | None) -> None:
-    """Raise `ValueError` for an edit that says something, and nothing that can be edited."""
+    """Raises `ValueError` for an edit that has fields, but none that can be edited."""
     given = [changes] if is_set(dict(changes)) else []
-    given += [patch] if patch else []  # in which a null says something
+    given += [patch] if patch else []  # a null in a patch is an edit
     if given and not any(map(stage.form.known, given)):
         names = ", ".join(f"`{name}`" for one in given for name in one)
         raise ValueError(f"{stage.name} cannot change {names}")
 
 
 def _named(stage: Stage[P], given: Mapping[str, Any], target: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields that can be edited. Where any name can be there, each is spelled as the payload spells it."""
+    """The fields that can be edited. If the stage allows any name, each is spelled as in the payload."""
     editable = _editable(stage, given)
     return editable if stage.form.editable is not None else fold_case(dict(editable), target.keys())
 
 
 def _editable(stage: Stage[P], given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields that can be edited. A part comes in either of two shapes: alone, or under its name in all params."""
+    """The fields that can be edited. A part may come alone, or under its name inside all params."""
     if stage.part is None:
         return {key: value for key, value in given.items() if key in stage.editable}
     nested = given.get(stage.part)
@@ -64,7 +64,7 @@ def _editable(stage: Stage[P], given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def restrict(before: P, after: P, may_edit: Sequence[str]) -> tuple[P, list[str]]:
-    """Undo the edits of a before_llm request that a hook may not make. Returns the request, and the names that were undone."""
+    """Undo the edits of a before_llm request that `may_edit` forbids. Returns the request, and the names of undone parts."""
     if after is before or not isinstance(before, LLMRequest) or not isinstance(after, LLMRequest):
         return after, []
     back: dict[str, Any] = {}
@@ -84,7 +84,7 @@ def restrict(before: P, after: P, may_edit: Sequence[str]) -> tuple[P, list[str]
 
 
 def _messages(request: LLMRequest, *, system: bool) -> list[tuple[int, dict[str, Any]]]:
-    """The system's messages, each with its position, or all other messages."""
+    """The system messages, each with its position; or all other messages, each with 0."""
     return [
         (position if system else 0, message)
         for position, message in enumerate(request.messages)

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from .payloads import ToolResult
 
 UNREADABLE = "picohook.unreadable_arguments"
-"""The argument that holds the model's text if the model wrote no JSON object."""
+"""The argument that holds the model's text if it is not a JSON object."""
 
 
 def assistant_message(response: Mapping[str, Any]) -> dict[str, Any]:
-    """The response as a message of the conversation."""
+    """A model's response as a message of the conversation."""
     return {"role": "assistant", **response}
 
 
@@ -42,7 +42,7 @@ def _call(call: Mapping[str, Any]) -> ToolCall:
 
 
 def _read(text: str) -> Any:
-    """The JSON in a text; the text itself if hooks cannot be sent that JSON (NaN, 1e999, half a surrogate pair)."""
+    """The JSON value in a text; the text itself if it has none that can be sent to hooks (NaN, 1e999, a lone surrogate)."""
     try:
         value = json.loads(text or "{}")
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
@@ -52,7 +52,7 @@ def _read(text: str) -> Any:
 
 
 def tool_message(call: ToolCall, result: ToolResult) -> dict[str, Any]:
-    """The message that tells the model a call's result. Media that the user did not get are under `media`."""
+    """The message that tells the model the result of a call. Media that were not delivered to the user are under `media`."""
     message = {
         "role": "tool",
         "tool_call_id": call.tool_call_id or "",
@@ -63,7 +63,7 @@ def tool_message(call: ToolCall, result: ToolResult) -> dict[str, Any]:
 
 
 def content_of(result: ToolResult) -> str:
-    """A result's text for the model, followed by the files that it names."""
+    """A result's text for the model, followed by its artifact tags."""
     if not result.artifact_tags:
         return result.for_llm
     return f"{result.for_llm}\nFiles: {' '.join(result.artifact_tags)}".strip()

@@ -1,6 +1,6 @@
 """The decision of one hook, and the outcome of a chain of hooks.
 
-`Decision` is a closed union: every hook returns exactly one of these. An `Outcome` is what the embedder gets.
+`Decision` is a closed union: every hook returns exactly one of its members. The embedder gets an `Outcome`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Refused(_Decided):
 
 @dataclass(frozen=True, slots=True)
 class Continue(_Decided):
-    """Continue; nothing is changed."""
+    """Continue without a change."""
 
     action: ClassVar[OutcomeAction] = words.CONTINUE
 
@@ -52,7 +52,7 @@ class Modify(_Decided):
 
 @dataclass(frozen=True, slots=True)
 class Respond(_Decided):
-    """This is the result: the tool (or the model) is not called."""
+    """Use this result, and do not call the tool or the model."""
 
     result: Mapping[str, Any] | ToolResult | LLMResponse
     changes: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
@@ -61,16 +61,16 @@ class Respond(_Decided):
 
 @dataclass(frozen=True, slots=True)
 class Deny(_Refused):
-    """The tool is not run. From an approver: not approved."""
+    """Do not run the tool. From an approver: not approved."""
 
     result: Mapping[str, Any] | ToolResult | None = field(default=None, kw_only=True)
-    """What the model is told in place of the denial. Only hooks in code can set it; nothing on the wire can."""
+    """The result for the model in place of the denial. Only hooks in code can set it, not hooks on the wire."""
     action: ClassVar[OutcomeAction] = words.DENY
 
 
 @dataclass(frozen=True, slots=True)
 class Approve(_Decided):
-    """Yes, from an approver only."""
+    """The tool may run. Only approvers can return this."""
 
     action: ClassVar[OutcomeAction] = words.CONTINUE
 
@@ -125,7 +125,7 @@ _FAILED_HOW = {
     "reply": ": its answer could not be used",
     "handshake": ": it could not be started",
 }
-"""What a model is told about each kind of failure: never the hook's own text."""
+"""The text for a model about each kind of failure. It has none of the hook's own text."""
 
 
 @dataclass(slots=True)
@@ -134,33 +134,33 @@ class Outcome(Generic[P_co]):
 
     stage: str
     action: OutcomeAction
-    """One of the wire's actions; `modify` when anything changed, `continue` when nothing did."""
+    """An action of the protocol: `modify` if anything changed, `continue` if nothing did, or the one that ended the chain."""
     payload: P_co
-    """The payload after the chain: use this one."""
+    """The payload after the chain. Use this one."""
     reason: str = ""
-    """For people. If a hook failed it holds the cause, which may be any text: see `reason_for_llm`."""
+    """The reason, for people. If a hook failed, it has the cause, which may be any text: give models `reason_for_llm`."""
     trail: Trail = ()
     approved: bool | None = None
-    """approve_tool only."""
+    """Whether the tool may run; only from approve_tool."""
     result: Any = None
     """With `respond`: the `ToolResult` or `LLMResponse` to use."""
     feedback: str = ""
-    """With `retry`: what to tell the model."""
+    """With `retry`: the text for the model."""
     hook: str = ""
     """The hook whose decision ended the chain."""
     asked_about: P_co | None = field(default=None, repr=False, compare=False)
-    """What that hook was asked about; None if no interceptor ended the chain."""
+    """The payload that this hook was asked about; None if no interceptor ended the chain."""
     asked: Encoded[Any] | None = field(default=None, init=False, repr=False, compare=False)
-    """For the host: the payload that hooks saw last, with its bytes. Copies of an outcome do not have it."""
+    """For the host: the last payload that hooks saw, with its bytes. Copies of an outcome do not have it."""
 
     @property
     def notes(self) -> tuple[Notes, ...]:
-        """The notes that hooks added, in the order they were asked."""
+        """The notes that hooks added, in the order of the hooks."""
         return tuple(entry.notes for entry in self.trail if entry.notes is not None)
 
     @property
     def reason_for_llm(self) -> str:
-        """The reason, safe for a model: the hook's own, or one short sentence if the hook failed."""
+        """The reason, safe for a model: the hook's own; if the hook failed, one short sentence."""
         decided = next((entry for entry in reversed(self.trail) if entry.hook == self.hook), None)
         if decided is None or decided.failure is None:
             return self.reason
@@ -168,7 +168,7 @@ class Outcome(Generic[P_co]):
 
     @property
     def intact(self) -> bool:
-        """Whether the payload is, to the byte, what the hooks saw last. The meta may differ."""
+        """Whether the payload is still the last one that hooks saw, byte for byte. The meta may differ."""
         if self.asked is None:
             return True
         saw = self.asked.payload.__dict__
@@ -202,8 +202,8 @@ class Asked(Generic[P_co]):
 
     decision: Decision
     encoded: Encoded[P_co]
-    """The payload to continue with: the one asked about, or the hook's edit of it."""
+    """The payload to continue with: the one that the hook was asked about, or its edit."""
     entry: TrailEntry
     result: Any = None
     answer: Any = None
-    """The hook's answer, if it was no decision."""
+    """The hook's answer, if it was not a decision."""

@@ -1,4 +1,4 @@
-"""A payload with its bytes, encoded once for all hooks."""
+"""A payload with its JSON bytes, encoded once for all hooks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .payloads import Meta, Payload
 P = TypeVar("P", bound=Payload)
 
 CHANGED = "it was changed in place while hooks were asked about it"
-"""Why a payload that differs from what hooks saw is refused."""
+"""The error for a payload that is no longer the one that hooks saw."""
 
 
 class Encoded(Generic[P]):
-    """A payload, and the bytes that every hook gets."""
+    """A payload, and its JSON bytes for every hook."""
 
     __slots__ = ("_params", "payload")
 
@@ -34,14 +34,14 @@ class Encoded(Generic[P]):
 
     @property
     def intact(self) -> bool:
-        """Whether the payload still has these bytes: nothing in it was changed in place."""
+        """Whether the payload still has these bytes. It does not if it was changed in place."""
         try:
             return self._params is None or Encoded(self.payload).params() == self._params
         except EncodeError:
             return False
 
     def deep_copy(self) -> Encoded[P]:
-        """The same with a deep copy of the payload. Raises `PicohookError` if the payload was changed in place."""
+        """A deep copy of the payload, with the same bytes. Raises `PicohookError` if the payload was changed in place."""
         own = Encoded(self.payload.deep_copy(), self.params())
         if not own.intact:
             raise PicohookError(CHANGED)

@@ -1,4 +1,4 @@
-"""Events: what happens in an agent. Observers are told, and the agent does not wait for them."""
+"""Events in an agent. Observers get them, and the agent does not wait for observers."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _SEVERITIES = {
     "gateway.reload.failed": "error",
     "mcp.server.failed": "error",
 }
-"""The severity of each kind that is more than information."""
+"""The severity of each kind that is not `info`."""
 _ENDINGS = {"error": "error", "aborted": "warn"}
 _PLACE = (
     "channel", "account", "chat_id", "topic_id", "space_id", "space_type", "chat_type", "sender_id", "message_id"
 )  # fmt: skip
-"""The fields of an inbound message that say where it came from: they join an event's scope."""
+"""The fields of an inbound message that say where it came from. They are added to an event's scope."""
 
 
 class Event:
-    """One event. Its line on the wire is made when it is first needed, once for all hooks of a dialect."""
+    """One event. Its line is encoded when it is first needed, once for all hooks of a dialect."""
 
     __slots__ = ("_lines", "about", "kind", "meta", "payload")
 
@@ -48,11 +48,11 @@ class Event:
         self.payload = payload
         self.meta = meta
         self.about = about
-        """The payload that it is about, for its context and its channel."""
+        """The payload that the event is about. Its context and channel are added to the scope."""
         self._lines: dict[str, bytes] = {}
 
     def deep_copy(self) -> Event:
-        """A copy whose payload shares nothing with this one's. Its `about` keeps only where the user is."""
+        """A copy whose payload shares nothing with this one's. Its `about` keeps only the meta, context, channel and chat."""
         about = self.about
         if about is not None:
             about = Payload(
@@ -61,7 +61,7 @@ class Event:
         return Event(self.kind, deep_copy(dict(self.payload)), self.meta, about)
 
     def line(self, dialect: str) -> bytes:
-        """The whole line that a hook of this dialect reads. Raises `EncodeError`."""
+        """The whole line for hooks of this dialect. Raises `EncodeError`."""
         line = self._lines.get(dialect)
         if line is None:
             method = words.RUNTIME_EVENT if dialect == "runtime" else words.EVENT
@@ -69,7 +69,7 @@ class Event:
         return line
 
     def params(self, dialect: str) -> dict[str, Any]:
-        """The params that a hook of this dialect gets."""
+        """The params for hooks of this dialect."""
         if dialect == "runtime":
             return self._runtime()
         return {"Kind": self.kind, "Meta": self.meta.wire(), "Payload": self.payload}
@@ -119,7 +119,7 @@ class Event:
 
 
 def known_kind(kind: str) -> str:
-    """The legacy name of a kind given by either of its names. Raises `ValueError` for an unknown kind."""
+    """The legacy name of an event kind, from either of its names. Raises `ValueError` for an unknown kind."""
     if kind in words.EVENT_KINDS:
         return kind
     if kind in words.RUNTIME_KINDS:

@@ -1,4 +1,4 @@
-"""What a hook's failure counts as: fail open, fail closed, or a denial. Decided here alone."""
+"""Decides what a hook's failure counts as: fail open, fail closed, or a denial. No other module decides it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 def on_failure(stage: Stage[Any], hook: str, rule: OnFailure, cause: str) -> Decision:
-    """The decision that replaces the one of a hook that failed.
+    """The decision in place of a failed hook's own.
 
-    An approver's failure is a denial, whatever its settings say: no failure is ever a yes. An interceptor's failure
-    continues, denies or ends the turn, as its `on_failure` says. At a stage that cannot deny, "deny" ends the turn.
+    An approver's failure is a denial, whatever its settings say: a failure is never a yes. An interceptor's failure continues,
+    denies or ends the turn, as its `on_failure` says. At a stage that cannot deny, "deny" ends the turn.
     """
     reason = f"hook {hook} failed: {cause}"
     if stage.approves:
@@ -59,7 +59,7 @@ _CAUSES: tuple[tuple[type[Exception], str], ...] = (
 
 
 def describe(error: Exception) -> str:
-    """The cause of a failure in one line. An exception that is not picohook's own comes with its type and its place."""
+    """The cause of a failure in one line. An exception from other code than picohook's is shown with its type and its place."""
     if not isinstance(error, PicohookError | ValueError):
         return explain(error)
     try:
@@ -70,7 +70,7 @@ def describe(error: Exception) -> str:
 
 
 def _misfit(error: ValidationError) -> str:
-    """Names the field of an edited payload that does not fit, and its type, never its value: payloads are not logged."""
+    """A message with the wrong field of an edited payload, and its type. It never has the value: payloads are not logged."""
     wrong = error.errors(include_url=False)
     first = wrong[0]
     field = escape(".".join(map(str, first["loc"])))
@@ -91,4 +91,4 @@ JSON_WORDS = {
     "dict_type": "an object",
     "model_type": "an object",
 }
-"""JSON's words for kinds of value, by pydantic's error types."""
+"""JSON's words for the types of values, by pydantic's error types."""

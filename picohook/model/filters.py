@@ -1,4 +1,4 @@
-"""The tool filter: which payloads and events a hook wants, by tool, model, channel, agent and fields."""
+"""The filter of a hook: the payloads and events that it wants, by tool, model, channel, agent and fields."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class Filter(BaseModel):
-    """Everything that is set must match. A field that the payload or event lacks does not match."""
+    """Matches if every part that is set matches. A field that the payload or event lacks does not match."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     tool: str | None = Field(
         default=None, description='A tool\'s name; several as "a|b"; with * ? [] a glob; between slashes a regex.'
     )
-    model: str | None = Field(default=None, description="How the model's name begins.")
+    model: str | None = Field(default=None, description="The beginning of the model's name.")
     channel: str | None = Field(default=None, description="The channel's name.")
     agent: str | None = Field(default=None, description="The agent's id.")
     when: dict[str, JsonValue] = Field(default_factory=dict, description="Fields of the payload, or of its result.")
@@ -53,7 +53,7 @@ class Filter(BaseModel):
         )
 
     def matches_event(self, event: Event) -> bool:
-        """Whether a hook with this filter is told of the event."""
+        """Whether a hook with this filter gets the event."""
         said: Mapping[str, Any] = event.payload
         by_name = {_plain(name): value for name, value in said.items()}
         return self._holds(
@@ -76,7 +76,7 @@ class Filter(BaseModel):
 
 
 def exact(names: str) -> str:
-    """A pattern that matches these pipe-separated names and nothing else, whatever characters they hold."""
+    """A pattern that matches only these pipe-separated names, whatever characters they have."""
     return f"/{'|'.join(re.escape(name) for name in names.split('|'))}/"
 
 
@@ -88,7 +88,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _same(value: Any, wanted: Any) -> bool:
-    """Equal as JSON: true is not 1."""
+    """Whether two values are equal as JSON, where true is not 1."""
     return value == wanted and isinstance(value, bool) is isinstance(wanted, bool)
 
 

@@ -1,6 +1,6 @@
-"""The payloads that stages carry, as an embedder builds and reads them.
+"""The payloads of the stages, as an embedder builds and reads them.
 
-`wire()` returns a payload's plain JSON form, in the order of the protocol, without the fields that were not given. Payloads are
+`wire()` returns the plain JSON form of a payload, in the order of the protocol, without the fields that are None. Payloads are
 frozen: a hook's edit makes a new one.
 """
 
@@ -21,7 +21,7 @@ _UNCHANGEABLE = frozenset({str, int, float, bool, type(None)})
 
 
 def deep_copy(value: Any) -> Any:
-    """A copy that shares nothing mutable with the value. A value that cannot be copied is returned itself."""
+    """A copy that shares nothing mutable with the value; the value itself if it cannot be copied."""
     try:
         return _copy_of(value)
     except Exception:  # noqa: BLE001 - an object of a program's own can fail in any way
@@ -42,7 +42,7 @@ def _copy_of(value: Any) -> Any:
 
 
 class _Signature:
-    """Builds the model when its signature is asked for."""
+    """Builds the model when its signature is first read."""
 
     def __get__(self, _: object, model: type[BaseModel]) -> Any:
         model.model_rebuild()
@@ -50,7 +50,7 @@ class _Signature:
 
 
 class FrozenModel(BaseModel):
-    """Base of all payloads: frozen, and a misspelt field is an error."""
+    """The base of all payloads. It is frozen, and an unknown field is an error."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -62,11 +62,11 @@ class FrozenModel(BaseModel):
     __signature__ = _Signature()
 
     def wire(self) -> dict[str, Any]:
-        """The plain JSON form, without what was not given."""
+        """The plain JSON form, without the fields that are None."""
         return {name: value for name, value in self.__dict__.items() if value is not None}
 
     def deep_copy(self) -> Self:
-        """A copy that shares nothing mutable with this one. Raises whatever an object in it raises when it is copied."""
+        """A copy that shares nothing mutable with this one. If an object in it cannot be copied, raises that object's error."""
         made = self.__copy__()
         own = made.__dict__
         for name, value in own.items():
@@ -76,7 +76,7 @@ class FrozenModel(BaseModel):
 
 
 class Meta(FrozenModel):
-    """Where in the agent's run a payload belongs."""
+    """The place of a payload in the agent's run."""
 
     agent_id: str = Field(default="", validation_alias="AgentID", serialization_alias="AgentID")
     turn_id: str = Field(default="", validation_alias="TurnID", serialization_alias="TurnID")
@@ -86,7 +86,7 @@ class Meta(FrozenModel):
     trace_path: str = Field(default="", validation_alias="TracePath", serialization_alias="TracePath")
     source: str = Field(default="", validation_alias="Source", serialization_alias="Source")
     traceparent: str = ""
-    """The trace and the span, in the form of W3C's Trace Context."""
+    """The trace and the span, as a W3C `traceparent`."""
     __slots__ = ("encoded",)
     """Its JSON, kept because many payloads share one meta."""
 
@@ -94,7 +94,7 @@ class Meta(FrozenModel):
         return self if type(self) is Meta else super().deep_copy()
 
     def wire(self) -> dict[str, Any]:
-        # Written out, and without pydantic's slow attribute access: every question and every event needs it.
+        # Written out, because pydantic's attribute access is slow, and every question and event needs this.
         own = self.__dict__
         shown = {
             "AgentID": own["agent_id"],
@@ -114,7 +114,7 @@ NO_META = Meta()
 
 
 class Payload(FrozenModel):
-    """The fields of every stage's payload: where in the run it belongs, and the user's channel."""
+    """The fields of every stage's payload: its place in the run, and the user's channel."""
 
     meta: Meta = NO_META
     context: dict[str, Any] | None = None
@@ -143,7 +143,7 @@ class ToolCall(Payload):
 
 
 class ToolResult(FrozenModel):
-    """What a tool returned: for the model, and for the user."""
+    """The result of a tool, with texts for the model and for the user."""
 
     for_llm: str = ""
     for_user: str = ""
@@ -157,7 +157,7 @@ class ToolResult(FrozenModel):
 
     @property
     def trails(self) -> tuple[StageTrail, ...]:
-        """The trails of the stages on the way to it, if `run_tool` or a turn returned it. It is no field."""
+        """The trails of the stages that led to it, if `run_tool` or a turn returned it. They are not a field."""
         return _trails_of(self)
 
     def wire(self) -> dict[str, Any]:
@@ -177,7 +177,7 @@ class ToolReturn(ToolCall):
 
 
 class Prompt(Payload):
-    """What the user said: the payload of before_prompt."""
+    """A message of the user: the payload of before_prompt."""
 
     prompt: str
     messages: list[dict[str, Any]] = Field(default_factory=list)
@@ -195,7 +195,7 @@ class LLMRequest(Payload):
 
 
 class LLMResponse(Payload):
-    """What the model answered: the payload of after_llm."""
+    """The answer of the model: the payload of after_llm."""
 
     model: str = ""
     response: dict[str, Any]
@@ -204,12 +204,12 @@ class LLMResponse(Payload):
 
     @property
     def trails(self) -> tuple[StageTrail, ...]:
-        """The trails of the stages on the way to it, if `run_llm` or a turn returned it. It is no field."""
+        """The trails of the stages that led to it, if `run_llm` or a turn returned it. They are not a field."""
         return _trails_of(self)
 
 
 class Finish(Payload):
-    """The turn is about to end with this response: the payload of before_finish."""
+    """A turn that is about to end with this response: the payload of before_finish."""
 
     prompt: str = ""
     messages: list[dict[str, Any]] = Field(default_factory=list)
@@ -231,7 +231,7 @@ R = TypeVar("R", ToolResult, LLMResponse)
 
 
 def traced(result: R, trails: Iterable[StageTrail]) -> R:
-    """A copy of the result with these trails. They take no part in its JSON form or in comparisons."""
+    """A copy of the result with these trails. Its JSON form and comparisons ignore them."""
     made = result.__copy__()  # a tool may return the same object every time
     object.__setattr__(made, "_trails", tuple(trails))
     return made

@@ -1,4 +1,4 @@
-"""Reads a hook's answer as a `Decision`. A bad reply, which the stage does not allow, raises `ReplyError`."""
+"""Reads a hook's answer as a `Decision`. An answer that the stage does not allow raises `ReplyError`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ReplyError(ValueError):
-    """A bad reply: an answer that is no decision that the stage allows."""
+    """An answer is not a decision that the stage allows."""
 
     def __init__(self, message: str, answer: Any) -> None:
         super().__init__(message)
@@ -41,9 +41,9 @@ class ReplyError(ValueError):
 
 
 def read_decision(stage: Stage[Any], answer: Any) -> Decision:
-    """The decision in an answer. An absent or empty answer continues; from an approver it is a failure.
+    """The decision in an answer. An absent or empty answer continues; from an approver it is an error.
 
-    Raises `ReplyError`, a `ValueError`, for an answer that is no decision that the stage allows.
+    Raises `ReplyError`, a `ValueError`, if the answer is not a decision that the stage allows.
     """
     if answer == words.CONTINUE_RESULT and not stage.approves:
         return CONTINUE  # as nearly always
@@ -69,7 +69,7 @@ def _read_approval(answer: dict[str, Any]) -> Decision:
     if others:
         if all(answer[name] is False for name in others):
             return Deny(reason=text_in(answer, "reason"))
-        raise ValueError(f"the answer has no `approved`, and `{_shown_name(others[0])}` is no yes")
+        raise ValueError(f"the answer has no `approved`, and `{_shown_name(others[0])}` is not a yes")
     approved = answer.get("approved")
     if approved is True:
         return APPROVE
@@ -117,7 +117,7 @@ _REFUSES: dict[str, type[Deny | Skip | Pause | AbortTurn | HardAbort]] = {
 
 
 def _read_edit(stage: Stage[Any], answer: Mapping[str, Any], action: str, reason: str, notes: Notes | None) -> Decision:
-    """`modify`, or a `continue` that carries a payload."""
+    """The decision of a `modify`, or of a `continue` that carries a payload."""
     changes, patch = _changes(stage, answer), _object(answer, "patch")
     if patch is not None:
         patch = stage.form.patch(answer)
@@ -136,7 +136,7 @@ _NEVER_EMPTY = frozenset({"tool", "model", "prompt"})
 
 
 def _set(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the empty strings that Go writes for texts that were never set."""
+    """The changes without null, and without the empty texts that Go writes for fields that were never set."""
     return {name: value for name, value in changes.items() if value is not None and (value or name not in _NEVER_EMPTY)}
 
 
@@ -157,7 +157,7 @@ def _notes(answer: Mapping[str, Any]) -> Notes | None:
 
 
 def objects_in(answer: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """A field of an answer that is a list of objects; empty if there is none. Raises `ValueError`."""
+    """A field of an answer with a list of objects; empty if it is absent. Raises `ValueError` if it is anything else."""
     value = answer.get(key)
     if value is not None and not (isinstance(value, list) and all(isinstance(one, dict) for one in value)):
         raise ValueError(f"`{key}` is not a list of objects")
@@ -165,7 +165,7 @@ def objects_in(answer: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def text_in(answer: Mapping[str, Any], key: str, limit: int | None = words.MAX_REASON) -> str:
-    """A field of an answer that is a text, cut to `limit` bytes; empty if there is none. Raises `ValueError`."""
+    """A text field of an answer, cut to `limit` bytes; empty if it is absent. Raises `ValueError` if it is not a text."""
     value = answer.get(key)
     if value is None:
         return ""
@@ -186,5 +186,5 @@ def _shown_name(name: object) -> str:
 
 
 def shown(value: object) -> str:
-    """A value of an answer, short enough for a message; only the kind of a list or an object."""
+    """A value of an answer, short enough for a message: for a list or an object only its type."""
     return cut(repr(value), 80) if isinstance(value, str | int | float) else json_type(value)

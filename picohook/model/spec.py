@@ -1,4 +1,4 @@
-"""A hook's settings: one schema for the native configuration, for hooks mounted in code, and for listings."""
+"""The settings of a hook: one schema for the native configuration, for hooks mounted in code, and for listings."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ Count = Annotated[int, Field(ge=1)]
 
 
 def _bytes(value: Any) -> Any:
-    """A size as a number of bytes, or as text with a unit: "512M"."""
+    """A size in bytes, from a number, or from a text with a unit, such as "512M". Raises `ValueError`."""
     if not isinstance(value, str):
         return value
     unit = _UNITS.get(value[-1:].upper(), 0)
     if not unit or not value[:-1].isdecimal():
-        raise ValueError('must be a number of bytes, or such as "512M", with K, M, G or T')
+        raise ValueError('must be a number of bytes, or a text with K, M, G or T, such as "512M"')
     return int(value[:-1]) * unit
 
 
@@ -56,7 +56,7 @@ def _check_globs(globs: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Globs = Annotated[tuple[str, ...], Field(max_length=64), AfterValidator(_check_globs)]
-"""Files of a project."""
+"""Globs for files of a project."""
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 Size = Annotated[
@@ -75,16 +75,16 @@ else:
 Layer = Literal["builtin", "user", "project", "session"]
 
 LONGEST_GLOB, MOST_DEEP = 512, 2
-"""Characters of a glob, and how often `**` may be in it."""
+"""The most characters of a glob, and how often it may have `**`."""
 PROMPT_TIMEOUT = 30.0
-"""Seconds, for a `prompt` hook that sets none: models take longer than programs."""
+"""The default timeout of `prompt` hooks, in seconds: models take longer than programs."""
 
 NO_MODEL = "asks a model, and there is no model"
 NO_MODEL_HINT = "name one in [model] of the configuration, or give the host one: Host(..., complete=...)"
 
 
 class OnFailure(StrEnum):
-    """What an interceptor's failure counts as. An approver's failure is always a denial."""
+    """The consequence of an interceptor's failure. An approver's failure is always a denial."""
 
     CONTINUE = "continue"
     DENY = "deny"
@@ -92,7 +92,7 @@ class OnFailure(StrEnum):
 
 
 class RespondRule(StrEnum):
-    """Which tools a hook may answer for without approval."""
+    """The tools that a hook may answer without approval."""
 
     OWN = "own"
     APPROVE = "approve"
@@ -100,7 +100,7 @@ class RespondRule(StrEnum):
 
 
 class Settings(BaseModel):
-    """A frozen group of settings; an unknown name is a mistake."""
+    """A frozen group of settings. An unknown name is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -115,32 +115,34 @@ class RestartPolicy(Settings):
 
 
 class Limits(Settings):
-    """What a hook's processes may use. A hook does not start if the machine cannot enforce a limit."""
+    """Limits on a hook's processes. A hook does not start if the machine cannot enforce a limit."""
 
     memory: Size | None = Field(default=None, description="Address space of each of its processes.")
     cpu_seconds: Count | None = Field(default=None, description="Processor time of each of its processes.")
     open_files: Count | None = Field(default=None, description="Descriptors of each of its processes.")
-    file_size: Size | None = Field(default=None, description="The largest file that it may write.")
+    file_size: Size | None = Field(default=None, description="The size of the largest file that it may write.")
     processes: Count | None = Field(default=None, description="Its processes and threads, all together.")
 
 
 class Sandbox(Settings):
-    """What a hook may read, write and reach. A hook does not start if the machine cannot enforce it."""
+    """The files and the network that a hook may use. A hook does not start if the machine cannot enforce this."""
 
-    read_only: tuple[str, ...] = Field(default=("/",), description="What it may read and run. Relative to its dir.")
-    writable: tuple[str, ...] = Field(default=(), description="What it may write too.")
+    read_only: tuple[str, ...] = Field(
+        default=("/",), description="Paths that it may read and run, relative to its dir."
+    )
+    writable: tuple[str, ...] = Field(default=(), description="Paths that it may also write.")
     network: bool = Field(default=False, description="Whether it has a network.")
 
 
 class Canary(Settings):
-    """A tool call that a gate must deny. `picohook doctor` asks about it; no tool is called."""
+    """A tool call that a gate must deny. `picohook doctor` asks about it, without calling the tool."""
 
     tool: str = Field(min_length=1, description="The tool's name.")
-    arguments: dict[str, Any] = Field(default_factory=dict, description="What it is called with.")
+    arguments: dict[str, Any] = Field(default_factory=dict, description="The arguments of the call.")
 
 
 class Timeouts(Settings):
-    """Seconds. What one hook does not set, the defaults of its configuration do."""
+    """Timeouts in seconds: the defaults for hooks that do not set their own."""
 
     observer: Seconds = Field(default=0.5, description="How long an awaited event may take to be written.")
     interceptor: Seconds = Field(default=5.0, description="One question to one interceptor.")
@@ -153,53 +155,57 @@ class HookSpec(Settings):
     """One hook."""
 
     name: str = Field(default="", description="Unique; set by the key in a configuration file.")
-    layer: Layer | None = Field(default=None, exclude=True, description="Set by where it comes from.")
+    layer: Layer | None = Field(default=None, exclude=True, description="Set by its origin.")
     source: str = Field(default="", exclude=True, description="The file it comes from.")
     command: tuple[str, ...] = Field(default=(), description="The program and its arguments, kept running.")
-    run: str | None = Field(default=None, description="A shell command, run anew for each question.")
+    run: str | None = Field(default=None, description="A shell command, run for each question.")
     python: str | None = Field(default=None, description='A function of the host\'s own process: "module:function".')
-    prompt: str | None = Field(default=None, description="A model is asked: a text with {{tool_name}} and the like.")
-    model: str | None = Field(default=None, description="With prompt: which model; none: the embedder's choice.")
-    stages: tuple[StageName, ...] = Field(default=(), description="The stages it is asked at.")
-    observe: tuple[str, ...] = Field(default=(), description='The event kinds it is told of; "*" for all.')
+    prompt: str | None = Field(default=None, description="A prompt for a model, with {{tool_name}} and the like.")
+    model: str | None = Field(default=None, description="With prompt: the model; by default the embedder's choice.")
+    stages: tuple[StageName, ...] = Field(default=(), description="The stages at which it is asked.")
+    observe: tuple[str, ...] = Field(default=(), description='The event kinds that it observes; "*" for all.')
     events: Literal["legacy", "runtime"] = Field(default="legacy", description="hook.event or hook.runtime_event.")
-    priority: int = Field(default=100, description="Asked in ascending order.")
-    timeout: Seconds | None = Field(default=None, description="Intercept stages, in seconds.")
-    approval_timeout: Seconds | None = Field(default=None, description="approve_tool, in seconds.")
-    hello_timeout: Seconds | None = Field(default=None, description="The handshake, in seconds.")
-    timeouts: dict[StageName, Seconds] = Field(default_factory=dict, description="One stage each, in seconds.")
-    on_failure: OnFailure = Field(default=OnFailure.CONTINUE, description="What a failing interceptor counts as.")
+    priority: int = Field(default=100, description="Lower numbers are asked first.")
+    timeout: Seconds | None = Field(default=None, description="Seconds for an intercept stage.")
+    approval_timeout: Seconds | None = Field(default=None, description="Seconds for approve_tool.")
+    hello_timeout: Seconds | None = Field(default=None, description="Seconds for the handshake.")
+    timeouts: dict[StageName, Seconds] = Field(default_factory=dict, description="Seconds for single stages.")
+    on_failure: OnFailure = Field(default=OnFailure.CONTINUE, description="The consequence of a failed interception.")
     provides: tuple[str, ...] = Field(default=(), description="Tools that it may answer without approval.")
-    respond: RespondRule = Field(default=RespondRule.OWN, description="Which tools it may answer.")
+    respond: RespondRule = Field(default=RespondRule.OWN, description="The tools that it may answer.")
     may_edit: tuple[Literal["tools", "system", "messages"], ...] = Field(
-        default=("tools", "system", "messages"), description="What of a before_llm request it may change."
+        default=("tools", "system", "messages"), description="The parts of a before_llm request that it may change."
     )
-    env: dict[str, str] = Field(default_factory=dict, description="Added to its environment.")
-    inherit_env: bool | tuple[str, ...] = Field(default=False, description="true: the whole environment; or names.")
+    env: dict[str, str] = Field(default_factory=dict, description="Variables to add to its environment.")
+    inherit_env: bool | tuple[str, ...] = Field(
+        default=False, description="The host's variables that it inherits too, by name; true: all."
+    )
     dir: str | None = Field(default=None, description="Its working directory.")
     restart: RestartPolicy = Field(default_factory=RestartPolicy)
     required: bool = Field(default=False, description="The host does not start without it.")
-    filter: Filter | None = Field(default=None, description="Which payloads and events it wants; none: all.")
+    filter: Filter | None = Field(default=None, description="The payloads and events that it wants; by default all.")
     after: tuple[str, ...] = Field(default=(), description="Hooks that are asked before it.")
-    guard: bool = Field(default=False, description="before_tool: asked again about the final call if that changed.")
-    max_in_flight: int | None = Field(default=None, ge=1, description="Requests it is given at once; the rest waits.")
+    guard: bool = Field(default=False, description="before_tool: it is asked again if the call changed after it.")
+    max_in_flight: int | None = Field(default=None, ge=1, description="The most requests at once; others wait.")
     retry: int = Field(default=0, ge=0, le=100, description="How often a failed interceptor is asked again.")
-    overlap: bool = Field(default=True, description="false: when it changes, the old one ends first.")
+    overlap: bool = Field(default=True, description="false: at a change, the old process ends first.")
     enabled: bool = Field(default=True, description="false: it is ignored.")
     max_line_bytes: int = Field(default=words.MAX_LINE, ge=1, description="The longest line it may write.")
     grace: Seconds = Field(default=2.0, description="From the end of its stdin to TERM, and from TERM to KILL.")
     contain: Contain = Field(
-        default="best", description="What has to hold its descendants; without it, the hook does not start."
+        default="best", description="The containment that it needs; without it, the hook does not start."
     )
     stdio: Stdio = Field(
         default="pipe",
-        description="What its standard input and output are; a socket cannot be opened by another process.",
+        description="The kind of its standard input and output. Another process cannot open a socket.",
     )
-    limits: Limits | None = Field(default=None, description="What its processes may use.")
-    sandbox: Sandbox | None = Field(default=None, description="What it may read, write and reach; none: all.")
+    limits: Limits | None = Field(default=None, description="Limits on its processes.")
+    sandbox: Sandbox | None = Field(
+        default=None, description="The files and the network that it may use; by default all."
+    )
     trust: Globs | None = Field(
         default=None,
-        description="The project's files that it runs, as globs, if its command does not name them; [] for none.",
+        description="Globs for the project's files that it runs, if its command does not name them; [] for none.",
     )
     canary: Canary | None = Field(
         default=None, exclude=True, description="A tool call that it must deny, for picohook doctor."
@@ -211,7 +217,7 @@ class HookSpec(Settings):
         if isinstance(value, str):
             msg = f"give a list, one element an argument: {value.split()!r}".replace("'", '"')
             raise ValueError(msg)
-        return tuple(value) if isinstance(value, list) else value  # strict validation takes no list from a validator
+        return tuple(value) if isinstance(value, list) else value  # strict validation refuses a list from a validator
 
     @field_validator("command")
     @classmethod
@@ -259,25 +265,25 @@ class HookSpec(Settings):
         return self
 
     def timeout_at(self, stage: str, defaults: Timeouts, *, approves: bool) -> float:
-        """Its timeout at a stage: the stage's own, else that of its kind, else the default."""
+        """The hook's timeout at a stage: the one for this stage, else the one for its kind of stage, else the default."""
         own = self.timeouts.get(stage)
         kind = self.approval_timeout if approves else self.timeout
         return own or kind or (defaults.approval if approves else defaults.interceptor)
 
     @property
     def runs(self) -> str:
-        """Its command, function or prompt, for people."""
+        """The hook's command, function or prompt, as text."""
         program = getattr(self, self.kind)
         return shlex.join(program) if isinstance(program, tuple) else program
 
     @property
     def kind(self) -> str:
-        """The field that says what it is: a key of `KINDS_OF_HOOK`."""
+        """The kind of hook: a key of `KINDS_OF_HOOK`."""
         return next((kind for kind in KINDS_OF_HOOK if getattr(self, kind)), "command")
 
     @property
     def fingerprint(self) -> str:
-        """A digest of its settings, the same in every process."""
+        """A digest of the settings, the same in every process."""
         return hashlib.sha256(f"{type(self).__name__} {self.model_dump_json()}".encode()).hexdigest()[:32]
 
     @property
@@ -288,19 +294,19 @@ class HookSpec(Settings):
 
     @property
     def asked_at(self) -> tuple[StageName, ...]:
-        """The stages it is asked at."""
+        """The stages at which the hook is asked."""
         return self.stages
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The event kinds that it observes, by their legacy names."""
+        """The event kinds that the hook observes, by their legacy names."""
         if any(kind in words.EVERY_KIND for kind in self.observe):
             return frozenset(words.EVENT_KINDS)
         return frozenset(words.RUNTIME_KINDS.get(kind, kind) for kind in self.observe)
 
 
 def python_file(spec: HookSpec) -> Path | None:
-    """The file that `python` names in the hook's directory; None if it names an installed module."""
+    """The file that `python` names in the hook's directory; None if there is no such file."""
     if spec.python is None or spec.dir is None:
         return None
     module = Path(spec.dir, *spec.python.partition(":")[0].split("."))
@@ -308,9 +314,9 @@ def python_file(spec: HookSpec) -> Path | None:
 
 
 class WholeModeSpec(HookSpec):
-    """The settings of a PicoClaw hook: it is asked at every stage of a mode if it names one of them."""
+    """The settings of a PicoClaw hook. If it names one stage of a mode, it is asked at all stages of that mode."""
 
     @property
     def asked_at(self) -> tuple[StageName, ...]:
-        """The stages of its modes. It may answer one that it does not know with "method not found"."""
+        """The stages of its modes. At a stage that it does not know, it may answer "method not found"."""
         return tuple(stage for mode in self.modes for stage in MODES.get(mode, ()))

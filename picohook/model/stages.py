@@ -1,6 +1,6 @@
-"""The stages: one row each. A new stage is a row here, a payload class in `payloads`, and a method of `Engine` that asks it.
+"""The stages, one row each. A new stage is a row here, a payload class in `payloads`, and a method of `Engine` that asks it.
 
-The configuration, the wire, `picohook new` and `call`, the conformance kit, the sidecar and the metrics read the rows.
+The configuration, the protocol, `picohook new` and `call`, the conformance kit, the sidecar and the metrics read the rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound=Payload)
 
 FIXED = frozenset({"meta", "context", "tool_call_id"})
-"""The fields of a payload that no hook can change: where the call comes from, and which call it is."""
+"""The fields of a payload that hooks cannot change: the origin and the id of a call."""
 
 _EVERYWHERE = frozenset({words.CONTINUE, words.MODIFY, words.ABORT_TURN, words.HARD_ABORT})
 
@@ -42,25 +42,25 @@ class Stage(Generic[P]):
     """The mode of `hook.hello` that it belongs to."""
     payload: type[P]
     carries: str = ""
-    """The field of a reply that carries the edited payload; empty if `fields` are carried directly."""
+    """The field of a reply that holds the edited payload; empty if the reply has the edited `fields` directly."""
     part: str | None = None
-    """The one field of the payload that can be edited, if a reply carries the content of that field."""
+    """The one field of the payload that can be edited, if a reply holds only the content of that field."""
     fields: tuple[str, ...] = ()
-    """The fields that can be edited, if a reply carries them by their own names; none: all that are not fixed."""
+    """The fields that can be edited, if a reply has them by their own names; if empty, all that are not fixed."""
     actions: frozenset[str] = _EVERYWHERE
-    """What a hook may decide here."""
+    """The actions that a hook may take here."""
     result: Callable[[P, Any], Any] | None = None
-    """Makes the result that stands from what came with `respond`."""
+    """Makes a result from the one in a `respond`."""
     about: str = field(default="", kw_only=True)
     """One sentence for people who write hooks."""
     method: str = field(init=False)
-    """The name on the wire."""
+    """The method of the request."""
     approves: bool = field(init=False)
-    """Whether this stage asks for a yes, and any failure is a no."""
+    """Whether this stage asks for approval: any failure is a denial."""
     editable: Collection[str] = field(init=False)
     """The fields of the payload that can be edited."""
     form: AnswerForm = field(init=False)
-    """What an answer can hold."""
+    """The fields that an answer can have."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "method", f"hook.{self.name}")
@@ -72,7 +72,7 @@ class Stage(Generic[P]):
         object.__setattr__(self, "form", form)
 
     def given(self, payload: P | Mapping[str, Any]) -> P:
-        """The payload, or the one that a mapping describes. Raises pydantic's `ValidationError`."""
+        """The payload itself, or one made from a mapping. Raises pydantic's `ValidationError`."""
         return payload if isinstance(payload, self.payload) else self.payload.model_validate(payload)
 
 
@@ -136,10 +136,10 @@ BEFORE_COMPACT: Stage[Compaction] = Stage(
     Compaction,
     fields=("messages",),
     actions=_EVERYWHERE | {words.SKIP},
-    about="Messages are about to be made fewer.",
+    about="Messages are about to be compacted.",
 )
 AFTER_COMPACT: Stage[Compaction] = Stage(
-    "after_compact", "compact", Compaction, fields=("messages",), about="Messages were made fewer."
+    "after_compact", "compact", Compaction, fields=("messages",), about="Messages were compacted."
 )
 
 STAGES: dict[str, Stage[Any]] = {row.name: row for row in list(globals().values()) if isinstance(row, Stage)}

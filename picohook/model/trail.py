@@ -1,4 +1,4 @@
-"""The trail: for each hook of a stage, what it did, how long it took, and why it failed."""
+"""The trail of a stage: for each hook, its action, its duration, and the cause of its failure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OutcomeAction: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Additions that may come with any decision."""
+    """Additions that any decision can have."""
 
     system_message: str = ""
     """Shown to the user."""
@@ -34,11 +34,11 @@ class Notes:
 
 @dataclass(slots=True)
 class TrailEntry:
-    """What one hook did in one stage."""
+    """One hook's part in a stage."""
 
     hook: str
     action: OutcomeAction | Literal[""]
-    """The hook's action, or the one that its failure counted as; empty if the chain did not wait for it."""
+    """The hook's action, or the action that its failure counted as; empty if the chain did not wait for the hook."""
     duration: float = 0.0
     """Seconds."""
     error: str | None = None
@@ -48,9 +48,9 @@ class TrailEntry:
     reason: str = ""
     """The hook's own reason."""
     failure: str | None = None
-    """If it failed: timeout, crashed, refused, reply, handshake or error."""
+    """The kind of its failure: timeout, crashed, refused, reply, handshake or error; None if it did not fail."""
     skipped: bool = False
-    """Whether it was not asked because its filter did not match."""
+    """Whether its filter did not match, so that it was not asked."""
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
@@ -72,14 +72,14 @@ Trail = tuple[TrailEntry, ...]
 
 @dataclass(frozen=True, slots=True)
 class StageTrail:
-    """The trail of one stage on the way to a result."""
+    """The trail of one stage, with its outcome."""
 
     stage: str
     action: OutcomeAction
     """The outcome of the stage."""
     reason: str
     hook: str
-    """The hook whose decision ended the chain, if one did."""
+    """The hook whose decision ended the chain; empty if none did."""
     trail: Trail
 
     def wire(self) -> dict[str, Any]:

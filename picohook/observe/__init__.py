@@ -1,1 +1,1 @@
-"""What can be seen of a host at work."""
+"""The log and the metrics of a host."""

@@ -1,4 +1,4 @@
-"""Logs the failures of a hook: each cause at once, then how often it happened again, and when it is over."""
+"""Logs the failures of a hook: each cause at once, then the number of repetitions, and the recovery."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from .log import Log
 
 WINDOW = 60.0
-"""For so many seconds after a failure was logged, its repetitions are only counted."""
+"""Seconds after a logged failure in which its repetitions are only counted."""
 TEXTS = 5
-"""How many different texts of one kind of failure are logged in a window: a hook may put a number or a time into each."""
+"""How many different texts of one kind of failure are logged in a window. A hook may put a number or a time into each text."""
 
 
 class _Streak:
@@ -20,38 +20,38 @@ class _Streak:
 
     def __init__(self) -> None:
         self.ends = self.recovery_ends = float("-inf")
-        """When the window ends that began with the logged failure, or with the logged recovery."""
+        """The ends of the windows that began with the logged failure and with the logged recovery."""
         self.texts: set[str] = set()
         self.times = 0
         """Failures in this window."""
         self.left_out = 0
-        """Failures that are not in the log yet."""
+        """Failures that are not logged yet."""
         self.why = self.counted_as = ""
 
 
 class FailureLog:
     """The failures of one hook.
 
-    A failure is logged at once, unless the same failure was logged within the last minute. Then it is counted, and the 10th,
-    100th and 1000th are logged with the count. The count is also logged when the hook answers again, and when it ends.
+    A failure is logged at once, unless the same failure was logged within the last minute. Repetitions are counted, and the
+    count is logged at the 10th, the 100th and so on, when the hook answers again, and when it ends.
     """
 
     __slots__ = ("_log", "_streaks", "failing", "last")
 
     def __init__(self) -> None:
         self.failing: set[str] = set()
-        """The stages at which it failed last time."""
+        """The stages whose last question failed."""
         self.last: str | None = None
         """The cause of its last failure."""
         self._log: Log | None = None
         self._streaks: dict[tuple[str, str], _Streak] = {}
 
     def log_to(self, log: Log) -> None:
-        """Set the log. Without one, failures are only remembered."""
+        """Set the log. Without a log, failures are only counted."""
         self._log = log
 
     def add(self, stage: str, kind: str, why: str, counted_as: str, now: float) -> None:
-        """The hook failed at this stage: the kind of failure, the cause in words, and the action that it counted as."""
+        """Add a failure at a stage: its kind, its cause in words, and the action that it counted as."""
         self.last = why
         self.failing.add(stage)
         streak = self._streaks.setdefault((stage, kind), _Streak())
@@ -72,7 +72,7 @@ class FailureLog:
             self._sum_up(stage, kind, streak)
 
     def answered(self, stage: str, now: float) -> None:
-        """The hook answered at this stage. Call it at least for the first answer after a failure."""
+        """Note an answer at this stage. Call it at least for the first answer after a failure."""
         if stage not in self.failing:
             return
         self.failing.discard(stage)
@@ -85,7 +85,7 @@ class FailureLog:
                 streak.why = ""
 
     def close(self) -> None:
-        """The hook ends: log the failures that were only counted."""
+        """Log the failures that were only counted. Call it when the hook ends."""
         for (stage, kind), streak in self._streaks.items():
             self._sum_up(stage, kind, streak)
 

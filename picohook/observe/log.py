@@ -1,9 +1,9 @@
 """The host's log.
 
-By default a host logs through a private structlog logger to `logging.getLogger("picohook")`. Nothing is configured globally, so
-the embedder decides with the standard library what is shown, or passes its own logger of either kind. Payloads are never
-logged. A record of the standard library has the attributes `hook`, `stage`, `cause`, and `fields` with all fields.
-Texts are escaped first, because many come from hooks. A logger that raises is counted and otherwise ignored.
+By default a host logs through a private structlog logger to `logging.getLogger("picohook")`. It configures nothing globally:
+the embedder configures the standard library's logging, or passes its own logger of either kind. Payloads are never logged. A
+record of the standard library has the attributes `hook`, `stage`, `cause`, and `fields` with all fields. Texts are escaped,
+because many come from hooks. If a logger raises, the error is counted and otherwise ignored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 class Log:
-    """A logger that never raises. Making one raises `PicohookError` if the target is no logger."""
+    """A log whose methods never raise. Its constructor raises `PicohookError` if the target is not a logger."""
 
     __slots__ = ("_failed", "_fields", "_standard", "_target")
 
@@ -46,7 +46,7 @@ class Log:
             given = logging.getLogger()
         if not all(_takes_fields(getattr(given, level, None)) for level in LEVELS):
             raise PicohookError(
-                f"a logger has the methods {', '.join(LEVELS)}, which take a text and keywords: {given!r} is none"
+                f"{given!r} is not a logger: its methods {', '.join(LEVELS)} must take a text and keywords"
             )
         standard = isinstance(given, logging.Logger | logging.LoggerAdapter)
         self._standard: logging.Logger | logging.LoggerAdapter[Any] | None = given if standard else None
@@ -55,7 +55,7 @@ class Log:
         self._failed = [0]
 
     def bind(self, **fields: Any) -> Log:
-        """The same log with these fields on every line."""
+        """This log with these fields added to every line."""
         bound = copy.copy(self)
         bound._fields = {**self._fields, **fields}
         return bound
@@ -66,19 +66,19 @@ class Log:
         return self._failed[0]
 
     def debug(self, event: str, **fields: Any) -> None:
-        """A detail for debugging a hook."""
+        """Log a detail for debugging a hook."""
         self._say("debug", logging.DEBUG, event, fields)
 
     def info(self, event: str, **fields: Any) -> None:
-        """Something worth knowing."""
+        """Log a normal event."""
         self._say("info", logging.INFO, event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
-        """Something is wrong, and the host can continue."""
+        """Log a fault after which the host can continue."""
         self._say("warning", logging.WARNING, event, fields)
 
     def error(self, event: str, **fields: Any) -> None:
-        """Something stays broken until a person acts."""
+        """Log a fault that lasts until a person acts."""
         self._say("error", logging.ERROR, event, fields)
 
     def _say(self, method: str, level: int, event: str, fields: dict[str, Any]) -> None:
@@ -104,7 +104,7 @@ def _takes_fields(method: Any) -> bool:
 
 _STDLIB = logging.getLogger("picohook")
 EVENT, FIELDS = "event", "fields"
-"""The attributes of a standard log record with the text and the fields of a line, for handlers that want them separately."""
+"""The attributes of a standard log record with the text and the fields of a line, for handlers that need them separately."""
 
 
 def rendered(event: str, fields: Mapping[str, Any]) -> str:
@@ -113,7 +113,7 @@ def rendered(event: str, fields: Mapping[str, Any]) -> str:
 
 
 def _quoted(value: Any) -> str:
-    """The value in quotes that do not occur in it. It was escaped before."""
+    """A text in quotes, or the `repr` of another value. The text must already be escaped."""
     if not isinstance(value, str):
         return repr(value)
     if "'" not in value:
@@ -122,8 +122,8 @@ def _quoted(value: Any) -> str:
 
 
 def _structlog_logger(standard: logging.Logger | logging.LoggerAdapter[Any]) -> FieldLogger:
-    """A logger that takes fields and puts them into the text and on the record."""
-    import structlog  # noqa: PLC0415 - slower to import than all the rest, and many hosts never log
+    """A logger that adds its fields to the text and to the record."""
+    import structlog  # noqa: PLC0415 - the slowest import, and many hosts never log
 
     def render(_: Any, __: str, event: MutableMapping[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
         message = event.pop("event")
@@ -133,7 +133,7 @@ def _structlog_logger(standard: logging.Logger | logging.LoggerAdapter[Any]) -> 
         extra = {**where, "cause": fields.get("cause", fields.get("why", "")), EVENT: message, FIELDS: fields}
         if isinstance(standard, logging.Logger):
             return (text,), {"extra": extra}
-        text, more = standard.process(text, {})  # called directly, it would replace this `extra` with its own
+        text, more = standard.process(text, {})  # if it were called directly, it would replace this `extra`
         return (text,), {**more, "extra": {**extra, **(more.get("extra") or {})}}
 
     target = standard

@@ -1,4 +1,4 @@
-"""Counts and times for each hook and stage. Recording is nearly free; the work is done when they are read."""
+"""Counts and times for each hook and stage. Recording is nearly free: most of the work is done when they are read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 QUANTILES = (0.5, 0.95, 0.99)
 BATCH = 1024
-"""How many times are collected before they are sorted into their buckets."""
+"""How many durations are collected before they are sorted into buckets."""
 
 
 class StageMetrics:
@@ -21,7 +21,7 @@ class StageMetrics:
         """Failures by cause."""
         self.retries = 0
         self.skipped = 0
-        """How often it was not asked because its filter did not match."""
+        """How often the hook was not asked because its filter did not match."""
         self._fresh: list[float] = []
         self._sorted: Counter[int] = Counter()
         self._total = 0.0
@@ -41,7 +41,7 @@ class StageMetrics:
         fresh, self._fresh = sorted(self._fresh), []
         self._total += sum(fresh)
         start = 0
-        while start < len(fresh):  # one step for each bucket, not for each time
+        while start < len(fresh):  # one step for each bucket, not for each duration
             bucket = _bucket(fresh[start])
             end = max(bisect_left(fresh, _upper_end(bucket), start), start + 1)
             self._sorted[bucket] += end - start
@@ -50,12 +50,12 @@ class StageMetrics:
 
     @property
     def executions(self) -> int:
-        """How often it was asked."""
+        """How often the hook was asked."""
         return self._sort().total()
 
     @property
     def total(self) -> float:
-        """Seconds in all executions together."""
+        """The seconds of all executions together."""
         self._sort()
         return self._total
 
@@ -65,7 +65,7 @@ class StageMetrics:
         return self.executions - self.failures.total()
 
     def quantile(self, share: float) -> float:
-        """The seconds that this share of the executions did not exceed, exact to a sixteenth."""
+        """The duration in seconds that this share of the executions did not exceed, exact to a sixteenth."""
         times = self._sort()
         left = share * times.total()
         for bucket in sorted(times):
@@ -110,7 +110,7 @@ class HookMetrics:
 
     @property
     def failures(self) -> int:
-        """Failures at all stages, of all causes."""
+        """The number of failures at all stages, of all causes."""
         return sum(stage.failures.total() for stage in self.stages.values())
 
     def wire(self) -> dict[str, Any]:

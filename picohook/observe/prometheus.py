@@ -1,4 +1,4 @@
-"""The metrics of hooks in Prometheus' text format."""
+"""The metrics of hooks in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def prometheus(hooks: Iterable[Mapping[str, Any]]) -> str:
         "up", "gauge", "1 while the hook serves.", [({"hook": h["name"]}, int(h["state"] == "ready")) for h in hooks]
     )
     family("starts_total", "counter", "Processes started.", per_hook("starts"))
-    family("dropped_lines_total", "counter", "Lines of the hook that were no message.", per_hook("dropped_lines"))
-    family("dropped_events_total", "counter", "Events that the hook was too slow for.", per_hook("dropped_events"))
+    family("dropped_lines_total", "counter", "Lines of the hook that were not messages.", per_hook("dropped_lines"))
+    family("dropped_events_total", "counter", "Events that the hook was too slow to take.", per_hook("dropped_events"))
     family("executions_total", "counter", "Times the hook was asked.", per_stage("executions"))
     family("skipped_total", "counter", "Times its filter did not match.", per_stage("skipped"))
     family("retries_total", "counter", "Times it was asked again after a failure.", per_stage("retries"))
@@ -53,7 +53,7 @@ def prometheus(hooks: Iterable[Mapping[str, Any]]) -> str:
         for stage, metrics in hook["stages"].items()
         for share in QUANTILES
     ]
-    family("duration_seconds", "summary", "How long it took to answer.", seconds)
+    family("duration_seconds", "summary", "How long the hook took to answer.", seconds)
     for suffix, key, scale in (("sum", "total_ms", 1000), ("count", "executions", 1)):
         lines.extend(
             f"picohook_duration_seconds_{suffix}{_labels(labels)} {value / scale}" for labels, value in per_stage(key)

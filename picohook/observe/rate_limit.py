@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class RateLimit:
-    """Allows `count` events in a window of time. The first event after its end opens a new window."""
+    """Allows `count` events in a window of time. The first event after a window ends begins the next."""
 
     __slots__ = ("_count", "_ends", "_left", "_window")
 

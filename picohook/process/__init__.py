@@ -1,1 +1,1 @@
-"""Child processes: what to run (`plan`), one of them (`child`), and one hook's succession of them (`supervisor`)."""
+"""Child processes: how to start one (`plan`), one process (`child`), and the processes of one hook in turn (`supervisor`)."""

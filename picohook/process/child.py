@@ -1,4 +1,4 @@
-"""One process of a hook: starts it, notices its end, and ends it."""
+"""One process of a hook: starts it, detects its end, and stops it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class SpawnDelayedError(Exception):
-    """The machine has no descriptor, process or memory left. A later start may succeed."""
+    """The machine has no free descriptor, process or memory. A later start may succeed."""
 
 
 class Child:
     """A running process, the leader of its own session, with pipes as its three standard streams.
 
-    Its end is noticed by the kernel's handle on the process, not by the end of its output, which a grandchild may hold open.
-    Until `exited` is set its pid is not reaped, so no signal can reach another process with the same number.
+    The kernel's handle on the process reports its end. The end of its output would not do: a grandchild may hold that open.
+    Until `exited` is set the process is not reaped, so no signal can reach another process with the same number.
     """
 
     def __init__(
@@ -68,9 +68,11 @@ class Child:
         log: Log,
         on_exit: Callable[[], None],
     ) -> Child:
-        """Start a process. Raises `TimeoutError` at the deadline. Then, and if cancelled, no process is left.
+        """Start a process.
 
-        `on_exit` is called in a later round of the event loop, when all of its stderr was read.
+        Raises `HookCrashedError` if it cannot be started, `SpawnDelayedError` if that may pass, and `TimeoutError` at the
+        deadline. After an error or a cancellation no process is left. `on_exit` is called when the process has ended and its
+        stderr was read, in a later round of the event loop.
         """
         pipes: list[int] = []
         stream = _sockets if plan.stdio == "socket" else os.pipe
@@ -98,7 +100,7 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """As in `subprocess`: negative for a signal, None while it runs."""
+        """The exit code, as in `subprocess`: negative for a signal, None while the process runs."""
         return self._process.exit_code
 
     @property
@@ -112,7 +114,7 @@ class Child:
         return self._stderr.tail
 
     def describe_exit(self) -> str:
-        """How it ended, in words."""
+        """How the process ended, in words."""
         code = self.exit_code
         if code is None:
             return "did not end"
@@ -124,7 +126,7 @@ class Child:
             return f"was ended by signal {-code}"
 
     async def stop(self, steps: Sequence[tuple[int | None, float]]) -> None:
-        """End it in these steps, and at last by SIGKILL; see `stop_in_steps`. In a fork of the host it does nothing."""
+        """Stop the process in these steps, the last by SIGKILL; see `stop_in_steps`. Does nothing in a fork of the host."""
         if os.getpid() == self._owner and not await stop_in_steps(self._process, self.exited, steps):
             self._log.error("survived SIGKILL: it is stuck in the kernel", pid=self.pid)
 
@@ -132,13 +134,13 @@ class Child:
         self._stderr.drain()
         self.exited.set()
         self._on_exit()
-        del self._on_exit  # it is called once, and may refer to the owner of this
+        del self._on_exit  # it is called once, and may hold the owner of this object
 
 
 def _sockets() -> tuple[int, int]:
-    """Two sockets that work as `os.pipe` does. Unlike a pipe, they cannot be opened by their names in /proc."""
+    """Two sockets, used as the ends of `os.pipe`. Unlike a pipe, they cannot be opened by their names in /proc."""
     readable, writable = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    readable.shutdown(socket.SHUT_WR)  # one way, as in a pipe
+    readable.shutdown(socket.SHUT_WR)  # one direction, as in a pipe
     return readable.detach(), writable.detach()
 
 
@@ -146,5 +148,5 @@ def _why(error: OSError | ValueError) -> str:
     if isinstance(error, OSError) and error.errno == errno.E2BIG:
         return "its arguments and environment are too long for the system"
     if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
-        return "it is no program for this machine, and has no #! line that names an interpreter"
+        return "it is not a program for this machine, and has no #! line that names its interpreter"
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)

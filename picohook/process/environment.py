@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 INHERITED = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TERM", "TMPDIR", "SHELL", "TZ", "XDG_RUNTIME_DIR"}
 )
-"""The variables of the host that a hook inherits by default, with all of `LC_*`."""
+"""The host's variables that a hook inherits by default, beside all of `LC_*`."""
 
 
 def environment(spec: HookSpec, environ: Mapping[str, str]) -> dict[str, str]:
-    """The inherited variables of the host's environment, and the hook's own `env`."""
+    """A hook's environment: the variables that it inherits from the host, and its own `env`."""
     if spec.inherit_env is True:
         inherited = dict(environ)
     else:

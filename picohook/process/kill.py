@@ -1,4 +1,4 @@
-"""Ends processes: in steps from a closed input to SIGKILL, or by SIGKILL at once."""
+"""Stops processes: in steps from a closed input to SIGKILL, or by SIGKILL at once."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from .spawn import SpawnedProcess
 
 KILL_WAIT = 2.0
-"""How long SIGKILL may take to end a process. Only one that is stuck in the kernel takes longer."""
+"""Seconds that SIGKILL may take to end a process. Only a process that is stuck in the kernel takes longer."""
 
 
 async def stop_in_steps(process: SpawnedProcess, ended: anyio.Event, steps: Sequence[tuple[int | None, float]]) -> bool:
-    """End a process. Each step sends a signal, or none, and waits so many seconds; the last step is SIGKILL.
+    """Stop a process. Each step sends a signal, or none, and waits for some seconds. A last step sends SIGKILL.
 
-    Returns False if the process survived that too. Cancellation does not interrupt it, and every wait is bounded.
+    Returns False if the process survives. Every wait is bounded, and cancellation does not interrupt it.
     """
     with anyio.CancelScope(shield=True):
         for number, seconds in [*steps, (signal.SIGKILL, KILL_WAIT)]:
@@ -47,19 +47,19 @@ async def kill(process: SpawnedProcess, ended: anyio.Event) -> None:
 
 
 def signal_group(group: int, number: int) -> None:
-    """Signal a process group, if any of it is left. On macOS, a group of zombies is a `PermissionError`."""
+    """Signal a process group, if it still exists. On macOS, a group of zombies raises `PermissionError`, which is ignored."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
 
 
 def kill_pidfd(pidfd: int) -> None:
-    """Send SIGKILL to the process of a pidfd, if it has not ended."""
+    """Send SIGKILL to the process of a pidfd, unless it has ended."""
     with suppress(OSError):
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
 
 
 def kill_abandoned(process: subprocess.Popen[bytes], owner: int) -> None:
-    """Kill the group of a process whose event loop was closed. `owner`: the process that may do so, and not its forks."""
+    """Kill the group of a process whose event loop was closed. Only the process `owner` does so, not its forks."""
     if os.getpid() != owner or process.returncode is not None:
         return
     signal_group(process.pid, signal.SIGKILL)

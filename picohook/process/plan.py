@@ -1,4 +1,4 @@
-"""Finds the program of a hook and checks that it can run: from settings and environment to argv, environment and directory."""
+"""Plans the start of a hook: finds its program and checks that it can run, and makes its argv, environment and directory."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ if TYPE_CHECKING:
     from ..wire.regular_files import Identity
 
     Seen = Mapping[str, Identity]
-    """The files that a hook runs: by path, their identity when they were found to be trusted."""
+    """The files that a hook runs: for each path, the identity of the trusted file."""
     Verify = Callable[[HookSpec], Seen | None]
-    """Raises if a hook must not be run with its files as they are. It is called in a thread, before the start and, unless it
-    returned None, again before the hook decides anything: the results have to be equal."""
+    """Raises if a hook must not run with its files as they are. It is called in a thread, before the start. Unless it returned
+    None, it is called again before the hook is asked anything, and must return the same."""
 
 _SHEBANG_LIMIT = 256
 _COMPILED = b"\x7fELF"
 
 
 class ChangedError(HookCrashedError):
-    """A hook's files changed while it was being started. The next start looks at them again."""
+    """A hook's files changed while it was being started. The next start checks them again."""
 
     def __init__(self, name: str) -> None:
         super().__init__("its files changed while it was being started: it was asked nothing", hook=name)
 
 
 class OpenProgram:
-    """An open compiled program, so that the checked file is the one that runs, even if its path leads elsewhere by then.
+    """An open compiled program. It is started by its descriptor, so that the checked file runs even if its path has changed.
 
-    A script cannot be started like this: its interpreter opens it again by its path.
+    A script cannot be started this way, because its interpreter opens it again by its path.
     """
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
 
     def close(self) -> None:
-        """Close the descriptor. It may be called again."""
+        """Close the descriptor. This may be called twice."""
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
-    __del__ = close  # for a plan that came too late to be used
+    __del__ = close  # for a plan that was ready too late and was not used
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that is needed to start a process."""
+    """A process to start: its program, environment, directory and containment."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -68,7 +68,7 @@ class Plan:
     sandbox: Sandbox | None = None
     stdio: Stdio = "pipe"
     program: OpenProgram | None = None
-    """The open program, if it was checked and can be started by its descriptor; else `argv` names it."""
+    """The open program, if it was checked and can be started by its descriptor; None if it is started by its path."""
 
     def close(self) -> None:
         """Close the program."""
@@ -79,8 +79,8 @@ class Plan:
 def plan(spec: HookSpec, environ: Mapping[str, str], seen: Seen | None = None) -> Plan:
     """The plan for a hook. Raises `HookCrashedError` if it cannot run, `ChangedError` if its program is not the one in `seen`.
 
-    The program is looked up once, with the host's PATH: neither the hook's own `env` nor a later change of directory changes
-    which file runs. This reads files, which may block.
+    The program is looked up once, with the host's PATH. The hook's own `env` and a later change of directory do not change
+    which file runs. This reads files, so it may block.
     """
     command = ("sh", "-c", spec.run) if spec.run is not None else spec.command
     if not command:
@@ -113,7 +113,7 @@ def plan(spec: HookSpec, environ: Mapping[str, str], seen: Seen | None = None) -
 
 
 def _here(spec: HookSpec, program: str) -> str:
-    """The directory that a relative program is looked up in."""
+    """The directory for a relative program; empty for an absolute one. Raises `HookCrashedError` if the directory is gone."""
     if os.path.isabs(program):
         return ""
     try:
@@ -123,7 +123,7 @@ def _here(spec: HookSpec, program: str) -> str:
 
 
 def _check_runnable(spec: HookSpec, path: str, expected: Identity | None) -> OpenProgram | None:
-    """Check for what the kernel only calls a missing file: a missing interpreter, and a CRLF after `#!`.
+    """Raises `HookCrashedError` with a clear cause, also where the kernel would only say that a file is missing.
 
     Returns the open program if its identity is expected and it is compiled.
     """
@@ -137,7 +137,7 @@ def _check_runnable(spec: HookSpec, path: str, expected: Identity | None) -> Ope
     try:
         descriptor, status = open_regular(path)
     except OSError:
-        return None  # a program that cannot be read may still run
+        return None  # an unreadable program may still run
     program = OpenProgram(descriptor)
     beginning = os.read(descriptor, _SHEBANG_LIMIT)
     if expected is not None and identity(status) != expected:
@@ -157,7 +157,7 @@ def _check_interpreter(spec: HookSpec, path: str, first: bytes) -> None:
     words = first[2:].split()
     if not words or not Path(os.fsdecode(words[0])).exists():
         interpreter = os.fsdecode(words[0]) if words else "nothing"
-        raise _cannot(spec, f"the first line of {path} names {interpreter!r} as its interpreter, which does not exist")
+        raise _cannot(spec, f"the first line of {path} names the interpreter {interpreter!r}, which does not exist")
 
 
 def _cannot(spec: HookSpec, why: str) -> HookCrashedError:

@@ -1,4 +1,4 @@
-"""When a hook's process is started again: a wait that grows, and no more than `max_starts` starts within a window."""
+"""Limits restarts of a hook's process: with growing delays, and no more than `max_starts` starts within a window."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 BACKOFF_FIRST = 0.05
 BACKOFF_MOST = 5.0
 STABLE = 10.0
-"""A process that served for so many seconds was not part of a crash loop."""
+"""A process that lived for this many seconds was not part of a crash loop."""
 
 
 class RestartBudget:
@@ -24,14 +24,14 @@ class RestartBudget:
         self.failures = 0
         """How many processes in a row ended before they were stable."""
         self.given_up = False
-        """Whether it is not started any more, until `reset`."""
+        """Whether the hook is not started again until `reset`."""
 
     def started(self, now: float) -> None:
         """Count one start."""
         self._starts.append(now)
 
     def ended(self, began: float, now: float) -> None:
-        """A process, or the attempt to start one, ended."""
+        """Note that a process, or an attempt to start one, has ended."""
         self.failures = 0 if now - began >= STABLE else self.failures + 1
 
     def allows(self, now: float) -> bool:
@@ -41,7 +41,7 @@ class RestartBudget:
         return not self.given_up and len(self._starts) < self._policy.max_starts
 
     def delay(self) -> float:
-        """Seconds to wait before the next start, up to half of them left out at random so that restarts spread."""
+        """Seconds to wait before the next start. Up to half is cut off at random, to spread restarts."""
         most: float = min(BACKOFF_FIRST * 2 ** max(self.failures - 1, 0), BACKOFF_MOST)
         return most * random.uniform(0.5, 1.0)  # noqa: S311 - it protects nothing
 

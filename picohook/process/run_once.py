@@ -1,4 +1,4 @@
-"""Runs a process to its end for one question: writes its input, reads its output, and kills what it leaves behind."""
+"""Runs a process to its end for one question: writes its input, reads its output, and kills its group."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from .spawn import Spawner
 
 MAX_OUTPUT = 16 * 1024 * 1024
-"""A process that writes more bytes of output is killed."""
+"""Bytes of output. A process that writes more is killed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedProcess:
-    """How a process ended, and what it wrote."""
+    """The exit code and the output of a process that has ended."""
 
     exit_code: int
     stdout: bytes
@@ -45,8 +45,8 @@ async def run_once(
 ) -> FinishedProcess:
     """Run a process to its end. Raises `HookError` if it cannot be started, is late, or writes too much.
 
-    It ends when the process itself ends: it does not wait for unread input, or for a grandchild that holds the pipes open.
-    The whole group is killed then, at the deadline, and on cancellation.
+    This returns when the process itself ends, even if it has not read its input, or a grandchild holds the pipes open. Then,
+    and at the deadline and on cancellation, its whole group is killed.
     """
     done = reactor.waiter()
     output = bytearray()

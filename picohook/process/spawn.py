@@ -1,4 +1,4 @@
-"""How processes are started: the interface between a `Child` and the tiers of containment (`picohook.contain`)."""
+"""The interface between a `Child` and the tiers of containment (`picohook.contain`), which start processes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     Streams = tuple[int, int, int]
 
 TRANSIENT = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
-"""Errors that the machine causes, not the hook."""
+"""Errors of the machine, not of the hook."""
 
 
 class NotAvailableError(ValueError):
-    """This machine cannot provide what a hook's settings ask for."""
+    """This machine cannot provide the containment, limits or sandbox of a hook's settings."""
 
 
 class SpawnedProcess(Protocol):
@@ -25,31 +25,31 @@ class SpawnedProcess(Protocol):
 
     @property
     def pid(self) -> int:
-        """Its number, as the host sees it."""
+        """Its number in the host's PID namespace."""
 
     @property
     def exit_code(self) -> int | None:
-        """As in `subprocess`: negative for a signal. It is valid once `when_ended` has called back."""
+        """The exit code, as in `subprocess`: negative for a signal. It is valid once `when_ended` has called back."""
 
     @property
     def tier(self) -> str:
         """The tier of containment that holds its descendants."""
 
     def when_ended(self, callback: Callable[[], None]) -> None:
-        """Call back once, in a later round of the event loop, when it has ended and its group was killed."""
+        """Call back once, in a later round of the event loop, when the process has ended and its group was killed."""
 
     def signal(self, number: int) -> None:
-        """Signal its whole group, if it has not ended."""
+        """Signal its whole group, unless it has ended."""
 
     def kill_launcher(self) -> None:
-        """It survived SIGKILL: if its launcher does not react, kill the launcher, and the process with it."""
+        """Kill its launcher, and so the process, if the launcher does not react. Call it if the process survives SIGKILL."""
 
 
 class Spawner(Protocol):
     """Starts processes."""
 
     async def spawn(self, plan: Plan, streams: Streams, deadline: float) -> SpawnedProcess:
-        """Start a process with these three descriptors, which remain the caller's.
+        """Start a process with these three descriptors, which the caller still has to close.
 
-        Raises `OSError`, `ValueError` or `TimeoutError`. Then, and if cancelled, no process is left.
+        Raises `OSError`, `ValueError` or `TimeoutError`. After an error or a cancellation no process is left.
         """

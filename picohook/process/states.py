@@ -1,4 +1,4 @@
-"""The states of a hook's process, and the table of steps between them."""
+"""The states of a hook's process, and the allowed steps between them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class HookState(StrEnum):
-    """Where a hook's process is in its life."""
+    """The state of a hook's process."""
 
     STOPPED = "stopped"
     STARTING = "starting"
@@ -17,7 +17,7 @@ class HookState(StrEnum):
 
 
 _ENDS = frozenset({HookState.FAILED, HookState.STOPPED})
-"""Every state but STOPPED leads to these."""
+"""The states that may follow every state but STOPPED."""
 STEPS: dict[HookState, frozenset[HookState]] = {
     # STARTING follows itself because a new hook is STARTING before its first start.
     HookState.STARTING: _ENDS | {HookState.STARTING, HookState.READY, HookState.BACKOFF, HookState.STOPPING},
@@ -31,7 +31,7 @@ STEPS: dict[HookState, frozenset[HookState]] = {
 
 
 class IllegalStepError(Exception):
-    """A step that the table does not have: an error in picohook. The supervisor gives its hook up because of it."""
+    """A step that `STEPS` does not have: a bug in picohook. The supervisor then gives its hook up."""
 
 
 def step(now: HookState, then: HookState) -> HookState:

@@ -1,4 +1,4 @@
-"""Reads a process's standard error: logs its lines, up to a rate, and keeps the end for the message about a crash."""
+"""Reads a process's standard error: logs its lines, up to a rate, and keeps its end for the message about a crash."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 TAIL = 8192
 """How many bytes of stderr are kept."""
 LINES, WINDOW = 50, 1.0
-"""How many lines are logged in one window of so many seconds; the rest is counted."""
+"""How many lines are logged in one window of this many seconds. Further lines are counted."""
 LAST_READS = 64
-"""How many reads are made after the end: what the process left in the pipe, and not all that a survivor may still write."""
+"""The most reads after the process's end: enough for the rest in the pipe, even if a survivor still writes to it."""
 
 
 class StderrReader:
-    """The host's end of a process's stderr. Owns the descriptor."""
+    """The host's end of a process's stderr. It owns the descriptor."""
 
     def __init__(self, reactor: Reactor, fd: int, log: Log) -> None:
         self._reactor = reactor
@@ -35,12 +35,12 @@ class StderrReader:
 
     @property
     def tail(self) -> str:
-        """The end of what was written, escaped line by line."""
+        """The end of the text that was written, escaped line by line."""
         lines = self._tail.decode("utf-8", "replace").splitlines()
         return "\n".join(escape(line) for line in lines)
 
     def drain(self) -> None:
-        """The process has ended: read what it left, and close."""
+        """Read the rest after the process has ended, and close."""
         for _ in range(LAST_READS):
             if not self._read():
                 break

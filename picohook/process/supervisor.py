@@ -1,4 +1,4 @@
-"""Keeps the process of one hook alive: starts it, restarts it when it ends, and gives it up when it ends too often.
+"""Keeps the process of one hook running: starts it, restarts it when it ends, and gives it up when it ends too often.
 
 ::
 
@@ -7,8 +7,8 @@
         +---------+---------+-> FAILED                a permanent cause, or too many starts; `reset` leads to BACKOFF
     any -> STOPPING -> STOPPED                        the host closes, or the hook is unmounted
 
-`states` has the exact table. One task for each hook walks through the states. Calls do not pass through it: they take `channel`
-if there is one, and otherwise wait in `ready` within their own deadline.
+`states` has the exact table. One task for each hook goes through the states. Calls do not pass through that task: they use
+`channel` if it is set, and otherwise wait in `ready` until their own deadline.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from .spawn import Spawner
 
 START_WAIT = 10.0
-"""How long the system may take to start a process, before the wait for its hello begins."""
+"""Seconds that the system may take to start a process. The time for its hello begins afterwards."""
 EXIT_WAIT = 0.05
-"""How long to wait for the exit of a process whose pipe broke, so that the error can name its exit code."""
+"""Seconds to wait for the end of a process whose pipe broke, so that the error can name its exit code."""
 SHOWN_TAIL = 500
 """How many characters of stderr an error shows; its `stderr_tail` has more."""
 FAULT_GRACE = 0.5
@@ -59,21 +59,21 @@ class _Life:
     def __init__(self) -> None:
         self.over = False
         self.fault = ""
-        """What it did that made it useless; empty if it ended by itself or was stopped."""
+        """The fault that made it useless; empty if it ended by itself or was stopped."""
         self.error: HookError | None = None
         self.logged = ""
-        """Why it ended, if the calls that failed because of it put that into the log."""
+        """Why it ended, if failed calls have logged that already; else empty."""
         self.starting = anyio.CancelScope()
         self.greeting = anyio.CancelScope()
 
     def cancel_start(self) -> None:
-        """Stop waiting for it to start."""
+        """Stop waiting for its start and its hello."""
         self.starting.cancel()
         self.greeting.cancel()
 
 
 class Supervisor:
-    """Keeps the process of one hook alive."""
+    """Keeps the process of one hook running."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Supervisor:
         self.starts = 0
         self.last_error: HookError | None = None
         self.first_attempt = anyio.Event()
-        """Set when the first start succeeded or failed."""
+        """Set when the first start has succeeded or failed."""
         self._reactor = reactor
         self._spawner = spawner
         self._log = log
@@ -114,16 +114,16 @@ class Supervisor:
 
     @property
     def pid(self) -> int | None:
-        """The number of the process that runs now; None if none does."""
+        """The pid of the running process; None if there is no process."""
         return None if self._child is None or self._child.exited.is_set() else self._child.pid
 
     @property
     def containment(self) -> str | None:
-        """The tier that holds the descendants of the process that runs now; None if none does."""
+        """The tier of containment of the running process; None if there is no process."""
         return None if self.pid is None or self._child is None else self._child.containment
 
     async def ready(self, deadline: float) -> Channel:
-        """Wait until the deadline for a process that answered hello. Returns its channel. Raises `HookError`."""
+        """The channel of a process that has answered hello. Waits for one until the deadline. Raises `HookError`."""
         while self.channel is None:
             if self.state in {HookState.FAILED, HookState.STOPPING, HookState.STOPPED}:
                 raise self._unavailable()
@@ -147,21 +147,21 @@ class Supervisor:
             self._enter(HookState.BACKOFF)  # from now on calls wait for it
 
     def restart(self) -> None:
-        """End the process that runs, and start the next one. Calls in flight fail."""
+        """End the running process, and start the next one. Calls in flight fail."""
         if self._life is not None and not self._life.over:
             self._life.error = HookCrashedError("it was restarted", hook=self.spec.name)
             self._over(self._life, "")
         self.reset()
 
     def stop(self) -> None:
-        """End `run`: no further start, and the process is stopped in steps."""
+        """End `run`: it stops the process in steps, and starts no other."""
         self._stopping = True
         if self._life is not None:
             self._life.cancel_start()
         self._wake.set()
 
     async def run(self) -> None:
-        """Start, serve and restart until stopped. If cancelled, it still ends its process."""
+        """Start, serve and restart until stopped. If cancelled, this still ends its process."""
         try:
             while not self._stopping:
                 if self._budget.allows(self._reactor.now()):
@@ -177,7 +177,7 @@ class Supervisor:
             if self.state is not HookState.FAILED or self._stopping:
                 self._enter(HookState.STOPPED)
             self._on_state = None
-            del self._read, self._hello_timeout  # they refer to the hook, which refers to this
+            del self._read, self._hello_timeout  # they hold the hook, which holds this object
 
     async def _serve_once(self) -> None:
         began = self._reactor.now()
@@ -194,7 +194,7 @@ class Supervisor:
             self._give_up()
             return
         self._enter(HookState.BACKOFF)
-        self._wake = anyio.Event()  # the end of the process may have set it, which is no reason to hurry
+        self._wake = anyio.Event()  # the end of the process may have set it, and that must not shorten the delay
         await self._sleep(budget.delay())
 
     def _give_up(self) -> None:
@@ -204,7 +204,7 @@ class Supervisor:
             self._log.error("failed: it is not started again until it is reset", why=str(self.last_error))
 
     async def _sleep(self, delay: float | None) -> None:
-        """Wait until this task is woken, or until the delay is over."""
+        """Wait until this task is woken or the delay is over."""
         with anyio.move_on_after(delay):
             await self._wake.wait()
         if self._wake.is_set():
@@ -260,16 +260,16 @@ class Supervisor:
         try:
             return await self._files.run(self._verify_and_plan, self._reactor.now() + START_WAIT)
         except TimeoutError:
-            self._budget.started(self._reactor.now())  # counted, or a file system that hangs would be tried for ever
+            self._budget.started(self._reactor.now())  # counted, else a file system that hangs is tried for ever
             raise SpawnDelayedError("its files could not be read in time") from None
 
     def _verify_and_plan(self) -> tuple[Seen | None, Plan]:
-        """Check whether it may run, and plan its start."""
+        """Check whether the hook may run, and plan its start. Returns the files that were checked, and the plan."""
         seen = None if self._verify is None else self._verify(self.spec)
         return seen, plan(self.spec, os.environ, seen)
 
     async def _verify_again(self, seen: Seen | None) -> None:
-        """Check again: the script that was started by its path may not be the one that was checked. Raises `HookError`."""
+        """Check the files again: a script started by its path may not be the one that was checked. Raises `HookError`."""
         if self._verify is None or seen is None:
             return
         try:
@@ -323,7 +323,7 @@ class Supervisor:
         return child, channel
 
     def _over(self, life: _Life, fault: str) -> None:
-        """This process serves no longer. The callbacks of its channel and its child call this."""
+        """Note that this process no longer serves. The callbacks of its channel and its child call this."""
         if life.over:
             return
         life.over = True
@@ -352,11 +352,11 @@ class Supervisor:
         else:
             await child.stop([(signal.SIGTERM, min(grace, FAULT_GRACE))])
         channel.release()
-        # On a busy machine the end of a process may be noticed after the end of its output.
+        # On a busy machine the end of a process may be seen after the end of its output.
         return life.error or self._why(life, child, channel, signalled=True)
 
     def _why(self, life: _Life, child: Child, channel: Channel, *, signalled: bool = False) -> HookError:
-        """How it ended. `signalled`: the host has sent a signal, so an end by TERM or KILL is the host's doing."""
+        """Why the process ended. `signalled`: the host has sent a signal, so it caused an end by TERM or KILL."""
         if not life.over:
             return HookCrashedError("it is being stopped", hook=self.spec.name)
         ours = signalled and child.exit_code in {-signal.SIGTERM, -signal.SIGKILL}

@@ -1,4 +1,4 @@
-"""Runs work on files in threads, off the event loop: a file system may be slow, or never answer."""
+"""Runs file operations in threads, off the event loop: a file system may be slow, or never answer."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_STUCK = 4
-"""How many threads of one hook may be stuck. A thread that is stuck in a file system cannot be ended."""
+"""How many threads of one hook may be stuck. A thread that is stuck in a file system cannot be stopped."""
 
 
 class NoThreadError(Exception):
-    """The system cannot start a thread now. Nothing was done."""
+    """The system cannot start a thread now. The work was not begun."""
 
 
 class FileThreads:
-    """Runs such work for one hook, each piece in a thread of its own."""
+    """Runs the file operations of one hook, each in its own thread."""
 
     def __init__(self) -> None:
         self._stuck: list[threading.Event] = []
-        """One for each piece of work that was abandoned; it is set when that work has ended."""
+        """An event for each abandoned operation; it is set when the operation has ended."""
 
     async def run(self, work: Callable[[], T], deadline: float) -> T:
         """The result of `work`.
 
-        Raises `TimeoutError` at the deadline, or at once if too many threads are stuck, and `NoThreadError` if no thread can
-        be started.
+        Raises `TimeoutError` at the deadline, or at once if too many threads are stuck. Raises `NoThreadError` if no thread
+        can be started.
         """
         self._stuck = [ended for ended in self._stuck if not ended.is_set()]
         if len(self._stuck) >= MOST_STUCK:
@@ -49,7 +49,7 @@ class FileThreads:
 
         try:
             with anyio.CancelScope(deadline=deadline):
-                limiter = anyio.CapacityLimiter(math.inf)  # its own, so that stuck work takes no thread from other work
+                limiter = anyio.CapacityLimiter(math.inf)  # a separate one, so that a stuck thread blocks no other work
                 return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
             raise TimeoutError
         except RuntimeError as error:

@@ -1,1 +1,1 @@
-"""The wire protocol without I/O: no async, no clock, and no exception because of what a hook sent."""
+"""The wire protocol without I/O, async or clock. Nothing that a hook sends raises an exception here."""

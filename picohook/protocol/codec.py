@@ -1,6 +1,6 @@
 """The JSON codec: one line to one message, and values to bytes.
 
-Decoding is strict, because two readers may differ about what a lenient one accepts: no NaN, no number outside a double's range,
+Decoding is strict, because two lenient readers may read the same line differently: no NaN, no number outside a double's range,
 no lone surrogate, no duplicate key where it could matter, at most 200 levels. Integers stay exact.
 """
 
@@ -25,7 +25,7 @@ RESULT_MEMBERS = 3
 
 
 def decode(line: bytes) -> Message:
-    """The message on a line. Never raises: a line that is no message is an `InvalidLine`."""
+    """The message on a line; an `InvalidLine` if it is not a message. Never raises."""
     duplicates = _NOWHERE
     try:
         value = jiter.from_json(line, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="all")
@@ -49,7 +49,7 @@ def decode(line: bytes) -> Message:
 
 
 def decode_value(data: bytes) -> Any:
-    """Decode one JSON value of any type. Raises `ValueError`, also for a duplicate key."""
+    """The value of a JSON text, of any type. Raises `ValueError`, also for a duplicate key."""
     value = jiter.from_json(data, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="all")
     if _may_overflow(data):
         value, _ = _decode_slowly(data)
@@ -74,7 +74,7 @@ def _classify(value: dict[str, Any], duplicates: DuplicateKeys) -> Message:
 def _may_overflow(line: bytes) -> bool:
     """Whether the line may hold a number outside a double's range, which jiter decodes as infinity.
 
-    orjson refuses such a line. It refuses some good lines too, so its refusal only means that the line needs a closer look.
+    orjson refuses such a line, but some good lines too: a refused line needs a closer look.
     """
     try:
         orjson.loads(line)
@@ -84,7 +84,10 @@ def _may_overflow(line: bytes) -> bool:
 
 
 def _decode_slowly(line: bytes) -> tuple[Any, DuplicateKeys]:
-    """Decode a line that is known to be JSON with the one decoder that shows every number and every key."""
+    """The value of a line that is known to be JSON, and where its duplicate keys are. Raises `ValueError`.
+
+    `json` is the one decoder that shows every number and every key.
+    """
     found: list[dict[str, Any]] = []
 
     def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -113,7 +116,7 @@ _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | 
 def encode(value: Any) -> bytes:
     """The value as JSON. Raises `EncodeError` for a value that JSON cannot hold exactly.
 
-    orjson writes NaN as null and refuses integers beyond 64 bits. Whatever it may have got wrong is encoded again by `json`.
+    orjson writes NaN as null and refuses integers beyond 64 bits: such a value is encoded again by `json`.
     """
     try:
         data = orjson.dumps(value, option=_OPTIONS)
@@ -141,12 +144,12 @@ def encode_with_parts(value: Any) -> bytes | None:
 
 @cache
 def between_id_and_params(method: str) -> bytes:
-    """The bytes of a request that stand between its id and its params."""
+    """The bytes between a request's id and its params."""
     return b',"method":"%s","params":' % method.encode()
 
 
 def notification_line(method: str, params: bytes) -> bytes:
-    """A whole line that expects no answer, encoded once for all hooks that get it."""
+    """The whole line of a notification, for all hooks that get it."""
     return b'{"jsonrpc":"2.0","method":"%s","params":%s}\n' % (method.encode(), params)
 
 
@@ -160,7 +163,7 @@ def _encode_slowly(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """What orjson accepts and `json` does not, so that both accept the same values."""
+    """The JSON form of an enum member or a UUID, which `json` refuses and orjson accepts. Raises `TypeError` for others."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, UUID):
@@ -169,6 +172,6 @@ def _plain(value: Any) -> Any:
 
 
 def _refuse_same_keys(pairs: list[tuple[str, Any]]) -> None:
-    """Raises `ValueError` if keys that differ in Python, such as 1 and "1", are the same in JSON: readers would differ."""
+    """Raises `ValueError` if keys that differ in Python, such as 1 and "1", are the same in JSON."""
     if len({key for key, _ in pairs}) != len(pairs):
         raise ValueError("two keys of an object are the same in JSON")

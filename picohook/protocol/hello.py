@@ -1,4 +1,4 @@
-"""The handshake: the first request to a hook, and what its answer means."""
+"""The handshake: writes the first request to a hook, and reads the answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def hello_line(request_id: int, name: str, modes: Sequence[str]) -> bytes:
 
 
 def refusal(result: Any) -> str | None:
-    """Why an answer to hello is a refusal; None if it is not."""
+    """Why an answer to hello is a refusal; None if it is an acceptance."""
     if not isinstance(result, dict):
         return None
     version = result.get("version", words.VERSION)
@@ -40,7 +40,7 @@ def refusal(result: Any) -> str | None:
 
 
 def capabilities(result: Any) -> frozenset[str]:
-    """The capabilities that an answer to hello offers and the host knows."""
+    """The capabilities in an answer to hello that the host knows."""
     offered = result.get("capabilities") if isinstance(result, dict) else None
     if not isinstance(offered, dict):
         return frozenset()
@@ -48,6 +48,6 @@ def capabilities(result: Any) -> frozenset[str]:
 
 
 def slots_offered(result: Any) -> int | None:
-    """How many requests at once the hook accepts, if its answer to hello says so."""
+    """How many requests the hook accepts at once; None if its answer to hello does not say."""
     offered = result.get("max_in_flight") if isinstance(result, dict) else None
     return offered if type(offered) is int and offered > 0 else None

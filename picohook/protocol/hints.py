@@ -1,23 +1,25 @@
-"""Advice to authors of hooks: which typical mistake a bad line shows."""
+"""Advice for authors of hooks about the typical mistakes that bad lines show."""
 
 from __future__ import annotations
 
-PRETTY = "it prints JSON over several lines, and each message has to be on one line"
+PRETTY = "it prints JSON over several lines: print each message on one line"
 NO_JSON = "it prints text to standard output, which is for the protocol alone: print to standard error"
-TEXT_ID = "it sends the id back as a string, and it has to be the number that came"
-FRACTION_ID = "it sends the id back with a fraction, and it has to be the whole number that came"
+TEXT_ID = "it sends the id back as a string: send it back as the number that it received"
+FRACTION_ID = "it sends the id back with a fraction: send it back as the whole number that it received"
 NO_DICT = "it prints a Python dict, which is not JSON: print json.dumps(...) of it"
-NO_ENVELOPE = 'its answer has to be the "result" of {"jsonrpc": "2.0", "id": ID, "result": ...}, with the id that came'
-"""The mistakes that authors of hooks make most often."""
+NO_ENVELOPE = (
+    'its answer lacks the envelope: send {"jsonrpc": "2.0", "id": ID, "result": ...}, with the id of the request'
+)
+"""The most frequent mistakes of hook authors."""
 
 
 def hint_of_id(request_id: object) -> str:
-    """The advice for a reply whose id has this form."""
+    """The advice for a reply with this id, which is a string or a fraction."""
     return TEXT_ID if isinstance(request_id, str) else FRACTION_ID
 
 
 def number_meant(request_id: object) -> int | None:
-    """The id that a string or a fraction probably stands for; None if it stands for none."""
+    """The id that a string or a fraction probably stands for; None without a guess."""
     try:
         return int(request_id) if isinstance(request_id, str | float) else None
     except (ValueError, OverflowError):
@@ -25,7 +27,7 @@ def number_meant(request_id: object) -> int | None:
 
 
 def hint_of_line(line: bytes) -> str:
-    """The advice for a line that is no message; empty if it is no typical mistake."""
+    """The advice for a line that is not a message; empty if the mistake is not typical."""
     text = line.strip()
     if text.rstrip(b",") in _BRACKETS or (text[:1] == b'"' and b'":' in text):
         return PRETTY

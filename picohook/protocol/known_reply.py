@@ -1,4 +1,4 @@
-"""Recognises the reply that hooks send nearly always, `continue`, by its bytes, without decoding it."""
+"""Recognises `continue`, the most frequent reply, by its bytes, without decoding it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 from ..wire import words
 
 MAX_LINE = 256
-"""Longer lines are not learnt, in bytes."""
+"""The longest line that is learnt, in bytes."""
 MAX_DIGITS = 18
-"""No request id has more digits."""
+"""The most digits of a request id."""
 
 
 class KnownReply:
-    """One spelling of `continue`: the bytes before the id and the bytes after it. From reply to reply only the id differs.
+    """One spelling of `continue`: the bytes before the id and the bytes after it. Only the id differs between replies.
 
-    Incoming data is split at the bytes that stand between two ids. Anything else in it has to be decoded.
+    Incoming data is split at the bytes between two ids. All other data has to be decoded.
     """
 
     __slots__ = ("_after", "_before", "_between")
@@ -27,7 +27,7 @@ class KnownReply:
 
     @classmethod
     def learn(cls, line: bytes, digits: bytes, result: Any, limit: int) -> KnownReply | None:
-        """Learn from a line with this id and result; `limit` is the length that a line may have. Returns None if it cannot."""
+        """The spelling of a line with this id and result; None if it cannot be learnt. `limit`: the longest line allowed."""
         if len(line) <= min(limit, MAX_LINE) - MAX_DIGITS and result == words.CONTINUE_RESULT:
             parts = line.split(digits)
             if len(parts) == 2:  # noqa: PLR2004 - the digits occur once, so they are the id
@@ -35,9 +35,9 @@ class KnownReply:
         return None
 
     def cut(self, data: bytes, *, new_line: bool) -> tuple[bytes, list[bytes], bytes]:
-        """Split data into the bytes before the known replies, what stands where each one has its id, and the bytes after them.
+        """Split data into the bytes before the known replies, the ids of the replies, and the bytes after them.
 
-        A part that is the digits of an id is the reply to that request. For any other part, `whole` returns its bytes.
+        An id may turn out to be other bytes than the digits of a request: then `whole` returns the lines it was cut from.
         `new_line`: whether the data starts at the start of a line.
         """
         begin = 0 if new_line and data.startswith(self._before) else data.find(b"\n" + self._before) + 1 or len(data)

@@ -1,4 +1,4 @@
-"""Splits bytes into lines, in linear time and bounded memory, and notices a line that is too long."""
+"""Splits bytes into lines, in linear time and bounded memory, and detects a line that is too long."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 class LineBuffer:
-    """Splits a byte stream at newlines, and at nothing else. It looks at each byte once.
+    """Splits a byte stream at newlines only. It looks at each byte once.
 
-    A line longer than `limit` (without its newline) sets `too_long`. From then on no lines come out, because what follows may
-    not be the start of a line.
+    A line longer than `limit` (without its newline) sets `too_long`. From then on `feed` returns no lines, because the next
+    bytes may be in the middle of one.
     """
 
     __slots__ = ("limit", "tail", "too_long")
@@ -22,7 +22,7 @@ class LineBuffer:
         self.limit = limit
         self.too_long = False
         self.tail: BytesIO | None = None
-        """The bytes so far of an unfinished line; None between lines."""
+        """The bytes received of an unfinished line; None between lines."""
 
     def feed(self, data: bytes) -> Sequence[bytes]:
         """The lines that these bytes complete, without their newlines."""
@@ -59,5 +59,5 @@ class LineBuffer:
 
     @property
     def pending(self) -> int:
-        """How many bytes of an unfinished line are held."""
+        """How many bytes of an unfinished line are kept."""
         return 0 if self.tail is None else self.tail.tell()

@@ -1,4 +1,4 @@
-"""The messages of JSON-RPC as a line holds them; `codec` reads and writes them."""
+"""The messages of JSON-RPC. `codec` reads and writes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Absent(Enum):
-    """The value of a member that is not there (None is JSON's null)."""
+    """The value of a member that is absent (None is JSON's null)."""
 
     ABSENT = "absent"
 
@@ -17,18 +17,18 @@ ABSENT = Absent.ABSENT
 
 
 class DuplicateKeys(Enum):
-    """Where a line has the same key twice in one object, as far as that matters."""
+    """Where a line has the same key twice in one object."""
 
     NOWHERE = 0
     INSIDE = 1
-    """Below the decision: it spoils approvals only."""
+    """Below the decision: only an approval fails."""
     ON_TOP = 2
-    """In the envelope or in the decision itself: it spoils every reply."""
+    """In the envelope or in the decision itself: every reply fails."""
 
 
 @dataclass(slots=True)
 class Response:
-    """A response that is not simply a result, well formed or not. `Peer` decides what it means."""
+    """A response that is not simply a result, well formed or not. `responses` reads it."""
 
     id: object
     result: Any
@@ -37,25 +37,25 @@ class Response:
     """Whether it says "jsonrpc": "2.0"."""
     duplicates: DuplicateKeys
     beside: dict[str, Any] = field(default_factory=dict)
-    """The members of the envelope that JSON-RPC does not know."""
+    """The members of the envelope that JSON-RPC does not have."""
 
 
 @dataclass(slots=True)
 class Reply:
-    """What a request got: a result, or an error and why."""
+    """The reply to a request: a result or an error."""
 
     result: Any = None
     error: str | None = None
     """Why there is no result."""
     code: int | None = None
-    """With an error: the JSON-RPC code if the other side answered with one; None if the reply itself was broken."""
+    """With an error: its JSON-RPC code if the hook sent an error; None if the reply itself was broken."""
     warning: str = ""
-    """What is wrong with a reply that was accepted nonetheless."""
+    """The flaw of a reply that was accepted nonetheless."""
 
 
 @dataclass(slots=True)
 class Request:
-    """A request of the other side."""
+    """A request from the hook."""
 
     id: object
     method: str
@@ -64,7 +64,7 @@ class Request:
 
 @dataclass(slots=True)
 class Notification:
-    """A notification of the other side."""
+    """A notification from the hook."""
 
     method: str
     params: Any
@@ -72,11 +72,11 @@ class Notification:
 
 @dataclass(slots=True)
 class InvalidLine:
-    """A line that is no message."""
+    """A line that is not a message."""
 
     reason: str
 
 
 Result = tuple[int, Reply]
-"""A response that is a result and nothing else, as nearly all are: the id and the reply."""
+"""A response that is a result and nothing else, as nearly all are: its id and the reply."""
 Message = Result | Response | Request | Notification | InvalidLine

@@ -1,8 +1,8 @@
 """The host's side of the conversation with one process: request ids, matching of replies, the handshake, and the send queue.
 
-It does no I/O. `receive_data` and `receive_eof` take what came in and return events. `data_to_send` returns what to write,
-and `data_sent` is told how much of it was written. So the peer knows which requests are really out, and a reply to a request
-that is still queued matches nothing.
+It does no I/O. `receive_data` takes the bytes that were read, and returns events; `receive_eof` takes the end of the stream.
+`data_to_send` returns the bytes to write. `data_sent` takes the number of bytes written, so the peer knows which requests were
+sent: it does not accept a reply to a request that is still queued.
 
 There are two queues. Requests are sent first, in order. Events wait in a bounded queue that drops its oldest, and are sent only
 when no request waits. A line whose first byte was sent is always finished first.
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 GATHER = 64
-"""Buffers that `data_to_send` returns at once: enough to make a write worth its call, and within any system's limit."""
+"""The most buffers that `data_to_send` returns: enough for an efficient write, and within every system's limit."""
 SPLICE = 32 * 1024
-"""From this size on, params are a buffer of their own and are not copied into their envelope."""
+"""Params of this size or more are a separate buffer: they are not copied into their envelope."""
 ABANDONED = 4096
 """How many abandoned requests are remembered: a late reply to one of them is not the hook's fault."""
 BLANK_LINES = 100
-"""So many blank lines count as one dropped line."""
+"""How many blank lines count as one dropped line."""
 
 
 class PeerState(Enum):
@@ -56,7 +56,7 @@ _CLOSED = PeerState.CLOSED
 
 @dataclass(slots=True)
 class NotificationReceived:
-    """The hook sent a notification that its capabilities allow."""
+    """The hook sent a notification that its capabilities allow: a log line or progress."""
 
     method: str
     params: Mapping[str, Any]
@@ -64,36 +64,36 @@ class NotificationReceived:
 
 @dataclass(slots=True)
 class DroppedLine:
-    """The hook sent a line that was dropped."""
+    """The host dropped a line of the hook."""
 
     reason: str
     excerpt: str = ""
     late: bool = field(default=False, compare=False)
-    """Whether it is the first reply to an abandoned request: that is not the hook's fault."""
+    """Whether it is the first reply to an abandoned request, which is not the hook's fault."""
     hint: str = field(default="", compare=False)
     """Advice to the author of the hook; empty if the mistake is not typical."""
 
 
 @dataclass(slots=True)
 class LineTooLong:
-    """The hook wrote a line longer than the limit: nothing more can be read."""
+    """The hook wrote a line longer than the limit. Nothing more is read from it."""
 
     limit: int
 
 
 ReplyReceived = tuple[Any, Reply]
-"""The token of a request, and its reply. Each request that is answered gets exactly one."""
+"""The token of a request, and its reply. A request gets at most one."""
 PeerEvent = ReplyReceived | NotificationReceived | DroppedLine | LineTooLong
 
-# Tuples, because each request makes one, and an object costs four times as much.
+# Each request makes one of these. They are tuples, because an object costs four times as much.
 _Line = tuple[int, int, tuple[bytes, ...]]
-"""A line that is queued: the id of its request, or one of the two constants below; its size; its buffers."""
+"""A queued line: the id of its request, or one of the two constants below; its size; its buffers."""
 _NO_REQUEST, _AN_EVENT = 0, -1
 _Pending = tuple[int, Any, bool]
 """A request that waits for its reply: its id, its token, and whether its reply is read strictly."""
 
 CONTINUE_REPLY = Reply(words.CONTINUE_RESULT)
-"""What a known reply means."""
+"""The reply that every known reply stands for."""
 
 
 class Peer:
@@ -120,7 +120,7 @@ class Peer:
         self._sent = 0
         """The id of the last request that was written completely."""
         self._pending: dict[bytes, _Pending] = {}
-        """By the digits of the id, oldest first."""
+        """The requests that wait for a reply, by the digits of the id, oldest first."""
         self._abandoned: dict[int, None] = {}
         self._blank_lines = 0
         self._out: deque[_Line] = deque()
@@ -132,14 +132,14 @@ class Peer:
     # Sending.
 
     def hello(self, name: str, modes: Sequence[str], token: Any) -> int:
-        """Queue the hello; nothing else can be sent before its answer. Returns its id. Raises `ProtocolError`."""
+        """Queue the hello. No other request can be sent before its answer. Returns its id. Raises `ProtocolError`."""
         if self.state is not PeerState.NEW:
             raise ProtocolError(f"hello was already sent: the conversation is {self.state.value}")
         self.state = PeerState.GREETING
         return self.request(words.HELLO, hello.hello_params(name, modes), token)
 
     def accept_hello(self, result: Any) -> str | None:
-        """Take the answer to hello. Returns None, or why the answer is a refusal."""
+        """Take the answer to hello. Returns None, or the reason for which the answer is a refusal."""
         reason = hello.refusal(result)
         if reason is None:
             self.capabilities = hello.capabilities(result)
@@ -160,7 +160,7 @@ class Peer:
             head = b"".join((b'{"jsonrpc":"2.0","id":', digits, between_id_and_params(method)))
             buffers, size = (head, params, b"}\n"), len(head) + len(params) + 2
         if self._queued + size > self._max_outbound:
-            raise ProtocolError(f"its input queue is full: {self._queued} bytes wait to be read by it")
+            raise ProtocolError(f"its input queue is full: {self._queued} bytes wait to be sent to it")
         self._next_id = request_id + 1
         self._out.append((request_id, size, buffers))
         self._queued += size
@@ -168,7 +168,7 @@ class Peer:
         return request_id
 
     def notify(self, line: bytes) -> None:
-        """Queue an event: a whole line, encoded once for all hooks that get it. The oldest events make room for it."""
+        """Queue an event: a whole line, encoded once for all hooks that get it. Drops the oldest events if there is no room."""
         if self.state is PeerState.CLOSED:
             return
         self._events.append(line)
@@ -180,7 +180,7 @@ class Peer:
             self.dropped_events += 1
 
     def abandon(self, request_id: int, reason: str) -> None:
-        """Stop waiting for a request. It is not sent if none of it was written; else a hook that can is sent `hook.cancel`."""
+        """Stop waiting for a request. If nothing of it was written, it is dropped. Else a hook that can cancel is told to."""
         pending = self._pending.pop(b"%d" % request_id, None)
         if pending is None or self.state is PeerState.CLOSED:
             return
@@ -223,11 +223,11 @@ class Peer:
 
     @property
     def left_of_line(self) -> int:
-        """How many bytes of the next line, or of the line that was begun, are not written yet."""
+        """How many bytes of the first queued line are not written yet."""
         return self._out[0][1] - self._offset if self._out else 0
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
-        """The buffers to write next, if any. Report to `data_sent` how much of them was written."""
+        """The buffers to write next, if any. Tell `data_sent` how many of their bytes were written."""
         out = self._out
         if not out and self._events and self.state is PeerState.READY:
             while self._events and len(out) < GATHER:
@@ -251,7 +251,7 @@ class Peer:
         return buffers[:GATHER]
 
     def data_sent(self, count: int) -> bool:
-        """So many bytes of `data_to_send` were written. Returns whether nothing is left to write."""
+        """Note that `count` bytes of `data_to_send` were written. Returns whether nothing is left to write."""
         out = self._out
         self._queued -= count
         if not self._queued and not self._events:  # everything was written, as nearly always
@@ -265,7 +265,7 @@ class Peer:
             count -= size
             self._sent = max(self._sent, what)
         self._offset = count
-        # Events of which nothing is written return to their queue, so that the next request goes before them.
+        # Events that were not begun return to their queue, so that the next request is sent before them.
         while out and out[-1][0] == _AN_EVENT and (len(out) > 1 or not count):
             _, size, (event,) = out.pop()
             self._queued -= size
@@ -312,7 +312,7 @@ class Peer:
             yield LineTooLong(self._lines.limit)
 
     def receive_eof(self) -> list[Any]:
-        """The stream ended: discard an unfinished line, and return the tokens of all pending requests."""
+        """Note the end of the stream, and discard both queues. Returns the tokens of all requests that waited for a reply."""
         self.state = PeerState.CLOSED
         tokens = self.waiting
         self._pending.clear()
@@ -323,7 +323,7 @@ class Peer:
         return tokens
 
     def forget(self) -> None:
-        """Nothing more comes in: free the memory of an unfinished line."""
+        """Free the memory of an unfinished line. Call it when no more data comes."""
         self._lines.tail = self._known_reply = None
 
     def _result_received(self, request_id: int, reply: Reply, line: bytes) -> PeerEvent:
@@ -338,7 +338,7 @@ class Peer:
     def _other_received(
         self, message: Response | Request | Notification | InvalidLine, line: bytes
     ) -> PeerEvent | None:
-        """The event of a line that is not simply a result; None for most blank lines."""
+        """The event for a line that is not simply a result; None for most blank lines."""
         if isinstance(message, Response):
             return self._response_received(message, line)
         if isinstance(message, InvalidLine):
@@ -375,13 +375,13 @@ class Peer:
         return DroppedLine("a notification that the host does not accept", show(line))
 
     def _request_received(self, message: Request, line: bytes) -> PeerEvent:
-        """Answer it with an error, so that its sender does not wait for ever."""
+        """Answer a request with an error, so that the hook does not wait for ever. Returns the event."""
         if type(message.id) in {int, float, str}:
             error = {"code": words.METHOD_NOT_FOUND, "message": "the host offers no such method"}
             reply = encode({"jsonrpc": "2.0", "id": message.id, "error": error}) + b"\n"
             if self._queued + len(reply) <= self._max_outbound:
                 self._enqueue(reply)
-        return DroppedLine("a request, and the host offers no methods", show(line))
+        return DroppedLine("a request: the host offers no methods", show(line))
 
     def pending_token(self, request_id: object) -> Any:
         """The token of a request that waits for a reply, or None."""

@@ -1,4 +1,4 @@
-"""The raw lines of a hook's standard input and output, for those who watch them (`tap`)."""
+"""The raw lines of a hook's standard input and output, for a `tap`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_KEPT = 64 * 1024
-"""How many bytes of a line are kept."""
+"""The most bytes of a line that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +26,17 @@ class RawLine:
     size: int
     """How many bytes it has in all, without the newline."""
     ended: bool = True
-    """Whether it has its newline."""
+    """Whether it ended with a newline."""
 
     @property
     def text(self) -> str:
-        """The line as text, escaped for a terminal, with a note if some of it is missing."""
+        """The line as text, escaped for a terminal, with a note if a part of it is missing."""
         missing = f"… ({self.size} bytes)" if self.size > len(self.data) else ""
         return escape(self.data.decode("utf-8", "backslashreplace")) + missing + ("" if self.ended else " (no newline)")
 
     @property
     def shown(self) -> str:
-        """The line for people: `→` to the hook, `←` from the hook."""
+        """The line with its hook and its direction: `→` to the hook, `←` from the hook."""
         return f"{'→' if self.sent else '←'} {self.hook}  {self.text}"
 
 
@@ -51,7 +51,7 @@ class RawLineSplitter:
         self._size = 0
 
     def take(self, data: bytes | memoryview) -> None:
-        """Take the next bytes."""
+        """Take the next bytes, and report the lines that they complete."""
         *lines, rest = bytes(data).split(b"\n")
         for line in lines:
             self._add(line)
@@ -59,7 +59,7 @@ class RawLineSplitter:
         self._add(rest)
 
     def close(self) -> None:
-        """Report an unfinished line: no more bytes come."""
+        """Report an unfinished line. Call it after the last bytes."""
         if self._size:
             self._end(ended=False)
 

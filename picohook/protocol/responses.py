@@ -1,4 +1,4 @@
-"""What a response means that is not simply a result: errors, and replies that break the rules a little or too much."""
+"""Reads the responses that are not simply a result: errors, and replies that break the protocol."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .messages import ABSENT, DuplicateKeys, Reply, Response
 
 
 def read_response(response: Response, *, strict: bool) -> Reply:
-    """The reply that a response stands for. A `strict` request, an approval, gets an error where others get a warning."""
+    """The reply in a response. For a `strict` request, an approval, a flaw is an error; for others it is a warning."""
     result, error = response.result, response.error
     failed = error is not ABSENT and error is not None
     reply = Reply()
     flaw = _flaw(response)
     if response.duplicates is DuplicateKeys.ON_TOP or (response.duplicates is DuplicateKeys.INSIDE and strict):
-        reply.error = "its answer has one key twice"
+        reply.error = "its answer has the same key twice"
     elif failed and result is not ABSENT and result is not None:
         reply.error = "its answer has both a result and an error"
     elif failed:

@@ -1,4 +1,4 @@
-"""Which facts of a record a replay compares, so that two programs that decide the same have the same facts."""
+"""The facts of a record that a replay compares. Two programs that decide the same have the same facts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 FACTS = ("action", "failed", "reason", "feedback", "result", "notes", "payload")
 """The facts, by name."""
 FAILED = "failed"
-"""The action of a hook that failed: the action of its `on_failure` is not its own decision."""
+"""The action of a hook that failed, since the action of its `on_failure` is not its own decision."""
 
 
 def facts_of_answer(answer: AnswerLine, *, approves: bool) -> dict[str, Any]:
-    """What a hook decided, however it put it: a payload and a patch with the same result are the same."""
+    """The facts of a hook's decision. They do not depend on its form: a payload and a patch with the same result are equal."""
     if answer.failed is not None:
         return {"action": FAILED, "failed": answer.failed}
     facts: dict[str, Any] = {"action": _action(answer, approves=approves)}
@@ -41,12 +41,12 @@ def _action(answer: AnswerLine, *, approves: bool) -> str:
 
 
 def facts_of_end(end: EndLine, answers: list[AnswerLine], params: dict[str, Any]) -> dict[str, Any]:
-    """The outcome of a chain, and which of its hooks failed. `params` are what the hooks made of its payload."""
+    """The outcome of a chain, and which of its hooks failed. `params` are its payload after the hooks."""
     verdict = {None: end.action, True: "approved", False: "denied"}[end.approved]
     facts: dict[str, Any] = {"action": verdict, "payload": editable(params)}
     failed = {answer.hook: answer.failed for answer in answers if answer.failed is not None}
     more = {
-        # The reason of a hook that failed is the text of its error, which need not be the same again.
+        # The reason of a hook that failed is the text of its error, which may differ the next time.
         "reason": "" if end.hook in failed else end.reason,
         "feedback": end.feedback,
         "result": editable(end.result or {}),

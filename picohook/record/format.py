@@ -1,8 +1,8 @@
-"""The format of a record: a JSON object a line, in the order in which things happened. The first line is the header.
+"""The format of a record: one JSON object a line, in the order in which things happened. The first line is the header.
 
 A chain has a `begin`, an `ask` for each time that a hook is asked, an `answer` for each hook that was waited for, and an `end`
-or `abandoned`. `params` are written if they differ from the last ones of their chain: those of an `ask` are what the hook saw,
-those of an `answer` what it made of them.
+or `abandoned`. `params` are written if they differ from the last ones of their chain. In an `ask` they are the params that the
+hook saw, and in an `answer` those after its edits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VERSION = 1
 """The version of the format. A reader refuses every other one."""
 
 SETTINGS = ("stages", "events", "timeout", "approval_timeout", "hello_timeout", "timeouts", "respond", "may_edit")
-"""The settings of a hook that are recorded: those that another program needs to answer in its place. No environment."""
+"""The recorded settings of a hook: those that another program needs to answer in its place. They have no environment."""
 
 
 class Line(BaseModel):
@@ -53,7 +53,7 @@ class HookLine(Line):
     runs: str
     settings: dict[str, Any]
     whole_modes: bool = False
-    """As in PicoClaw: it is asked at all stages of a mode, and need not know all of them."""
+    """As in PicoClaw: the hook is asked at all stages of a mode, and need not know all of them."""
 
 
 class BeginLine(Line):
@@ -77,7 +77,7 @@ class AskLine(Line):
     hook: str
     params: dict[str, Any] | None = None
     stands_in: bool = False
-    """The hook itself is not asked: after a pause, a decision stands for its answer."""
+    """Whether, after a pause, a decision replaces its answer. Then the hook itself is not asked."""
 
 
 class AnswerLine(Line):
@@ -98,7 +98,7 @@ class AnswerLine(Line):
     retries: int = 0
     params: dict[str, Any] | None = None
     answer: Any = None
-    """Its answer, if that was no decision."""
+    """Its answer, if that was not a decision."""
 
 
 class EndLine(Line):
@@ -140,7 +140,7 @@ class WireLine(Line):
     type: Literal["wire"]
     hook: str
     sent: bool
-    """Whether the hook received it; if not, the hook wrote it."""
+    """True for a line that the hook received, False for one that it wrote."""
     line: str
     """Its text, escaped. A long line is cut."""
 
@@ -173,7 +173,7 @@ def decision_to_json(decision: Decision) -> dict[str, Any]:
 
 
 def decision_from_json(values: dict[str, Any]) -> Decision:
-    """The decision of that JSON. Raises `LookupError`, `TypeError` or `ValueError`."""
+    """The decision with this JSON form. Raises `LookupError`, `TypeError` or `ValueError` if there is none."""
     given = {name: value for name, value in values.items() if name != "hook"}
     kind = _DECISIONS[given.pop("kind")]
     if "notes" in given:

@@ -1,4 +1,4 @@
-"""Reads a record line by line. What belongs to a chain is kept until the chain has ended."""
+"""Reads a record line by line. The lines of a chain are kept until the chain has ended."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 
 LONGEST_HEADER = 4096
 LONGEST_LINE = 256 << 20
-"""A line holds at most a few payloads, each of at most one line of the protocol."""
+"""The most bytes of a line. It holds a few payloads, each of at most one line of the protocol."""
 
 
 class RecordError(PicohookError):
-    """The file is no record, or is damaged. The message names the line."""
+    """The file is not a record, or is damaged. The message names the line."""
 
 
 @dataclass(slots=True)
 class Chain:
-    """A chain, as far as it has been read. As an entry, it begins.
+    """A chain, as far as it has been read. As an entry, it is the beginning of the chain.
 
     After a pause it is resumed with a decision for the hook that paused, and the hooks that had decided are not asked again.
     """
@@ -68,11 +68,11 @@ class Chain:
     params: dict[str, Any]
     """The params as the hooks asked so far have changed them."""
     waiting: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The params that a hook was asked about which has not answered yet, by its name."""
+    """For each hook that has not answered yet, by its name, the params that it was asked about."""
     answers: list[AnswerLine] = field(default_factory=list)
 
     def payload(self) -> Payload:
-        """The payload with which it began."""
+        """The payload at its beginning."""
         return payload_of(self.stage, self.asked_about)
 
 
@@ -87,7 +87,7 @@ class HookAsked:
     params: dict[str, Any]
     stands_in: bool
     again: bool
-    """It has decided before, in this chain or before a pause: it is a guard, which may not change anything now."""
+    """Whether it is a guard that has decided before, in this chain or before a pause. It may not change anything now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class HookAnswered:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a replay compares."""
+        """The facts that a replay compares."""
         return facts_of_answer(self.line, approves=self.chain.stage.approves)
 
 
@@ -114,7 +114,7 @@ class ChainEnded:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a replay compares."""
+        """The facts that a replay compares."""
         return facts_of_end(self.line, self.chain.answers, self.chain.params)
 
 
@@ -143,7 +143,7 @@ Entry = Chain | HookAsked | HookAnswered | ChainEnded | ChainAbandoned | EventEm
 
 
 class Reader:
-    """Makes entries of the lines of a record, which it takes one after another."""
+    """Takes the lines of a record one after another, and makes entries of them."""
 
     def __init__(self, name: str = "") -> None:
         self.header: Header | None = None
@@ -155,7 +155,7 @@ class Reader:
         self._number = 0
 
     def take(self, data: bytes) -> Entry | None:
-        """The entry of the next line; None for the header. Raises `RecordError`."""
+        """Returns the entry of the next line; None for the header. Raises `RecordError`."""
         self._number += 1
         try:
             value = decode_value(data)
@@ -174,7 +174,7 @@ class Reader:
         return RecordError(f"{self._name}: line {self._number}: {escape(cut(why, 400))}")
 
     def _no_record(self) -> RecordError:
-        return RecordError(f"{self._name}: is no record: `--record` and `Recorder` make them")
+        return RecordError(f"{self._name}: is not a record: `--record` and `Recorder` make them")
 
     def _read_header(self, value: Any) -> Header:
         try:
@@ -238,15 +238,15 @@ class Reader:
         try:
             hook, decision = given["hook"], decision_from_json(given)
         except (LookupError, TypeError, ValueError):
-            raise self.wrong("said: is no decision") from None
+            raise self.wrong("said: is not a decision") from None
         if not isinstance(hook, str) or decision.action not in stage.actions - {PAUSE}:
-            raise self.wrong("said: is no decision that answers for a hook here")
+            raise self.wrong("said: is not a decision that answers for a hook here")
         return hook, decision
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
-        """Refuse settings that would change how a program is run: the record may come from anywhere."""
+        """Raise `RecordError` for settings that would change how a program is run: the record may come from anywhere."""
         for name in settings.keys() - set(SETTINGS):
-            raise self.wrong(f"settings.{name}: is no setting of a record")
+            raise self.wrong(f"settings.{name}: is not a setting of a record")
         HookSpec.model_validate(settings)
 
     def _ask(self, chain: Chain, line: AskLine) -> HookAsked:
@@ -272,7 +272,7 @@ class Record:
         self._file = file
         self._reader = Reader(name)
         self.cut_off = False
-        """Whether the last line is incomplete, as after a crash. It is left out."""
+        """Whether the last line is incomplete, as after a crash. It is skipped."""
         first = file.readline(LONGEST_HEADER)
         if not first:
             raise RecordError(f"{name}: is empty")
@@ -301,7 +301,7 @@ class Record:
 
     @property
     def open_chains(self) -> list[Chain]:
-        """The chains that have not ended so far."""
+        """The chains that have not ended yet."""
         return list(self._reader.chains.values())
 
 
@@ -314,6 +314,6 @@ def payload_of(stage: Stage[Any], params: dict[str, Any]) -> Payload:
 def _first_of(error: ValidationError) -> str:
     detail = error.errors(include_url=False)[0]
     if detail["type"] in {"union_tag_invalid", "union_tag_not_found"}:
-        return "type: is no line of a record"
+        return "type: is not a line of a record"
     place = ".".join(str(step) for step in detail["loc"])
     return f"{place}: {detail['msg']}" if place else detail["msg"]

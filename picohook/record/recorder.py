@@ -1,4 +1,4 @@
-"""Records what a host asks its hooks, what they answer, and what they are told."""
+"""Records a host's questions to its hooks, their answers, and the events that they are told of."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BEGINNING = b'{"type":"record",'
 
 
 class RecordListener(Listener):
-    """Makes the lines of a record, and gives each to `put`."""
+    """Makes the lines of a record, and passes each to `put`."""
 
     def __init__(self, put: Callable[[bytes], None]) -> None:
         self._put = put
@@ -75,7 +75,7 @@ class RecordListener(Listener):
         return round(time.monotonic() - self._began, 6)
 
     def write(self, kind: str, values: dict[str, Any], params: bytes | None = None, *, at: float | None = None) -> None:
-        """Put one line. `params` are JSON already."""
+        """Put one line. `params` are encoded as JSON already."""
         line = encode({"type": kind, "at": self.now() if at is None else at, **values})
         self._put(line + b"\n" if params is None else b'%b,"params":%b}\n' % (line[:-1], params))
 
@@ -90,7 +90,7 @@ class RecordListener(Listener):
 
 
 class _ChainLines(Account[P]):
-    """The lines of one chain. It begins with its first question, because a payload that is no JSON is never asked about."""
+    """The lines of one chain. They begin with its first question, since a payload without a JSON form is never asked about."""
 
     def __init__(self, listener: RecordListener, number: int, stage: Stage[P], payload: P) -> None:
         super().__init__(stage, payload)
@@ -165,7 +165,7 @@ class _ChainLines(Account[P]):
 
 
 def _plain(answer: Any) -> Any:
-    """An answer as JSON, or its `repr`: a Python function can answer what is no JSON."""
+    """Returns an answer as JSON, or its `repr` if a Python function returned something without a JSON form."""
     try:
         encode(answer)
     except EncodeError:
@@ -181,9 +181,12 @@ class Recorder(RecordListener):
     """Records a host in a file: `Host(hooks, listeners=[Recorder("session.jsonl")])`.
 
     Only the owner may read the file, because it holds all payloads. An existing record is replaced. Any other existing file is
-    left as it is, and the host does not start. A thread writes the file. The host waits for it only at its end, for at most
-    five seconds. If the file cannot be written, that is logged once, the lines written so far stay, and `lost` counts the
-    others. With `wire`, the record has the raw lines of every process too: its standard input and its standard output.
+    left as it is, and the host does not start.
+
+    A thread writes the file. The host waits for it only at its end, for at most five seconds. If the file cannot be written,
+    the failure is logged once, the lines written so far stay, and `lost` counts the others.
+
+    With `wire`, the record also has the raw lines of every process: its standard input and its standard output.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, wire: bool = False, logger: Logger | None = None) -> None:
@@ -223,9 +226,9 @@ class Recorder(RecordListener):
 
 
 def open_record(path: str) -> int:
-    """A descriptor to write a record to; only the owner may read the file. Raises `PicohookError`."""
+    """Returns a descriptor to write a record to. Only the owner may read the file. Raises `PicohookError`."""
     try:
-        # Without waiting: a pipe that has no reader is an error, and does not keep the host from starting for ever.
+        # Without waiting: a pipe that has no reader is an error, and does not block the host's start for ever.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     except (OSError, ValueError) as error:
         raise _unwritable(path, error) from None
@@ -244,11 +247,11 @@ def open_record(path: str) -> int:
 
 
 def _require_record(path: str) -> None:
-    """Raise `PicohookError` if the file holds anything but a record, which was not meant to be replaced."""
+    """Raise `PicohookError` if the file holds anything but a record: the user did not mean to replace it."""
     other, _ = open_regular(path)
     try:
         if os.read(other, len(BEGINNING)) not in {b"", BEGINNING}:
-            raise PicohookError(f"{escape(path)} exists and is no record: name another file")
+            raise PicohookError(f"{escape(path)} exists, and is not a record: name another file")
     finally:
         os.close(other)
 

@@ -1,4 +1,4 @@
-"""Asks hooks again what a record says they were asked, one question after another, in the recorded order."""
+"""Asks hooks the questions of a record again, one after another, in the recorded order."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class RecordedHook:
         settings = {} if self.line is None else self.line.settings
         kind = WholeModeSpec if self.line is not None and self.line.whole_modes else HookSpec
         settings = settings | {"stages": sorted(self.stages if kind is HookSpec else self.named)}
-        # It runs as it would on the command line that names it, and one that does not start ends the replay.
+        # It runs as on the command line that names it. If it does not start, the replay ends.
         runs = {"name": name, "command": list(command), "inherit_env": True, "required": True}
         return kind.model_validate(settings | runs | {"observe": ["*"] if self.told else []})
 
 
 def recorded_hooks(entries: Iterable[Entry]) -> dict[str, RecordedHook]:
-    """The hooks of a record, by name. Reads the whole record, so that a damaged one is refused before anything runs."""
+    """The hooks of a record, by name. Reads the whole record, so a damaged one is refused before anything runs."""
     hooks: defaultdict[str, RecordedHook] = defaultdict(RecordedHook)
     for entry in entries:
         match entry:
@@ -78,7 +78,7 @@ class Comparison:
     """One decision, recorded and replayed."""
 
     line_number: int
-    """The line of the record where it was asked for."""
+    """The line of the record with the question."""
     stage: Stage[Any]
     params: dict[str, Any]
     """The params that were asked about."""
@@ -87,7 +87,7 @@ class Comparison:
     recorded: Facts
     replayed: Facts
     hooks: dict[str, tuple[str, str]]
-    """For a chain: the hooks whose actions differ, with the recorded action and the replayed one."""
+    """For a chain: each hook whose actions differ, with the recorded action and the replayed one."""
     errors: dict[str, str]
     """The errors of hooks in the replay."""
 
@@ -104,7 +104,7 @@ class Comparison:
 
 
 class Replay:
-    """Asks a host again. The host has to have its `listener`."""
+    """Asks a host the questions again. The host has to have its `listener`."""
 
     def __init__(self) -> None:
         self.unanswered = 0
@@ -119,7 +119,7 @@ class Replay:
             self._end = entry
 
     async def chains(self, entries: Iterable[Entry], host: Host) -> AsyncIterator[Comparison]:
-        """Ask every chain, and tell every event; yield each chain's comparison."""
+        """Ask every chain, and tell every event. Yields each chain's comparison."""
         asked: dict[int, ChainEnded] = {}
         for entry in entries:
             match entry:
@@ -146,7 +146,10 @@ class Replay:
         self.unanswered += len(asked)
 
     async def of_hook(self, name: str, entries: Iterable[Entry], host: Host) -> AsyncIterator[Comparison]:
-        """Ask and tell this hook alone, whenever it was; yield each answer's comparison. The host has no other hook."""
+        """Ask and tell this hook alone, each time that the record did. Yields each answer's comparison.
+
+        The host has no other hook.
+        """
         asked: dict[int, tuple[HookAsked, Facts, dict[str, str]]] = {}
         for entry in entries:
             match entry:

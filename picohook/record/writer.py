@@ -10,15 +10,15 @@ import threading
 PAUSE = 0.05
 """Seconds in which lines are gathered before they are written."""
 ENOUGH = 256 * 1024
-"""Bytes that are written without gathering more."""
+"""Once this many bytes wait, they are written without gathering more."""
 MAX_WAITING = 64 * 1024 * 1024
-"""Bytes that may wait. With more, the file is given up: it is too slow."""
+"""The most bytes that may wait. With more, the disk is too slow, and the file is given up."""
 CLOSE_TIMEOUT = 5.0
-"""Seconds that the lines which wait at the end have to be written."""
+"""Seconds in which the lines that wait at the end have to be written."""
 
 
 class BackgroundWriter:
-    """Takes whole lines. After the first failure it takes no more, so that the file has every line up to there."""
+    """Takes whole lines. After the first failure it takes no more, so the file has every line up to the failure."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -38,7 +38,7 @@ class BackgroundWriter:
         self._thread.start()
 
     def put(self, line: bytes) -> None:
-        """Write a line soon, without waiting. After `close` it is dropped."""
+        """Write a line soon, without waiting. After `close` the line is dropped."""
         if self._closing:
             return
         with self._lock:
@@ -55,7 +55,7 @@ class BackgroundWriter:
             self._hurry.set()
 
     def close(self) -> None:
-        """Write the lines that wait, and close the file. Takes at most `CLOSE_TIMEOUT`, whatever the disk does."""
+        """Write the lines that wait, and close the file. Takes at most `CLOSE_TIMEOUT`, even if the disk hangs."""
         self._closing = True
         self._hurry.set()
         self._some.set()
@@ -86,7 +86,7 @@ class BackgroundWriter:
         except OSError as error:
             whole = data.rfind(b"\n", 0, len(data) - len(left)) + 1
             if self._regular:
-                # Cut an incomplete line off, because the next line would follow it.
+                # Cut an incomplete line off, because the next line would be appended to it.
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._descriptor, self._written + whole)
             with self._lock:

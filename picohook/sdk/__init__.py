@@ -1,4 +1,4 @@
-"""Write a hook as functions: `HookApp`, and the calls and events that its functions get.
+"""Write a hook as functions: `HookApp`, and the calls and events that the functions get.
 
 ::
 
@@ -13,7 +13,7 @@
 
     app.run()
 
-Standard library only, and little of it at the start. Test a hook with `picohook.sdk.testing`.
+It needs only the standard library, and imports little of it at the start. Test a hook with `picohook.sdk.testing`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`Answer`: what a hook answered in a test, and what a host would make of it."""
+"""`Answer`: a hook's answer in a test, and its meaning for a host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIXED = frozenset({"meta", "context", "tool_call_id"})
 
 
 class AnswerError(Exception):
-    """The hook answered with an error: for a host, it failed at this call."""
+    """The hook answered with an error. For a host, it failed at this call."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"{message} ({code})")
@@ -31,14 +31,14 @@ class BrokenHookError(Exception):
 
 
 class Answer(dict[str, Any]):
-    """The hook's answer as it was sent, with what a host makes of it. Raises `BrokenHookError` if it is not a decision."""
+    """The hook's answer as it was sent, with its meaning for a host. Raises `BrokenHookError` if it is not a decision."""
 
     def __init__(self, stage: str, params: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         super().__init__(result)
         self.stage = stage
         self._params = params
         self._read: dict[str, Any] = self
-        """The answer with names as the protocol spells them: a host ignores their case."""
+        """The answer with names spelled as in the protocol, since a host ignores their case."""
         try:
             if stage == ApproveTool.stage:
                 self._read = fold_case(self, {"action", "reason"})
@@ -49,12 +49,12 @@ class Answer(dict[str, Any]):
 
     @property
     def action(self) -> str:
-        """The action; `continue` where the answer names none. An approval has none."""
+        """The action, or `continue` if the answer has none. An approval has no action."""
         return str(self._read.get("action") or words.CONTINUE)
 
     @property
     def approved(self) -> bool:
-        """Whether the answer to approve_tool is a yes: `approved` is true."""
+        """Whether the answer to approve_tool is yes: `approved` is true."""
         return self.get("approved") is True
 
     @property
@@ -64,7 +64,7 @@ class Answer(dict[str, Any]):
 
     @property
     def reason(self) -> str:
-        """The reason; empty where the answer has none."""
+        """The reason; empty if the answer has none."""
         return str(self._read.get("reason") or "")
 
     @property

@@ -23,8 +23,8 @@ class HookApp:
     `async def` handlers interleave where they await. `thread=True` runs each call of a handler in a thread of its own, for
     handlers that block.
 
-    `max_in_flight` is how many requests the host may send at once. By default it is 1 for a hook whose handlers are all
-    plain functions, so that further requests wait in the host, which knows their deadlines. Other hooks have no limit.
+    `max_in_flight` is the number of requests that the host may send at once. By default it is 1 for a hook whose handlers are
+    all plain functions. Then further requests wait in the host, which knows their deadlines. Other hooks have no limit.
     """
 
     before_prompt: OnStage[BeforePrompt]
@@ -46,17 +46,17 @@ class HookApp:
         for call in STAGES.values():
             setattr(self, call.stage, self._on_stage(call))
         self.on_event: OnEvent = self._on_event
-        """Registers a handler of events: of these kinds, or of all kinds where none is named."""
+        """Registers a handler of events: of these kinds, or of all kinds if none is named."""
         self.tool: AddTool = self._tool
-        """Gives the model a tool: it is offered in before_llm and answered in before_tool, after all other handlers."""
+        """Gives the model a tool. It is offered in before_llm and answered in before_tool, after all other handlers."""
 
     def on_shutdown(self, handler: F) -> F:
-        """Register a function that is called when the hook ends: when the host closes its end, and on a signal."""
+        """Register a function that is called when the hook ends: when the host closes stdin, and on a signal."""
         self._registry.closers.append(handler)
         return handler
 
     def log(self, message: str, level: str = "info", **fields: object) -> None:
-        """Write to the host's log; `level` is debug, info, warning or error. Without a host the line goes to stderr."""
+        """Write to the host's log. `level` is debug, info, warning or error. Without a host, the line goes to stderr."""
         (self._server or Server(self._registry, -1, -1)).log(level, message, fields)
 
     def run(self) -> None:

@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from ..wire.answer_form import AnswerForm
 
     class Connection(Protocol):
-        """The server, as far as a call uses it."""
+        """The part of the server that a call uses."""
 
         def progress(self, request_id: object, message: str) -> None: ...
         def look_for_cancel(self, call: Call) -> None: ...
 
 
 class ToolError(Exception):
-    """Raised by a tool; the model gets its text."""
+    """An error that a tool raises. The model gets its text."""
 
 
 class Decision(dict[str, object]):
-    """What the methods of a call return, and a handler may return: the fields of the reply."""
+    """The fields of a reply. The methods of a call return it, and a handler may return it."""
 
     __slots__ = ()
 
@@ -49,11 +49,11 @@ class Call(View):
 
     stage: ClassVar[str]
     edits: ClassVar[tuple[str, ...] | None] = ()
-    """The fields that can be edited; None for any field."""
+    """The fields that can be edited; None if all can be."""
     carries: ClassVar[str] = ""
-    """The field of a reply that holds the edited fields; empty where the reply itself holds them."""
+    """The field of a reply that holds the edited fields; empty if the reply itself holds them."""
     part: ClassVar[str] = ""
-    """The field of the payload whose own fields are edited; empty where those of the payload are."""
+    """The field of the payload whose own fields are edited; empty if the fields of the payload are."""
     mode: ClassVar[str]
     """The mode of `hook.hello` that this stage belongs to."""
 
@@ -87,13 +87,13 @@ class Call(View):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the host stopped waiting for the answer. A plain function that takes long should look at it."""
+        """Whether the host stopped waiting for the answer. A plain function that takes long should check it."""
         if not self.given_up:
             self._server.look_for_cancel(self)
         return self.given_up
 
     def progress(self, message: str = "") -> None:
-        """Tell the host that the hook still works: its timeout starts again, up to the hook's `max_timeout`."""
+        """Tell the host that the hook is still working. Its timeout starts again, up to the hook's `max_timeout`."""
         self._server.progress(self.id, message)
 
     # For the server.
@@ -184,7 +184,7 @@ class Call(View):
 
     @property
     def denied(self) -> bool:
-        """Whether a denial was decided, which nothing takes back."""
+        """Whether a denial was decided. It cannot be taken back."""
         return self.decision is not None and self.decision.get("action") == words.DENY
 
 
@@ -255,7 +255,7 @@ class Interception(Call):
         return decision
 
     def _modify(self, reason: str, fields: Mapping[str, Any]) -> Decision:
-        """Set the fields that are not None. The reply sends what differs when it is made."""
+        """Set the fields that are not None. The reply sends the fields that differ when it is made."""
         target = self._params
         if self.part:
             target = target.setdefault(self.part, {})
@@ -267,7 +267,7 @@ class Interception(Call):
         return Marker(action=words.MODIFY)
 
     def _edits(self, names: set[str]) -> dict[str, Any]:
-        """Return the smallest edit that makes these fields what they are now: a patch, and whole fields where none can."""
+        """Return the smallest edit that gives these fields their present values: a patch, and whole fields where it cannot."""
         from .edits import difference  # noqa: PLC0415 - few handlers change anything
 
         before = self._before()
@@ -295,7 +295,7 @@ _CONTAINERS = (dict, list)
 
 
 def _copy(value: Any) -> Any:
-    """Copy a dict or a list with the containers in it, and share the leaves: comparing equal ones is then fast."""
+    """Copy a dict or a list with the containers in it, but share the leaves, so that comparing equal copies is fast."""
     copied = value.copy()
     for key, inner in value.items() if value.__class__ is dict else enumerate(value):
         if inner.__class__ in _CONTAINERS:
@@ -313,4 +313,4 @@ _METHODS = {
     "retry": words.RETRY,
     "pause": words.PAUSE,
 }
-"""The actions that only some stages have, by the method of the call that decides so."""
+"""The actions that only some stages have, by the method of the call that makes the decision."""

@@ -1,7 +1,7 @@
-"""The calls of the stages, a class each: the payload as attributes, and the decisions of the stage as methods.
+"""The calls of the stages, one class each: the payload as attributes, and the decisions of the stage as methods.
 
-A decision counts from the moment it is made: `call.deny(...)` denies even where its `return` was forgotten, and no later
-decision takes a denial back. A yes is the exception: an approver has to return it.
+A decision counts from the moment it is made: `call.deny(...)` denies even if its `return` was forgotten, and no later decision
+takes a denial back. Approval is the exception: an approver has to return it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BeforePrompt(Interception):
-    """A prompt of the user, before anything else sees it."""
+    """A prompt of the user, before the agent acts on it."""
 
     __slots__ = ()
     stage, mode, edits = "before_prompt", "prompt", ("prompt", "messages")
@@ -65,7 +65,7 @@ class BeforeLLM(Interception):
         return self._modify(reason, {**fields, "system_prompt": system_prompt})
 
     def add_tool(self, name: str, description: str = "", parameters: dict[str, Any] | None = None) -> Decision:
-        """Offer the model one more tool, unless it has one of that name."""
+        """Offer the model one more tool, unless it has a tool of that name."""
         offered = [tool.get("function") or tool for tool in self.tools]
         if all(tool.get("name") != name for tool in offered):
             schema = parameters or {"type": "object", "properties": {}}
@@ -74,7 +74,7 @@ class BeforeLLM(Interception):
         return Marker(action=words.CONTINUE)
 
     def respond(self, response: str | Mapping[str, Any], *, reason: str = "") -> Decision:
-        """Answer in place of the model, which is not called: with a message, or with its text."""
+        """Answer in place of the model, which is not called. `response` is a message, or its text."""
         message = {"role": "assistant", "content": response} if isinstance(response, str) else dict(response)
         return self._decide(words.RESPOND, reason, result=message)
 
@@ -95,7 +95,7 @@ class AfterLLM(Interception):
     messages: list[dict[str, Any]] | None
 
     def modify(self, *, response: dict[str, Any] | None = None, reason: str = "") -> Decision:
-        """Replace the response; without one, keep what was changed in place in it."""
+        """Replace the response. Without one, keep what was changed in place in it."""
         if response is not None:
             self._params["response"] = response
         return self._modify(reason, {})
@@ -186,7 +186,7 @@ class AfterTool(OfTool, Interception):
 
 
 class ApproveTool(OfTool):
-    """A tool call that needs a yes. Anything else denies it: None, an exception, no answer in time."""
+    """A tool call that needs approval. Anything else denies it: None, an exception, no answer in time."""
 
     __slots__ = ()
     stage, mode = "approve_tool", "approve"
@@ -220,7 +220,7 @@ class ApproveTool(OfTool):
     def reply(self) -> dict[str, Any]:
         if self.decision is not None:
             return self.decision
-        self._changed_in_place()  # raises if anything was: an approval is about the call as it was asked
+        self._changed_in_place()  # raises if anything was changed: an approval is about the call that was sent
         return {"approved": True}
 
 

@@ -1,4 +1,4 @@
-"""The functions of a hook, by what they are called for."""
+"""The functions of a hook, by stage, event kind and tool."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .types import Handler
 
 CACHED = 1024
-"""How many tool names each stage keeps the matching handlers of."""
+"""The number of tool names for which each stage remembers the matching handlers."""
 
 _COROUTINE = 0x80  # inspect.CO_COROUTINE
 
@@ -25,9 +25,9 @@ class Handlers:
     def __init__(self, call: type[Call], default: Handler | None) -> None:
         self.call = call
         self.last: Handler | None = None
-        """Called after all others."""
+        """Handlers that are called after all others."""
         self._default = default
-        """Called where no handler is for the tool."""
+        """Called if no handler matches the tool."""
         self._handlers: list[tuple[Callable[[str], object] | None, Handler]] = []
         self._chosen: dict[str | None, tuple[Handler, ...]] = {}
 
@@ -65,9 +65,9 @@ class Registry:
         self.stages: dict[str, Handlers] = {}
         """By method: `hook.before_tool`."""
         self.observers: list[tuple[frozenset[str] | None, Handler]] = []
-        """Each with the event kinds that it is for; None for all kinds."""
+        """The handlers of events, each with its event kinds; None for all kinds."""
         self.closers: list[Callable[[], Any]] = []
-        """What is called when the hook ends."""
+        """The functions that are called when the hook ends."""
         self.max_in_flight = max_in_flight
         self.awaits = False
         """Whether the result of a handler or of a tool may have to be awaited."""
@@ -78,9 +78,10 @@ class Registry:
 
 
 def matcher(pattern: str) -> Callable[[str], object]:
-    """Return the test of a tool's name: a name; several as "a|b"; with * ? [] a glob; between slashes a regex.
+    """Return a function that tests a tool's name against a pattern.
 
-    A hook's `filter` in the host's configuration has the same patterns. Raises `ValueError` for an invalid regex.
+    A pattern is a name, several names as "a|b", a glob with * ? [], or a regex between slashes. A hook's `filter` in the
+    host's configuration has the same patterns. Raises `ValueError` for an invalid regex.
     """
     if not any(character in pattern for character in "*?[/"):
         return frozenset(name.strip() for name in pattern.split("|")).__contains__
@@ -137,7 +138,7 @@ def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 loop.call_soon_threadsafe(settle, value, raised)
             except RuntimeError:
-                pass  # the loop is closed, and nothing awaits the outcome
+                pass  # the loop is closed, so the outcome is not awaited
 
         threading.Thread(target=run, daemon=True, name=getattr(function, "__name__", None)).start()
         value, error = await outcome

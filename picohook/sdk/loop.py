@@ -1,4 +1,4 @@
-"""The event loop of a hook: it awaits handlers, and reads meanwhile. A hook of plain functions never starts it."""
+"""The event loop of a hook. It awaits handlers, and reads meanwhile. A hook of plain functions never starts it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .types import Handler
 
     class Serving(Protocol):
-        """The server, as far as the loop uses it."""
+        """The part of the server that the loop uses."""
 
         stdin: int
         over: bool
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 GRACE = 1.0
-"""Seconds that running handlers have to finish after the host has closed its end."""
+"""Seconds that running handlers have to finish after the host has closed stdin."""
 EVENTS = 1024
 """Events that may wait for their handler. When there are more, the oldest are dropped."""
 
 
 class Loop:
-    """Awaits what handlers return, and reads for the server meanwhile."""
+    """Awaits the results of handlers, and reads for the server meanwhile."""
 
     def __init__(self, server: Serving) -> None:
         self._server = server
@@ -45,7 +45,7 @@ class Loop:
         self._observing: asyncio.Task[None] | None = None
 
     def run(self, begin: Iterable[Callable[[Loop], None]]) -> None:
-        """Serve until the host closes its end."""
+        """Serve until the host closes stdin."""
         try:
             self._loop.run_until_complete(self._serve(begin))
         finally:
@@ -90,7 +90,7 @@ class Loop:
     # Calls.
 
     def start(self, call: Call, awaitable: Awaitable[Any], handlers: Iterator[Handler]) -> None:
-        """Await this handler, then ask the remaining ones."""
+        """Await this handler, then call the remaining ones."""
         task = self._loop.create_task(self._finish(call, awaitable, handlers))
         self._calls[call.id] = call, task
         task.add_done_callback(lambda _: self._done(call, awaitable))
@@ -122,7 +122,7 @@ class Loop:
     # Events.
 
     def observe(self, awaitable: Awaitable[Any]) -> None:
-        """Await this handler of an event after those of earlier events."""
+        """Await this handler of an event after the handlers of earlier events."""
         self._events.append(awaitable)
         if len(self._events) > EVENTS:
             _close(self._events.popleft())
@@ -148,6 +148,6 @@ async def _cancelled(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 
 def _close(awaitable: Awaitable[Any]) -> None:
-    """Close a coroutine that never began: Python warns about those that are not closed."""
+    """Close a coroutine that never began, since Python warns about one that is not closed."""
     if asyncio.iscoroutine(awaitable):
         awaitable.close()

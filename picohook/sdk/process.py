@@ -18,7 +18,7 @@ class Stopped(SystemExit):
 def own_streams() -> tuple[int, int]:
     """Reserve stdin and stdout for the protocol, and return their new descriptors, which no child process inherits.
 
-    Anything else that the hook, its libraries or its child processes write to stdout goes to stderr; their stdin is empty.
+    Other output of the hook, its libraries and its child processes to stdout goes to stderr. Their stdin is empty.
     """
     stdin, stdout = os.dup(0), os.dup(1)
     for descriptor in (stdin, stdout):

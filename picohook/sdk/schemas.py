@@ -1,6 +1,7 @@
 """Makes the JSON schema of a function's parameters from its annotations, and checks arguments against a schema.
 
-It reads a function's `__code__`, so that `inspect` is not imported; `typing` is, for annotations that are not plain types.
+It reads a function's `__code__`, so that `inspect` is not imported. It imports `typing` only for annotations that are not plain
+types.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def code_of(function: Callable[..., Any]) -> Any:
 
 
 def schema_of_parameters(function: Callable[..., Any]) -> tuple[dict[str, Any], str]:
-    """Return the schema, and the name of the parameter annotated `BeforeTool`, which gets the call itself; or "".
+    """Return the schema, and the name of the parameter annotated `BeforeTool`, which gets the call itself, or "".
 
     Raises `TypeError` for an annotation that has no schema.
     """
@@ -109,7 +110,7 @@ def schema_of(annotation: Any) -> dict[str, Any]:
 
 
 def problems(value: Any, schema: dict[str, Any], where: str = "") -> list[str]:
-    """Return what is wrong with a value, in words that a model can act on; [] for a value that fits the schema."""
+    """Return the mistakes of a value, in words that a model can act on; [] for a value that fits the schema."""
     return list(_problems(value, schema, where))
 
 

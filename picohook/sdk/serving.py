@@ -1,7 +1,7 @@
 """Serves a host: reads requests, calls handlers, writes answers.
 
-While every handler is a plain function, this is a simple loop that reads and answers, and imports nothing more. The first
-awaitable that a handler returns moves the rest of the conversation onto an event loop in the same thread.
+While every handler is a plain function, this is a simple loop that reads and answers, and imports no other modules. The first
+awaitable that a handler returns moves the rest of the conversation to an event loop in the same thread.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Server:
     def __init__(self, registry: Registry, stdin: int, stdout: int) -> None:
         self.stdin = stdin
         self.over = False
-        """Whether the host closed its end."""
+        """Whether the host closed stdin."""
         self._registry = registry
         self._stages = registry.stages
         self._stdout = stdout
@@ -57,7 +57,7 @@ class Server:
         """What to start on the event loop once there is one."""
 
     def serve(self) -> None:
-        """Read and answer until the host closes its end; then call the shutdown handlers."""
+        """Read and answer until the host closes stdin. Then call the shutdown handlers."""
         try:
             while not (self.over or self._waiting):
                 self.receive()
@@ -88,7 +88,7 @@ class Server:
     # Reading.
 
     def receive(self) -> None:
-        """Read what the host has written, and handle each whole line. Blocks until something comes."""
+        """Read the host's lines, and handle each whole line. Blocks until there is input."""
         self._lines.extend(self._read())
         while self._lines:
             self._take(self._lines.popleft())
@@ -210,7 +210,7 @@ class Server:
             start(self._loop)
 
     def look_for_cancel(self, call: Call) -> None:
-        """Read ahead, and mark the call as given up if the host cancelled it: its handler blocks the loop that reads."""
+        """Read ahead, and mark the call as given up if the host cancelled it. While its handler runs, the loop cannot read."""
         if self._inline is not call:
             return
         import select  # noqa: PLC0415 - few hooks need it
@@ -244,7 +244,7 @@ class Server:
     def fail(self, call: Call, error: BaseException) -> None:
         """Answer with an error that says what was raised and where. The traceback goes to stderr.
 
-        A denial that was made before it stands.
+        A denial that was made before the error stands.
         """
         from ..wire.text import explain  # noqa: PLC0415 - for mistakes only
 
@@ -255,7 +255,7 @@ class Server:
             self._refuse(call.id, HANDLER_FAILED, explain(error))
 
     def event_failed(self, error: BaseException) -> None:
-        """Write to the host's log that the handler of an event failed; once for the same failure in a row."""
+        """Write to the host's log that the handler of an event failed. A repeated failure is logged once."""
         from ..wire.text import explain  # noqa: PLC0415 - for mistakes only
 
         print_traceback(error)
@@ -265,12 +265,12 @@ class Server:
             self.log("warning", f"the handler of an event failed: {why}", {})
 
     def progress(self, request_id: object, message: str) -> None:
-        """Tell the host that the hook still works on this request."""
+        """Tell the host that the hook is still working on this request."""
         params = {"id": request_id, "message": message} if message else {"id": request_id}
         self._send(dump({"jsonrpc": "2.0", "method": words.PROGRESS, "params": params}))
 
     def log(self, level: str, message: str, fields: dict[str, Any]) -> None:
-        """Write to the host's log; to stderr before the greeting and after the end."""
+        """Write to the host's log, or to stderr before the greeting and after the end."""
         params = {"level": level, "message": message, **({"fields": fields} if fields else {})}
         if self._greeted and not self.over:
             self._send(dump({"jsonrpc": "2.0", "method": words.LOG, "params": params}))

@@ -1,4 +1,4 @@
-"""The host's end of the conversation, for tests of hooks: with a `HookApp` in memory, or with a hook's process.
+"""Plays the host in tests of hooks: for a `HookApp` in memory, or for a hook's process.
 
 ::
 
@@ -13,7 +13,8 @@
         with testing.process(["python3", "gate.py"]) as hook:
             assert hook.before_tool({"tool": "bash", "arguments": {"command": "rm -rf /"}}).denied
 
-Standard library only. A process may be a hook in any language. Programs that embed a host test with `picohook.testing`.
+It needs only the standard library. A process may be a hook in any language. To test a program that embeds a host, use
+`picohook.testing`.
 """
 
 from __future__ import annotations
@@ -46,18 +47,18 @@ CHUNK = 64 * 1024
 
 
 class Client:
-    """A conversation with a hook: the block greets it, and ends it.
+    """A conversation with a hook. The block greets the hook, and ends it.
 
     Each stage has a method, which asks the hook about a payload and returns its `Answer`. It raises `AnswerError` for an
-    error, and `BrokenHookError` where no answer can be used. The payload gets `meta`, `channel` and `chat_id` if it has none.
+    error, and `BrokenHookError` if there is no usable answer. The payload gets `meta`, `channel` and `chat_id` if it has none.
     """
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
         self.greeting: dict[str, Any] = {}
-        """The answer to `hook.hello`: the hook's name and capabilities."""
+        """The hook's answer to `hook.hello`: its name and capabilities."""
         self.told: list[dict[str, Any]] = []
-        """The notifications that it sent, `host.log` and `host.progress`, in order."""
+        """The notifications that the hook sent, `host.log` and `host.progress`, in order."""
         self._asked: dict[int, tuple[str, dict[str, Any]]] = {}
         self._answers: dict[int, dict[str, Any]] = {}
         self._number = 0
@@ -113,7 +114,7 @@ class Client:
         return self._request(stage, {"meta": {}, "channel": "", "chat_id": "", **payload})
 
     def answer(self, number: int) -> Answer:
-        """Wait for the answer to a request. Raises `AnswerError` for an error, `BrokenHookError` if none can be used."""
+        """Wait for the answer to a request. Raises `AnswerError` for an error, `BrokenHookError` for no usable answer."""
         if not self._until(lambda: number in self._answers):
             raise self._broken("no answer")
         match self._answers.pop(number):
@@ -131,7 +132,7 @@ class Client:
     def close(self) -> None:
         """Close the hook's input, read the rest of its output, and wait for its end. Leaving the block does this too.
 
-        Raises `BrokenHookError` if it does not end in time.
+        Raises `BrokenHookError` if the hook does not end in time.
         """
         if not self._open:
             return
@@ -166,7 +167,7 @@ class Client:
         raise NotImplementedError
 
     def _last_words(self) -> str:
-        """Return what the hook wrote to stderr last, for an error's message."""
+        """Return the hook's last line on stderr, for an error's message."""
         return ""
 
     # Lines.
@@ -294,9 +295,9 @@ class Process(Client):
 
     @property
     def stderr(self) -> str:
-        """What the process has written to stderr."""
+        """The output of the process on stderr so far."""
         if not self._errors.closed:
-            # At an offset: a plain read would move the position at which the process writes.
+            # Read at an offset, because a plain read would move the position at which the process writes.
             self._written = os.pread(self._errors.fileno(), os.fstat(self._errors.fileno()).st_size, 0)
         return self._written.decode("utf-8", "backslashreplace")
 
@@ -322,7 +323,7 @@ class Process(Client):
             self._errors.close()
 
     def _kill(self) -> None:
-        """Kill its process group, whose number is its own until the process is waited for."""
+        """Kill its process group, whose number stays its own until the process is waited for."""
         if self.exit_code is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self.exit_code = self._process.wait()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Tool:
-    """A function that the model can call. The model gets what it returns: text as it is, anything else as JSON."""
+    """A function that the model can call. The model gets its result: text unchanged, anything else as JSON."""
 
     def __init__(
         self,
@@ -41,13 +41,13 @@ class Tool:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The JSON schema of its arguments. Where none was given it is made from the annotations at the first use."""
+        """The JSON schema of its arguments. If none was given, it is made from the annotations at the first use."""
         if self._parameters is None:
             self._parameters, self._takes_call = schema_of_parameters(self._function)
         return self._parameters
 
     def __call__(self, call: BeforeTool) -> Decision | Awaitable[Decision]:
-        """Answer a call of this tool; an exception becomes a result that is an error."""
+        """Answer a call of this tool. An exception becomes a result that is an error."""
         wrong = problems(call.arguments, self.parameters)
         if wrong:
             return call.respond(f"{self.name}: {'; '.join(wrong)}", is_error=True)

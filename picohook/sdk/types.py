@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Handler: TypeAlias = Callable[[Any], Any]
 
 Returned: TypeAlias = Decision | dict[str, Any] | bool | None
-"""What a handler returns. True and False are for handlers of approve_tool."""
+"""The result of a handler. True and False are for handlers of approve_tool."""
 
 C = TypeVar("C")
 R = TypeVar("R", bound=Returned | Awaitable[Returned])

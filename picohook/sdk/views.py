@@ -18,17 +18,17 @@ EMPTY: dict[str, Callable[[], Any]] = {
     "list[dict[str, Any]]": list,
     "dict[str, Any]": dict,
 }
-"""The value of a field that was not sent, by its annotation. A field whose annotation is not here is None then."""
+"""The value of a field that was not sent, by its annotation. For any other annotation it is None."""
 
 
 class View:
-    """A JSON object. Its annotated fields always exist, sent or not; `params` has what was sent."""
+    """A JSON object. Its annotated fields always exist, sent or not. `params` has the fields that were sent."""
 
     __slots__ = ("params",)
 
     params: dict[str, Any]
     _names: ClassVar[dict[str, str]] = {}
-    """The names on the wire, of fields that have another one there."""
+    """The wire names of fields whose name differs there."""
 
     def __init__(self, params: dict[str, Any]) -> None:
         self.params = params
@@ -50,7 +50,7 @@ def _field(key: str, empty: Callable[[], Any] | None) -> property:
     def field(view: View) -> Any:
         value = view.params.get(key)
         if value is None and empty is not None:
-            value = view.params[key] = empty()  # a change of it has to be seen
+            value = view.params[key] = empty()  # stored, so that a change in place is seen
         return value
 
     return property(field)
@@ -79,7 +79,7 @@ class Meta(View):
     trace_path: str
     source: str
     traceparent: str
-    """The trace and span in W3C Trace Context's form; empty without tracing."""
+    """The trace and span in the form of W3C Trace Context; empty without tracing."""
 
 
 class ToolResult(View):

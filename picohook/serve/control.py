@@ -1,4 +1,4 @@
-"""The control socket: clients look at a running host and act on it. Payloads never go through it.
+"""The control socket: clients look at a running host and act on it. No payloads go through it.
 
 It speaks JSON-RPC 2.0 over a Unix socket that only its owner may open, one message a line.
 """
@@ -51,7 +51,7 @@ class ControlContext:
         self._connection = connection
 
     def notify(self, change: StateChange | Outcome[Any] | Reloaded) -> None:
-        """Notify the client of a change, for which it watches."""
+        """Notify the client of a change, which it watches for."""
         self._connection.notify(*_notification(change))
 
     async def aclose(self) -> None:
@@ -168,7 +168,7 @@ CONTROL_METHODS = (
         result=_RELOADED,
         errors=(REFUSED,),
     ),
-    Method("reset", "Start a hook again that was given up.", _reset, HookParams, errors=(REFUSED,)),
+    Method("reset", "Start a hook again after it was given up.", _reset, HookParams, errors=(REFUSED,)),
     Method("restart", "End a hook's process and start a new one.", _restart, HookParams, errors=(REFUSED,)),
     Method(
         "watch",

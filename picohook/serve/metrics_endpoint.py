@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..observe.log import Log
 
 MAX_HEAD = 16 * 1024
-"""Bytes of a request's line and headers: a longer one is refused."""
+"""The most bytes of a request's line and headers. A longer request is refused."""
 CHUNK = 4096
 MAX_CLIENTS = 16
 TIMEOUT = 10.0
@@ -31,9 +31,9 @@ NOUN = "the metrics endpoint"
 
 
 async def open_metrics_endpoint(host: Engine, where: str, log: Log) -> SocketServer:
-    """The endpoint, listening at [HOST:]PORT or at the path of a Unix socket. Raises `PicohookError`.
+    """Returns the endpoint, listening at [HOST:]PORT or at the path of a Unix socket. Raises `PicohookError`.
 
-    Without a host it listens on this machine's loopback address alone.
+    Without HOST it listens only on this machine's loopback address.
     """
     address = _address(where)
     listening = (
@@ -49,7 +49,7 @@ def _address(where: str) -> tuple[str, int] | None:
     host, _, port = where.rpartition(":")
     if not port.isascii() or not port.isdecimal() or int(port) > 65535:  # noqa: PLR2004 - the last port
         raise PicohookError(
-            f"{where} is no address for {NOUN}: that is [HOST:]PORT, or the path of a socket with a / in it"
+            f"{where} is not an address for {NOUN}: that is [HOST:]PORT, or the path of a socket with a / in it"
         )
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
@@ -75,11 +75,11 @@ class MetricsRequest:
             async with await kind.from_socket(self._connection) as stream:
                 await stream.send(await self._response(stream))
                 await stream.send_eof()
-                while True:  # to the client's end: the system would discard the answer if input were left unread
+                while True:  # until the client ends: with unread input, the system would discard the answer
                     await stream.receive()
 
     def finish(self) -> None:
-        """Nothing: it ends soon by itself."""
+        """Does nothing, since the connection ends soon by itself."""
 
     def abort(self) -> None:
         """Close the connection."""
@@ -95,12 +95,12 @@ class MetricsRequest:
                 except anyio.EndOfStream:
                     http.receive_data(b"")
             if not isinstance(event, h11.Request) or event.http_version not in {b"1.0", b"1.1"}:
-                raise h11.RemoteProtocolError("no HTTP/1.1 request")  # noqa: TRY301
+                raise h11.RemoteProtocolError("not an HTTP/1.1 request")  # noqa: TRY301
             method = event.method
             status, body = self._answer(method, event.target.partition(b"?")[0])
         except h11.RemoteProtocolError as error:
-            status, body = error.error_status_hint, b"this is no HTTP/1.1 request\n"
-            http = h11.Connection(h11.SERVER)  # the other one may not answer what was no request
+            status, body = error.error_status_hint, b"this is not an HTTP/1.1 request\n"
+            http = h11.Connection(h11.SERVER)  # the first one does not answer an invalid request
         headers = [
             ("Content-Type", "text/plain; version=0.0.4; charset=utf-8"),
             ("Content-Length", str(len(body))),

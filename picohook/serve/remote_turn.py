@@ -1,7 +1,7 @@
 """Turns whose loop runs in a client, which asks the host stage by stage.
 
-The client decides when to call its model and its tools. The turn keeps the ids and the iteration, what hooks added to the next
-request, how many rounds are left, where hooks paused, and emits the events.
+The client decides when to call its model and its tools. The turn keeps the ids and the iteration, the additions of hooks to the
+next request, the number of rounds left, and the pauses. It emits the events.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _FROM_LAST_REQUEST = {
     "before_finish": frozenset({"prompt", "response", "model", "system_prompt"}),
     "before_compact": frozenset({"model", "system_prompt"}),
 }
-"""What a payload gets from the turn and its last request if the client leaves it out."""
+"""Fields that are filled in from the turn and its last request if the client leaves them out."""
 
 
 class RemoteTurn(Turn):
-    """A turn that is asked stage by stage."""
+    """A turn whose stages a client asks one by one."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -56,10 +56,10 @@ class RemoteTurn(Turn):
         """Whether the next request is another round of the same iteration."""
         self._to_compact = 0
         self._paused_at: dict[str, tuple[Outcome[Any], set[str]]] = {}
-        """By the id of the tool call: the outcome, and the hooks that had decided."""
+        """The pauses, by the id of the tool call: the outcome, and the hooks that had decided."""
 
     async def ask(self, stage: Stage[Any], given: Payload) -> Outcome[Any]:
-        """The outcome of one stage. What the client left out of the payload is filled in. Raises `RetryLimitError`."""
+        """The outcome of one stage. Fills in fields that the client left out of the payload. Raises `RetryLimitError`."""
         payload = self._next_request(given) if isinstance(given, LLMRequest) else given
         changed = payload is not given
         payload = payload.model_copy(update=self._filled_in(stage, payload))
@@ -69,7 +69,7 @@ class RemoteTurn(Turn):
         return self._record(outcome, payload)
 
     async def resume(self, call_id: str, answer: Mapping[str, Any]) -> Outcome[Any]:
-        """The outcome of the stage at which a hook paused; `answer` is the reply of that hook. Raises `RpcError`."""
+        """The outcome of the stage at which a hook paused. `answer` is the reply of that hook. Raises `RpcError`."""
         if call_id not in self._paused_at:
             about = f" about the call {call_id!r}" if call_id else ""
             raise RpcError(NOT_OPEN, f"no hook has paused the turn {self.meta.turn_id!r}{about}")
@@ -85,20 +85,20 @@ class RemoteTurn(Turn):
         return self._record(outcome, paused.payload, decided)
 
     async def end_with(self, status: str, reason: str, content: str | None) -> None:
-        """End it as the client says. `content` is the turn's answer; None stands for the model's last response."""
+        """End the turn as the client says. `content` is the turn's answer; None means the model's last response."""
         if content is not None:
             self._response = {"content": content}
         await self.end(status, reason)
         if self._parent is not None:
-            self._parent.collect()  # the client has the sub-turn's result, and gives it to the parent itself
+            self._parent.collect()  # the client gives the sub-turn's result to the parent itself
 
     def _keep_trail(self, outcome: Outcome[Any]) -> None:
-        """Keep none: the client gets each trail with its answer, and a turn may have any number."""
+        """Keep no trail: the client gets each one with its answer, and a turn may have any number of them."""
 
     # Payloads.
 
     def _filled_in(self, stage: Stage[Any], payload: Payload) -> dict[str, Any]:
-        """The fields of the payload that the client left out, and the meta."""
+        """Values for the fields of the payload that the client left out, and the meta."""
         given = {name: value for name, value in payload.meta.__dict__.items() if value}
         known: dict[str, Any] = {
             "model": self._model,
@@ -134,7 +134,7 @@ class RemoteTurn(Turn):
         if outcome.stage == "before_llm" and outcome.action != words.RETRY:
             self.asked_with(outcome)
         if outcome.stage == "before_llm" and outcome.action in {words.CONTINUE, words.MODIFY}:
-            outcome = _with_its_notes(outcome)  # they belong to this request, and not to the next
+            outcome = _with_its_notes(outcome)  # they belong to this request, and not to the next one
         else:
             self.take(outcome)
         concluded = getattr(self, f"_concluded_{outcome.stage}", None)

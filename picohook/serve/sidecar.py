@@ -32,7 +32,7 @@ GRACE = 5.0
 NOUN = "the sidecar"
 LIMITS = ConnectionLimits(line=MAX_LINE)
 DISPATCHER = LibraryDispatcher(METHODS, direct=STAGES)
-"""The stages do without the library: an agent asks them at every step, and it would take longer than all else does."""
+"""The stages, which do not use the library: an agent asks them at every step, and the library would take most of the time."""
 
 
 class Sidecar:
@@ -57,18 +57,18 @@ class Sidecar:
         self._at_once = anyio.Event()
 
     def end(self) -> None:
-        """End when everything that was asked is answered, or the grace is over. The second time: end now."""
+        """End when all open requests are answered, or the grace is over. The second call ends the server now."""
         if self._ending.is_set():
             self._at_once.set()
         self._ending.set()
 
     async def at_streams(self, read_fd: int, write_fd: int) -> Connection:
-        """One client on two descriptors, which the connection closes. The end of its input ends the server."""
+        """Returns the connection of one client on two descriptors, which it closes. The end of its input ends the server."""
         await anyio.to_thread.run_sync(DISPATCHER.load)
         return self._connection((read_fd, write_fd))
 
     async def at_socket(self, path: str | os.PathLike[str]) -> SocketServer:
-        """The clients of a Unix socket. Raises `PicohookError`."""
+        """Returns the server for the clients of a Unix socket. Raises `PicohookError`."""
         await anyio.to_thread.run_sync(DISPATCHER.load)
         listening = await ListeningSocket.at_path(path, NOUN)
         return SocketServer(

@@ -35,20 +35,20 @@ NOTIFICATION_QUOTA = 10_000
 """How many notifications a hook may send in one window, if it may send any."""
 QUOTA_WINDOW = 10.0
 LOGGED_LINES = 50
-"""How many lines of `host.log` are logged in a second; the rest is left out."""
+"""How many lines of `host.log` are logged in a second. Further lines are not logged."""
 STRIKES = 3
-"""So many timeouts of the oldest pending call, in a row, mean that the process hangs."""
+"""How many timeouts in a row of the oldest pending call mean that the process hangs."""
 CLOSED_OUTPUT = "it closed its output"
 CLOSED_INPUT = "it closed its input"
 PIPE_ENDS = frozenset({CLOSED_OUTPUT, CLOSED_INPUT})
-"""Faults that are usually the first sign of the end of a process. What it wrote before counts."""
+"""Faults that are usually the first sign that a process ends. Its earlier output still counts."""
 WRITES_A_TURN = 32
-"""How many writes are made at most before the event loop gets its turn."""
+"""The most writes before the event loop gets its turn."""
 
 
 @dataclass(slots=True)
 class HookCounters:
-    """What happened to one hook, over all its processes."""
+    """The counts of one hook, over all its processes."""
 
     calls: int = 0
     failures: int = 0
@@ -95,18 +95,18 @@ class Channel:
         self._struck = 0
         self._latest = 0
         self._ignoring = False
-        """Whether its output is read and thrown away."""
+        """Whether the process's output is read and discarded."""
         self._dropped_lines = RateLimit(DROPPED_QUOTA, QUOTA_WINDOW)
         self._notifications = RateLimit(NOTIFICATION_QUOTA, QUOTA_WINDOW)
         self._logged_lines = RateLimit(LOGGED_LINES, 1.0)
         self._error: HookError | None = None
         self._flush_waiters: list[Waiter] = []
         self.failed_calls = 0
-        """How many calls failed when it was closed."""
+        """How many calls failed when the channel was closed."""
         self._hint = ""
-        """Advice to the author of the hook, from the lines that were dropped."""
+        """Advice to the author of the hook, from a dropped line."""
         self._hint_at = 0
-        """The last request that was sent before the line that gave the advice."""
+        """The last request that was sent before that line came."""
         self._silence: SilenceProbe | None = None
         self._deadlines = Deadlines(reactor, lambda: self._peer.waiting, self._timed_out)
         self._on_cancel = self._abandon  # stored, because each lookup of a method makes an object
@@ -115,7 +115,7 @@ class Channel:
     # Calling and notifying.
 
     async def hello(self, modes: Sequence[str], deadline: float) -> None:
-        """Shake hands. Raises `HandshakeError`."""
+        """Send hello, and wait for an answer that accepts it. Raises `HandshakeError`."""
         call = self._reactor.promise(self._on_cancel)
         call.about, call.deadline, call.limit, call.timeout = None, deadline, deadline, 0.0
         call.request = self._peer.hello(self.name, modes, call)
@@ -131,7 +131,7 @@ class Channel:
                 why = await self._silence.reason(hello_line(call.request, self.name, modes))
             raise HandshakeError(f"hook.hello was not answered in time; {why}", hook=self.name) from None
         finally:
-            del call  # it has the error, whose traceback has this frame
+            del call  # it holds the error, whose traceback holds this frame
         if reply.error is not None:
             raise HandshakeError(f"hook.hello was answered with an error: {reply.error}", hook=self.name)
         refusal = self._peer.accept_hello(reply.result)
@@ -147,7 +147,7 @@ class Channel:
         return self._peer.received_bytes > 0
 
     def _hinted(self, request: int) -> str:
-        """The advice to add to a message, if it was found after this request was sent."""
+        """The advice to add to a message; empty if no line gave any since this request was sent."""
         return f": {self._hint}" if request <= self._hint_at else ""
 
     def call(  # noqa: PLR0917
@@ -161,8 +161,8 @@ class Channel:
     ) -> Awaitable[Decision]:
         """Send a request. Await the result at once for the decision.
 
-        Errors known at once are raised here, later ones when awaited. `deadline`, `limit` and `now` are on the reactor's
-        clock: a hook that reports progress moves its deadline, and never beyond the limit.
+        Errors known at once are raised here, later ones when awaited. `deadline`, `limit` and `now` are times on the reactor's
+        clock. A hook that reports progress moves its deadline, but never beyond `limit`.
         """
         if self._error is not None:
             raise copy(self._error)
@@ -226,7 +226,7 @@ class Channel:
         self._flush_soon()
 
     async def flushed(self, deadline: float) -> bool:
-        """Wait until everything queued is written, or until the deadline. Returns whether it is."""
+        """Wait until everything queued is written. Returns False if it is not by the deadline, or if the channel has failed."""
         if not self.faulted and self._error is None and self._peer.wants_to_send:
             self._flush_soon()
             waiter = self._reactor.waiter()
@@ -242,7 +242,7 @@ class Channel:
     # Ending.
 
     def close(self, error: HookError) -> None:
-        """Fail every pending and every later call with this error. Output is still read, so that a dying hook can write."""
+        """Fail every pending and every later call with this error. Output is still read, so that an ending hook can write."""
         if self._error is not None:
             return
         self._error = error
@@ -252,7 +252,7 @@ class Channel:
         calls = self._peer.receive_eof()
         self.failed_calls = sum(call.about is not None for call in calls)
         self._counters.dropped_events += self._peer.dropped_events - before
-        # A copy for each, because an error collects the frames that it is raised in, and this one is kept.
+        # A copy for each call, because an error collects the frames that it is raised in, and this one is kept.
         self._reactor.settle([(call, Failure(copy(error))) for call in calls])
 
     def close_stdin(self) -> None:
@@ -260,11 +260,11 @@ class Channel:
         self._pipe.close_write()
 
     def drain(self) -> None:
-        """Read what the process wrote before it ended."""
+        """Read the output that the process left when it ended."""
         self._pipe.drain(max(2 * self._max_line, WIDE))
 
     def release(self) -> None:
-        """Close both pipes and break all reference cycles, so that the memory, maybe megabytes, is freed at once."""
+        """Close both pipes and break all reference cycles, so that their memory, maybe megabytes, is freed at once."""
         self._deadlines.close()
         self._pipe.close()
         self._peer.forget()
@@ -279,9 +279,10 @@ class Channel:
             self._on_fault(reason)
 
     def _strike(self, request: int) -> None:
-        """A call timed out. Only the oldest call counts, because those behind it may just wait for the hook to come to them.
+        """Count a timeout; after `STRIKES` in a row the process is at fault.
 
-        Nor does a call count that was sent before the last one that counted, when that makes it the oldest.
+        Only a timeout of the oldest call counts, because later calls may only wait for it. After one counts, the next has to be
+        of a call that was sent later.
         """
         if self._peer.oldest == request and request > self._struck:
             self._struck = self._latest
@@ -307,16 +308,16 @@ class Channel:
                     self._flush_soon()
                     if self._ignoring:
                         break
-        except BaseException:  # it ends the event loop; if the loop is run again, these calls have their replies
+        except BaseException:  # it ends the event loop; if the loop runs again, these calls get their replies
             self._reactor.soon(lambda: self._reactor.settle(ended))
             raise
         if len(ended) > 1:
             self._flush_later()  # so that the callers woken now share one write
-        # Last, because a caller may continue at once, and call again or close this channel.
+        # This comes last, because a caller may continue at once, and call again or close this channel.
         self._reactor.settle(ended)
 
     def _outcome(self, call: Promise, reply: Reply) -> Any:
-        """The decision that a reply holds, or a `Failure`; for hello, the reply itself."""
+        """The decision in a reply, or a `Failure`; for hello, the reply itself."""
         stage = call.about
         if stage is None:
             return reply
@@ -348,13 +349,13 @@ class Channel:
         if event.late:
             self._log.debug("dropped a late answer", line=event.excerpt)
         elif self._dropped_lines.take(self._reactor.now()):
-            # One mistake spoils many lines: the advice is logged once.
+            # One mistake spoils many lines, so the advice is logged once.
             known = event.hint and event.hint == self._hint
             hint = {"hint": event.hint} if event.hint and not known else {}
             say = self._log.info if known else self._log.warning
             say("dropped a line", why=event.reason, line=event.excerpt, **hint)
         else:
-            self._fault(f"it wrote more than {DROPPED_QUOTA} lines in {QUOTA_WINDOW:.0f} s that are no answers")
+            self._fault(f"in {QUOTA_WINDOW:.0f} s it wrote more than {DROPPED_QUOTA} lines that are not answers")
         if event.hint:
             self._hint, self._hint_at = event.hint, self._latest
 
@@ -408,7 +409,7 @@ class Channel:
             self._pipe.when_writable(self._writable)
 
     def _write_out(self) -> bool:
-        """Write what is queued. Returns False if the pipe took less."""
+        """Write the queued data. Returns False if the pipe is full."""
         peer = self._peer
         for _ in range(WRITES_A_TURN):
             buffers = peer.data_to_send()

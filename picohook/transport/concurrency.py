@@ -1,4 +1,4 @@
-"""`max_in_flight`: how many requests a hook gets at once. The others wait here for a free slot."""
+"""Limits how many requests a hook gets at once (`max_in_flight`). Other requests wait here for a free slot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ConcurrencyLimit:
-    """The slots of one hook. Calls get them in order, each within its own deadline."""
+    """The slots of one hook. Calls get them in order, each until its own deadline."""
 
     __slots__ = ("_count", "_queue", "_reactor", "free")
 
@@ -44,7 +44,7 @@ class ConcurrencyLimit:
             raise
 
     def release(self) -> None:
-        """Give the slot to the call that has waited longest."""
+        """Give the slot to the call that has waited longest, or free it if none waits."""
         if self._queue:
             self._queue.popleft().settle(None)
         else:

@@ -1,4 +1,4 @@
-"""When a call times out: one alarm for all the calls of a channel, because a timer for each call would cost too much."""
+"""Times calls out. All calls of a channel share one alarm, because a timer for each call would cost too much."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEVER = float("inf")
 
 
 class Deadlines:
-    """Calls back with the calls whose deadline has passed."""
+    """Calls `on_timeout` with the calls whose deadline has passed."""
 
     __slots__ = ("_alarm", "_on_timeout", "_reactor", "_waiting", "next")
 
@@ -25,7 +25,7 @@ class Deadlines:
         on_timeout: Callable[[list[Promise]], None],
     ) -> None:
         self.next = NEVER
-        """When the alarm rings: no later than the first deadline, and maybe earlier, for a call that has ended since."""
+        """The time of the alarm: the first deadline, or earlier, if the call that it was set for has ended."""
         self._reactor = reactor
         self._waiting = waiting
         self._on_timeout = on_timeout
@@ -49,12 +49,12 @@ class Deadlines:
         self._on_timeout(late)
 
     def close(self) -> None:
-        """Never call back again, and let go of the callbacks."""
+        """Stop the alarm, and drop the callbacks."""
         self._alarm.off()
         del self._alarm, self._on_timeout, self._waiting
 
 
 def shown_seconds(timeout: float) -> str:
-    """A timeout as it was set. The fraction of a millisecond that passed before the hook was asked is rounded up."""
+    """A timeout in seconds, as it was set. The fraction of a millisecond that passed before the call is rounded away."""
     millis = math.ceil(round(timeout * 1000, 3))
     return f"{float(f'{millis / 1000:.3g}'):g}"

@@ -1,4 +1,4 @@
-"""Chooses the reactor: asyncio or trio, whichever runs this code."""
+"""Chooses the reactor of the event loop that runs this code: asyncio or trio."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def current_reactor() -> Reactor:
     """The reactor of the event loop that runs this code. Raises `RuntimeError` if none does."""
-    if "asyncio" in sys.modules:  # slow to import; if it is not imported, it does not run
+    if "asyncio" in sys.modules:  # it is slow to import, and cannot run if it was not imported
         import asyncio  # noqa: PLC0415
 
         try:

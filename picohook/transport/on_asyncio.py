@@ -25,7 +25,7 @@ class AsyncioReactor:
         self._context = _context_of_callbacks()
         self._tasks: set[asyncio.Task[None]] = set()
         self._watched: set[int] = set()
-        # The clock itself, if the loop's own `time` only calls it.
+        # Call the clock directly if the loop's own `time` only calls it.
         self.now: Callable[[], float] = time.monotonic if _tells_monotonic_time(self._loop) else self._loop.time
 
     def is_here(self) -> bool:
@@ -40,7 +40,7 @@ class AsyncioReactor:
             ended()
 
         task = self._loop.create_task(run())
-        self._tasks.add(task)  # the loop does not hold it
+        self._tasks.add(task)  # the loop keeps no reference to it
         task.add_done_callback(done, context=self._context.copy())
 
     def on_readable(self, fd: int, callback: Callable[[], object]) -> None:
@@ -77,7 +77,7 @@ class AsyncioReactor:
                     promise.fail(value.error)
                 else:
                     _set_result(promise, value)
-                if promise.wake is None:  # it is not awaited yet, and then will not wait
+                if promise.wake is None:  # it is not awaited yet: awaiting it will return at once
                     continue
                 if at_once and promise.context is not None:
                     promise.context.run(promise.wake, promise)
@@ -98,7 +98,7 @@ class AsyncioReactor:
 def _context_of_callbacks() -> Context:
     """The context for callbacks, in which sniffio names asyncio.
 
-    Without this, sniffio looks for a running task. A callback has none, so anyio would start no task from there.
+    Otherwise sniffio looks for a running task. A callback has none, so anyio could not start a task from it.
     """
     context = copy_context()
     sniffio = sys.modules.get("sniffio")  # if it is installed, anyio has imported it
@@ -108,7 +108,7 @@ def _context_of_callbacks() -> Context:
 
 
 def _tells_monotonic_time(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether the loop's own clock is `time.monotonic`, which is faster to call and on uvloop also more precise."""
+    """Whether the loop's clock is `time.monotonic`, which is faster to call, and on uvloop more precise."""
     if type(loop).__module__ == "uvloop":  # on other systems uvloop may have another clock
         return uvloop_has_monotonic_time() and getattr(loop.time, "__self__", None) is loop
     return getattr(loop.time, "__func__", None) is asyncio.BaseEventLoop.time
@@ -119,10 +119,10 @@ _done, _set_result = asyncio.Future.done, asyncio.Future.set_result  # slow to l
 
 
 class AsyncioPromise(asyncio.Future[Any]):
-    """A future that, where possible, continues its awaiting task at once and not in the loop's next round.
+    """A future that continues the task that awaits it at once, and not in the loop's next round.
 
-    A round polls every descriptor and costs as much as half of a call. If another task is running, such as one that closes
-    the hook, the awaiting task continues in the next round, as with any future.
+    A round polls every descriptor and costs half as much as a call. If another task is running, such as one that closes the
+    hook, the awaiting task continues in the next round, as with any future.
     """
 
     __slots__ = (*NOTES, "context", "on_cancel", "wake")
@@ -161,7 +161,7 @@ class AsyncioPromise(asyncio.Future[Any]):
 
 
 class AsyncioAlarm:
-    """A timer handle, a new one for each time that it is set to."""
+    """A timer handle. Each `set` makes a new one."""
 
     __slots__ = ("_callback", "_context", "_loop", "_timer")
 
@@ -201,7 +201,7 @@ class AsyncioWaiter:
         finally:
             timer.cancel()
         if value is _LATE:
-            raise TimeoutError  # not as the future's error, whose traceback would hold this frame and so the future
+            raise TimeoutError  # not as the future's error: its traceback would hold this frame, and the frame the future
         return value
 
 

@@ -1,6 +1,6 @@
 """The reactor on trio: a system task for each watched descriptor, and tasks that are parked and rescheduled.
 
-They are system tasks because a cancelled host still waits for its processes to end, and cancellation would end other tasks.
+System tasks are not cancelled with the host, which still waits for its processes to end.
 """
 
 from __future__ import annotations
@@ -160,11 +160,9 @@ class TrioPromise:
         if type(value) is not Failure:
             return value
         try:
-            raise value.error.with_traceback(
-                None
-            )  # several tasks may wait for one error: it must not collect their frames
+            raise value.error.with_traceback(None)  # several tasks may get one error: it must not collect their frames
         finally:
-            del value, self  # the traceback would keep both alive
+            del value, self  # else the traceback keeps both alive
 
     def _unpark(self, _: Any) -> trio.lowlevel.Abort:
         self._task = None
@@ -173,7 +171,7 @@ class TrioPromise:
 
 
 class TrioWaiter:
-    """A promise that is awaited in a cancel scope."""
+    """A promise that is awaited in a cancel scope with a deadline."""
 
     __slots__ = ("_promise",)
 

@@ -1,4 +1,4 @@
-"""The pipes to a process's standard input and from its standard output. Nothing here blocks or waits."""
+"""The pipes to a process's standard input and from its standard output. No function here blocks or waits."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from .reactor import Reactor
 
 CHUNK = 65536
-"""The capacity of a pipe. Larger reads gain nothing."""
+"""The usual capacity of a pipe, and the most bytes that are read at once."""
 WIDE = 1024 * 1024
 """The largest capacity that an ordinary user can give a pipe."""
 MOST_WIDE = 16
-"""How many pipes are wide at once. Linux bounds the capacity of all pipes of a user, and beyond it every new pipe is tiny.
-These use a quarter of it."""
+"""How many pipes may be wide at once. Linux limits the total capacity of a user's pipes: beyond it every new pipe is tiny.
+These pipes use a quarter of the limit."""
 _wide: set[int] = set()
 """The descriptors of the wide pipes."""
 _open: weakref.WeakSet[LinePipe] = weakref.WeakSet()
 
 
 class LinePipe:
-    """The host's ends of a process's stdin and stdout. Owns both descriptors."""
+    """The host's ends of a process's stdin and stdout. It owns both descriptors."""
 
     __slots__ = ("__weakref__", "_on_data", "_on_end", "_reactor", "_read_fd", "_resizable", "_write_fd")
 
@@ -75,13 +75,13 @@ class LinePipe:
         return False
 
     def drain(self, limit: int) -> None:
-        """Read what is there, up to `limit` bytes, without waiting for another process that holds the pipe open."""
+        """Read what the pipe has, up to `limit` bytes. Does not wait for another process that holds the pipe open."""
         for _ in range(limit // CHUNK + 1):
             if not self._read():
                 return
 
     def write(self, buffers: Sequence[bytes | memoryview]) -> int:
-        """Write as much as the pipe takes now. Returns how much that was. Raises `OSError` if the reader is gone."""
+        """Write as much as the pipe takes now. Returns the number of bytes. Raises `OSError` if the reader is gone."""
         if self._write_fd < 0:
             raise BrokenPipeError
         try:
@@ -92,14 +92,14 @@ class LinePipe:
             return 0
 
     def widen(self) -> bool:
-        """Enlarge the full pipe to stdin until the process writes something. Returns whether it is larger now.
+        """Enlarge the full pipe to stdin until the process writes something. Returns whether it was enlarged.
 
-        It is for lines longer than the capacity of a pipe: without it the two sides take turns every 64 KiB.
+        Use it for a line longer than the capacity of a pipe. Otherwise the two sides have to take turns every 64 KiB.
         """
         return self._resizable and _widen(self._write_fd)
 
     def when_writable(self, callback: Callable[[], bool]) -> None:
-        """Call back when there is room again, as long as the callback returns true: it has more to write."""
+        """Call back whenever the pipe has room, until the callback returns False: then it has no more to write."""
         self._reactor.on_writable(self._write_fd, callback)
 
     def close_write(self) -> None:
@@ -111,20 +111,20 @@ class LinePipe:
             self._write_fd = -1
 
     def close(self) -> None:
-        """Close both ends and drop the callbacks, so that what they hold is freed at once."""
+        """Close both ends and drop the callbacks, so that the objects they hold are freed at once."""
         self.close_write()
         self.close_read()
         self._on_data, self._on_end = _ignore_data, _ignore_end
 
     def close_in_child(self) -> None:
-        """Close the copies of both ends in a forked child, without touching the event loop, which the parent may use."""
+        """Close both ends in a forked child. This leaves the event loop alone, which the parent may use."""
         for fd in (self._read_fd, self._write_fd):
             if fd >= 0:
                 os.close(fd)
         self._read_fd = self._write_fd = -1
 
     def close_read(self) -> None:
-        """Stop reading."""
+        """Close the process's stdout, and stop reading."""
         if self._read_fd >= 0:
             self._reactor.release(self._read_fd)
             _wide.discard(self._read_fd)
@@ -174,12 +174,12 @@ class TappedPipe(LinePipe):
 
 
 def pipe_kind(tap: Callable[[RawLine], None] | None, name: str) -> Callable[..., LinePipe]:
-    """The class of pipe for this hook: tapped, if its lines are to be reported."""
+    """The class of pipe for this hook: `TappedPipe` if there is a `tap`."""
     return LinePipe if tap is None else functools.partial(TappedPipe, tap, name)
 
 
 def _forked() -> None:
-    """In a child that this process forked: the pipes belong to the parent, and the child must not write into them."""
+    """Close all pipes in a forked child: they belong to the parent, and the child must not write to them."""
     _wide.clear()
     for pipe in tuple(_open):
         pipe.close_in_child()
@@ -216,6 +216,6 @@ def _narrow(fd: int) -> None:
 def _resize(fd: int, size: int) -> bool:
     try:
         fcntl.fcntl(fd, pipe_size_command(), size)
-    except OSError:  # no pipe, or it holds too much already, or all pipes of the user do
+    except OSError:  # not a pipe, or it has too much data, or the user's pipes are at their limit
         return False
     return True

@@ -1,4 +1,4 @@
-"""The interface of an event loop, as far as the host needs one, with one implementation for asyncio and one for trio.
+"""The interface of an event loop, as the host needs it. asyncio and trio each have an implementation.
 
 It uses persistent callbacks instead of tasks, because a task for each call or read is slow. Callbacks run on the loop's own
 thread and must not raise.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Promise(Protocol):
     """A value that one task awaits once, and `Reactor.settle` provides.
 
-    It has no timer of its own. Its owner keeps notes about the call on it, which saves an object for each call.
+    It has no timer. Its owner keeps notes about the call on it, to save an object for each call.
     """
 
     about: Any
@@ -29,21 +29,21 @@ class Promise(Protocol):
 
 
 NOTES = ("about", "deadline", "limit", "request", "timeout")
-"""The notes that an owner keeps on a promise."""
+"""The attributes for an owner's notes."""
 
 
 @dataclass(slots=True)
 class Failure:
-    """Settles a promise with an error: awaiting the promise raises it."""
+    """An error that settles a promise: awaiting the promise raises it."""
 
     error: Exception
 
 
 class Alarm(Protocol):
-    """Calls back at the time that it is set to."""
+    """Calls back at a set time."""
 
     def set(self, when: float) -> None:
-        """Call back at this time, and not at the time set before."""
+        """Call back at this time, in place of any time set before."""
 
     def off(self) -> None:
         """Do not call back."""
@@ -63,7 +63,7 @@ class Reactor(Protocol):
     """An event loop."""
 
     def now(self) -> float:
-        """The time on the loop's monotonic clock. All deadlines are times on it."""
+        """The time on the loop's monotonic clock, to which all deadlines refer."""
 
     def is_here(self) -> bool:
         """Whether this event loop runs the calling code."""
@@ -72,31 +72,31 @@ class Reactor(Protocol):
         """Call back once, in the loop's next round."""
 
     def spawn(self, run: Callable[[], Coroutine[Any, Any, None]], ended: Callable[[], object]) -> None:
-        """Run this in a task that no caller's cancellation reaches. It must not raise.
+        """Run this in a task of its own, which callers do not cancel. It must not raise.
 
-        `ended` is called when the task has ended, also when the end of the event loop cancelled it.
+        `ended` is called when the task has ended, also if the end of the event loop cancelled it.
         """
 
     def on_readable(self, fd: int, callback: Callable[[], object]) -> None:
         """Call back whenever the descriptor can be read, until it is released."""
 
     def on_writable(self, fd: int, callback: Callable[[], bool]) -> None:
-        """Call back whenever the descriptor can be written, as long as the callback returns true: it has more to write."""
+        """Call back whenever the descriptor can be written, until the callback returns False: then it has no more to write."""
 
     def release(self, fd: int) -> None:
         """Stop watching a descriptor. Call it before closing the descriptor."""
 
     def promise(self, on_cancel: Callable[[Any], object]) -> Promise:
-        """A new promise. `on_cancel` is called with it when the task that awaits it is cancelled."""
+        """A new promise. If the task that awaits it is cancelled, `on_cancel` is called with the promise."""
 
     def settle(self, ended: Iterable[tuple[Any, Any]]) -> None:
-        """Provide the values of promises, each a value or a `Failure`. Cancelled promises are left alone.
+        """Settle promises, each with a value or a `Failure`. Cancelled promises are skipped.
 
-        The awaiting tasks may continue at once, before this returns.
+        The tasks that await them may continue at once, before this returns.
         """
 
     def alarm(self, callback: Callable[[], None]) -> Alarm:
-        """A new alarm, which is off. It has to be off again before the loop ends."""
+        """A new alarm, which is off. It must be off before the loop ends."""
 
     def waiter(self) -> Waiter:
         """A new waiter."""

@@ -1,4 +1,4 @@
-"""Finds out why a process never answered hello, from what it does when more input comes and when its input ends."""
+"""Finds out why a process did not answer hello: sends it more input, then ends its input, and watches for output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 LISTEN = 0.25
 """Seconds that each attempt waits for output."""
 REPEATED_HELLOS = 48 * 1024
-"""Bytes of repeated hellos: fewer than a pipe holds, and enough for the answers to fill any usual output buffer."""
+"""Bytes of repeated hellos: they fit into a pipe, and their answers fill any usual output buffer."""
 
 
 class SilenceProbe:
@@ -24,15 +24,15 @@ class SilenceProbe:
         self._output = reactor.waiter()
 
     def output_seen(self) -> None:
-        """The process has written something."""
+        """Note that the process has written something."""
         self._output.settle(True)
 
     async def reason(self, hello: bytes) -> str:
-        """Why it was silent, with advice. `hello`: the line that it left without an answer."""
+        """Why the process was silent, with advice. `hello`: the line that it did not answer."""
         with suppress(OSError):
             self._pipe.write([hello * (REPEATED_HELLOS // len(hello))])
         if await self._listen():
-            return "it holds its answers back: flush standard output after each of them"
+            return "it buffers its answers: flush standard output after each one"
         self._output = self._reactor.waiter()
         self._pipe.close_write()
         if await self._listen():

@@ -1,1 +1,1 @@
-"""A whole tool call, a whole model call, a turn of them, and the session of a user."""
+"""Tool calls, model calls, the turns that they make up, and a user's session."""

@@ -1,4 +1,4 @@
-"""Aborts: a hook ends a turn, or with a hard abort the agent's loop."""
+"""Aborts: a hook ends a turn or, with a hard abort, the agent's loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AbortTurnError(PicohookError):
         self.reason = outcome.reason
         self.outcome = outcome
         self.results: tuple[ToolResult, ...] = ()
-        """Of the batch of tool calls that it ended: every call has one."""
+        """The results of the batch of tool calls that it ended, one for every call."""
 
 
 class HardAbortError(AbortTurnError):
@@ -29,7 +29,7 @@ class HardAbortError(AbortTurnError):
 
 
 def raise_if_ended(outcome: Outcome[Any]) -> None:
-    """Raise `PausedError`, `AbortTurnError` or `HardAbortError` for an outcome that says so."""
+    """Raise `PausedError`, `AbortTurnError` or `HardAbortError` if the outcome is a pause or an abort."""
     if outcome.action == words.PAUSE:
         raise PausedError(outcome)
     if outcome.action == words.ABORT_TURN:

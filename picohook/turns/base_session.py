@@ -1,4 +1,4 @@
-"""What all turns of a session share: its host, its place, its conversation, and its own hooks."""
+"""The state that all turns of a session share: its host, its place, its conversation, and its own hooks."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class BaseSession:
         self.channel = channel
         self.chat_id = chat_id
         self.context = context
-        """Where the user speaks, as `inbound`, `route` and `scope`: hooks see it at every stage."""
+        """Where the user speaks, as `inbound`, `route` and `scope`. Hooks see it at every stage."""
         self.deliver = deliver
-        """Brings a result's media and text to the user. The model is told what it raises."""
+        """Brings a result's media and text to the user. If it raises, the model is told the error."""
         self.show = show
-        """Shows the user a hook's `system_message`. It is called, and not awaited."""
+        """Shows the user a hook's `system_message`. Its result is not awaited."""
         self.messages: list[dict[str, Any]] = []
         """The conversation, as the last turn left it and the next one finds it."""
 
@@ -85,7 +85,7 @@ class BaseSession:
         await self._own.add(*(make_hook(hook) if isinstance(hook, HookSpec) else hook for hook in hooks))
 
     async def unmount(self, name: str) -> None:
-        """Take one of the session's own hooks out of its chains at once, then stop it. Calls it is busy with fail."""
+        """Take one of the session's own hooks out of its chains at once, then stop it. Its calls in flight fail."""
         if self._own is None:
             raise PicohookError(f"the session has no hook named {name!r}")
         await self._own.remove(name)
@@ -98,7 +98,7 @@ class BaseSession:
 
     @property
     def meta(self) -> Meta:
-        """The meta of what belongs to the session, and to no turn."""
+        """The meta of events and payloads that belong to the session, and to no turn."""
         return Meta(agent_id=self.agent_id, session_key=self.id, source="session")
 
     def about(self, meta: Meta) -> Payload:

@@ -52,7 +52,7 @@ class BaseTurn:
         self.messages: list[dict[str, Any]] = [] if parent else list(session.messages)
         """The conversation, as the model sees it. Each step adds its messages."""
         self.interrupted = False
-        """Whether a graceful interrupt came: no more tools, and one last answer."""
+        """Whether a graceful interrupt came: no more tools run, and the model answers one last time."""
         self.ending: dict[str, Any] = {}
         """More fields of turn_end: Workspace, ActiveSkills, and others that the agent has."""
         self.undelivered: list[Delivery] = []
@@ -60,7 +60,7 @@ class BaseTurn:
         self.paused: PausedTurn | None = None
         """The paused turn to keep, when a hook has paused it."""
         self.trails: list[StageTrail] = []
-        """What hooks did at each stage, in order; of a resumed turn, since it was resumed."""
+        """What hooks did at each stage, in order. For a resumed turn, only since it was resumed."""
         self._parent = parent
         self._label = label
         self._media_count = media_count
@@ -122,7 +122,7 @@ class BaseTurn:
             await self.end("error" if failed else "aborted", str(error) or type(error).__name__)
 
     async def end(self, status: str, reason: str = "") -> None:
-        """Emit the events of its end: completed, with an error, or aborted. Leaving the block does it."""
+        """Emit the events of its end: completed, with an error, or aborted. Leaving the block does this too."""
         self._open = False
         reason = escape(cut(reason, words.MAX_REASON))
         if status == "error":
@@ -171,9 +171,9 @@ class BaseTurn:
     # From outside.
 
     def steer(self, message: str) -> bool:
-        """The user says something meanwhile: tools that have not begun are skipped, and the model is told.
+        """Add a message that the user sends meanwhile. Tools that have not begun are skipped, and the model is told.
 
-        Returns whether the turn takes it: not when it has ended, paused, or gives its last answer.
+        Returns whether the turn takes the message. It takes none after it has ended or paused, or during its last answer.
         """
         if taken := self._arrived("steering", message):
             self._steering.append(message)
@@ -209,7 +209,7 @@ class BaseTurn:
         return self._open
 
     def collect(self) -> list[dict[str, Any]]:
-        """Put what the user and sub-turns said meanwhile into the conversation. Returns these messages."""
+        """Add the user's new messages and the results of sub-turns to the conversation. Returns these messages."""
         steering, self._steering = self._steering, []
         results, self._inbox = self._inbox, []
         if steering:
@@ -231,15 +231,15 @@ class BaseTurn:
     # Pausing and resuming.
 
     def _resumed_at(self, stage: str) -> tuple[PausedTurn, Decision] | None:
-        """The paused turn, in the first step of a resumed one. Raises `PicohookError` if that is another step."""
+        """In the first step of a resumed turn, the paused turn and the decision. Raises `PicohookError` in a wrong step."""
         pending = self._pending
         if pending is not None and pending[0].stage != stage:
-            raise PicohookError(f"this turn was paused at {pending[0].stage}: it is resumed there, and nowhere else")
+            raise PicohookError(f"this turn was paused at {pending[0].stage}: resume it there")
         self._pending = None
         return pending
 
     def keep(self, stage: str, outcome: Outcome[Any], **more: Any) -> PausedTurn:
-        """Pause the turn. Returns what has to be kept to resume it."""
+        """Pause the turn. Returns the paused turn, from which it can be resumed."""
         self._open = False
         self.paused = PausedTurn.of(
             stage=stage,
@@ -276,11 +276,11 @@ class BaseTurn:
         self._executed.append(done)
 
     async def deliver(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        """Bring to the user what is for the user: see `deliver_result`."""
+        """Deliver the user's part of a result, and return the model's: see `deliver_result`."""
         return await deliver_result(call, result, self.session.deliver, self.undelivered)
 
     def take(self, outcome: Outcome[Any]) -> None:
-        """Keep the trail of an outcome and what its hooks add to the next request; show what is for the user."""
+        """Keep the trail of an outcome, and its hooks' additions to the next request. Show the user their messages."""
         self._keep_trail(outcome)
         self.host.note_hard_abort(outcome)
         for notes in outcome.notes:
@@ -290,7 +290,7 @@ class BaseTurn:
             self._show(notes.system_message)
 
     def _take_of_llm(self, outcome: Outcome[Any]) -> None:
-        """Like `take`, for `run_llm`, which adds the notes of a request that has not been answered itself."""
+        """Like `take`, for `run_llm`. It adds the notes itself to a request that goes to the model."""
         if outcome.stage == "before_llm" and outcome.action != words.RETRY:
             self.asked_with(outcome)
         if outcome.action == words.RETRY or (outcome.stage == "before_llm" and outcome.action != words.RESPOND):
@@ -301,7 +301,7 @@ class BaseTurn:
             self.take(outcome)
 
     def asked_with(self, outcome: Outcome[LLMRequest]) -> None:
-        """Keep the model and the system prompt, as before_llm left them, for later stages."""
+        """Keep the model and the system prompt for later stages, as before_llm left them."""
         request = with_notes(outcome.payload, outcome.notes)
         self._model, self._system_prompt = request.model, request.system_prompt
 
@@ -325,7 +325,7 @@ def from_user(text: str) -> dict[str, Any]:
 
 
 def _is_pause(error: BaseException | None) -> bool:
-    """Whether a block ended with nothing but a pause; the embedder's own task groups wrap it."""
+    """Whether a pause alone ended a block. The embedder's own task groups may wrap its error."""
     if isinstance(error, BaseExceptionGroup):
         return error.split(PausedError)[1] is None
     return error is None or isinstance(error, PausedError)

@@ -1,4 +1,4 @@
-"""A batch: the tool calls of one response. Hooks are asked about one after another; the tools run in parallel."""
+"""A batch: the tool calls of one response. Hooks are asked about one call after another. The tools run in parallel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WITHHELD = "The tool ran, and its result is withheld: {}"
 
 
 class Batch:
-    """The calls of a batch. At its end each has a result, also when a hook aborts it; a pause alone leaves some without."""
+    """The calls of a batch. At its end each has a result, also after an abort. Only a pause leaves some without one."""
 
     def __init__(
         self,
@@ -47,12 +47,12 @@ class Batch:
         self._parallel = parallel
         self._trusted = trusted
         self._trails = [Trails(turn.take) for _ in self._steps]
-        """The trails of each call."""
+        """For each call, its trails."""
         self._returned: dict[int, ToolReturn] = {}
-        """The returns of the tools that have begun, by the index of their calls."""
+        """What tools that have begun returned, by the index of their calls."""
 
     async def run(self, at: int = 0, answered: Answered | None = None) -> list[ToolResult]:
-        """From the first hook to the results. After a pause at call `at`, `answered` is the answer in index of the hook."""
+        """Run all steps, and return the results. After a pause at call `at`, `answered` is the answer in place of the hook."""
         try:
             for index, step in enumerate(self._steps):
                 if step.result is None:
@@ -99,7 +99,7 @@ class Batch:
         step.seen = step.digest
 
     async def _ask(self, index: int, step: Step, answered: Answered | None) -> Outcome[ToolCall]:
-        """Ask the hooks at before_tool that have not decided yet, and guards that may have decided about another call."""
+        """Ask the hooks at before_tool that have not decided yet, and guards that may have decided about a changed call."""
         known = {name for name, seen in step.asked.items() if self._host.fingerprint(name) == seen}
         guards = guards_of(self._host)
         if known & guards and not (self._trusted and step.seen == call_digest(step.call).hex()):
@@ -140,11 +140,11 @@ class Batch:
             interrupted = ToolResult(for_llm=INTERRUPTED, is_error=True)
             self._returned[index] = ToolReturn(**step.call.__dict__, result=interrupted, error=INTERRUPTED)
             if not isinstance(error, anyio.get_cancelled_exc_class()):
-                failures.append(error)  # to be raised alone, and not in a group
+                failures.append(error)  # raised alone below, and not in a group
                 others.cancel()
             elif anyio.current_effective_deadline() == -math.inf:
                 raise
-            # The batch was not cancelled, but something that the tool waited for: that is a failure of the tool.
+            # Something that the tool waited for was cancelled, and the batch was not. So the tool failed.
         else:
             if isinstance(returned, ToolReturn):
                 self._returned[index] = returned
@@ -154,7 +154,7 @@ class Batch:
     # After.
 
     async def _conclude(self) -> None:
-        """Ask the hooks about every result. An abort is raised at the end, since all results are kept."""
+        """Ask the hooks about every result. Raises an abort only at the end, since all results are kept."""
         aborted: AbortTurnError | None = None
         for index, step in enumerate(self._steps):
             if step.result is not None:
@@ -173,7 +173,7 @@ class Batch:
             raise aborted
 
     async def _end(self, step: Step, call: ToolCall, result: ToolResult, duration: int) -> ToolResult:
-        """The call is done: deliver its result, and emit the event."""
+        """End a call that is done: deliver its result, and emit the event. Returns the result."""
         step.result, step.delivered = result, True
         try:
             step.result = result = await self._turn.deliver(call, result)
@@ -183,7 +183,7 @@ class Batch:
         return result
 
     def _skipped(self, step: Step) -> bool:
-        """Whether the call is skipped: then it gets its result here."""
+        """Whether the call is skipped. If so, sets its result."""
         if self._turn.why_skip:
             why = self._turn.why_skip
             step.result = not_run(self._host, step.call, SKIPPED.format(why), why)
@@ -217,7 +217,7 @@ class Batch:
 
 
 def _kept(outcome: Outcome[ToolReturn]) -> ToolResult:
-    """The result over which a hook ended the turn; withheld if the hook failed, since it may have had to remove something."""
+    """The result at which a hook ended the turn. It is withheld if the hook failed: the hook might have removed something."""
     if outcome.trail[-1].error is None:
         return outcome.payload.result
     return ToolResult(for_llm=WITHHELD.format(outcome.reason_for_llm), is_error=True)

@@ -25,7 +25,7 @@ class Delivery:
 async def deliver_result(
     call: ToolCall, result: ToolResult, deliver: Callable[[Delivery], Any] | None, undelivered: list[Delivery]
 ) -> ToolResult:
-    """Bring to the user what is for the user: the text, and media where `response_handled` says so.
+    """Deliver the user's part of a result: the text, and the media if `response_handled` is set.
 
     Returns the result as the model gets it. If `deliver` fails, the result says so. Without a `deliver`, the delivery is added
     to `undelivered`, and the model gets the media.

@@ -1,4 +1,4 @@
-"""The digest of a call: what runs is compared with what hooks let pass and approvers approved."""
+"""The digest of a call. It shows that the tool runs the very call that hooks passed and approvers approved."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def call_digest(call: ToolCall) -> bytes:
-    """The digest of a call's bytes. Raises `EncodeError`."""
+    """The digest of a call's bytes. Raises `EncodeError` for a call that has no JSON form."""
     return hashlib.sha256(encode(call.wire())).digest()
 
 
 def approved_digest(before: Outcome[ToolCall]) -> bytes | None:
-    """The digest of the call that hooks were asked about last; None if the outcome has another one by now."""
+    """The digest of the call that hooks were asked about last; None if the outcome holds another call by now."""
     asked = before.asked
     if asked is not None and asked.payload is before.payload:
         return hashlib.sha256(asked.params()).digest()  # a later change in place is seen before the tool runs

@@ -29,7 +29,7 @@ async def run_llm(
 ) -> LLMResponse:
     """before_llm, the model, after_llm, and again with a hook's feedback, as often as the retry limit allows.
 
-    Raises `RetryLimitError`, `AbortTurnError`, `PausedError`, and what `complete` raises.
+    Raises `RetryLimitError`, `AbortTurnError`, `PausedError`, and any error of `complete`.
     """
     request = BEFORE_LLM.given(request)
     rounds = rounds or Rounds(host)
@@ -76,7 +76,7 @@ async def _complete(
 
 
 def _placed(response: LLMResponse, request: LLMRequest) -> LLMResponse:
-    """The response, with the fields that it does not set taken from the request."""
+    """The response, with its missing fields taken from the request."""
     left_out = {
         name: getattr(request, name)
         for name in ("meta", "context", "channel", "chat_id", "model", "messages")

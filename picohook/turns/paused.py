@@ -1,7 +1,7 @@
 """Pause and resume: a paused turn can be kept as JSON, and resumed in another process.
 
-A program that can write the JSON can claim any decision. So an approval counts on resuming only if the text has a MAC with the
-embedder's key. Without it, guards and approvers are asked again about the final calls.
+A program that can write the JSON can claim any decision. So an earlier approval counts only if the text has a MAC made with the
+embedder's key. Without the MAC, guards and approvers are asked again about the final calls.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PausedError(PicohookError):
 
 
 class Step(BaseModel):
-    """One call of a batch, as far as it has come."""
+    """One call of a batch, and what was decided about it so far."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -47,7 +47,7 @@ class Step(BaseModel):
     asked: dict[str, str] = Field(default_factory=dict)
     """The hooks that have decided about it, with their fingerprints."""
     seen: str = ""
-    """The digest of the call as these hooks left it. If the call is another one by now, its guards are asked again."""
+    """The digest of the call as these hooks left it. If the call has changed since, its guards are asked again."""
     result: ToolResult | None = None
     """Set when the call has its result."""
     digest: str = ""
@@ -74,9 +74,9 @@ class PausedTurn(BaseModel):
     context: list[str] = Field(default_factory=list)
     injected: list[dict[str, Any]] = Field(default_factory=list)
     steering: list[str] = Field(default_factory=list)
-    """What the user said meanwhile, and the model has not been told yet."""
+    """Messages of the user that the model has not seen yet."""
     inbox: list[tuple[str, str]] = Field(default_factory=list)
-    """Sub-turns and their results, which the model has not been told yet."""
+    """Sub-turns and their results that the model has not seen yet."""
     interrupted: bool = False
     rounds: int = Field(default=0, ge=0)
     response: dict[str, Any] = Field(default_factory=dict)
@@ -88,7 +88,7 @@ class PausedTurn(BaseModel):
     """The calls that are done, for turn_end."""
     batch: list[Step] = Field(default_factory=list)
     at: int = Field(default=0, ge=0)
-    """Which call of the batch paused."""
+    """The index of the call in the batch that paused."""
 
     _authentic: bool = PrivateAttr(default=False)
 
@@ -100,12 +100,12 @@ class PausedTurn(BaseModel):
 
     @property
     def authentic(self) -> bool:
-        """Whether only the embedder can have written this: a turn handed it out, or the text had its MAC."""
+        """Whether only the embedder can have written this: it came from a turn, or the text had its MAC."""
         return self._authentic
 
     @classmethod
     def of(cls, **state: Any) -> Self:
-        """A paused turn as a turn hands it out: authentic."""
+        """Make an authentic paused turn, for a turn that pauses."""
         paused = cls(**state)
         paused._authentic = True
         return paused
@@ -121,7 +121,7 @@ class PausedTurn(BaseModel):
 
     @classmethod
     def from_json(cls, text: str | bytes, key: bytes | None = None) -> Self:
-        """Read the JSON of `to_json`. Raises `PicohookError` for another text, and with a key if the MAC does not fit."""
+        """Read the JSON of `to_json`. Raises `PicohookError` for any other text, and with a key if the MAC does not fit."""
         _require_key(key)
         try:
             given = json.loads(text)
@@ -129,7 +129,7 @@ class PausedTurn(BaseModel):
             raise PicohookError(f"this is not a paused turn: {error}") from None
         turn = given.get("turn") if isinstance(given, dict) else None
         if not isinstance(turn, dict):
-            raise PicohookError("this is not a paused turn: it is no object with a `turn`")
+            raise PicohookError("this is not a paused turn: it is not an object with a `turn`")
         if key is not None and not _fits(given.get("mac"), _mac(turn, key)):
             raise PicohookError(
                 "the paused turn was changed, or sealed with another key: resume without a key to ask again"
@@ -166,7 +166,7 @@ def _mac(turn: Any, key: bytes) -> str:
 
 
 def decided_in(outcome: Outcome[Any]) -> set[str]:
-    """The hooks that have decided: all that were asked, but not the one that paused."""
+    """The hooks that have decided: all that were asked except the one that paused."""
     return {entry.hook for entry in outcome.trail if not entry.skipped and entry.action != PAUSE}
 
 
@@ -176,11 +176,11 @@ def guards_of(host: Engine) -> set[str]:
 
 
 def not_asked_again(host: Engine, outcome: Outcome[Any], given: Payload) -> set[str]:
-    """The guards whose decision no longer counts: the payload was changed, and the pause came before they were asked again."""
+    """The guards whose decision no longer counts, because the pause came before they were asked about a changed payload."""
     return set() if outcome.payload is given else guards_of(host)
 
 
 def require_taken(answered: Answered | None, outcome: Outcome[Any]) -> None:
-    """Raise `PicohookError` if the answer in place of the hook that paused is wrong: that is the embedder's mistake."""
+    """Raise `PicohookError` if the embedder's answer for the hook that paused is wrong."""
     if answered is not None and outcome.trail[0].error is not None:
         raise PicohookError(f"the answer for hook {answered[0]} cannot be taken: {outcome.trail[0].error}")

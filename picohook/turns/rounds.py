@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class RetryLimitError(PicohookError):
-    """Hooks asked for another round more often than the retry limit allows."""
+    """Hooks asked for more rounds than the retry limit allows."""
 
 
 class Rounds:
@@ -23,7 +23,7 @@ class Rounds:
         self._host = host
 
     def spend(self, feedback: str, about: Payload) -> None:
-        """Count one more round. Raises `RetryLimitError` when there were as many as the limit."""
+        """Count one more round. Raises `RetryLimitError` if the limit is reached already."""
         limit = self._host.retry_limit
         if self.used >= limit:
             last = f"; the last one: {feedback}" if feedback.strip() else ""

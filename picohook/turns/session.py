@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 class Session(BaseSession):
-    """Made by `Host.session`. Its block begins with session_start and ends with session_end, which observers may wait for.
+    """A user's session, made by `Host.session`. Its block begins with session_start and ends with session_end.
+
+    The end of the block waits for the observers of session_end.
 
     `hooks` are asked and told in this session alone: in its turns, and by its `host`.
     """
@@ -36,9 +38,9 @@ class Session(BaseSession):
         media_count: int = 0,
         turn_id: str | None = None,
     ) -> Turn:
-        """A new turn; with `parent`, a sub-turn: it begins with no conversation, and its result goes to its parent.
+        """Make a new turn. With `parent` it is a sub-turn: it begins with no conversation, and its result goes to its parent.
 
-        Raises `HardAbortError` when a hook has ended the session, as Blade's `abort` does.
+        Raises `HardAbortError` if a hook has ended the session, as Blade's `abort` does.
         """
         self.require_open()
         meta = Meta(
@@ -51,15 +53,19 @@ class Session(BaseSession):
         return self.kind_of_turn(self, meta, user_message, parent=parent, label=label, media_count=media_count)
 
     def resume(self, paused: PausedTurn, decision: Decision, *, parent: Turn | None = None) -> Turn:
-        """Go on with a paused turn, which may come from another process: the decision is the answer for the hook that paused.
+        """Resume a paused turn, which may come from another process. The decision is the answer for the hook that paused.
 
-        Raises `PicohookError` for a turn of another session, and for a decision that is no answer where it paused, and
-        `HardAbortError` as `turn` does.
+        Raises `PicohookError` for a turn of another session, and for a decision that the stage of the pause does not allow.
+        Raises `HardAbortError` as `turn` does.
         """
         self.require_open()
         if paused.meta.session_key != self.id:
-            raise PicohookError(f"the paused turn is of session {paused.meta.session_key!r}, and this is {self.id!r}")
+            raise PicohookError(
+                f"the paused turn belongs to session {paused.meta.session_key!r}, and this is {self.id!r}"
+            )
         if isinstance(decision, Approve | Pause) or decision.action not in STAGES[paused.stage].actions:
-            raise PicohookError(f"{type(decision).__name__} is no answer for a hook that paused at {paused.stage}")
-        paused = paused.model_copy(deep=True)  # so that it can be resumed from again
+            raise PicohookError(
+                f"{type(decision).__name__} is not a valid answer for a hook that paused at {paused.stage}"
+            )
+        paused = paused.model_copy(deep=True)  # the embedder can resume from its own once more
         return Turn(self, paused.meta, paused.user_message, parent=parent, resumed=(paused, decision))

@@ -1,4 +1,4 @@
-"""A tool call: before_tool, approve_tool, the tool, after_tool. `run_tool` makes all steps; a batch makes them one by one."""
+"""A tool call: before_tool, approve_tool, the tool, after_tool. `run_tool` does all steps; a batch does them one by one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DENIED_BY_APPROVAL = "Tool execution denied by approval hook: {}"
 
 
 def ignore(outcome: Outcome[Any]) -> None:
-    """Take an outcome, and do nothing."""
+    """Accept an outcome, and do nothing."""
 
 
 class Trails:
@@ -48,7 +48,7 @@ class Trails:
 
 @dataclass(slots=True)
 class Decided:
-    """A call that hooks have decided on: it runs as it is, or it has its result already."""
+    """A call that hooks have decided on. It runs as it is, or has its result already."""
 
     call: ToolCall
     result: ToolResult | None = None
@@ -57,11 +57,11 @@ class Decided:
 
 
 async def run_tool(host: Engine, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
-    """before_tool, approve_tool, the tool, after_tool. The tool runs the call that guards and approvers saw, or is denied."""
+    """before_tool, approve_tool, the tool, after_tool. The tool runs only the call that guards and approvers saw."""
     trails = Trails(host.note_hard_abort)
     before = await host.before_tool(
         deep_copy(BEFORE_TOOL.given(call))
-    )  # a copy: later changes to the caller's own do not count
+    )  # a copy: the caller's later changes do not count
     trails.take(before)
     decided = await approve(host, before, trails.take)
     result = decided.result
@@ -74,9 +74,9 @@ async def run_tool(host: Engine, call: ToolCall | Mapping[str, Any], execute: Ca
 async def approve(
     host: Engine, before: Outcome[ToolCall], took: Took = ignore, deliver: Deliver | None = None
 ) -> Decided:
-    """Act on the outcome of before_tool, and ask for approval if the tool is to run.
+    """Act on the outcome of before_tool, and ask approvers if the tool is to run. Returns the call, with any result.
 
-    `deliver` takes a hook's answer, and emits the event that the call is done. Raises `PausedError` and `AbortTurnError`.
+    `deliver` gets a hook's answer, and emits the event that the call is done. Raises `PausedError` and `AbortTurnError`.
     """
     call = before.payload
     if before.action == words.RESPOND:
@@ -100,7 +100,7 @@ async def approve(
 
 
 async def execute_tool(host: Engine, decided: Decided, execute: Callable[[ToolCall], Any]) -> ToolReturn | ToolResult:
-    """Run the tool on exactly the call that was approved; a changed one is denied."""
+    """Run the tool on exactly the call that was approved. A changed call is denied."""
     call = decided.call
     own = call.deep_copy()  # so that the tool cannot change what hooks see
     if call_digest(own) != decided.digest:
@@ -113,7 +113,7 @@ async def execute_tool(host: Engine, decided: Decided, execute: Callable[[ToolCa
         result = as_tool_result(await _called(execute, own))
     except Exception as failure:  # noqa: BLE001 - a tool that fails is a result that the model is told
         if (ended_all := hard_abort_in(failure)) is not None:
-            raise ended_all from None  # of a turn inside the tool
+            raise ended_all from None  # the hard abort of a turn inside the tool
         # A hook may have ended a turn inside the tool.
         why = failure.outcome.reason_for_llm if isinstance(failure, AbortTurnError) else failure
         error = f"{type(failure).__name__}: {why}".removesuffix(": ")
@@ -122,7 +122,7 @@ async def execute_tool(host: Engine, decided: Decided, execute: Callable[[ToolCa
 
 
 async def conclude(host: Engine, returned: ToolReturn, took: Took = ignore) -> ToolResult:
-    """after_tool, and the event that the call is done. Returns the result; raises `PausedError` and `AbortTurnError`."""
+    """after_tool, and the event that the call is done. Returns the result. Raises `PausedError` and `AbortTurnError`."""
     after = await host.after_tool(returned)
     took(after)
     ended(host, returned, after.payload.result, returned.duration)
@@ -131,7 +131,7 @@ async def conclude(host: Engine, returned: ToolReturn, took: Took = ignore) -> T
 
 
 def denied(host: Engine, outcome: Outcome[ToolCall]) -> ToolResult:
-    """The result of a call that hooks denied. Models are told the hook's own reason, observers the whole cause."""
+    """The result of a call that hooks denied. The model gets the hook's own reason, and observers get the whole cause."""
     text = DENIED_BY_APPROVAL if outcome.approved is False else DENIED_BY_HOOK
     for_llm, whole = (
         text.format(reason) if reason.strip() else text.removesuffix(": {}")
@@ -141,13 +141,13 @@ def denied(host: Engine, outcome: Outcome[ToolCall]) -> ToolResult:
 
 
 def not_run(host: Engine, call: ToolCall, text: str, reason: str, told: ToolResult | None = None) -> ToolResult:
-    """The result of a call whose tool is not run, and its event: `text` is for the model, `reason` for observers."""
+    """Returns the result of a call whose tool is not run, and emits its event. Observers get `reason`, the model `text`."""
     host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": reason}, about=call)
     return told or ToolResult(for_llm=text, is_error=True)
 
 
 def as_tool_result(returned: Any) -> ToolResult:
-    """A tool's return value as a result for the model: a copy, since the tool may change its own later."""
+    """Returns a tool's return value as a result for the model, copied because the tool may change its own later."""
     if isinstance(returned, ToolResult):
         return deep_copy(returned)  # type: ignore[no-any-return] # as it came
     if returned is None:

@@ -1,4 +1,4 @@
-"""One turn of an agent, from the user's prompt to the agent's answer: hooks are asked at every step.
+"""One turn of an agent, from the user's prompt to the agent's answer. Hooks are asked at every step.
 
 The steps are `prompt`, `llm`, `tools`, `compact` and `finish`; `run` is the loop that most agents make of them.
 """
@@ -37,13 +37,13 @@ class TurnResult:
     undelivered: tuple[Delivery, ...] = ()
     """The deliveries for the user, where the session has no `deliver`."""
     trails: tuple[StageTrail, ...] = field(default=(), compare=False)
-    """What hooks did at each stage, in order; of a resumed turn, since it was resumed."""
+    """What hooks did at each stage, in order. For a resumed turn, only since it was resumed."""
 
 
 class Turn(BaseTurn):
-    """Made by `Session.turn` or `Session.resume`. Its block begins with turn_start, and ends with turn_end.
+    """A turn, made by `Session.turn` or `Session.resume`. Its block begins with turn_start, and ends with turn_end.
 
-    When a hook pauses it, its block ends without turn_end: the resumed turn emits that, in whatever process it runs.
+    If a hook pauses it, its block ends without turn_end. The resumed turn emits that, in whichever process it runs.
     """
 
     # The steps.
@@ -64,7 +64,7 @@ class Turn(BaseTurn):
         return prompt
 
     async def llm(self, request: LLMRequest, complete: Callable[[LLMRequest], Awaitable[Any]]) -> LLMResponse:
-        """before_llm, the model, after_llm. The request has what hooks have added since the last one."""
+        """before_llm, the model, after_llm. The request gets what hooks have added since the last one."""
         self._resumed_at("before_llm")
         self._last_answer = self.interrupted
         self.meta = self.meta.model_copy(update={"iteration": self.meta.iteration + 1})
@@ -90,10 +90,10 @@ class Turn(BaseTurn):
         *,
         parallel: bool = True,
     ) -> list[ToolResult]:
-        """A batch of calls: hooks are asked about one call after another, tools run at the same time, hooks see the results.
+        """Run a batch of calls: hooks are asked about one call after another, tools run in parallel, hooks see the results.
 
-        Every call gets a result, whatever happens. When a hook pauses, `PausedError.paused` is what to keep; a resumed turn
-        takes None for the calls. When one aborts, `AbortTurnError.results` has the results.
+        Returns a result for every call. If a hook aborts, `AbortTurnError.results` has the results. If a hook pauses, keep
+        `PausedError.paused`. A resumed turn takes None for the calls.
         """
         if calls is None and self._pending is None:
             raise PicohookError("there are no tool calls: only a resumed turn takes None for them")
@@ -104,14 +104,14 @@ class Turn(BaseTurn):
             batch = Batch(self, paused.batch, execute, parallel=parallel, trusted=paused.authentic)
             return await batch.run(paused.at, (paused.hook, decision))
         place = self._place("turn.tool")
-        # Copies: what anybody does to the calls from here on changes nothing.
+        # Copies: later changes to the caller's own calls do not count.
         steps = [Step(call=deep_copy(call).model_copy(update=place)) for call in calls or ()]
         return await Batch(self, steps, execute, parallel=parallel).run()
 
     async def finish(self, response: LLMResponse | None = None, **about: Any) -> bool:
         """before_finish. Returns whether the turn may end; if not, `messages` has the feedback.
 
-        `about` is what else hooks are told: `model` and `system_prompt`, by default those of the last request.
+        `about` has `model` and `system_prompt` for the hooks. By default they are those of the last request.
         """
         resumed = self._resumed_at("before_finish")
         if response is not None:
@@ -156,7 +156,7 @@ class Turn(BaseTurn):
     ) -> list[dict[str, Any]]:
         """before_compact, the compaction, after_compact, for `micro` and then for `auto`, where given.
 
-        A hook that skips `micro` skips `auto`, too. Hooks are told the model and the system prompt of the last request, unless
+        A hook that skips `micro` skips `auto`, too. Hooks get the model and the system prompt of the last request, unless
         others are given. Returns the messages that are left.
         """
         for scope, shorten in (("micro", micro), ("auto", auto)):
@@ -194,7 +194,7 @@ class Turn(BaseTurn):
         parallel: bool = True,
         **request: Any,
     ) -> TurnResult:
-        """The whole turn, or the rest of a resumed one; `request` is what each `LLMRequest` has beside its messages."""
+        """Run the whole turn, or the rest of a resumed one. `request` has each `LLMRequest`'s fields beside its messages."""
         stage = "" if self._pending is None else self._pending[0].stage
         if not stage:
             await self.prompt()
@@ -223,5 +223,5 @@ class Turn(BaseTurn):
 
     @property
     def _all_heard(self) -> bool:
-        """Whether the model was told all that arrived, or gives its last answer."""
+        """Whether the model has seen all messages that arrived, or gives its last answer."""
         return self._last_answer or not (self._steering or self._inbox)

@@ -1,1 +1,1 @@
-"""What host, SDK and conformance kit share, of the standard library alone: the protocol's words, its texts, its merge."""
+"""Shared by the host, the SDK and the conformance kit: the protocol's words, texts and merge patch. Standard library only."""

@@ -1,6 +1,6 @@
-"""The fields of a hook's answer: which are the protocol's, in any case of letters, and whether the answer decides anything.
+"""Checks the fields of a hook's answer: which are the protocol's, in any case of letters, and whether they decide anything.
 
-Standard library only: the host, the conformance kit and the SDK for hook authors share it.
+Standard library only: the host, the conformance kit and the SDK share it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .answer_form import AnswerForm
 
 SILENT = frozenset({"ok", "version", "hook_result", "reason"})
-"""Fields that may stand alone without deciding anything. So may those whose names begin as in `PRIVATE`."""
+"""Fields that may stand alone without deciding anything, as may those whose names begin as in `PRIVATE`."""
 PRIVATE = ("x_", "_")
 SHOWN = 80
 """How many bytes of a hook's own names a message shows."""
@@ -27,7 +27,7 @@ _OF_HELLO = frozenset({"name", "capabilities", "max_in_flight"})
 
 
 def misspelled(form: AnswerForm, answer: dict[str, Any]) -> list[str]:
-    """The names that are read although their case differs from the protocol's. Raises `ValueError` for a duplicate."""
+    """The names that differ from the protocol's only in case; they are read. Raises `ValueError` for a duplicate."""
     plain = fold_case(answer, form.names)
     found = _misspelled(answer, form.names)
     for payload in (plain.get(form.carries), plain.get("patch")):
@@ -44,7 +44,7 @@ def _misspelled(given: Mapping[str, Any], names: Collection[str]) -> list[str]:
 
 
 def is_set(value: Any) -> bool:
-    """Whether a value is more than what Go writes for an unset field."""
+    """Whether a value is set: Go writes an empty value for an unset field."""
     if isinstance(value, dict):
         return any(map(is_set, value.values()))
     return bool(value)
@@ -89,7 +89,7 @@ def _is_no(name: str, value: Any) -> bool:
 
 
 def misplaced(result: Any, beside: Mapping[str, Any]) -> str:
-    """Why an answer with these fields beside its `result` cannot be used; empty if it can. They may belong inside `result`."""
+    """Why an answer with these fields beside its `result` cannot be used; empty if it can."""
     said = meaningful(beside)
     if isinstance(result, dict):
         wrong = {"result", "error"} | ({"action"} - set(map(lower, result)))
@@ -97,13 +97,13 @@ def misplaced(result: Any, beside: Mapping[str, Any]) -> str:
     said += [name for name in beside if lower(name) == "approved"]
     if not said:
         return ""
-    return f"`{_shown(said[0])}` is beside its `result`, where nothing is read: what it decides belongs inside `result`"
+    return f"`{_shown(said[0])}` is beside its `result`, where the host does not read it: put it inside `result`"
 
 
 def understand(form: AnswerForm, answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer with the protocol's names. Raises `ValueError` if it means something and decides nothing.
+    """The answer with the protocol's names. Raises `ValueError` if it has fields that mean something but decide nothing.
 
-    An answer decides if it has an action, or a field that means something without one. A `modify` has to contain an editable
+    An answer decides if it has an action, or a field that means something without one. A `modify` must contain an editable
     field. Types are not checked here.
     """
     answer = fold_case(answer, form.names)
@@ -141,7 +141,7 @@ def _require_edit(form: AnswerForm, answer: Mapping[str, Any]) -> None:
 
 
 def _mistaken(form: AnswerForm, answer: Mapping[str, Any], said: list[str]) -> str:
-    """The field that is wrong, and what was probably meant."""
+    """A message that names the wrong field and what its author probably meant."""
     guesses = ((name, guess_for(form, name, answer[name])) for name in said)
     name, guess = next((one for one in guesses if one[1]), (said[0], ""))
     if name in {form.carries, "patch"}:

@@ -1,4 +1,4 @@
-"""The fields that a hook's answer can have at one stage, in any case of ASCII letters. Standard library only."""
+"""The fields that a hook's answer can have at a stage, in any case of ASCII letters. Standard library only."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class AnswerForm:
         own = {carries} if carries else set(self.editable or ())
         own |= {field for field, action in ACTION_FIELDS.items() if action in self.actions}
         self.names = frozenset({"action", "reason", "patch", *NOTES, *own})
-        """The names of an answer that are read."""
+        """The names that are read in an answer."""
 
     def carried(self, answer: Mapping[str, Any]) -> Any:
         """The edited payload of an answer, with the protocol's names, or None. Raises `ValueError` for a duplicate name."""
@@ -51,7 +51,7 @@ class AnswerForm:
         return self._payload(answer.get(self.carries))
 
     def patch(self, answer: Mapping[str, Any]) -> Any:
-        """The merge patch of an answer, in the same way."""
+        """The merge patch of an answer, with the protocol's names, or None. Raises `ValueError` for a duplicate name."""
         return self._payload(answer.get("patch"))
 
     def _payload(self, given: Any) -> Any:
@@ -72,7 +72,7 @@ class AnswerForm:
 
 
 def fold_case(given: dict[str, Any], names: AbstractSet[str]) -> dict[str, Any]:
-    """The object with each name that differs from one of `names` only in the case of ASCII letters replaced by it.
+    """The object with the spelling of `names`: a name that differs from one of them only in ASCII case is replaced by it.
 
     Raises `ValueError` if one of `names` occurs twice.
     """

@@ -1,7 +1,4 @@
-"""Guesses what the author of an answer meant: which action, and which field.
-
-Standard library only, as `answer_fields`.
-"""
+"""Guesses which action or field the author of an answer meant. Standard library only."""
 
 from __future__ import annotations
 
@@ -51,7 +48,7 @@ _ARE = {
 
 
 def action_meant(actions: Collection[str], value: Any) -> str:
-    """The action that a word probably means; empty if it means none of these."""
+    """The action among `actions` that a word probably means; empty without a guess."""
     if not isinstance(value, str):
         return ""
     word = lower(value.strip())
@@ -66,7 +63,7 @@ def action_meant(actions: Collection[str], value: Any) -> str:
 
 
 def guess_for(form: AnswerForm, name: str, value: Any) -> str:
-    """What was probably meant by a field that is not read here, such as `action: deny_tool`; empty without a guess."""
+    """The probable meaning of a field that is not read here, such as `action: deny_tool`; empty without a guess."""
     small = str(lower(name))
     if name in {form.carries, "patch"} and isinstance(value, dict):
         nested = value.get(form.part)
@@ -87,7 +84,7 @@ def guess_for(form: AnswerForm, name: str, value: Any) -> str:
 
 
 def _action_in(actions: Collection[str], name: str, value: Any) -> str:
-    """The action that a field probably means, by its value or by its name: `decision: deny`, `allow: false`."""
+    """The action that a field probably means, by its value or its name: `decision: deny`, `allow: false`; else empty."""
     if isinstance(value, dict):  # as in {"hookSpecificOutput": {"permissionDecision": "deny"}}
         return next(filter(None, (_action_in(actions, str(lower(one)), value[one]) for one in value)), "")
     action = action_meant(actions, value)
@@ -99,7 +96,7 @@ def _action_in(actions: Collection[str], name: str, value: Any) -> str:
 
 
 def _field(name: str, fields: Collection[str]) -> str:
-    """The field that a name probably means."""
+    """The field that a name probably means; empty without a guess."""
     meant = _ARE.get(name, name)
     return meant if meant in fields else _close(name, fields)
 

@@ -1,4 +1,4 @@
-"""RFC 7396's merge patches. Standard library only: the host and the SDK for hook authors share it."""
+"""Merge patches (RFC 7396). Standard library only: the host and the SDK share it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """The target with the patch applied, without changing it."""
+    """The target with the patch applied. The target itself is not changed."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}

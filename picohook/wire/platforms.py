@@ -1,6 +1,6 @@
-"""What differs between Linux and macOS, each difference in one place. Standard library only.
+"""The differences between Linux and macOS, each in one place. Standard library only.
 
-All of it asks `LINUX`. A test that sets it to False runs a host the way that macOS runs it.
+Every function reads `LINUX`. A test that sets it to False runs a host as on macOS.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ def require_posix() -> None:
 
 
 def launchers_lack() -> str:
-    """Why launchers cannot run on this system; empty if they can. They need pidfds, namespaces and /proc."""
+    """Why launchers, which need pidfds, namespaces and /proc, cannot run on this system; empty if they can."""
     return "" if LINUX and hasattr(os, "pidfd_open") else "only Linux has it"
 
 
 def runs_descriptors() -> bool:
-    """Whether a program can be started by its open descriptor, as `path_of_descriptor`."""
+    """Whether a program can be started by its open descriptor, through `path_of_descriptor`."""
     return LINUX
 
 
 def path_of_descriptor(descriptor: int) -> str:
-    """The path that stands for an open file of this process."""
+    """A path to an open file of this process."""
     return f"/proc/self/fd/{descriptor}"
 
 
@@ -58,10 +58,10 @@ def uvloop_has_monotonic_time() -> bool:
 
 
 def exit_descriptor(process: subprocess.Popen[bytes]) -> int:
-    """A descriptor that becomes readable when the process has ended. It is left to be reaped where the system can do that.
+    """A descriptor that becomes readable when the process has ended. Raises `OSError`.
 
-    Linux has pidfds. Elsewhere a thread waits and closes a pipe. Before Python 3.13, macOS has no `waitid`, so the thread reaps
-    the process. Raises `OSError`.
+    It is a pidfd on Linux. Elsewhere it is a pipe, which a thread closes when the process ends. This does not reap the process,
+    except on macOS before Python 3.13, which has no `waitid`.
     """
     if LINUX and hasattr(os, "pidfd_open"):
         try:

@@ -1,4 +1,4 @@
-"""Reading files that somebody else may have put there: regular files only, never waiting, never more than a limit."""
+"""Reads files that others may have put there: only regular files, without waiting, and no more than a limit."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import os
 import stat
 
 Identity = tuple[int, ...]
-"""What tells one state of a file from another: device, inode, size, and the times of the last changes."""
+"""One state of a file: its device, inode, size, and the times of its last changes."""
 
 
 def open_regular(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
     """A descriptor to read a regular file from, and its status. Raises `OSError`.
 
-    Nothing else is opened: a named pipe would wait for a writer, and opening a device can have effects.
+    Other files are not opened: opening a named pipe would wait for a writer, and opening a device can have effects.
     """
     _require_regular(os.stat(path))
-    # The name may be something else by now. Then O_NONBLOCK keeps the call from waiting.
+    # By now the name may belong to a named pipe: O_NONBLOCK keeps this from waiting.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         status = os.fstat(descriptor)
@@ -28,7 +28,7 @@ def open_regular(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
 
 
 def read_open(descriptor: int, most: int) -> bytes:
-    """The rest of an open file. Raises `OSError`, also where that is more than `most` bytes."""
+    """The rest of an open file. Raises `OSError`, also if it is more than `most` bytes."""
     parts, left = [], most + 1
     while left and (data := os.read(descriptor, min(left, 1 << 20))):
         parts.append(data)
@@ -39,7 +39,7 @@ def read_open(descriptor: int, most: int) -> bytes:
 
 
 def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
-    """The bytes of a regular file. Raises `OSError`, also where they are more than `most`."""
+    """The bytes of a regular file. Raises `OSError`, also if it has more than `most`."""
     descriptor, status = open_regular(path)
     try:
         if status.st_size > most:
@@ -50,17 +50,17 @@ def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def identity(status: os.stat_result) -> Identity:
-    """The state of a file. A file that was moved away and back has another one: a rename sets its `ctime`."""
+    """The state of a file. Moving a file away and back changes it: a rename sets the `ctime`."""
     return status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns, status.st_mtime_ns
 
 
 def changed_at(one: Identity) -> int:
-    """When this state of a file came to be, in nanoseconds."""
+    """When the file entered this state, in nanoseconds."""
     return one[3]
 
 
 def too_large(most: int) -> OSError:
-    """The error for a file of more bytes than this."""
+    """The error for a file of more than `most` bytes."""
     size = f"{most >> 20} MiB" if most >= 1 << 20 else f"{most} bytes"
     return OSError(errno.EFBIG, f"it is larger than {size}")
 

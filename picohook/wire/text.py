@@ -1,4 +1,4 @@
-"""Text that came from a hook, made fit to be shown: cut to a limit, and without a control character that acts."""
+"""Makes text from a hook safe to show: cuts it to a limit, and escapes control characters."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from types import CodeType
 
 MAX_CAUSE = 400
-"""Bytes of an exception's own text that are shown."""
+"""How many bytes of an exception's own text are shown."""
 
-# C0 and C1 controls, line and paragraph separators, and the marks that turn the direction of text around.
+# C0 and C1 controls, line and paragraph separators, marks that reverse the direction of text, and lone surrogates.
 _ACTING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def escape(text: str) -> str:
-    """The text with every character that could act on a terminal or a log written out."""
+    """The text with every character escaped that could control a terminal or break a log line."""
     return _ACTING.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
@@ -30,16 +30,19 @@ def cut(text: str, limit: int) -> str:
 
 
 def show(data: bytes, limit: int = 200) -> str:
-    """Bytes that may be anything, as one line to read."""
+    """Any bytes as one readable line, cut to `limit` bytes."""
     text = escape(data[:limit].decode("utf-8", "backslashreplace"))
     return f"{text}… ({len(data)} bytes)" if len(data) > limit else text
 
 
 def last_words(tail: str, limit: int) -> str:
-    """The last whole lines that fit, as one line; of a longer last line its end. Of a Python traceback its error and place."""
+    """The last lines that fit into `limit` characters, as one line. A Python traceback is cut to its error and place.
+
+    If the last line alone is longer, its end is returned.
+    """
     lines = [line for line in tail.splitlines() if line.strip()]
     begins = next((at for at in reversed(range(len(lines))) if lines[at].startswith(_TRACEBACK)), len(lines))
-    if begins == len(lines):  # a program that Python cannot parse has no traceback, only its last part
+    if begins == len(lines):  # a syntax error is printed without the "Traceback" line
         begins = next((at for at in reversed(range(len(lines))) if _PLACE.match(lines[at])), begins)
     places = [found for line in lines[begins:] if (found := _PLACE.match(line))]
     raised = next((line for line in reversed(lines[begins + 1 :]) if not line.startswith(" ")), "")
@@ -58,10 +61,10 @@ _PLACE = re.compile(r'  File "([^"]*)", line (\d+)')
 
 
 def explain(error: BaseException) -> str:
-    """An exception as `TypeError: its text (file.py:12)`, fit to be shown. The place is the innermost in its author's code."""
+    """An exception as `TypeError: its text (file.py:12)`, safe to show. The place is the innermost in its author's code."""
     try:
         text = next((line for line in map(str.strip, str(error).splitlines()) if line), "")
-    except Exception:  # noqa: BLE001 - an exception class of the author's own, which may fail too
+    except Exception:  # noqa: BLE001 - the `__str__` of the author's own class may fail too
         text = ""
     kind = type(error).__name__
     at = _place(error)
@@ -69,7 +72,7 @@ def explain(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """The innermost line of the author's own code, by the base name of its file: no path of the machine; empty if unknown."""
+    """The innermost line of the author's own code, as `file.py:12` without a directory; empty if unknown."""
     places: list[tuple[CodeType, int]] = []
     trace = error.__traceback__
     while trace is not None:

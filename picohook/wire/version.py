@@ -1,4 +1,4 @@
-"""The version of picohook. Everything else reads it from here."""
+"""The version of picohook, defined here alone."""
 
 from __future__ import annotations
 

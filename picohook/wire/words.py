@@ -1,4 +1,4 @@
-"""The words of the protocol, and its limits. Standard library only: the host and the SDK for hook authors share it."""
+"""The words and limits of the protocol. Standard library only: the host and the SDK share it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PING: Final = "hook.ping"
 LOG: Final = "host.log"
 PROGRESS: Final = "host.progress"
 
-# The mode of `hook.hello` that is about no stage.
+# The mode of `hook.hello` that has no stages.
 OBSERVE: Final = "observe"
 
 CAPABILITIES: Final = frozenset({"cancel", "progress", "log"})
@@ -41,10 +41,10 @@ CONTINUE_RESULT: Final = {"action": CONTINUE}  # the result that hooks give most
 # Limits.
 MAX_LINE: Final = 16 * 1024 * 1024
 MAX_OUTBOUND: Final = 32 * 1024 * 1024
-MAX_REASON: Final = 1024  # bytes of a reason, or of any other short text of a hook that people read
-MAX_NOTE: Final = 64 * 1024  # bytes of a text of a hook that goes to the model
+MAX_REASON: Final = 1024  # bytes of a reason, or of another short text from a hook for people
+MAX_NOTE: Final = 64 * 1024  # bytes of a text from a hook for the model
 
-# Event kinds: the name on the wire of `hook.event`, and the dotted one of `hook.runtime_event`.
+# Event kinds: the name in `hook.event`, and the dotted name in `hook.runtime_event`.
 EVENT_KINDS: Final[dict[str, str]] = {
     "turn_start": "agent.turn.start",
     "turn_end": "agent.turn.end",
@@ -71,7 +71,7 @@ EVENT_KINDS: Final[dict[str, str]] = {
     "turn_abort": "agent.turn.abort",
     "task_completed": "agent.task.completed",
 }
-# What a gateway around the agent does. These came with `hook.runtime_event`, and have one name.
+# Events of a gateway around the agent. They came with `hook.runtime_event`, and have one name.
 EVENT_KINDS.update(
     {
         kind: kind

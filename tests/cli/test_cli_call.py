@@ -20,7 +20,7 @@ def call(project, *arguments, **options):
     return project("call", *arguments, "--config", "picohook.toml", **options)
 
 
-def test_the_outcome_in_json_is_what_the_chain_concluded(project):
+def test_the_outcome_in_json_is_that_of_the_chain(project):
     project.hook("rename", RENAME, priority=1)
     project.hook("gate", DENY, priority=2)
 
@@ -70,7 +70,7 @@ def test_people_see_the_action_the_reason_the_changes_and_the_trail(project):
     assert all(row.endswith(" ms") for row in rows)
 
 
-def test_people_see_what_was_added_and_removed_and_what_hooks_noted(project):
+def test_people_see_additions_removals_and_notes_of_hooks(project):
     project.hook(
         "edit",
         """
@@ -89,7 +89,7 @@ def test_people_see_what_was_added_and_removed_and_what_hooks_noted(project):
     assert "  system_message  tools were added (edit)\n" in done.out
 
 
-def test_what_a_hook_noted_is_in_the_trail_of_the_json(project):
+def test_notes_of_a_hook_are_in_the_trail_of_the_json(project):
     project.hook("note", "def before_tool(params): return {'additional_context': 'it is late'}")
 
     trail = call(project, "before_tool", "--params", CALL, "--json").json["trail"]
@@ -218,7 +218,7 @@ def test_the_log_of_the_host_is_shown_when_it_is_asked_for(project):
     assert json.loads(verbose.out)["action"] == "continue"
 
 
-def test_what_a_hook_in_this_process_prints_is_no_data(project):
+def test_output_of_a_hook_in_this_process_is_not_data(project):
     (project.path / "beside.py").write_text("def decide(payload):\n    print('from the hook')\n")
     project.table("function", python="beside:decide", stages=["before_tool"])
 
@@ -228,7 +228,7 @@ def test_what_a_hook_in_this_process_prints_is_no_data(project):
     assert done.err == "from the hook\n"
 
 
-def test_what_the_host_warns_of_is_on_stderr(project):
+def test_warnings_of_the_host_are_on_stderr(project):
     project.hook("noisy", "print('no JSON', flush=True)")
 
     done = call(project, "before_tool", "--params", CALL, "--json")
@@ -293,7 +293,7 @@ def test_a_hint_is_shown_once_and_the_line_that_it_is_about_too(project):
     assert "line='{'" in done.err
 
 
-def test_what_failed_and_is_not_in_the_outcome_is_warned_of_once(project):
+def test_a_failure_that_is_not_in_the_outcome_is_warned_of_once(project):
     project.table("other", command=["/bin/sh", "-c", "exit 3"], stages=["after_tool"])
 
     done = call(project, "before_tool", "--params", CALL)
@@ -301,7 +301,7 @@ def test_what_failed_and_is_not_in_the_outcome_is_warned_of_once(project):
     assert done.err.count("it exited with code 3") == 1
 
 
-def test_the_raw_lines_are_shown_and_recorded_where_they_are_wanted(project):
+def test_the_raw_lines_are_shown_and_recorded_on_request(project):
     answer = '{"jsonrpc": "2.0", "id": 2, "result": {"action": "deny_tool"}}'
     greeting = '{"jsonrpc": "2.0", "id": 1, "result": {}}'
     (project.path / "hook.sh").write_text(f"read a; echo '{greeting}'; read b; echo '{answer}'; read c\n")
@@ -320,7 +320,7 @@ def test_the_raw_lines_are_shown_and_recorded_where_they_are_wanted(project):
     assert "→ gate" not in call(project, "before_tool", "--params", CALL).err
 
 
-def test_arguments_that_are_text_are_named_with_what_they_should_be(project):
+def test_arguments_given_as_text_are_an_error_that_names_the_right_type(project):
     project.table("gate", command=["/bin/sh", "-c", "exit 3"], stages=["before_tool"])
 
     done = call(project, "before_tool", "--params", '{"tool": "bash", "arguments": "ls -l"}')

@@ -32,7 +32,7 @@ def test_check_shows_the_program_of_each_hook_and_starts_nothing(project):
     assert not started(project)
 
 
-def test_check_tells_a_program_the_same(project):
+def test_check_in_json_has_the_same(project):
     project.hook("gate", MARKER)
 
     done = project("check", "picohook.toml", "--json")
@@ -83,7 +83,7 @@ def test_check_names_every_hook_that_cannot_be_run(project):
     assert not started(project)
 
 
-def test_check_finds_what_hooks_that_are_no_processes_run(project):
+def test_check_finds_the_code_of_hooks_that_are_not_processes(project):
     (project.path / "beside.py").write_text(MARKER)
     project.table("shell", run="exit 1", stages=["before_tool"])
     project.table("function", python="beside:function", stages=["before_tool"])
@@ -117,7 +117,7 @@ def test_check_names_every_mistake_in_the_file(project):
     assert programs.json["problems"][0]["hint"] == 'did you mean "before_tool"?'
 
 
-def test_check_warns_of_a_script_that_is_not_there(project):
+def test_check_warns_of_a_missing_script(project):
     project.table("gate", command=[sys.executable, "gate.py"], stages=["before_tool"])
 
     done = project("check", "picohook.toml")
@@ -126,7 +126,7 @@ def test_check_warns_of_a_script_that_is_not_there(project):
     assert done.err == f"Warning: {project.config}: hooks.gate: there is no {project.path}/gate.py\n"
 
 
-def test_check_without_a_name_takes_the_one_in_the_directory_and_says_that_it_is_not_trusted(project):
+def test_check_without_a_name_takes_the_file_in_the_directory_and_says_that_it_is_not_trusted(project):
     project.hook("gate", MARKER)
 
     done = project("check")
@@ -171,7 +171,7 @@ def test_list_has_the_hooks_of_each_stage_in_order_with_their_settings(project):
     assert not started(project)
 
 
-def test_list_tells_a_program_the_same_and_no_secret(project):
+def test_list_in_json_has_the_same_and_no_secret(project):
     project.hook("late", MARKER, priority=1, after=["early"], on_failure="deny")
     project.hook("early", MARKER, priority=2, observe=["turn_end"], timeouts={})
     project.config.write_text(project.config.read_text().replace("timeouts = {}", 'env = { TOKEN = "s3cret" }'))
@@ -191,7 +191,7 @@ def test_list_tells_a_program_the_same_and_no_secret(project):
     assert (late["name"], late["on_failure"], late["after"]) == ("late", "deny", ["early"])
 
 
-def test_nothing_that_a_configuration_says_acts_on_a_terminal(project):
+def test_text_of_a_configuration_cannot_act_on_a_terminal(project):
     odd = project.path / "odd\x1b[2J"
     odd.mkdir()
     project.table("gate", command=["sh", "-c", "\x9b31m", "\x1b[2J"], stages=["before_tool"], trust=[])
@@ -225,7 +225,7 @@ def test_each_stage_has_a_schema_of_its_params(project):
     assert project("schema", "before_llm", "--json").json["properties"].keys() >= {"model", "messages"}
 
 
-def test_there_is_no_other_schema_and_a_near_one_is_named(project):
+def test_an_unknown_schema_is_an_error_that_names_a_near_one(project):
     for wrong, hint in (("confg", "config"), ("before_tol", "before_tool"), ("protocl", "protocol")):
         done = project("schema", wrong)
         assert (done.code, done.out) == (2, "")
@@ -236,7 +236,7 @@ def test_there_is_no_other_schema_and_a_near_one_is_named(project):
 # trust
 
 
-def test_a_configuration_that_was_only_found_runs_once_it_is_trusted_and_as_long_as_it_stays_the_same(project):
+def test_a_found_configuration_runs_once_it_is_trusted_until_it_changes(project):
     script = project.hook("gate", "def before_tool(params): return {'action': 'deny_tool', 'reason': 'gate'}")
     ask = ("call", "before_tool", "--params", '{"tool": "x"}', "--json")
 
@@ -280,7 +280,7 @@ def test_a_hook_that_changed_while_the_program_runs_is_not_started_again(project
     assert "changed since it was trusted" in second
 
 
-def test_trust_tells_a_program_what_it_covers_and_can_be_taken_back(project):
+def test_trust_in_json_has_the_covered_files_and_can_be_removed(project):
     script = project.hook("gate", "")
 
     assert project("trust", "--json").json == {
@@ -297,12 +297,12 @@ def test_trust_tells_a_program_what_it_covers_and_can_be_taken_back(project):
     assert project("trust", "--remove", "--json").json == {**removed, "was_trusted": False}
 
 
-def test_trust_in_a_file_that_is_named_with_the_option_is_given_and_taken_back(project):
+def test_trust_in_a_file_named_with_the_option_can_be_given_and_removed(project):
     project.hook("gate", "")
 
     assert project("trust", "--config", "picohook.toml").code == 0
     assert project("list").code == 0
-    assert project("trust", "--remove", "--config", "picohook.toml").out == "picohook.toml is trusted no longer\n"
+    assert project("trust", "--remove", "--config", "picohook.toml").out == "picohook.toml is no longer trusted\n"
     assert project("list").code == 1
 
 
@@ -313,7 +313,7 @@ def test_a_configuration_that_is_named_needs_no_trust(project):
 
 
 @pytest.mark.parametrize("command", ["check", "trust", "doctor"])
-def test_a_configuration_is_named_as_an_argument_or_with_an_option_and_once(project, command):
+def test_a_configuration_is_named_once_as_an_argument_or_with_an_option(project, command):
     project.hook("gate", "")
     (project.path / "elsewhere").mkdir()
     project.config = project.config.rename(project.path / "elsewhere" / "hooks.toml")

@@ -122,7 +122,7 @@ def test_a_gate_that_does_not_deny_its_canary_itself_is_an_error(project, examin
         assert why in finding["message"]
 
 
-def test_a_denial_at_either_stage_is_one_and_a_failing_approver_shows_nothing(project, examine):
+def test_a_denial_at_either_stage_counts_and_a_failing_approver_proves_nothing(project, examine):
     both = ["before_tool", "approve_tool"]
     gate(project, "approver", canary={"tool": "format"}, stages=both)
     crashing = "def approve_tool(params): sys.exit(1)"
@@ -184,7 +184,7 @@ def test_hooks_that_do_not_start_say_why_and_the_others_are_tried(project, exami
     assert report.one("hook gate", "canary")["level"] == "ok"
 
 
-def test_what_a_hook_needs_of_the_others_does_not_keep_it_from_being_tried(project, examine):
+def test_settings_that_refer_to_other_hooks_do_not_prevent_a_try(project, examine):
     project.hook("broken", "sys.exit(1)", required=True)
     gate(project, canary=RM, after=["broken"], required=True)
 
@@ -272,7 +272,7 @@ def test_a_trusted_project_is_tried_until_one_of_its_files_changes(project, exam
     assert changed.of("hook gate", "canary") == []
 
 
-def test_X4_a_hook_of_which_it_cannot_be_told_what_it_runs_is_an_error_with_the_way_out(project, examine):
+def test_X4_a_hook_whose_command_does_not_show_its_files_is_an_error_with_the_way_out(project, examine):
     project.table("gate", command=[sys.executable, "-m", "gate"], stages=["before_tool"])
     report = examine(named=False)
     (found,) = [one for one in report.of(str(project.config), "trust") if one["level"] == "error"]
@@ -306,7 +306,7 @@ def at(level, findings):
     return [(one.check, one.message, one.hint) for one in findings if one.level is level]
 
 
-def test_what_others_can_change_is_an_error(project):
+def test_a_program_that_others_can_change_is_an_error(project):
     script = gate(project)
     assert at(Level.ERROR, programs_of(project)) == []
     script.chmod(0o666)
@@ -423,7 +423,7 @@ def test_a_configuration_can_be_named_as_an_argument_too(project, examine):
     [("open('inside', 'w')", "start"), ("def before_tool(params): open('inside', 'w')", "canary")],
     ids=["start", "canary"],
 )
-def test_a_hook_that_fails_in_its_sandbox_is_told_of_it(project, examine, source, check):
+def test_a_finding_about_a_hook_that_fails_in_its_sandbox_says_so(project, examine, source, check):
     gate(project, "held", source, canary=RM)
     with project.config.open("a") as file:
         file.write("sandbox = {}\n")
@@ -449,7 +449,7 @@ def test_wrong_usage(project, arguments):
     assert project("doctor", *arguments).code == 2
 
 
-def test_interrupted_it_ends_the_hooks_that_it_tries(project):
+def test_an_interrupt_ends_the_hooks_that_are_tried(project):
     source = "open('started', 'w').write('here')\nkept = open('held', 'w')\nimport time\ntime.sleep(1e6)"
     with reading(project.fifo("held")) as held, reading(project.fifo("started")) as started:
         gate(project, source=source, grace=0.2)
@@ -460,7 +460,7 @@ def test_interrupted_it_ends_the_hooks_that_it_tries(project):
         assert held.read() == ""
 
 
-def test_an_approver_that_others_can_answer_for_is_noted(project, examine):
+def test_an_approver_whose_answer_others_can_forge_is_noted(project, examine):
     gate(project, "piped", "def approve_tool(params): return {'approved': False}", canary=RM, stages="approve_tool")
     source = "def approve_tool(params): return {'approved': False}"
     gate(project, "socketed", source, canary=RM, stages="approve_tool", stdio="socket")

@@ -88,7 +88,7 @@ def test_a_reader_that_goes_away_ends_it_quietly_and_its_hooks(project):
     assert (done.out, done.err) == ('{"line": 1, "event": "turn_start"}\nend of input\nterminated\n', "")
 
 
-def test_a_closed_or_full_stdout_is_no_traceback(project):
+def test_a_closed_or_full_stdout_shows_no_traceback(project):
     project.hook("gate", "")
 
     done = project.shell("""
@@ -105,7 +105,7 @@ def test_a_closed_or_full_stdout_is_no_traceback(project):
     assert done.err == "Error: standard output cannot be written: No space left on device\n" * 4
 
 
-def test_help_for_a_reader_that_has_gone_is_no_error(project):
+def test_help_for_a_reader_that_has_gone_is_not_an_error(project):
     ours, theirs = os.pipe()
     os.close(ours)
 
@@ -128,7 +128,7 @@ def test_without_its_dependencies_it_names_what_is_missing(project):
         assert re.fullmatch("Error: the Python package typer is missing, .* without --no-deps\n", done.stderr)
 
 
-def test_the_version_is_printed_without_importing_what_commands_need(project):
+def test_the_version_is_printed_without_importing_libraries(project):
     command = [sys.executable, "-X", "importtime", "-m", "picohook", "--version"]
     done = subprocess.run(command, env=project.env, capture_output=True, text=True, check=True)
 
@@ -138,7 +138,7 @@ def test_the_version_is_printed_without_importing_what_commands_need(project):
     assert not imported & {"typer", "rich", "pydantic", "anyio", "asyncio"}
 
 
-def test_help_names_every_command_and_none_is_wrong_usage(project):
+def test_help_names_every_command_and_no_command_is_wrong_usage(project):
     helped, bare, unknown = project("--help"), project(), project("chek")
 
     assert (helped.code, helped.err) == (0, "")
@@ -183,7 +183,7 @@ def test_a_character_that_the_encoding_lacks_is_written_out(project):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_conformance_run_that_is_interrupted_waits_for_no_hook(project, number, code):
+def test_an_interrupted_conformance_run_does_not_wait_for_hooks(project, number, code):
     (project.path / "mute.py").write_text(
         "import json, signal, sys\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"

@@ -59,7 +59,7 @@ def test_help_imports_typer_and_no_command(project):
     assert modules & COSTLY == {"typer"}
 
 
-def test_a_configuration_in_toml_is_checked_without_yaml_rich_and_what_runs_hooks(project):
+def test_a_configuration_in_toml_is_checked_without_importing_yaml_rich_or_the_host(project):
     project.table("guard", command=[sys.executable, "guard.py"], stages=["before_tool"])
     modules = imported(project, RUN, "check", "--config", "picohook.toml", "--json")
 

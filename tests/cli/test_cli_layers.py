@@ -76,7 +76,7 @@ def test_the_users_own_configuration_is_enough_and_needs_no_trust(project, user)
 
 
 @pytest.mark.parametrize("command", [CALL, ("run", "/dev/null"), ("list",)])
-def test_a_project_that_is_not_trusted_stops_everything_with_all_that_is_to_be_trusted(project, user, jcli, command):
+def test_an_untrusted_project_stops_everything_and_every_file_to_trust_is_named(project, user, jcli, command):
     user(table("mine"))
     project.hook("ours", "open('journal', 'w')")
     file = jcli("stop:\n  - command: printf x >> journal\n")
@@ -91,7 +91,7 @@ def test_a_project_that_is_not_trusted_stops_everything_with_all_that_is_to_be_t
     assert not (project.path / "journal").exists()
 
 
-def test_trust_is_given_to_all_of_a_project_and_taken_back_from_all(project, user, jcli):
+def test_trust_is_given_to_all_files_of_a_project_and_removed_from_all(project, user, jcli):
     user(table("mine"))
     project.hook("ours", "")
     file = jcli("stop:\n  - command: python3 check.py\n")
@@ -114,7 +114,7 @@ def test_trust_is_given_to_all_of_a_project_and_taken_back_from_all(project, use
     ]
 
 
-def test_trust_in_nothing_is_wrong_usage_also_where_the_user_has_a_configuration(project, user):
+def test_trust_without_a_project_file_is_wrong_usage_even_if_the_user_has_a_configuration(project, user):
     user(table("mine"))
     done = project("trust")
     assert done.code == 2
@@ -143,7 +143,7 @@ def test_a_mistake_in_any_file_stops_everything_and_all_mistakes_are_named(proje
     ]
 
 
-def test_what_others_could_have_written_is_refused(project, user):
+def test_a_file_that_others_could_have_written_is_refused(project, user):
     user(table("mine")).chmod(0o666)
     done = project(*CALL)
     assert done.code == 1
@@ -176,7 +176,7 @@ def test_list_says_which_layer_and_file_each_hook_is_from(project, user, jcli):
     ]
 
 
-def test_list_tells_a_program_the_layer_and_the_file(project, user):
+def test_list_in_json_has_the_layer_and_the_file(project, user):
     own = user(table("gate"))
     project.table("gate", run="true", stages=["before_tool"])
     assert project("trust").code == 0
@@ -197,7 +197,7 @@ def test_list_tells_a_program_the_layer_and_the_file(project, user):
 # check
 
 
-def test_check_looks_at_all_that_would_be_used(project, user, jcli):
+def test_check_examines_every_file_that_would_be_used(project, user, jcli):
     own = user(table("mine", after="['ours']"))
     project.table("ours", command=["no-such-program"], stages=["before_tool"], timeout=31)
     file = jcli("stop:\n  - {command: 'true', timeout: 40}\n")
@@ -224,7 +224,7 @@ def test_check_looks_at_all_that_would_be_used(project, user, jcli):
     ]
 
 
-def test_check_names_the_key_in_the_file_of_a_hook_that_is_called_otherwise(project, user):
+def test_check_names_the_key_in_the_file_of_a_renamed_hook(project, user):
     user(table("gate"))
     project.table("gate", run="true", stages=["before_tool"], after=["gat"])
 
@@ -249,10 +249,10 @@ def test_check_prints_ok_for_every_file(project, user):
     ("after", "where", "why"),
     [
         (["gat"], "hooks.late.after", "there is no hook 'gat' (did you mean \"gate\"?)"),
-        (["late"], "hooks.late.after", "waits for itself: late after late (take one `after` out of the circle)"),
+        (["late"], "hooks.late.after", "waits for itself: late after late (remove one `after` of the cycle)"),
     ],
 )
-def test_check_finds_hooks_that_wait_for_what_never_comes(project, after, where, why):
+def test_check_finds_hooks_that_wait_for_an_unknown_hook(project, after, where, why):
     project.table("gate", run="true", stages=["before_tool"])
     project.table("late", run="true", stages=["before_tool"], after=after)
 
@@ -271,11 +271,11 @@ def test_check_warns_of_settings_without_effect(project):
 
     assert done.code == 0
     assert [line.removeprefix(f"Warning: {project.config}: hooks.gate.") for line in done.err.splitlines()] == [
-        "filter.when.scpe: before_tool has none, so it is never asked there",
-        "filter.tool: before_llm has none, so it is never asked there",
-        "filter.when.scpe: before_llm has none, so it is never asked there",
+        "filter.when.scpe: before_tool has no such field, so the hook is never asked there",
+        "filter.tool: before_llm has no such field, so the hook is never asked there",
+        "filter.when.scpe: before_llm has no such field, so the hook is never asked there",
         *(
-            f"timeout: 31 s at {stage} is more than the 30 s of the whole chain, which end it before"
+            f"timeout: 31 s at {stage} is more than the 30 s of the whole chain, which run out first"
             " (raise defaults.chain_budget)"
             for stage in ("before_llm", "before_tool")
         ),
@@ -320,7 +320,7 @@ def test_a_python_hook_that_is_found_by_its_import_is_trusted_by_its_files_too(p
     assert f"{hook}: changed since it was trusted" in project(*CALL).err
 
 
-def test_there_is_no_question_on_a_terminal_either(project):
+def test_on_a_terminal_there_is_no_question_either(project):
     project.hook("ours", "open('journal', 'w')")
     with project.start(*CALL, stdin=None) as process:
         out, err = process.communicate(timeout=30)

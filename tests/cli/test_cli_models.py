@@ -63,7 +63,7 @@ def test_without_a_model_nothing_starts_and_the_hook_is_named(project, command):
     assert "hooks.asks: asks a model, and there is no model (name one in [model]" in " ".join(done.err.split())
 
 
-def test_check_says_what_is_asked_and_what_is_not_there(asking):
+def test_check_names_the_models_and_what_is_missing(asking):
     done = asking("check", "picohook.toml", "--json", env={"MY_KEY": ""})
     assert done.code == 0
     assert done.json["hooks"][0]["model"].startswith("m1 at http://127.0.0.1:")
@@ -79,7 +79,7 @@ def test_check_says_what_is_asked_and_what_is_not_there(asking):
     assert warning["message"] == "asks a model, and there is no model: a host does not start with it"
 
 
-def test_doctor_says_the_same_and_asks_the_model_about_a_canary(asking, endpoint):  # noqa: F811
+def test_doctor_reports_the_same_and_asks_the_model_about_a_canary(asking, endpoint):  # noqa: F811
     def of_hook():
         done = asking("doctor", "--config", "picohook.toml", "--json")
         found = [one for one in done.json["findings"] if one["about"] == "hook asks"]
@@ -99,7 +99,7 @@ def test_doctor_says_the_same_and_asks_the_model_about_a_canary(asking, endpoint
     assert of_hook()["model"] == ("warning", "it asks a model, and there is no model: a host does not start")
 
 
-def test_trust_says_where_questions_and_the_key_go(asking):
+def test_trust_shows_where_questions_and_the_key_go(asking):
     text = asking.config.read_text()
     asking.config.write_text(text.replace('name = "m1"', 'name = "m1"\nkey_env = "MY_KEY"'))
     done = asking("trust")

@@ -96,7 +96,7 @@ def test_a_hook_for_all_stages_passes_its_test_and_conforms(project, new, langua
 
 
 @pytest.mark.parametrize("language", ["python", "go", "bash"])
-def test_the_test_notices_when_the_hook_does_not_do_its_work(project, new, language):
+def test_the_test_fails_if_the_hook_does_not_work(project, new, language):
     made = new(language, "before_tool")
     source = next(project.path / name for name in made["files"] if name.startswith("hook."))
     source.write_text(source.read_text().replace('"rm -rf"', '"nothing"'))
@@ -141,7 +141,7 @@ def test_a_new_hook_has_only_the_stages_that_were_asked_for(tmp_path, language, 
     assert (spec.canary is not None) == (stage in {"before_tool", "approve_tool"})
 
 
-def test_people_are_told_what_to_do_next(project):
+def test_the_next_steps_are_printed(project):
     done = project("new", "guard", "--stages", "approve_tool, before_tool")
 
     assert (done.code, done.err) == (0, "")
@@ -157,7 +157,7 @@ def test_people_are_told_what_to_do_next(project):
     ]
 
 
-def test_an_empty_directory_will_do_also_the_one_that_one_is_in(project):
+def test_an_empty_directory_is_accepted_even_the_current_one(project):
     done = project("new", ".")
 
     assert done.code == 0
@@ -201,7 +201,7 @@ def test_a_hook_that_cannot_be_written_whole_is_removed(project):
         (["my hook"], '"my hook" cannot be a hook\'s name: take letters, digits, - and _'),
     ],
 )
-def test_wrong_usage_names_what_was_meant(project, arguments, said):
+def test_wrong_usage_suggests_the_right_name(project, arguments, said):
     done = project("new", *arguments)
 
     assert done.code == 2

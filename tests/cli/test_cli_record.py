@@ -84,7 +84,7 @@ def test_every_command_that_runs_hooks_records_them(project, command):
     assert denied == "too many"
 
 
-def test_a_replay_of_what_has_not_changed_says_so(project):
+def test_a_replay_without_changes_says_so(project):
     recorded(project)
 
     done = replay(project, "--config", "picohook.toml")
@@ -118,7 +118,7 @@ def test_exactly_the_decisions_of_a_changed_policy_are_shown(project):
     assert summary == {"decisions": 5, "changed": 1, "unanswered": 0}
 
 
-def test_a_hook_in_another_language_is_held_to_what_this_one_decided(project):
+def test_a_hook_in_another_language_is_compared_with_the_recorded_decisions(project):
     recorded(project)
     (project.path / "guard.sh").write_text(TIMES + GUARD_IN_BASH)
 
@@ -131,7 +131,7 @@ def test_a_hook_in_another_language_is_held_to_what_this_one_decided(project):
     assert other.lines[0]["hook"] == "guard"
 
 
-def test_a_hook_that_fails_now_is_a_difference_although_it_is_let_go_on(project):
+def test_a_hook_that_fails_now_is_a_difference_even_if_the_chain_continues(project):
     recorded(project, range(2), "def event(params): pass")
     (project.path / "guard.py").write_text("import sys; sys.exit(3)")
 
@@ -143,7 +143,7 @@ def test_a_hook_that_fails_now_is_a_difference_although_it_is_let_go_on(project)
     assert "code 3" in done.lines[0]["errors"]["guard"]
 
 
-def test_what_is_ignored_is_no_difference(project):
+def test_an_ignored_fact_is_not_a_difference(project):
     recorded(project)
     script_of_guard = project.path / "guard.py"
     script_of_guard.write_text(script_of_guard.read_text().replace("too many", "far too many"))
@@ -155,7 +155,7 @@ def test_what_is_ignored_is_no_difference(project):
     assert (ignored.code, ignored.out) == (0, "5 decisions, 0 changed\n")
 
 
-def test_a_replay_that_compares_nothing_is_no_success(project):
+def test_a_replay_that_compares_nothing_fails(project):
     recorded(project, ())
 
     done = replay(project, "--config", "picohook.toml")
@@ -168,12 +168,12 @@ def test_a_replay_that_compares_nothing_is_no_success(project):
     [
         (("--config", "picohook.toml", "--", "true"), "give a --config, or a COMMAND"),
         (("--hook", "guard", "--config", "picohook.toml"), "--hook needs a COMMAND"),
-        (("--ignore", "action"), "'action' is none of reason, feedback, result, notes, payload"),
+        (("--ignore", "action"), "'action' is not one of reason, feedback, result, notes, payload"),
         (("--record", "session.jsonl", "--config", "picohook.toml"), "this is the record that is replayed"),
         (("--", "false"), "did not start: it exited with code 1"),
     ],
 )
-def test_wrong_usage_of_a_replay_is_said_and_harms_nothing(project, arguments, why):
+def test_wrong_usage_of_a_replay_is_reported_and_changes_no_file(project, arguments, why):
     before = recorded(project).read_bytes()
 
     done = replay(project, *arguments)
@@ -213,11 +213,11 @@ def test_a_damaged_record_is_refused_with_the_line_and_nothing_is_started(projec
 
     for done in (replay(project, "--config", "picohook.toml"), project("trace", "session.jsonl")):
         assert done.code == 2
-        assert "session.jsonl: line 24: type: is no line of a record" in done.err
+        assert "session.jsonl: line 24: type: is not a line of a record" in done.err
     assert not (project.path / "started").exists()
 
 
-def test_a_last_line_that_is_cut_off_is_left_out_with_a_note(project):
+def test_a_last_line_that_is_cut_off_is_skipped_with_a_note(project):
     record = recorded(project)
     whole = record.read_bytes()
     record.write_bytes(whole[: whole.rindex(b'{"type":"end"') + 20])
@@ -258,7 +258,7 @@ def test_a_host_that_is_killed_leaves_a_record_of_what_it_did(project):
     assert "the end is missing" in done.err
 
 
-def test_a_full_disk_changes_nothing_but_the_record_which_stays_readable(project):
+def test_a_full_disk_affects_only_the_record_which_stays_readable(project):
     project.hook("guard", GUARD % 2)
     script(project, range(200))
 
@@ -276,7 +276,7 @@ def test_a_full_disk_changes_nothing_but_the_record_which_stays_readable(project
 # trace.
 
 
-def test_a_timeline_says_who_was_asked_what_decided_what_and_how_long_it_took(project):
+def test_a_timeline_shows_questions_answers_decisions_and_times(project):
     project.hook("audit", "def event(params): pass", observe=["turn_start"], stages="after_tool")
     project.hook("choosy", "", stages="before_tool", filter={})
     project.config.write_text(project.config.read_text().replace("filter = {}", 'filter = { tool = "web" }'))
@@ -342,7 +342,7 @@ def test_a_record_for_programs_has_each_chain_whole(project):
     assert guard["at"] - guard["seconds"] == pytest.approx(denied["at"], abs=0.1)
 
 
-def test_a_replay_reads_a_file_and_no_pipe(project):
+def test_a_replay_reads_a_file_and_not_a_pipe(project):
     recorded(project)
 
     done = project.shell("cat session.jsonl | picohook replay - --config picohook.toml")

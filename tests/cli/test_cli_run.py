@@ -145,7 +145,7 @@ def test_an_outcome_is_shown_before_the_next_line_is_there(project):
         assert process.stdout.read() == ""
 
 
-def test_a_script_may_be_a_pipe_or_what_no_event_loop_can_wait_for(project):
+def test_a_script_may_be_a_pipe_or_a_file_that_an_event_loop_cannot_wait_for(project):
     project.hook("echo", ECHO)
     script(project, ASK % 1)
 

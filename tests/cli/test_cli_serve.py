@@ -48,7 +48,7 @@ def test_its_answers_are_those_of_call(project):
     assert served == called
 
 
-def test_standard_output_carries_nothing_but_answers(project):
+def test_standard_output_carries_only_answers(project):
     project.table("noisy", python="noisy:hook", stages=["before_tool"])
     (project.path / "noisy.py").write_text(
         "import os\n"
@@ -62,7 +62,7 @@ def test_standard_output_carries_nothing_but_answers(project):
     assert {"printed", "written", "by a program"} <= {*done.err.splitlines()}
 
 
-def test_without_a_configuration_named_it_serves_what_is_found(project):
+def test_without_a_named_configuration_it_serves_those_that_are_found(project):
     project.hook("guard", ECHO)
     refused = project("serve", stdin="")
     assert (refused.code, refused.out) == (1, "")
@@ -84,7 +84,7 @@ def test_wrong_usage(project, arguments):
     assert (done.code, done.out) == (2, "")
 
 
-def test_reload_takes_a_changed_configuration_over(project):
+def test_a_reload_applies_a_changed_configuration(project):
     project.hook("guard", ECHO)
     with project.start("serve", "--config", str(project.config), stdin=-1) as process:
 
@@ -120,7 +120,7 @@ def ask(lines, asked):
     return json.loads(lines.readline())
 
 
-def test_at_a_socket_it_serves_many_and_shuts_down_when_told(project):
+def test_at_a_socket_it_serves_many_clients_and_shuts_down_on_request(project):
     project.hook("guard", ECHO)
     with project.start("serve", "--config", str(project.config), "--socket", "s") as process:
         assert read_line(process.stderr) == "Serving at s\n"
@@ -141,7 +141,7 @@ def test_at_a_socket_it_serves_many_and_shuts_down_when_told(project):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_when_what_was_asked_is_answered(project, number):
+def test_a_signal_ends_it_when_open_requests_are_answered(project, number):
     alive, said = project.fifo("alive"), project.fifo("said")
     project.hook(
         "slow",
@@ -199,7 +199,7 @@ def connect_when_ready(project, process):
     return connect(project)
 
 
-def test_a_living_servers_socket_is_refused(project):
+def test_the_socket_of_a_running_server_is_refused(project):
     project.hook("guard", ECHO)
     with project.start("serve", "--config", str(project.config), "--socket", "s") as process:
         read_line(process.stderr)
@@ -241,14 +241,14 @@ def test_closed_streams_are_an_error(project):
         assert re.search("Error: standard input, output or error is closed", done.err)
 
 
-def test_answers_that_cannot_be_written_are_an_error_and_no_success(project):
+def test_answers_that_cannot_be_written_are_an_error(project):
     project.hook("guard", ECHO)
     with open("/dev/full", "w") as full, project.start("serve", *NAMED, stdin=-1, stdout=full) as process:
         _, err = process.communicate(request(1, "before_tool", tool="x"), timeout=PATIENCE)
     assert (process.returncode, err) == (1, "Error: standard output cannot be written: No space left on device\n")
 
 
-def test_a_client_that_goes_away_is_no_error(project):
+def test_a_client_that_goes_away_is_not_an_error(project):
     project.hook("guard", ECHO)
     with project.start("serve", *NAMED, stdin=-1) as process:
         process.stdin.write(request(1, "before_tool", tool="x"))

@@ -38,7 +38,7 @@ def run(project, *arguments, lines=(ASK % "web", ASK % "bash", TELL, ASK % "wron
     return project("run", "script.jsonl", "--config", "picohook.toml", *arguments)
 
 
-def test_a_program_gets_what_a_host_says_of_itself_in_a_last_line(moody):
+def test_a_program_gets_the_status_of_the_host_in_a_last_line(moody):
     done = run(moody, "--stats", "--json")
 
     assert (done.code, done.err) == (0, "")
@@ -90,7 +90,7 @@ def test_on_a_narrow_terminal_numbers_stay_whole(moody):
     assert max(map(len, narrow.splitlines())) <= 50
 
 
-def test_what_is_printed_while_hooks_run_is_for_the_stream_that_it_goes_to(moody):
+def test_output_while_hooks_run_goes_to_the_right_stream(moody):
     coloured = in_terminal(moody, "call", "before_tool", "--config", "picohook.toml", "--params", '{"tool": "x"}')
     assert "\x1b[1;32mbefore_tool: continue" in coloured
 
@@ -100,7 +100,7 @@ def test_no_counts_are_shown_unless_asked_for(moody):
     assert "stats" not in run(moody, "--json").out
 
 
-def test_a_restart_and_what_a_hook_printed_by_mistake_are_counted(project):
+def test_restarts_and_stray_output_of_a_hook_are_counted(project):
     project.hook("crashing", 'print("noise", flush=True)\n' + MOODY)
 
     done = run(project, "--stats", lines=(ASK % "crash", ASK % "x"))
@@ -121,7 +121,7 @@ def test_events_that_did_not_reach_a_hook_are_counted(project):
     assert header.startswith("hook")
 
 
-def test_a_bad_line_hides_no_stats(moody):
+def test_a_bad_line_does_not_hide_the_stats(moody):
     done = run(moody, "--stats", "--json", lines=(ASK % "web", "{"))
     assert done.code == 1
     assert "stats" in done.lines[-1]

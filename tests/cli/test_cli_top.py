@@ -120,7 +120,7 @@ def test_once_is_one_line_or_one_table(project, agent):
     assert rows[1].split()[-4:] == ["3", "0", "0", "-"]
 
 
-def test_a_host_that_ends_is_an_error_and_so_is_none(project, agent):
+def test_a_host_that_ends_is_an_error_and_so_is_a_missing_one(project, agent):
     with project.start("top", "--control", "host.sock", "--interval", "0.1", "--json") as top:
         read_line(top.stdout)
         agent.end()
@@ -161,7 +161,7 @@ def status(name="h", *, starts=1, dropped=(0, 0), pid=None, **executions):
     return {"containment": "sweep", "hooks": [hook]}
 
 
-def test_rates_are_what_came_between_two_looks():
+def test_rates_compare_two_looks():
     before = Look(status(before_tool=10, after_tool=4), 100.0)
     now = Look(status(before_tool=20, after_tool=5, before_llm=1, starts=3, dropped=(2, 5), pid=7), 102.0)
 
@@ -173,7 +173,7 @@ def test_rates_are_what_came_between_two_looks():
     assert (hook["dropped"], hook["restarts"], hook["memory_bytes"]) == (7, 2, 4096)
 
 
-def test_a_first_look_has_no_rates_and_a_hook_that_was_exchanged_has_its_own():
+def test_a_first_look_has_no_rates_and_a_replaced_hook_has_its_own():
     (first,) = figures(None, Look(status(before_tool=10), 1.0), {})["hooks"]
     (changed,) = figures(Look(status(before_tool=10), 1.0), Look(status(before_tool=4), 2.0), {})["hooks"]
     (added,) = figures(Look(status("other"), 1.0), Look(status(before_tool=4), 2.0), {})["hooks"]
@@ -279,7 +279,7 @@ def ended(project, terminal):
     return int((project.path / "code").read_text())
 
 
-def test_it_is_live_fits_a_terminal_and_q_ends_it(project, agent, terminal):
+def test_it_updates_live_fits_the_terminal_and_ends_with_q(project, agent, terminal):
     screen = terminal.until("one ", "ready", "q quits")
     assert "containment" in screen.splitlines()[0]
     rows = {row.split()[0]: row.split() for row in screen.splitlines() if row.strip()}
@@ -296,7 +296,7 @@ def test_it_is_live_fits_a_terminal_and_q_ends_it(project, agent, terminal):
 
 
 @pytest.mark.parametrize(("how", "code"), [("C-c", 130), ("TERM", 143)])
-def test_interrupted_it_leaves_the_terminal_as_it_was(project, agent, terminal, how, code):
+def test_an_interrupt_restores_the_terminal(project, agent, terminal, how, code):
     terminal.until("calls/s", "ready")
 
     if how == "C-c":
@@ -308,7 +308,7 @@ def test_interrupted_it_leaves_the_terminal_as_it_was(project, agent, terminal, 
     assert ended(project, terminal) == code
 
 
-def test_q_ends_it_also_where_the_host_does_not_answer(project, silent, terminal):
+def test_q_ends_it_even_if_the_host_does_not_answer(project, silent, terminal):
     connection, _ = silent.accept()
     with connection, connection.makefile() as asked:
         assert json.loads(asked.readline())["method"] == "status"
@@ -317,7 +317,7 @@ def test_q_ends_it_also_where_the_host_does_not_answer(project, silent, terminal
         assert ended(project, terminal) == 0
 
 
-def test_a_host_that_ends_ends_it(project, agent, terminal):
+def test_it_ends_when_the_host_ends(project, agent, terminal):
     terminal.until("calls/s", "ready")
     agent.end()
 

@@ -27,7 +27,7 @@ COMMANDS = {
 """In the order in which a newcomer needs them, each with its arguments."""
 
 
-def test_help_has_the_commands_as_a_newcomer_needs_them_and_says_of_each_what_it_is_for(project):
+def test_help_lists_the_commands_in_a_newcomers_order_with_their_purpose(project):
     _, _, listed = project("--help").out.partition("Commands:\n")
     rows = [line.split(maxsplit=1) for line in listed.splitlines()]
 
@@ -39,7 +39,7 @@ def test_help_has_the_commands_as_a_newcomer_needs_them_and_says_of_each_what_it
 @pytest.mark.parametrize(
     ("command", "arguments"), [*COMMANDS.items(), ("control reset", "NAME"), ("audit verify", "FILE")]
 )
-def test_help_of_a_command_names_what_it_takes_and_no_types_of_a_library(project, command, arguments):
+def test_help_of_a_command_names_its_arguments_without_types_of_a_library(project, command, arguments):
     helped = project(*command.split(), "--help")
     usage, _, described = helped.out.partition("\n\n")
 

@@ -75,7 +75,7 @@ def test_X8_a_file_that_everyone_can_write_is_refused(write: Write) -> None:
     assert complaint(path) == "can be written by everyone, who could make it run anything (chmod o-w)"
 
 
-def test_X8_a_link_does_not_hide_who_can_write_the_file(write: Write, tmp_path: Path) -> None:
+def test_X8_a_link_does_not_hide_that_others_can_write_the_file(write: Write, tmp_path: Path) -> None:
     write("real.toml", TEXT).chmod(0o666)
     (tmp_path / "a.toml").symlink_to(tmp_path / "real.toml")
     assert "can be written by everyone" in complaint(tmp_path / "a.toml")

@@ -181,7 +181,7 @@ NOT_TOLD = [
 
 
 @pytest.mark.parametrize("command", NOT_TOLD, ids=lambda value: str(value)[:40])
-def test_X4_a_command_that_does_not_tell_its_files_is_refused_with_the_way_out(
+def test_X4_a_command_that_does_not_show_its_files_is_refused_with_the_way_out(
     write: Write, command: list[str] | str
 ) -> None:
     key = "run" if isinstance(command, str) else "command"
@@ -201,7 +201,7 @@ def test_X4_a_command_that_does_not_tell_its_files_is_refused_with_the_way_out(
         still_trusted(named, named.hooks[0])
 
 
-def test_X4_a_trusted_hook_is_refused_once_its_command_no_longer_tells_what_it_runs(write: Write) -> None:
+def test_X4_a_trusted_hook_is_refused_once_its_command_no_longer_shows_what_it_runs(write: Write) -> None:
     found = config(write, command=["python3", "run.py", "--file=later.py"])
     trust(found)
     still_trusted(found, found.hooks[0])
@@ -300,7 +300,7 @@ class TestGlobs:
         with pytest.raises(ConfigError, match=r"hooks\.a\.trust: must be .*globs"):
             config(write, command=["make"], trust=[glob])
 
-    def test_files_sizes_and_looked_at_paths_of_globs_are_bounded(
+    def test_globs_are_bounded_in_files_bytes_and_paths_looked_at(
         self, write: Write, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         found = config(write, command=["make"], trust=["**"])
@@ -337,15 +337,13 @@ def test_X4_j_clis_and_picoclaws_project_files_have_the_same_way_out(write: Writ
     assert names(load(path, found=True)) == ["Makefile"]
 
 
-def test_the_commands_of_a_named_configuration_need_not_tell_their_files(write: Write) -> None:
+def test_the_commands_of_a_named_configuration_need_not_show_their_files(write: Write) -> None:
     found = load(config(write, command=[sys.executable, "-m", "hook"]).path)
     require_trust(found)
     assert still_trusted(found, found.hooks[0]) is None
 
 
-def test_X4_files_that_never_stop_changing_are_never_found_to_be_the_same(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_X4_files_that_never_stop_changing_are_refused(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     found = config(write, command=["python3", "hook.py"])
     trust(found)
     slept: list[float] = []

@@ -123,7 +123,7 @@ def test_one_mistake_is_one_message(complaints: Complaints, line: str, complaint
         ('command = ["a"]\nstage = ["before_tool"]', '.stage: unknown key (did you mean "stages"?)'),
         (
             'command = ["a"]\nstages = ["approve_tool"]\nguard = true',
-            ".guard: guards nothing: its stages do not name before_tool",
+            ".guard: has no effect: its stages do not name before_tool",
         ),
         (
             'command = ["a"]\nstages = ["before_tol"]\nguard = true',
@@ -153,7 +153,7 @@ def test_a_hook_needs_something_to_run_and_a_stage_or_an_event(
         ),
     ],
 )
-def test_around_the_hooks(complaints: Complaints, text: str, complaint: str) -> None:
+def test_mistakes_around_the_hooks_are_named(complaints: Complaints, text: str, complaint: str) -> None:
     assert complaints("a.toml", text) == [complaint]
 
 
@@ -164,7 +164,7 @@ def test_picoclaws_format_is_json_only(complaints: Complaints, name: str) -> Non
     ]
 
 
-def test_a_key_that_looks_like_a_path_of_the_schema_is_shown_as_it_is(complaints: Complaints) -> None:
+def test_a_key_that_looks_like_a_schema_path_is_shown_unchanged(complaints: Complaints) -> None:
     (complaint,) = complaints("a.toml", '[hooks."[key]"]\ncommand = ["a"]\nobserve = ["*"]\ntimeout = 0\n')
     assert complaint == f'hooks."[key]".timeout: {NUMBER} 0'
 
@@ -176,7 +176,7 @@ def test_a_name_must_be_fit_to_be_shown(complaints: Complaints, name: str) -> No
     assert complaint.isprintable()
 
 
-def test_all_mistakes_of_a_file_come_at_once(complaints: Complaints) -> None:
+def test_all_mistakes_of_a_file_are_reported_at_once(complaints: Complaints) -> None:
     text = """
         speed = 1
         [defaults]
@@ -201,7 +201,7 @@ def test_all_mistakes_of_a_file_come_at_once(complaints: Complaints) -> None:
     ]
 
 
-def test_an_unknown_key_far_from_any_gets_them_all(complaints: Complaints) -> None:
+def test_an_unknown_key_without_a_near_one_lists_all_known_keys(complaints: Complaints) -> None:
     (complaint,) = complaints("a.toml", '[hooks.a]\ncommand = ["a"]\nstages = ["before_tool"]\nxyz = 1\n')
     assert complaint.startswith("hooks.a.xyz: unknown key (known: command, run, python, prompt, model, stages, ")
 
@@ -248,7 +248,7 @@ class TestSyntax:
             ("a.json", "[" * 100_000, "is nested too deeply"),
             ("a.yaml", "[" * 3000, "is nested too deeply"),
             ("a.json", '{"hooks": {"a": ' + "[" * 400 + "]" * 400 + "}}", "is nested too deeply"),
-            ("a.json", '{"hooks": {"a": {"\\ud800": 1}}}', "holds half of a surrogate pair, which is no text"),
+            ("a.json", '{"hooks": {"a": {"\\ud800": 1}}}', "holds half of a surrogate pair, which is not text"),
             ("a.toml", f"a = 0x{'f' * 9000}", "holds a value that is too large to read"),
         ],
     )
@@ -290,7 +290,7 @@ class TestSyntax:
         (complaint,) = complaints("a.yaml", text)
         assert "anchors and aliases are not read" in complaint or "this key is not text" in complaint
 
-    def test_many_aliases_of_aliases_cost_nothing(self, complaints: Complaints) -> None:
+    def test_many_aliases_of_aliases_are_refused_at_once(self, complaints: Complaints) -> None:
         lines = ["a0: &a0 [x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30)]
         (complaint,) = complaints("a.yaml", "\n".join(lines))
         assert "anchors and aliases are not read" in complaint
@@ -299,15 +299,15 @@ class TestSyntax:
         ("name", "text"),
         [("a.yaml", "hooks:\n  a:\n    env:\n      D: 2020-01-01\n"), ("a.toml", "hooks.a.env.D = 2020-01-01\n")],
     )
-    def test_a_date_is_not_taken_for_text(self, complaints: Complaints, name: str, text: str) -> None:
-        assert complaints(name, text) == ["hooks.a.env.D: is a date, which no setting is (put it in quotes)"]
+    def test_a_date_is_not_read_as_text(self, complaints: Complaints, name: str, text: str) -> None:
+        assert complaints(name, text) == ["hooks.a.env.D: is a date, and no setting takes one (put it in quotes)"]
 
     @pytest.mark.parametrize(("name", "suffix"), [("a.ini", ".ini"), ("a", ""), ("a.TOML", ".TOML")])
     def test_an_unknown_suffix_is_a_mistake(self, complaints: Complaints, name: str, suffix: str) -> None:
         assert complaints(name, "x") == [f'"{suffix}" is not a known suffix (known: .toml, .yaml, .yml, .json)']
 
 
-def test_a_problem_can_be_taken_apart(tmp_path: Path) -> None:
+def test_a_problem_has_its_parts_as_attributes(tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     path.write_text('[hooks.a]\ncommand = ["a"]\nstages = ["before_tol"]\n')
     path.chmod(0o644)
@@ -322,7 +322,7 @@ def test_a_problem_can_be_taken_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "PYTHONPATH", "NODE_OPTIONS", "BASH_ENV", "ENV", "PATH"]
 )
-def test_X9_only_a_config_that_was_named_may_set_what_a_loader_loads(
+def test_X9_only_a_named_config_may_set_loader_variables(
     tmp_path: Path, complaints: Complaints, name: str, *, found: bool
 ) -> None:
     text = f'[hooks.a]\ncommand = ["a"]\nobserve = ["*"]\nenv = {{ {name} = "x" }}\n'

@@ -171,7 +171,7 @@ def test_a_link_to_a_shared_file_means_the_hooks_beside_the_link(write: Write, t
     assert (config.path, config.hooks[0].dir) == (link, str(tmp_path / "project"))
 
 
-def test_a_hook_that_is_not_enabled_is_not_there(write: Write) -> None:
+def test_a_hook_that_is_not_enabled_is_left_out(write: Write) -> None:
     assert load(write("a.toml", MINIMAL + "enabled = false\n")).hooks == ()
 
 
@@ -199,7 +199,7 @@ def test_default_timeouts_stay_beside_the_hooks(write: Write) -> None:
     assert (hook.timeout, hook.approval_timeout, hook.hello_timeout) == (None, None, None)
 
 
-def test_other_defaults_are_folded_into_hooks_that_do_not_say_otherwise(write: Write) -> None:
+def test_other_defaults_apply_to_hooks_that_do_not_set_them(write: Write) -> None:
     config = load(
         write(
             "a.toml",
@@ -287,7 +287,7 @@ class TestSchema:
         made = schema()
         assert made["$schema"] == "https://json-schema.org/draft/2020-12/schema"
         assert made["title"] == "picohook configuration"
-        assert made["$defs"]["HookSpec"]["properties"]["priority"]["description"] == "Asked in ascending order."
+        assert made["$defs"]["HookSpec"]["properties"]["priority"]["description"] == "Lower numbers are asked first."
 
     @pytest.mark.parametrize(
         ("name", "text"),
@@ -319,7 +319,7 @@ class TestCanary:
         assert canary is not None
         assert (canary.tool, canary.arguments) == ("bash", {"command": "rm"})
 
-    def test_it_is_no_setting_that_a_host_would_start_the_hook_anew_for(self, write: Write) -> None:
+    def test_it_does_not_change_the_fingerprint(self, write: Write) -> None:
         assert self.canary(write, {"tool": "bash"}).fingerprint == self.canary(write, None).fingerprint
 
     @pytest.mark.parametrize(

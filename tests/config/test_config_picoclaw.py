@@ -74,17 +74,17 @@ def test_the_rest_of_the_file_is_ignored(write: Write) -> None:
     [{"enabled": True}, {"defaults": {}}, {"builtins": {}}, {"processes": {}}],
     ids=lambda hooks: next(iter(hooks)),
 )
-def test_any_of_its_sections_makes_a_file_picoclaws(write: Write, hooks: dict[str, Any]) -> None:
+def test_any_picoclaw_section_makes_a_file_picoclaws(write: Write, hooks: dict[str, Any]) -> None:
     assert load(write("c.json", json.dumps({"hooks": hooks}))).dialect == "picoclaw"
 
 
-def test_a_process_is_off_and_of_priority_0_unless_it_says_so(write: Write) -> None:
+def test_a_process_is_off_and_has_priority_0_by_default(write: Write) -> None:
     absent = {key: value for key, value in GATE.items() if key not in {"enabled", "priority"}}
     config = load(write("c.json", processes(off=absent, on={**absent, "enabled": True})))
     assert [(hook.name, hook.priority) for hook in config.hooks] == [("on", 0)]
 
 
-def test_a_process_that_is_off_may_be_half_made(write: Write) -> None:
+def test_a_process_that_is_off_may_be_incomplete(write: Write) -> None:
     assert load(write("c.json", processes(later={"enabled": False, "command": []}))).hooks == ()
 
 
@@ -100,7 +100,7 @@ def test_timeouts_are_milliseconds_and_0_is_the_default(write: Write) -> None:
     assert config.timeouts == Timeouts(observer=0.25)
 
 
-def test_the_chain_may_take_as_long_as_all_its_interceptors_for_there_is_no_budget_there(write: Write) -> None:
+def test_the_chain_may_take_as_long_as_all_its_interceptors_together(write: Write) -> None:
     hooks = {"defaults": {"interceptor_timeout_ms": 20_000}, "processes": {"a": GATE, "b": GATE}}
     assert load(write("c.json", json.dumps({"hooks": hooks}))).timeouts == Timeouts(interceptor=20, chain=40)
 
@@ -114,7 +114,7 @@ def test_relative_paths_start_at_dir_and_dir_at_the_hosts_directory(
     assert (hook.dir, hook.command) == (f"{tmp_path}/work", (f"{tmp_path}/work/gate", "./rules"))
 
 
-def test_X1_a_file_that_was_only_found_does_not_hand_on_the_environment(write: Write) -> None:
+def test_X1_a_file_that_was_only_found_does_not_pass_on_the_environment(write: Write) -> None:
     assert load(write("picohook.json", gate()), found=True).hooks[0].inherit_env is False
 
 
@@ -123,7 +123,7 @@ def test_dotted_kinds_ask_for_runtime_events(write: Write) -> None:
     assert (hook.events, hook.kinds) == ("runtime", frozenset({"tool_exec_end"}))
 
 
-def test_null_is_as_if_it_were_not_there(write: Write) -> None:
+def test_null_is_the_same_as_absent(write: Write) -> None:
     (hook,) = load(write("c.json", gate(observe=None, env=None, transport=None, dir=None))).hooks
     assert (hook.observe, hook.env) == ((), {})
 
@@ -183,7 +183,7 @@ def test_a_native_hook_among_its_sections_is_pointed_out(complaints: Complaints)
     assert complaints("c.json", text) == ["hooks.gate: unknown key (known: enabled, defaults, builtins, processes)"]
 
 
-def test_a_timeout_beyond_all_measure(complaints: Complaints) -> None:
+def test_a_timeout_that_is_too_large_is_a_mistake(complaints: Complaints) -> None:
     text = json.dumps({"hooks": {"defaults": {"approval_timeout_ms": 10**400}}})
     (complaint,) = complaints("c.json", text)
     assert complaint.startswith("hooks.defaults.approval_timeout_ms: must be 1000000000 or less, not 1000")

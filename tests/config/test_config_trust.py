@@ -63,7 +63,7 @@ def test_X3_a_configuration_that_was_found_is_not_trusted(path: Path) -> None:
     assert refusals(found(path)) == [f"{path}: {NEVER}"]
 
 
-def test_X3_naming_a_file_is_consent(path: Path) -> None:
+def test_X3_a_named_file_needs_no_trust(path: Path) -> None:
     config = load(path)
     require_trust(config)
     (path.parent / "gate.py").write_text("print('something else')")
@@ -113,7 +113,7 @@ def test_the_files_that_trust_covers_can_be_listed(path: Path) -> None:
     assert covered(found(path)) == (str(path), f"{path.parent}/gate.py", f"{path.parent}/log.sh")
 
 
-def test_X4_all_that_changed_is_named(path: Path) -> None:
+def test_X4_every_changed_file_is_named(path: Path) -> None:
     trust(found(path))
     for name in ("gate.py", "log.sh"):
         (path.parent / name).write_text("changed")
@@ -228,7 +228,7 @@ def test_files_that_a_shell_command_writes_are_not_covered(write: Write) -> None
     assert refusals(found(path)) == [f"{path.parent}/more.sh: {CHANGED}"]
 
 
-def test_trust_is_in_the_bytes_that_were_read_even_if_the_file_changes_meanwhile(path: Path) -> None:
+def test_trust_covers_the_bytes_that_were_read_even_if_the_file_changes_meanwhile(path: Path) -> None:
     config = found(path)
     path.write_text(path.read_text() + "\n# more")
     trust(config)
@@ -254,19 +254,19 @@ class TestAtEverySpawn:
             with pytest.raises(TrustError, match=re.escape(f"{path}: {CHANGED}")):
                 still_trusted(config, spec)
 
-    def test_a_script_trusted_anew_runs_again(self, path: Path) -> None:
+    def test_a_script_that_is_trusted_again_runs_again(self, path: Path) -> None:
         config = found(path)
         trust(config)
         (path.parent / "gate.py").write_text("changed")
         trust(found(path))
         still_trusted(config, config.hooks[0])
 
-    def test_a_config_trusted_anew_is_not_the_one_that_was_read(self, path: Path) -> None:
+    def test_a_config_that_is_trusted_again_is_not_the_one_that_was_read(self, path: Path) -> None:
         config = found(path)
         trust(config)
         path.write_text(path.read_text() + "\n# more")
         trust(found(path))
-        with pytest.raises(TrustError, match=r"was read before it changed \(start again\)"):
+        with pytest.raises(TrustError, match=r"changed after it was read \(start again\)"):
             still_trusted(config, config.hooks[0])
 
     def test_X4_a_removed_script_or_config_or_trust(self, path: Path) -> None:
@@ -284,7 +284,7 @@ class TestAtEverySpawn:
 
 
 class TestStore:
-    def test_it_is_for_the_user_alone(self, path: Path, store: Path) -> None:
+    def test_only_the_user_can_read_the_store(self, path: Path, store: Path) -> None:
         trust(found(path))
         assert store.stat().st_mode & 0o777 == 0o600
         assert store.parent.stat().st_mode & 0o777 == 0o700
@@ -296,7 +296,7 @@ class TestStore:
         trust(found(path))
         store.write_text(content, errors="surrogateescape")
         (refusal,) = refusals(found(path))
-        assert refusal == f"{store}: is damaged, so nothing is trusted (picohook trust writes it anew)"
+        assert refusal == f"{store}: is damaged, so nothing is trusted (picohook trust replaces it)"
         trust(found(path))
         require_trust(found(path))
 

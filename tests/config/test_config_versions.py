@@ -36,7 +36,7 @@ def store(*document: object) -> dict[str, object]:
     return read
 
 
-def test_a_native_file_of_version_1_means_what_it_meant(write: Write) -> None:
+def test_a_native_file_of_version_1_keeps_its_meaning(write: Write) -> None:
     config = load(write("picohook.toml", (VERSIONS / "native-1.toml").read_bytes()))
     expected = json.loads((VERSIONS / "native-1.json").read_text())
     hooks = [spec.model_dump(mode="json", exclude_defaults=True, exclude={"dir", "source"}) for spec in config.hooks]

@@ -29,7 +29,7 @@ def hook(write: Write, defaults: dict[str, Any] | None = None, **keys: Any) -> l
     return [line.removeprefix("hooks.h.") for line in warned(path)]
 
 
-CUT_SHORT = "more than the {budget} s of the whole chain, which end it before (raise defaults.chain_budget)"
+CUT_SHORT = "more than the {budget} s of the whole chain, which run out first (raise defaults.chain_budget)"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ CUT_SHORT = "more than the {budget} s of the whole chain, which end it before (r
         ({}, {"command": None, "prompt": "?"}, []),
     ],
 )
-def test_a_hook_that_is_given_more_time_than_its_chain(write, defaults, keys, expected):
+def test_a_hook_with_more_time_than_its_chain_is_a_warning(write, defaults, keys, expected):
     assert hook(write, defaults, **keys) == expected
 
 
@@ -63,34 +63,37 @@ def test_a_hook_that_is_given_more_time_than_its_chain(write, defaults, keys, ex
     [
         ({"filter": {"tool": "bash", "channel": "cli", "agent": "main"}}, []),
         ({"filter": {"when": {"tool_kind": "write", "arguments": {}}}}, []),
-        ({"filter": {"model": "gpt"}}, ["filter.model: before_tool has none, so it is never asked there"]),
+        (
+            {"filter": {"model": "gpt"}},
+            ["filter.model: before_tool has no such field, so the hook is never asked there"],
+        ),
         (
             {"filter": {"tool": "bash"}, "stages": ["before_tool", "before_llm", "before_finish"]},
             [
-                "filter.tool: before_llm has none, so it is never asked there",
-                "filter.tool: before_finish has none, so it is never asked there",
+                "filter.tool: before_llm has no such field, so the hook is never asked there",
+                "filter.tool: before_finish has no such field, so the hook is never asked there",
             ],
         ),
         ({"filter": {"when": {"is_error": True}}, "stages": ["after_tool"]}, []),
         (
             {"filter": {"when": {"is_error": True}}},
-            ["filter.when.is_error: before_tool has none, so it is never asked there"],
+            ["filter.when.is_error: before_tool has no such field, so the hook is never asked there"],
         ),
         ({"filter": {"tool": "bash"}, "stages": None, "observe": ["*"]}, []),
         ({"filter": {"tool": "bash"}, "stages": None, "observe": ["agent.tool.exec_end", "turn_end"]}, []),
         (
             {"filter": {"tool": "bash"}, "stages": None, "observe": ["turn_end"]},
-            ["filter.tool: the events it observes have none, so it is never told"],
+            ["filter.tool: the events it observes have no such field, so the hook is never told"],
         ),
         (
             {"filter": {"channel": "cli"}, "observe": ["*"]},
-            ["filter.channel: the events it observes have none, so it is never told"],
+            ["filter.channel: the events it observes have no such field, so the hook is never told"],
         ),
         ({"filter": {"model": "gpt"}, "stages": None, "observe": ["llm_request"]}, []),
         ({"filter": {"when": {"Status": "error"}}, "stages": None, "observe": ["turn_end"]}, []),
     ],
 )
-def test_a_filter_on_a_field_that_is_never_there_is_a_warning(write, keys, expected):
+def test_a_filter_on_a_missing_field_is_a_warning(write, keys, expected):
     assert hook(write, **keys) == expected
 
 
@@ -122,7 +125,7 @@ def test_a_filter_on_a_field_that_is_never_there_is_a_warning(write, keys, expec
             ],
         ),
         ({"stages": None, "observe": ["*"], "command": None, "run": "cat", "timeout": 3}, []),
-        ({"events": "runtime"}, ["events: the hook observes none"]),
+        ({"events": "runtime"}, ["events: the hook observes no events"]),
         (
             {"command": None, "run": "cat", "restart": {"max_starts": 2}},
             ["restart: it is for a process that is kept running, and this hook has none"],
@@ -134,12 +137,12 @@ def test_a_setting_without_effect_is_a_warning(write, keys, expected):
     assert hook(write, **keys) == expected
 
 
-def test_a_default_for_all_hooks_is_no_warning_for_one(write):
+def test_a_default_for_all_hooks_is_not_a_warning_for_one(write):
     defaults = {"on_failure": "deny", "respond": "forbid", "restart": {"max_starts": 2}, "approval_timeout": 3}
     assert hook(write, defaults, command=None, run="cat", stages=["after_tool"]) == []
 
 
-def test_every_format_is_looked_at(write):
+def test_warnings_are_found_in_every_format(write):
     process = {"enabled": True, "transport": "stdio", "command": ["a"], "intercept": ["before_tool"]}
     picoclaw = {"hooks": {"builtins": {"x": {"enabled": True}}, "processes": {"a b": process}}}
     assert warned(write("a.json", json.dumps(picoclaw))) == [
@@ -148,11 +151,11 @@ def test_every_format_is_looked_at(write):
     picoclaw["hooks"]["defaults"] = {"interceptor_timeout_ms": 40_000}
     assert len(warned(write("a.json", json.dumps(picoclaw)))) == 1  # its chains have no budget
     assert warned(write("hooks.yaml", "stop:\n  - {command: x}\n  - {command: x, timeout: 40}\n")) == [
-        "stop[1].timeout: 40 s at before_finish is more than the 30 s of the whole chain, which end it before"
+        "stop[1].timeout: 40 s at before_finish is more than the 30 s of the whole chain, which run out first"
     ]
 
 
-def test_streams_of_a_hook_that_is_no_program(write):
+def test_stdio_of_a_hook_that_is_not_a_program_is_a_warning(write):
     said = ["stdio: it is for a hook that is a program"]
     assert hook(write, stdio="socket") == []
     assert hook(write, command=None, run="cat", stdio="socket") == []

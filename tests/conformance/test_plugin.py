@@ -118,7 +118,7 @@ def test_ordinary(request):
 """
 
 
-def test_a_run_that_does_not_ask_for_the_plugin_loads_nothing_of_the_package(bare):
+def test_a_run_without_the_plugin_does_not_import_the_package(bare):
     done = bare("-W", "error", files={"test_other.py": LOADED.replace("EXPECTED", "set()")})
     assert "1 passed" in done.stdout, done.stdout
 

@@ -46,7 +46,7 @@ def test_a_table_for_people():
     assert "\x1b" not in done.stdout
 
 
-def test_a_failure_is_shown_with_what_was_wanted():
+def test_a_failure_is_shown_with_the_expectation():
     done = conformance("--only", "STAGE-5", *HOOK, "--break", "STAGE-5")
     assert done.returncode == 1
     shown = [line.strip() for line in done.stdout.splitlines()]

@@ -22,7 +22,7 @@ SILENT = {
         "it gives no answer: it sends the id back as a string",
     ),
     "to the end": (f"cat > /dev/null; echo '{HELLO}'", "it answered when its input was closed: answer each line"),
-    "no flush": (f"exec sed 's/.*/{HELLO}/'", "it holds its answers back: flush standard output"),
+    "no flush": (f"exec sed 's/.*/{HELLO}/'", "it buffers its answers: flush standard output"),
     "traceback": (
         "read line; echo 'Traceback (most recent call last):\n  File \"/a/b.py\", line 3, in f\nKeyError: 1' >&2; exit 1",
         "it ended with exit code 1: KeyError: 1 (b.py:3)",

@@ -85,7 +85,7 @@ def asyncio_free(host, call):
     return ask
 
 
-async def test_what_the_host_itself_is_limited_to_stays_less(tier, board):
+async def test_a_lower_limit_of_the_host_itself_is_not_raised(tier, board):
     """A limit is never a way to more."""
     async with Host([limited(board, tier, open_files=1 << 30)], timeouts=FAR) as host:
         line = await board.line("h")
@@ -158,7 +158,7 @@ async def test_P12_a_fork_bomb_is_dead_with_its_host(ground, board):
         await line.dead()
 
 
-async def test_the_control_group_of_a_hook_is_gone_with_it(tier, board, monkeypatch):
+async def test_the_control_group_of_a_hook_is_removed_with_it(tier, board, monkeypatch):
     if os.geteuid() or counted(None):
         pytest.skip(counted(None) or "only root's processes are counted by a control group here")
     made = []
@@ -213,7 +213,7 @@ CGROUPS = {
 
 
 @pytest.mark.parametrize("case", CGROUPS)
-def test_where_control_groups_are_looked_for(case, tmp_path, monkeypatch):
+def test_control_groups_are_found_where_they_are_mounted(case, tmp_path, monkeypatch):
     own, mounts, found = CGROUPS[case]
     files = {"/proc/self/cgroup": own, "/proc/self/mountinfo": mounts.format(tmp_path) + "\n"}
     for name, text in files.items():
@@ -233,6 +233,6 @@ def test_a_size_may_have_a_unit(given, is_):
 
 
 @pytest.mark.parametrize("given", ["M", "1.5G", "-1K", "12", "12X", "", 0, -1, "1000000000T"])
-def test_a_size_that_is_none_is_a_mistake(given):
+def test_an_invalid_size_is_a_mistake(given):
     with pytest.raises(ValueError, match="memory"):
         Limits(memory=given)

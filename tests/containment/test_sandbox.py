@@ -57,7 +57,7 @@ async def came(host, line, *deeds):
 
 
 @pytest.mark.parametrize("contain", ["best", "sweep"])
-async def test_without_more_it_reads_everything_and_writes_nothing(contain, kind, board, place):
+async def test_by_default_it_reads_everything_and_writes_nothing(contain, kind, board, place):
     if contain != "best" and (why := lacking(contain)):
         pytest.skip(why)
     spec = boxed(board, place, network=True).model_copy(update={"contain": contain})
@@ -92,7 +92,7 @@ async def test_it_writes_where_it_may(kind, board, place):
     assert (place / "kept" / "file").read_text() == "text"
 
 
-async def test_it_reads_only_what_it_may(kind, board, place):
+async def test_it_reads_only_allowed_paths(kind, board, place):
     read = {"/usr", "/lib", "/lib64", "/etc", str(Path(sys.base_prefix)), sys.prefix, str(HERE.parent), "kept"}
     given = tuple(path for path in sorted(read) if (place / path).exists())
     async with Host([boxed(board, place, read_only=(*given, board.place), writable=("own",))], timeouts=FAR) as host:
@@ -104,7 +104,7 @@ async def test_it_reads_only_what_it_may(kind, board, place):
         assert set(hidden) <= {"ENOENT", "EACCES", "EROFS"}
 
 
-async def test_without_a_network_there_is_none_but_its_own_loopback(kind, board, place):
+async def test_without_a_network_there_is_only_its_own_loopback(kind, board, place):
     with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
         udp.bind(("127.0.0.1", 0))
         udp.setblocking(False)
@@ -128,7 +128,7 @@ async def test_without_a_network_there_is_none_but_its_own_loopback(kind, board,
                     udp.recv(1)
 
 
-async def test_somebody_without_rights_can_have_one_too(board, tmp_path_factory):
+async def test_an_unprivileged_user_can_use_it_too(board, tmp_path_factory):
     """In the namespace that the hooks live in, which is a user namespace then."""
     ground = Ground("namespace", 12345 if os.geteuid() == 0 else None)
     if why := lacking("namespace", ground.user) or missing("bubblewrap"):
@@ -154,7 +154,7 @@ async def test_somebody_without_rights_can_have_one_too(board, tmp_path_factory)
     assert results[2] in {"EROFS", "EACCES"}
 
 
-async def test_what_comes_of_the_hook_is_what_the_host_hears_of(kind, board, place):
+async def test_the_host_sees_the_exit_of_the_hook_itself(kind, board, place):
     async with Host([boxed(board, place, network=True)], timeouts=FAR) as host:
         call = ToolCall(tool="bash", arguments={"do": [["say", "last words"], ["exit", 7]]})
         assert (await host.before_tool(call)).trail[0].error == "it exited with code 7; it said: last words"
@@ -170,7 +170,7 @@ async def test_a_daemon_in_it_ends_with_it(kind, board, place):
         assert not line.alive
 
 
-async def test_root_in_it_has_none_of_roots_rights(kind, board, place):
+async def test_root_inside_has_no_privileges(kind, board, place):
     if os.geteuid():
         pytest.skip("not root")
     (place / "secret").chmod(0)
@@ -220,7 +220,7 @@ async def test_a_path_that_does_not_exist_is_named(setting, kind, board, place):
         assert f"its sandbox names {place / 'gone'} as {setting}, which does not exist" in status.last_error
 
 
-async def test_it_is_had_in_a_process_group_too(kind, board, place):
+async def test_it_works_in_a_process_group_too(kind, board, place):
     """A sandbox needs no launcher."""
     spec = boxed(board, place, network=True).model_copy(update={"contain": CONTAIN["group"]})
     async with Host([spec], timeouts=FAR) as host:
@@ -229,7 +229,7 @@ async def test_it_is_had_in_a_process_group_too(kind, board, place):
         assert host.status().hooks[0].containment == "group"
 
 
-def test_an_old_landlock_is_none(monkeypatch):
+def test_an_old_landlock_counts_as_missing(monkeypatch):
     """One that does not keep files from being truncated."""
     monkeypatch.setattr(landlock, "abi", lambda: 2)
     with pytest.raises(OSError, match=r"older than Linux 6\.2"):

@@ -78,6 +78,24 @@ async def test_after_30_restarts_descriptors_threads_and_zombies_are_what_they_w
         assert not launcher._processes.keys() - {next(launcher._ids) - 1}
 
 
+async def test_commands_that_end_at_once_do_not_end_the_launcher(tier):
+    """They may have ended before the launcher has told the host that they started."""
+    hook = HookSpec(name="h", run="echo '{}'", stages=("before_tool",), contain=CONTAIN[tier])
+    async with Host([hook], timeouts=FAR) as host:
+
+        async def ask():
+            for _ in range(25):
+                (entry,) = (await host.before_tool(CALL)).trail
+                assert entry.error is None
+
+        await host.before_tool(CALL)
+        (launcher,) = host._mounted.containment._launchers
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(ask)
+        assert host._mounted.containment._launchers == [launcher]
+
+
 async def test_for_a_whole_host_it_takes_less_than_15_mb_of_memory(tier, board):
     hooks = [stray(name, board.call(name), SERVE, contain=CONTAIN[tier]) for name in ("one", "two")]
     async with Host(hooks, timeouts=FAR):
@@ -166,7 +184,7 @@ async def test_without_a_directory_of_its_own_a_hook_starts_where_the_host_is_by
     await held.aclose()
 
 
-async def test_its_number_in_the_status_is_the_hosts_and_its_own_is_right_in_its_proc(board):
+async def test_the_status_has_the_hosts_pid_of_a_hook_and_its_own_proc_has_its_inner_pid(board):
     if why := lacking("namespace"):
         pytest.skip(why)
     async with Host(
@@ -199,7 +217,7 @@ async def test_a_hook_that_requires_it_does_not_start_without_it_and_says_why(mo
         assert [entry.error is None for entry in outcome.trail] in ([False, True], [True, False])
 
 
-async def test_a_launcher_that_cannot_have_its_tier_says_so_once_and_the_next_best_is_taken(
+async def test_a_launcher_that_cannot_provide_its_tier_says_so_once_and_the_next_best_is_used(
     monkeypatch, journal, nothing_is_known
 ):
     if why := lacking("sweep"):
@@ -231,7 +249,7 @@ launcher_program.main()
     ["import no_such_module", "import os; os.kill(os.getpid(), 9)", "import time; time.sleep(1000)"],
     ids=["broken", "killed", "stuck"],
 )
-async def test_without_a_launcher_the_process_group_is_what_is_left(program, monkeypatch, journal, nothing_is_known):
+async def test_without_a_launcher_the_process_group_is_used(program, monkeypatch, journal, nothing_is_known):
     monkeypatch.setattr("picohook.contain.launcher_start.PROGRAM", program)
     monkeypatch.setattr("picohook.contain.launcher.READY_WAIT", 0.1 if "sleep" in program else 30)
     before = descriptors()
@@ -245,7 +263,7 @@ async def test_without_a_launcher_the_process_group_is_what_is_left(program, mon
 
 
 @pytest.mark.parametrize("name", ["", "/opt/app/agent"], ids=["embedded", "frozen"])
-async def test_a_program_that_is_no_python_is_not_started_as_one(name, monkeypatch, nothing_is_known):
+async def test_a_program_that_is_not_python_is_not_started_as_python(name, monkeypatch, nothing_is_known):
     monkeypatch.setattr(sys, "executable", name)
     held = Containment(current_reactor(), Log())
     assert (await held._spawner(("namespace", "sweep", "group"), anyio.current_time() + 60))[0] == "group"
@@ -264,7 +282,7 @@ async def test_a_limit_on_file_locks_that_leaves_no_room_for_marks_is_respected(
 
 
 @pytest.mark.parametrize("contain", ["best", "required", "sweep", "group"])
-async def test_each_setting_is_what_it_says(contain):
+async def test_each_setting_chooses_its_tier(contain):
     held = Containment(current_reactor(), Log())
     allowed = {"best": ["namespace", "sweep", "group"], "required": ["namespace"]}.get(contain, [contain])
     there = [tier for tier in allowed if not lacking(tier)]
@@ -317,7 +335,7 @@ def only_none(host):
     ],
     ids=str,
 )
-async def test_S1_S3_what_cannot_be_started_is_the_same_error_whoever_tries(tier, change, why):
+async def test_S1_S3_a_failed_start_is_the_same_error_in_every_tier(tier, change, why):
     if reason := lacking(tier):
         pytest.skip(reason)
     settings = {"argv": ("/bin/true",), "env": {}, "cwd": None, "contain": CONTAIN[tier]} | change
@@ -397,12 +415,12 @@ async def test_P15_a_process_that_has_ended_is_not_signalled_any_more(tier):
     await pipe.ended()
 
 
-def test_a_tier_that_there_is_not_is_a_mistake_in_a_configuration():
+def test_an_unknown_tier_is_a_mistake_in_a_configuration():
     with pytest.raises(ValueError, match="contain"):
         HookSpec(name="h", command=("true",), contain="firmly")
 
 
-async def test_a_required_hook_is_fatal_where_its_containment_is_not_to_be_had(monkeypatch):
+async def test_a_required_hook_is_fatal_if_its_containment_is_unavailable(monkeypatch):
     monkeypatch.setattr(Containment, "_lacking", {"namespace": "no"})
     with pytest.raises(
         HookCrashedError, match="is required, and did not start: cannot be started: this machine cannot provide"

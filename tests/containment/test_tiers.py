@@ -88,7 +88,7 @@ async def test_P10_P11_P13_C2_no_descendant_outlives_the_host(end, ground, board
         await all_dead(lines)
 
 
-async def test_P13_nor_those_that_lost_their_mark(ground, board):
+async def test_P13_descendants_that_lost_their_mark_do_not_outlive_the_host(ground, board):
     """As children of a subreaper they are found without it; in a namespace they are not even looked for."""
     hidden = [["unmark"], ["daemon", [*STUBBORN, board.call("daemon"), HANG]]]
     with Hosting(ground, "close", stray("h", *hidden, SERVE)) as hosting:
@@ -247,7 +247,7 @@ async def test_a_hostile_hook_cannot_free_itself_of_the_namespace(ground, board)
 
 
 @pytest.mark.parametrize("ends", ["unmounted", "restarted"])
-async def test_P13_who_sheds_its_mark_ends_with_its_hook_all_the_same(ends, tier, board, journal):
+async def test_P13_a_process_that_drops_its_mark_still_ends_with_its_hook(ends, tier, board, journal):
     """Also a child of one that shed it, and the hook itself: and those of other hooks live."""
     child = ["fork", [*STUBBORN, ["setsid"], board.call("child"), HANG]]
     shed = [["unmark"], ["daemon", [*STUBBORN, child, board.call("daemon"), HANG]]]
@@ -268,7 +268,7 @@ async def test_P13_who_sheds_its_mark_ends_with_its_hook_all_the_same(ends, tier
 
 
 @pytest.mark.parametrize("ground", grounds("sweep"), indirect=True)
-async def test_a_sweep_does_not_hold_a_hook_that_kills_the_launcher_and_status_says_that_it_is_no_more(ground, board):
+async def test_a_sweep_cannot_contain_a_hook_that_kills_the_launcher_and_status_says_so(ground, board):
     """What the tier does not promise, so that nobody thinks it does."""
     hostile = [["unmark"], ["daemon", [board.call("hostile"), HANG]], ["kill_parent"]]
     with Hosting(ground, "close", stray("h", *hostile, SERVE, restart=RestartPolicy(max_starts=1))) as hosting:
@@ -282,7 +282,7 @@ async def test_a_sweep_does_not_hold_a_hook_that_kills_the_launcher_and_status_s
         await line.dead()
 
 
-async def test_a_launcher_that_is_killed_takes_its_hooks_along_and_another_one_starts_them_again(tier, board, journal):
+async def test_hooks_of_a_killed_launcher_end_and_another_launcher_starts_them_again(tier, board, journal):
     strays = Strays(board)
     hooks = [stray("h", *strays.steps(), SERVE, contain=Ground(tier).contain)]
     async with Host(hooks, timeouts=FAR, logger=journal) as host:
@@ -335,7 +335,7 @@ def inner(pid):
         return next(int(line.split()[-1]) for line in file if line.startswith("NSpid:"))
 
 
-async def test_a_launcher_that_is_held_up_is_killed_and_with_it_all_that_it_started(tier, board, monkeypatch):
+async def test_a_stopped_launcher_is_killed_with_all_that_it_started(tier, board, monkeypatch):
     monkeypatch.setattr("picohook.process.kill.KILL_WAIT", 0.05)
     strays = Strays(board)
     async with Host(

@@ -249,7 +249,7 @@ async def test_a_client_that_does_not_read_is_dropped_and_others_are_not(path, c
         await quick.told("outcome")
 
 
-async def test_a_function_can_watch_and_one_that_raises_harms_nothing(journal):
+async def test_a_watching_function_that_raises_does_no_harm(journal):
     told = []
 
     def broken(_):
@@ -304,7 +304,7 @@ async def test_a_wrong_request_gets_its_error_and_the_connection_stays_open(path
         assert (await client.result("status"))["hooks"] == []
 
 
-async def test_notifications_are_carried_out_and_never_answered(path, connect, board):
+async def test_notifications_are_handled_and_never_answered(path, connect, board):
     async with Host([scripted("one", board.call("one"), SERVE)], control=path):
         old = await board.line("one")
         client = await connect()
@@ -527,13 +527,13 @@ async def test_one_host_at_a_time_checks_whether_the_path_is_free(path, monkeypa
 
 
 @pytest.mark.parametrize("kind", ["file", "directory", "link"])
-async def test_a_file_that_is_no_socket_is_left_alone(path, kind):
+async def test_a_file_that_is_not_a_socket_is_left_alone(path, kind):
     {
         "file": lambda: path.write_text("precious"),
         "directory": path.mkdir,
         "link": lambda: path.symlink_to("nowhere"),
     }[kind]()
-    with pytest.raises(PicohookError, match="is no socket"):
+    with pytest.raises(PicohookError, match="is not a socket"):
         async with Host(control=path):
             pytest.fail("it was entered")
     assert os.path.lexists(path)

@@ -53,7 +53,7 @@ async def test_all_have_to_say_yes(chain, says, payloads, count):
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-async def test_A3_one_no_is_a_no_and_says_whose_and_why(chain, says, place):
+async def test_A3_one_denial_denies_and_says_whose_and_why(chain, says, place):
     hooks = [says(f"{number}", Deny(reason="no") if number == place else APPROVE) for number in range(3)]
     outcome = await chain("approve_tool", *hooks)
     assert (outcome.approved, outcome.action, outcome.reason, outcome.hook) == (False, "deny_tool", "no", f"{place}")
@@ -74,12 +74,12 @@ def test_every_kind_of_decision_but_two_is_among_them():
 @pytest.mark.parametrize("rule", ["continue", "deny", "abort"])
 @pytest.mark.parametrize("others", [0, 2])
 @pytest.mark.parametrize("answer", NO_YES, ids=lambda answer: type(answer).__name__)
-async def test_A1_A2_S11_whatever_is_no_yes_is_a_no_with_its_cause(chain, says, answer, others, rule):
+async def test_A1_A2_S11_anything_but_a_yes_denies_with_its_cause(chain, says, answer, others, rule):
     given = answer if isinstance(answer, Exception) else lambda _: answer
     hooks = [says("fails", given, on_failure=rule), *(says(f"{number}", APPROVE) for number in range(others))]
     outcome = await chain("approve_tool", *hooks)
     assert (outcome.approved, outcome.action, outcome.hook) == (False, "deny_tool", "fails")
-    cause = f"{type(answer).__name__} is no answer at approve_tool"
+    cause = f"{type(answer).__name__} is not a valid answer at approve_tool"
     if isinstance(answer, Exception):
         cause = describe(answer)
     assert outcome.reason == f"hook fails failed: {cause}"
@@ -91,7 +91,7 @@ async def test_an_approver_changes_nothing(chain, says, payloads):
     assert outcome.payload is payloads["approve_tool"]
 
 
-async def test_what_a_no_would_tell_the_model_is_not_a_tools_result(chain, says):
+async def test_the_text_of_a_denial_for_the_model_is_not_a_tools_result(chain, says):
     outcome = await chain("approve_tool", says("a", Deny(reason="no", result={"for_llm": "x"})))
     assert (outcome.approved, outcome.reason, outcome.result) == (False, "no", None)
 
@@ -129,7 +129,7 @@ async def test_all_see_the_same_bytes(chain, says):
 
 
 @pytest.mark.parametrize("no", [Deny(reason="no"), ValueError("it broke")], ids=["a no", "a failure"])
-async def test_the_first_no_ends_the_waiting_for_the_others_and_the_trail_says_so(chain, says, no):
+async def test_after_the_first_denial_the_others_are_not_waited_for_and_the_trail_says_so(chain, says, no):
     cancelled = []
 
     async def waits(question):
@@ -151,7 +151,7 @@ async def test_the_first_no_ends_the_waiting_for_the_others_and_the_trail_says_s
     assert len(cancelled) == 2
 
 
-async def test_of_several_noes_the_first_in_order_is_the_reason(chain, says):
+async def test_of_several_denials_the_first_in_order_gives_the_reason(chain, says):
     outcome = await chain("approve_tool", says("a", Deny(reason="a")), says("b", Deny(reason="b")))
     assert outcome.reason == "a"
 
@@ -163,7 +163,7 @@ async def test_the_order_of_approvers_does_not_matter_to_the_answer(chain, says,
 
 
 @pytest.mark.parametrize("count", [1, 3])
-async def test_cancelled_it_gives_no_answer_at_all(chain, says, count):
+async def test_a_cancelled_approval_gives_no_answer(chain, says, count):
     with anyio.CancelScope() as scope:
 
         async def waits(_):
@@ -199,14 +199,14 @@ class TestFunctionHooks:
         assert (await ask(lambda _: said)).approved is False
         assert (await ask(lambda _: True, lambda _: said)).approved is False
 
-    async def test_A1_no_answer_in_time_is_a_no(self, ask):
+    async def test_A1_no_answer_in_time_denies(self, ask):
         async def hangs(_):
             await anyio.sleep_forever()
 
         outcome = await ask(hangs, timeout=0.05)
         assert (outcome.approved, outcome.reason) == (False, "hook 0 failed: no answer in time")
 
-    async def test_A9_a_yes_after_the_deadline_is_a_no(self, ask):
+    async def test_A9_a_yes_after_the_deadline_denies(self, ask):
         async def clings(_):
             with anyio.CancelScope(shield=True):
                 await anyio.sleep(0.06)

@@ -58,7 +58,7 @@ class TestOrderAndFold:
             assert (outcome.approved, outcome.hook, outcome.reason) == (None, "", "")
 
     @pytest.mark.parametrize("in_process", [True, False])
-    async def test_hooks_are_asked_in_turn_and_each_sees_what_the_one_before_it_left(self, chain, says, in_process):
+    async def test_hooks_are_asked_in_turn_and_each_sees_the_edits_before_it(self, chain, says, in_process):
         call = ToolCall(tool="bash")
         answers = {"a": adds("a"), "b": CONTINUE, "c": adds("c"), "d": adds("d")}
         hooks = [says(name, answer, in_process=in_process) for name, answer in answers.items()]
@@ -84,13 +84,13 @@ class TestOrderAndFold:
         assert [entry.reason for entry in outcome.trail] == ["fine", "safer", "", "no"]
         assert [entry.error for entry in outcome.trail] == [None, None, "broken", None]
 
-    async def test_fields_that_there_are_not_change_nothing(self, chain, says, payloads):
+    async def test_unknown_fields_change_nothing(self, chain, says, payloads):
         changes = {"unknown": 1, "meta": {"AgentID": "x"}, "context": {}, "tool_call_id": "other"}
         outcome = await chain("before_tool", says("a", Modify(changes)))
         assert outcome.action == "continue"
         assert outcome.payload is payloads["before_tool"]
 
-    async def test_the_one_who_is_told_of_edits_hears_who_made_which(self, chain, says, payloads):
+    async def test_the_listener_for_edits_gets_the_hook_of_each_edit(self, chain, says, payloads):
         heard = []
         hooks = [says("a", adds("a")), says("b", CONTINUE), says("c", ValueError("no")), says("d", adds("d"))]
         outcome = await chain("before_tool", *hooks, edited=lambda hook, *change: heard.append((hook.name, *change)))
@@ -100,7 +100,7 @@ class TestOrderAndFold:
         assert between is again
         assert after is outcome.payload
 
-    async def test_one_payload_is_encoded_once_for_all_who_are_asked_about_it(self, chain, says):
+    async def test_a_payload_is_encoded_once_for_all_hooks(self, chain, says):
         hooks = [
             says("a", CONTINUE),
             says("b", CONTINUE),
@@ -187,7 +187,7 @@ class TestWhatEndsIt:
         outcome = await chain("before_tool", says("a", Respond({"for_llm": 5}), on_failure="deny"))
         assert (outcome.action, outcome.result) == ("deny_tool", None)
 
-    async def test_a_denial_from_code_may_say_what_the_model_is_told(self, chain, says):
+    async def test_a_denial_from_code_may_give_the_text_for_the_model(self, chain, says):
         outcome = await chain("before_tool", says("a", Deny(reason="no", result={"for_llm": "ask me later"})))
         assert (outcome.action, outcome.reason, outcome.result) == (
             "deny_tool",
@@ -195,13 +195,11 @@ class TestWhatEndsIt:
             ToolResult(for_llm="ask me later"),
         )
 
-    async def test_one_that_says_it_wrongly_is_a_failure(self, chain, says):
+    async def test_a_denial_with_a_wrong_text_for_the_model_is_a_failure(self, chain, says):
         outcome = await chain("before_tool", says("a", Deny(result={"for_llm": 5}), on_failure="abort"))
         assert outcome.action == "abort_turn"
 
-    async def test_A4_respond_that_gives_the_tool_another_name_says_what_it_was_asked_about(
-        self, chain, says, payloads
-    ):
+    async def test_A4_respond_with_another_tool_name_keeps_the_original_call(self, chain, says, payloads):
         outcome = await chain("before_tool", says("a", Respond({"for_llm": "x"}, changes={"tool": "mine"})))
         assert (outcome.action, outcome.payload.tool, outcome.result) == ("respond", "mine", ToolResult(for_llm="x"))
         assert outcome.asked_about is payloads["before_tool"]
@@ -249,7 +247,7 @@ class TestFailures:
         ],
         ids=lambda failure: type(failure).__name__,
     )  # fmt: skip
-    async def test_whatever_a_hook_raises_is_its_failure(self, chain, says, failure):
+    async def test_any_error_of_a_hook_is_its_failure(self, chain, says, failure):
         outcome = await chain("before_tool", says("fails", failure), says("behind", CONTINUE))
         assert outcome.action == "continue"
         assert outcome.trail[0].error == describe(failure)
@@ -267,7 +265,7 @@ class TestFailures:
     async def test_an_answer_that_is_not_a_decision_is_a_failure(self, chain, says, stage, answer):
         outcome = await chain(stage, says("a", lambda _: answer, on_failure="abort"))
         assert outcome.action == "abort_turn"
-        assert f"{type(answer).__name__} is no answer at {stage}" in outcome.reason
+        assert f"{type(answer).__name__} is not a valid answer at {stage}" in outcome.reason
 
     EXAMPLES = (
         CONTINUE,
@@ -294,7 +292,7 @@ class TestFailures:
             assert outcome.trail[0].error is None
             assert actions(outcome)[0] == decision.action
         else:
-            assert outcome.trail[0].error == f"{type(decision).__name__} is no answer at {stage}"
+            assert outcome.trail[0].error == f"{type(decision).__name__} is not a valid answer at {stage}"
             assert actions(outcome) == ["continue", "continue"]
 
     async def test_an_interceptors_yes_does_not_keep_the_others_from_being_asked(self, chain, says):
@@ -314,12 +312,12 @@ class TestFailures:
     @pytest.mark.parametrize(
         "make", [Modify, lambda changes: Retry("again", changes=changes), lambda c: Respond({}, changes=c)]
     )
-    async def test_what_a_hook_may_not_edit_is_left_and_shown(self, chain, says, payloads, make, changes):
+    async def test_forbidden_edits_of_a_hook_are_left_out_and_shown(self, chain, says, payloads, make, changes):
         outcome = await chain("before_llm", says("a", make(changes), may_edit=()))
         assert outcome.payload == payloads["before_llm"]
         assert "it may not edit" in outcome.trail[0].error
 
-    async def test_what_it_may_edit_is_applied_beside_it(self, chain, says):
+    async def test_allowed_edits_beside_it_are_applied(self, chain, says):
         hook = says("a", Modify({"system_prompt": "x", "tools": []}), may_edit=("tools",))
         outcome = await chain("before_llm", hook)
         assert (outcome.action, outcome.payload.tools, outcome.payload.system_prompt) == ("modify", [], "be brief")
@@ -340,7 +338,7 @@ class TestTheCallersMistake:
     @pytest.mark.parametrize("in_process", [True, False])
     @pytest.mark.parametrize("value", [float("nan"), "\ud800", {1, 2}, b"x"], ids=repr)
     @pytest.mark.parametrize("stage", ["before_tool", "approve_tool"])
-    async def test_it_is_raised_before_anybody_is_asked(self, chain, says, stage, value, in_process):
+    async def test_it_is_raised_before_any_hook_is_asked(self, chain, says, stage, value, in_process):
         hooks = [says("a", ValueError(), on_failure="continue"), says("b", CONTINUE, in_process=in_process)]
         with pytest.raises(EncodeError):
             await chain(stage, *hooks, payload=ToolCall(tool="bash", arguments={"value": value}))
@@ -378,7 +376,7 @@ class TestTime:
         assert [hook.questions[0].deadline for hook in hooks] == [1005, 1008]
         assert [entry.duration for entry in outcome.trail] == [3, 3]
 
-    async def test_no_hook_pays_for_encoding_the_payload_or_for_who_looks_on(self, chain, says, clock, payloads):
+    async def test_encoding_and_listeners_do_not_use_up_a_hooks_time(self, chain, says, clock, payloads):
         class Heavy(ToolCall):
             def wire(self):
                 clock.time += 7
@@ -411,7 +409,7 @@ class TestTime:
         ] * 7
         assert outcome.action == "continue"
 
-    async def test_a_guard_whose_turn_came_too_late_denies(self, chain, says, clock):
+    async def test_a_guard_that_is_asked_too_late_denies(self, chain, says, clock):
         def hangs(question):
             clock.time = question.deadline
             return CONTINUE
@@ -434,7 +432,7 @@ class TestTime:
         (question,) = hook.questions
         assert (question.deadline - 1000, question.limit - 1000) == expected
 
-    async def test_while_a_person_is_waited_for_the_budget_does_not_run(self, chain, says, clock):
+    async def test_the_budget_does_not_run_while_a_person_is_waited_for(self, chain, says, clock):
         def thinks(_):
             clock.time += 100
             return CONTINUE
@@ -446,7 +444,7 @@ class TestTime:
         await chain("before_tool", before, person, behind, timeout=300, budget=10)
         assert [hook.questions[0].deadline - 1000 for hook in (before, person, behind)] == [10, 300, 110]
 
-    async def test_approvers_have_no_budget_but_their_own(self, chain, says):
+    async def test_approvers_have_only_their_own_timeouts(self, chain, says):
         hook = says("a", APPROVE)
         await chain("approve_tool", hook, timeout=60, budget=1)
         assert (hook.questions[0].deadline, hook.questions[0].limit) == (1060, 1600)
@@ -497,7 +495,7 @@ class TestFilters:
         assert [(entry.hook, entry.action, entry.skipped) for entry in outcome.trail] == [("a", "", True)]
         assert hook.metrics.stages["before_tool"].skipped == 1
 
-    async def test_A6_it_sees_the_call_as_it_is_when_its_turn_comes(self, chain, says):
+    async def test_A6_a_filter_sees_the_call_as_it_is_when_the_hook_would_be_asked(self, chain, says):
         hook = says("b", Deny(reason="no sh"), **ONLY_SH)
         outcome = await chain("before_tool", says("a", Modify({"tool": "sh"})), hook)
         assert (outcome.action, outcome.reason) == ("deny_tool", "no sh")

@@ -65,7 +65,7 @@ def test_a_meta_that_was_encoded_is_as_any_other():
 
 
 @pytest.mark.parametrize("of", ["payload", "meta"])
-def test_a_wire_form_of_an_embedders_own_counts(of):
+def test_an_embedders_own_wire_form_is_used(of):
     class OwnCall(ToolCall):
         def wire(self):
             return {**super().wire(), "more": 1}

@@ -15,7 +15,7 @@ from picohook.wire import words
 META = Meta(agent_id="agent", turn_id="turn", parent_turn_id="parent", session_key="session", trace_path="path")
 
 
-def test_the_legacy_line_is_what_the_protocol_says():
+def test_the_legacy_line_has_the_form_of_the_protocol():
     line = Event("tool_exec_start", {"Tool": "bash"}, META).line("legacy")
     assert line.endswith(b"}\n")
     assert json.loads(line) == {
@@ -49,7 +49,7 @@ def test_the_runtime_line_has_all_its_fields_for_every_kind(kind):
 
 
 @pytest.mark.parametrize("dialect", ["legacy", "runtime"])
-def test_a_line_is_made_once_for_all_who_get_it(dialect):
+def test_a_line_is_made_once_for_all_observers(dialect):
     event = Event("error", {"Stage": "x"}, META)
     assert event.line(dialect) is event.line(dialect)
 
@@ -79,7 +79,7 @@ def test_an_unknown_kind_is_a_value_error_that_names_the_nearest(kind, said):
         known_kind(kind)
 
 
-def test_a_copy_of_an_event_says_where_the_user_is_and_shares_nothing_with_what_it_is_about():
+def test_a_copy_of_an_event_keeps_the_place_and_shares_no_objects_with_its_payload():
     call = ToolCall(tool="bash", channel="telegram", chat_id="7", context={"inbound": {"topic_id": "3"}}, meta=META)
     event = Event("tool_exec_start", {"Tool": "bash"}, META, call)
     copy = event.deep_copy()

@@ -18,7 +18,7 @@ CAN_DENY = {"before_tool"}
 
 @pytest.mark.parametrize("stage", sorted(STAGES))
 @pytest.mark.parametrize("rule", list(OnFailure))
-def test_what_a_failure_counts_as(stage, rule):
+def test_a_failure_counts_as_its_setting_says(stage, rule):
     if stage == "approve_tool":
         expected = Deny(reason=REASON)
     elif rule is OnFailure.CONTINUE:
@@ -32,7 +32,7 @@ def test_what_a_failure_counts_as(stage, rule):
 
 @pytest.mark.parametrize("stage", sorted(STAGES))
 @pytest.mark.parametrize("rule", list(OnFailure))
-def test_what_it_counts_as_is_allowed_in_the_stage(stage, rule):
+def test_the_decision_for_a_failure_is_allowed_at_the_stage(stage, rule):
     decision = on_failure(STAGES[stage], "gate", rule, "it broke")
     assert STAGES[stage].approves or decision.action in STAGES[stage].actions
 
@@ -99,7 +99,7 @@ def test_the_cause_of_a_misfitting_edit_names_the_field_and_not_its_value(call, 
     assert describe(caught.value) == said
 
 
-def test_an_error_that_cannot_even_be_told_is_told_by_its_kind():
+def test_an_error_whose_text_raises_is_described_by_its_type():
     class UntoldError(ValueError):
         def __str__(self):
             raise RuntimeError

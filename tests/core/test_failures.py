@@ -46,7 +46,7 @@ def test_the_first_failure_is_logged_at_once_with_its_parts_as_fields(failures, 
     assert failures.last == "no answer within 5 s"
 
 
-def test_the_same_again_is_counted_and_summed_up_at_growing_counts_and_at_the_end(failures, log):
+def test_a_repeated_failure_is_counted_and_summed_up_at_growing_counts_and_at_the_end(failures, log):
     for _ in range(1234):
         fail(failures)
     failures.close()
@@ -84,7 +84,7 @@ def test_after_a_minute_the_same_is_logged_again(failures, log):
     ]
 
 
-def test_another_cause_is_logged_at_once_but_not_each_of_endlessly_many(failures, log):
+def test_another_cause_is_logged_at_once_up_to_a_limit(failures, log):
     for number in range(1000):
         fail(failures, why=f"it broke at {number}")
     assert [event for event, _, _ in log.warnings].count("failed") == TEXTS
@@ -92,7 +92,7 @@ def test_another_cause_is_logged_at_once_but_not_each_of_endlessly_many(failures
     assert log.warnings[-1] == ("failed", None, "no answer within 5 s")
 
 
-def test_a_log_that_fails_and_no_log_hurt_nothing():
+def test_a_log_that_fails_and_a_missing_log_do_no_harm():
     class Full:
         def warning(self, event, **fields):
             raise OSError("No space left on device")
@@ -144,7 +144,7 @@ def test_its_text_is_one_line_cut_and_escaped_and_its_file_has_no_directory():
     assert "/" not in said
 
 
-def test_of_a_traceback_on_stderr_its_error_and_its_place_are_the_last_words():
+def test_the_end_of_stderr_has_the_error_and_the_place_of_a_traceback():
     tail = (
         'a warning\nTraceback (most recent call last):\n  File "/home/me/hooks/guard.py", line 6, in <module>\n    x()\n'
         "  File \"/usr/lib/python3.12/json/decoder.py\", line 355, in raw_decode\n    raise\nKeyError: 'nope'\n"
@@ -155,6 +155,6 @@ def test_of_a_traceback_on_stderr_its_error_and_its_place_are_the_last_words():
     assert last_words("Traceback (most recent call last):\ncut", 400) == "Traceback (most recent call last): | cut"
 
 
-def test_of_a_program_that_python_cannot_parse_the_error_and_its_place_are_the_last_words():
+def test_the_end_of_stderr_has_the_error_and_the_place_of_a_syntax_error():
     tail = '  File "/home/me/hooks/guard.py", line 3\n    def f(:\n          ^\nSyntaxError: invalid syntax\n'
     assert last_words(f"a warning\n{tail}", 400) == "a warning | SyntaxError: invalid syntax (guard.py:3)"

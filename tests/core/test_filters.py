@@ -70,7 +70,7 @@ def test_a_bad_regex_is_a_mistake_in_the_settings():
         ({"when": {"tool_kind": "write", "channel": "web"}}, False),
     ],
 )  # fmt: skip
-def test_all_that_is_set_must_hold(settings, matches):
+def test_all_parts_that_are_set_must_match(settings, matches):
     assert Filter(**settings).matches(CALL) is matches
 
 
@@ -79,7 +79,7 @@ def test_a_models_name_is_matched_by_its_beginning():
     assert not Filter(model="gpt-5").matches(LLMRequest(model="my-gpt-5"))
 
 
-def test_fields_of_a_result_are_seen():
+def test_fields_of_a_result_can_be_matched():
     failed = ToolReturn(tool="bash", result=ToolResult(is_error=True))
     assert Filter(when={"is_error": True}).matches(failed)
     assert not Filter(when={"is_error": False}).matches(failed)
@@ -96,7 +96,7 @@ def test_fields_of_a_result_are_seen():
         ({"when": {"IsError": True}}, True), ({"when": {"is_error": True}}, True), ({"when": {"is_error": False}}, False),
     ],
 )  # fmt: skip
-def test_an_event_is_matched_by_what_it_has(settings, matches):
+def test_an_event_is_matched_by_its_fields(settings, matches):
     event = Event("tool_exec_end", {"Tool": "bash", "IsError": True}, Meta(agent_id="main"))
     assert Filter(**settings).matches_event(event) is matches
 

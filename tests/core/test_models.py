@@ -45,7 +45,7 @@ def test_the_wire_form_has_the_protocols_names():
     }  # fmt: skip
 
 
-def test_what_was_not_given_is_not_sent():
+def test_fields_that_were_not_given_are_not_sent():
     assert ToolCall(tool="bash").wire().keys() == {"meta", "channel", "chat_id", "tool", "arguments"}
     assert "messages" not in LLMResponse(response={}).wire()
 

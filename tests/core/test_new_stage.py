@@ -42,7 +42,7 @@ def insert(file: Path, text: str, before: str | None = None) -> None:
     file.write_text(whole[:place] + text + whole[place:])
 
 
-def test_a_new_stage_is_a_row_a_payload_and_a_method_of_the_host_and_all_else_knows_it(tmp_path):
+def test_a_new_stage_needs_a_row_a_payload_and_a_method_of_the_host(tmp_path):
     package = tmp_path / "lib" / "picohook"
     shutil.copytree(Path(picohook.__file__).parent, package)
     insert(package / "model" / "payloads.py", PAYLOAD)

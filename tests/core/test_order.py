@@ -57,7 +57,7 @@ CIRCLE = "waits for itself: (b after c after b|c after b after c)"
             r"hooks.gate.after: there is no hook 'gaet' \(did you mean \"gate",
         ),
         ([hook("a", after=("nothing like it",))], "there is no hook 'nothing like it'$"),
-        ([hook("a", layer="user", after=("b",)), hook("b", layer="session")], "'b' is of the later layer session"),
+        ([hook("a", layer="user", after=("b",)), hook("b", layer="session")], "'b' is in the later layer session"),
         ([hook("a", after=("a",))], "waits for itself: a after a"),
         ([hook("a", after=("b",)), hook("b", after=("c",)), hook("c", after=("b",))], CIRCLE),
     ],
@@ -74,7 +74,7 @@ def test_every_mistake_is_named_at_once():
 
 
 @given(st.lists(st.tuples(st.sampled_from(LAYERS), st.integers(0, 2), st.sets(st.integers(0, 7))), max_size=8))
-def test_whatever_they_are_all_are_there_once_and_every_wish_holds(wishes):
+def test_any_hooks_are_all_in_the_order_once_and_every_after_holds(wishes):
     hooks = [
         hook(
             f"h{number}", layer=layer, priority=priority, after=tuple(f"h{other}" for other in after if other < number)

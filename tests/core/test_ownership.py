@@ -44,11 +44,11 @@ class TestProvides:
         owner.offered(request("weather"))
         assert owners(owner, "weather") == "a"
 
-    def test_two_may_be_given_the_same(self, owner):
+    def test_two_hooks_may_provide_the_same_tool(self, owner):
         owner.provide({"a": ["weather"], "b": ["weather"]})
         assert owners(owner, "weather") == "ab"
 
-    def test_what_is_given_anew_replaces_what_was(self, owner):
+    def test_new_provides_replace_the_old_ones(self, owner):
         owner.provide({"a": ["weather"]})
         owner.provide({"b": ["weather"]})
         assert owners(owner, "weather") == "b"
@@ -65,7 +65,7 @@ class TestInjected:
         assert owners(owner, "weather") == "a"
         assert owners(owner, "weather", "another") == ""
 
-    def test_one_that_the_runtime_offers_never_is(self, owner):
+    def test_a_tool_that_the_runtime_offers_never_belongs_to_a_hook(self, owner):
         owner.offered(request("bash"))
         owner.edited(A, request("bash"), request("bash"))
         owner.edited(A, request(), request("bash"))
@@ -83,7 +83,7 @@ class TestInjected:
         owner.edited(A, request(), request("bash"))
         assert owners(owner, "bash") == ""
 
-    def test_what_another_session_offers_does_not_matter(self, owner):
+    def test_tools_of_another_session_do_not_matter(self, owner):
         owner.edited(A, request(), request("weather"))
         owner.offered(request("weather", session="another"))
         assert owners(owner, "weather") == "a"
@@ -103,7 +103,7 @@ class TestInjected:
         owner.edited(B, request("weather"), request("weather", "news"))
         assert (owners(owner, "weather"), owners(owner, "news")) == ("a", "b")
 
-    def test_what_another_hook_provides_cannot_be_claimed(self, owner):
+    def test_a_tool_that_another_hook_provides_cannot_be_claimed(self, owner):
         owner.provide({"b": ["weather"]})
         owner.edited(A, request(), request("weather"))
         assert owners(owner, "weather") == "b"
@@ -139,7 +139,7 @@ class TestHowMuchIsRemembered:
             owner.offered(request(session=f"{number}"))
         assert owners(owner, "weather", "mine") == "a"
 
-    def test_asking_takes_no_place_either(self, owner):
+    def test_asking_does_not_make_it_remember_a_session(self, owner):
         self.claim(owner, "mine")
         for number in range(2 * SESSIONS):
             owner.owns("a", call("weather", f"{number}"))

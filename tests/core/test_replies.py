@@ -81,7 +81,7 @@ def test_A7_an_unknown_action_is_a_failure_and_never_a_continue(stage, action):
 
 @pytest.mark.parametrize("answer", [None, {}, {"action": "continue"}, {"action": ""}, {"action": None}])
 @pytest.mark.parametrize("stage", INTERCEPTS)
-def test_an_empty_or_absent_answer_goes_on(stage, answer):
+def test_an_empty_or_absent_answer_continues(stage, answer):
     assert read_decision(STAGES[stage], answer) == CONTINUE
 
 
@@ -199,7 +199,7 @@ class TestTexts:
 
     @pytest.mark.parametrize("key", ["reason", "system_message", "additional_context"])
     @pytest.mark.parametrize("value", [5, [], {}, True, 1.5, ["x"]], ids=repr)
-    def test_one_that_is_not_a_text_is_a_failure(self, key, value):
+    def test_a_reason_that_is_not_text_is_a_failure(self, key, value):
         with pytest.raises(ValueError, match=f"`{key}` is .* not a string"):
             read_decision(BEFORE_TOOL, {"action": "continue", key: value})
 
@@ -244,7 +244,7 @@ class TestNotes:
         assert notes == Notes("x" * 1024, "y" * 65536)
 
     @pytest.mark.parametrize("value", ["x", {}, 5, True, [1], [None], ["x"], [{}, "x"], {"role": "user"}], ids=repr)
-    def test_messages_that_are_no_list_of_objects_are_a_failure(self, value):
+    def test_messages_that_are_not_a_list_of_objects_are_a_failure(self, value):
         with pytest.raises(ValueError, match="`inject_messages` is not a list of objects"):
             read_decision(BEFORE_LLM, {"inject_messages": value})
 
@@ -255,14 +255,14 @@ class TestApproval:
         [{"approved": True}, {"approved": True, "reason": "fine"}, {"approved": True, "action": "continue"},
          {"approved": True, "action": ""}, {"approved": True, "action": None}, {"approved": True, "more": [1]}],
     )  # fmt: skip
-    def test_true_is_a_yes(self, answer):
+    def test_true_approves(self, answer):
         assert read_decision(APPROVE_TOOL, answer) is APPROVE
 
-    def test_false_is_a_no_with_its_reason(self):
+    def test_false_denies_with_its_reason(self):
         assert read_decision(APPROVE_TOOL, {"approved": False}) == Deny()
         assert read_decision(APPROVE_TOOL, {"approved": False, "reason": "x" * 5000}) == Deny(reason="x" * 1024)
 
-    def test_a_no_with_a_broken_reason_is_still_no_yes(self):
+    def test_a_denial_with_a_broken_reason_still_does_not_approve(self):
         with pytest.raises(ValueError, match="`reason` is a number, not a string"):
             read_decision(APPROVE_TOOL, {"approved": False, "reason": 5})
 
@@ -271,7 +271,7 @@ class TestApproval:
         ["yes", "true", "True", "on", "1", "", 1, 1.0, 0, -1, 2**70, 10**4299, None, [], [True], {}, {"approved": True}],
         ids=lambda value: repr(value) if value != 10**4299 else "an integer of 4300 digits",
     )  # fmt: skip
-    def test_J6_whatever_else_it_is_is_a_failure(self, approved):
+    def test_J6_any_other_value_is_a_failure(self, approved):
         with pytest.raises(ValueError, match="only true is a yes"):
             read_decision(APPROVE_TOOL, {"approved": approved})
 

@@ -32,7 +32,7 @@ def test_stages_are_exact():
     assert HookSpec(name="a", stages=("before_tool",)).asked_at == ("before_tool",)
 
 
-def test_with_picoclaws_grain_one_stage_of_a_mode_stands_for_all_of_it():
+def test_in_picoclaws_way_one_stage_of_a_mode_stands_for_all_of_it():
     assert WholeModeSpec(name="a", stages=("after_tool", "approve_tool"), observe=("*",)).asked_at == (
         "before_tool",
         "after_tool",

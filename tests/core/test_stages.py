@@ -51,7 +51,7 @@ class TestEdit:
         assert apply_edit(stage, payload, {}, {}) is payload
 
     @pytest.mark.parametrize("name", sorted(STAGES))
-    def test_the_payload_as_it_came_is_no_change(self, payloads, name):
+    def test_an_unchanged_payload_is_not_a_change(self, payloads, name):
         stage, payload = STAGES[name], payloads[name]
         echo = json.loads(json.dumps(payload.wire()))
         assert apply_edit(stage, payload, echo) is payload
@@ -78,7 +78,7 @@ class TestEdit:
             with pytest.raises(ValueError, match=f"{name} cannot change `meta`, `context`, `tool_call_id`"):
                 apply_edit(stage, payload, other)
 
-    def test_context_and_id_cannot_be_added_where_there_is_none(self):
+    def test_a_missing_context_or_id_cannot_be_added(self):
         call = ToolCall(tool="bash")
         added = {"context": {"trusted": True}, "tool_call_id": "call-2"}
         assert apply_edit(BEFORE_TOOL, call, {"tool": "bash", **added}) is call
@@ -144,7 +144,7 @@ class TestEdit:
             ("after_tool", {"result": {"for_user": ["x"]}}),
         ],
     )
-    def test_what_would_not_be_a_payload_is_a_value_error(self, payloads, name, changes):
+    def test_an_edit_that_does_not_leave_a_payload_is_a_value_error(self, payloads, name, changes):
         with pytest.raises(ValidationError):
             apply_edit(STAGES[name], payloads[name], changes)
 
@@ -155,7 +155,7 @@ class TestEdit:
         edited = apply_edit(BEFORE_TOOL, call, {"arguments": {"flag": around(after), "same": 1}})
         assert repr(edited.arguments["flag"]) == repr(around(after))
 
-    def test_numbers_that_are_equal_are_no_change(self):
+    def test_equal_numbers_are_not_a_change(self):
         call = ToolCall(tool="x", arguments={"n": 1.0})
         assert apply_edit(BEFORE_TOOL, call, {"arguments": {"n": 1}}) is call
 
@@ -220,7 +220,7 @@ class TestPatch:
         assert edited.arguments == {"command": "pwd", "big": 2**63 + 1, "deep": {"b": 1}}
         assert edited.affected_paths is None
 
-    def test_what_it_does_not_mention_stays_exact(self, payloads):
+    def test_fields_that_it_does_not_mention_stay_exact(self, payloads):
         edited = apply_edit(BEFORE_TOOL, payloads["before_tool"], {}, {"arguments": {"command": "pwd"}})
         assert edited.arguments["big"] == 2**63 + 1
 
@@ -230,11 +230,11 @@ class TestPatch:
         )
         assert edited.arguments == {"a": 1}
 
-    def test_removing_what_has_to_be_there_is_a_value_error(self, payloads):
+    def test_removing_a_required_field_is_a_value_error(self, payloads):
         with pytest.raises(ValidationError):
             apply_edit(BEFORE_TOOL, payloads["before_tool"], {}, {"tool": None})
 
-    def test_removing_what_has_a_default_gives_the_default(self, payloads):
+    def test_removing_a_field_with_a_default_gives_the_default(self, payloads):
         assert apply_edit(BEFORE_LLM, payloads["before_llm"], {}, {"tools": None}).tools == []
         assert apply_edit(BEFORE_PROMPT, payloads["before_prompt"], {}, {"messages": None}).messages == []
         assert apply_edit(BEFORE_FINISH, payloads["before_finish"], {}, {"messages": None}).messages == []
@@ -261,7 +261,7 @@ RFC_7396_APPENDIX_A = [
 
 
 @pytest.mark.parametrize(("original", "patch", "result"), RFC_7396_APPENDIX_A)
-def test_a_merge_patch_does_what_the_rfc_shows(original, patch, result):
+def test_a_merge_patch_works_as_in_the_rfc(original, patch, result):
     target = json.loads(original)
     assert merge_patch(target, json.loads(patch)) == json.loads(result)
     assert target == json.loads(original)
@@ -333,7 +333,7 @@ class TestRestrict:
         "may_edit", [(), ("tools",), ("system",), ("messages",), ("tools", "messages"), ("system", "messages")]
     )
     @pytest.mark.parametrize("name", CHANGES)
-    def test_what_a_hook_may_not_edit_is_taken_back_and_named(self, name, may_edit):
+    def test_forbidden_edits_are_reverted_and_named(self, name, may_edit):
         changes, refused = CHANGES[name]
         names = {"tools": "tools", "system_prompt": "system", "system messages": "system", "messages": "messages"}
         expected = [one for one in refused if names[one] not in may_edit]
@@ -341,13 +341,13 @@ class TestRestrict:
         assert said == expected
         assert (left is REQUEST) is bool(expected)
 
-    def test_what_it_may_edit_stays_when_other_things_are_taken_back(self):
+    def test_allowed_edits_stay_when_others_are_reverted(self):
         changed = apply_edit(BEFORE_LLM, REQUEST, {"model": "n", "tools": [], "system_prompt": "be rude"})
         left, said = restrict(REQUEST, changed, ("tools",))
         assert said == ["system_prompt"]
         assert left == REQUEST.model_copy(update={"model": "n", "tools": []})
 
-    def test_a_tool_may_be_added_by_one_who_may_edit_tools(self):
+    def test_a_hook_that_may_edit_tools_may_add_a_tool(self):
         tools = [*REQUEST.tools, {"name": "weather"}]
         left, said = restrict(REQUEST, apply_edit(BEFORE_LLM, REQUEST, {"tools": tools}), ("tools",))
         assert (left.tools, said) == (tools, [])
@@ -355,7 +355,7 @@ class TestRestrict:
     def test_with_no_change_nothing_is_refused(self):
         assert restrict(REQUEST, REQUEST, ()) == (REQUEST, [])
 
-    def test_other_stages_are_not_its_business(self, payloads):
+    def test_it_applies_to_no_other_stage(self, payloads):
         call = payloads["before_tool"]
         edited = apply_edit(BEFORE_TOOL, call, {"arguments": {}})
         assert restrict(call, edited, ()) == (edited, [])

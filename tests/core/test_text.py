@@ -23,12 +23,12 @@ from picohook.wire.text import cut, escape, show
         ("", ""),
     ],
 )
-def test_what_could_act_on_a_terminal_is_written_out(text, shown):
+def test_characters_that_could_act_on_a_terminal_are_escaped(text, shown):
     assert escape(text) == shown
 
 
 @given(st.text(st.characters()))
-def test_escaped_text_is_one_line_that_acts_on_nothing(text):
+def test_escaped_text_is_one_line_without_control_characters(text):
     shown = escape(text)
     assert len(shown.splitlines()) <= 1
     assert not any(unicodedata.category(one) in {"Cc", "Cs"} or unicodedata.bidirectional(one) in BIDI for one in shown)

@@ -54,7 +54,7 @@ class TestNamesInAnyCase:
             (AFTER_LLM, {"Response": {"Response": {"Content": "x"}}}, Modify({"response": {"Content": "x"}})),
         ],
     )  # fmt: skip
-    def test_payloads_are_taken_and_what_is_inside_arguments_is_not_touched(self, stage, answer, decision):
+    def test_names_in_payloads_are_read_in_any_case_but_not_inside_arguments(self, stage, answer, decision):
         assert read_decision(stage, answer) == decision
 
     def test_a_result_that_is_answered_has_its_names_too(self):
@@ -93,20 +93,20 @@ class TestNamesInAnyCase:
     def test_other_letters_are_other_names(self, name):
         assert read_decision(BEFORE_TOOL, {"action": "continue", name: "deny_tool"}) == CONTINUE
 
-    def test_names_that_are_no_texts_are_a_failure_of_a_function(self):
+    def test_names_that_are_not_text_are_a_failure_of_a_function(self):
         with pytest.raises(ValueError, match="`1` decides nothing"):
             read_decision(BEFORE_TOOL, {1: 2})
 
 
 class TestApprovals:
     @pytest.mark.parametrize("name", ["Approved", "APPROVED"])
-    def test_a_no_is_understood_in_any_case(self, name):
+    def test_a_denial_is_understood_in_any_letter_case(self, name):
         assert read_decision(APPROVE_TOOL, {name: False, "Reason": "too dangerous"}) == Deny("too dangerous")
 
     @pytest.mark.parametrize("name", ["Approved", "APPROVED"])
     @pytest.mark.parametrize("value", [True, 1, "true", None, {}])
-    def test_J7_a_yes_only_in_its_own(self, name, value):
-        with pytest.raises(ValueError, match=f"the answer has no `approved`, and `{name}` is no yes"):
+    def test_J7_a_yes_is_understood_in_its_own_letter_case_only(self, name, value):
+        with pytest.raises(ValueError, match=f"the answer has no `approved`, and `{name}` is not a yes"):
             read_decision(APPROVE_TOOL, {name: value})
 
     @pytest.mark.parametrize("exact", [True, False])
@@ -205,7 +205,7 @@ UNMODIFIED = [
 
 
 @pytest.mark.parametrize(("stage", "answer", "said"), UNDECIDED + UNMODIFIED)
-def test_an_answer_that_decides_nothing_is_a_failure_that_says_what_was_meant(stage, answer, said):
+def test_an_answer_that_decides_nothing_is_a_failure_that_suggests_the_right_form(stage, answer, said):
     with pytest.raises(ReplyError, match=said) as caught:
         read_decision(STAGES[stage], answer)
     assert caught.value.answer is answer
@@ -314,7 +314,7 @@ def test_an_unknown_action_names_the_one_that_was_meant(action, meant):
 
 
 def test_a_result_without_a_name_that_is_known_is_a_failure():
-    with pytest.raises(ValueError, match="a tool's result has no `text`: what the model is told is its `for_llm`"):
+    with pytest.raises(ValueError, match="a tool's result has no `text`: put the text for the model into `for_llm`"):
         BEFORE_TOOL.result(ToolCall(tool="x"), {"text": "It is sunny."})
     assert (
         BEFORE_TOOL.result(ToolCall(tool="x"), {})
@@ -323,7 +323,7 @@ def test_a_result_without_a_name_that_is_known_is_a_failure():
     )
 
 
-def test_an_edit_from_code_of_which_nothing_can_be_edited_is_a_failure():
+def test_an_edit_from_code_without_editable_fields_is_a_failure():
     call = ToolCall(tool="bash", arguments={"command": "ls"})
     with pytest.raises(ValueError, match="before_tool cannot change `args`"):
         apply_edit(BEFORE_TOOL, call, {"args": {"command": "pwd"}})
@@ -333,7 +333,7 @@ def test_an_edit_from_code_of_which_nothing_can_be_edited_is_a_failure():
     assert apply_edit(BEFORE_TOOL, call, {}) is call
 
 
-def test_what_a_message_shows_of_a_hooks_names_is_short_and_harmless():
+def test_a_hooks_names_are_shown_short_and_escaped():
     with pytest.raises(ValueError, match="decides nothing") as caught:
         read_decision(BEFORE_TOOL, {"\x1b[31m" + "x" * 1000: 1})
     assert "\x1b" not in str(caught.value)
@@ -348,7 +348,7 @@ def test_the_sdk_and_the_host_have_the_same_forms():
         assert facts(SDK_STAGES[name].form()) == facts(STAGES[name].form)
 
 
-def test_names_that_are_not_written_as_the_protocol_does_can_be_told():
+def test_misspelt_names_of_the_protocol_are_found():
     answer = {
         "Action": "modify",
         "call": {"Tool": "x", "arguments": {"Tool": 1}, "Own": 1},

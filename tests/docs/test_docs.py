@@ -152,7 +152,7 @@ def directory(tmp_path, monkeypatch):
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
-def test_a_page_shows_what_happens(page, directory, tmp_path):
+def test_the_output_on_a_page_is_real(page, directory, tmp_path):
     if page.stem in TOOLCHAINS:
         need(*TOOLCHAINS[page.stem], tmp_path)
     for snippet in snippets(page):
@@ -331,7 +331,7 @@ def test_few_snippets_are_not_run_and_each_says_why():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
-def test_a_page_links_to_what_there_is(page):
+def test_links_of_a_page_lead_to_existing_targets(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
         if target.startswith("https://"):
             continue
@@ -369,7 +369,7 @@ def test_the_configuration_page_has_every_key():
     assert keys - mentioned("docs/reference/config.md") == set()
 
 
-def test_the_configuration_page_shows_the_defaults_there_are():
+def test_the_configuration_page_shows_the_actual_defaults():
     text = (ROOT / "docs/reference/config.md").read_text(encoding="utf-8")
     whole, model = re.split(r"^## A model", text, flags=re.MULTILINE)
     model, rest = re.split(r"^(?=## )", model, maxsplit=1, flags=re.MULTILINE)

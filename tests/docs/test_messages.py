@@ -62,5 +62,5 @@ def test_each_warning_each_error_and_each_failure_of_a_hook_is_on_the_page_and_n
     assert sorted(described()) == sorted({*logged(), *failures()})
 
 
-def test_each_says_what_it_means_and_what_to_do():
+def test_each_row_says_what_it_means_and_what_to_do():
     assert all(meaning.strip() and way_out.strip() for meaning, way_out in described().values())

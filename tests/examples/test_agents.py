@@ -105,7 +105,7 @@ def denies(call):
 
 
 @pytest.mark.anyio
-async def test_a_turn_streams_calls_tools_asks_hooks_and_goes_on_with_what_they_say(endpoint, tmp_path):
+async def test_a_turn_streams_calls_tools_and_applies_the_decisions_of_hooks(endpoint, tmp_path):
     two_calls(endpoint)
     endpoint.says({"content": "Saved: "}, {"content": ODD}, {"content": None})
     endpoint.says({"content": "Once more."})
@@ -148,7 +148,7 @@ async def test_a_turn_streams_calls_tools_asks_hooks_and_goes_on_with_what_they_
 
 
 @pytest.mark.anyio
-async def test_hooks_change_what_is_asked_what_is_said_and_what_is_offered(endpoint, tmp_path):
+async def test_hooks_change_the_prompt_the_answer_and_the_tools(endpoint, tmp_path):
     endpoint.says(call(0, "c0", "clock", "{}"))
     endpoint.says({"content": "It is noon."})
 
@@ -182,7 +182,7 @@ async def test_hooks_change_what_is_asked_what_is_said_and_what_is_offered(endpo
         (200, b'data: {"choices": [{"del', "broke off in the middle of an answer"),
     ],
 )
-async def test_what_goes_wrong_with_the_endpoint_is_said(endpoint, tmp_path, status, end, complaint):
+async def test_errors_of_the_endpoint_are_reported(endpoint, tmp_path, status, end, complaint):
     endpoint.says({"content": "Half an "}, status=status, end=end)
     async with Host() as host, host.session("s1") as session:
         with pytest.raises(ConnectionError, match=complaint):
@@ -190,7 +190,7 @@ async def test_what_goes_wrong_with_the_endpoint_is_said(endpoint, tmp_path, sta
 
 
 @pytest.mark.anyio
-async def test_a_tool_that_there_is_not_and_one_that_fails_are_told_to_the_model(tmp_path):
+async def test_the_model_gets_an_error_for_an_unknown_or_failing_tool(tmp_path):
     calls = [("nothing", {}), ("read_note", {"name": "../x"}), ("read_note", {"nam": "x"})]
     model = scripted([{"content": "hm", "tool_calls": calls}, {"content": "done"}])
     async with Host() as host, host.session("s1") as session:
@@ -263,7 +263,7 @@ def test_the_program_plays_its_script_offline_through_the_example_hooks(tmp_path
     assert (tmp_path / "notes" / "berlin.md").read_text() == "Take an umbrella. password: [redacted]"
 
 
-def test_the_program_talks_to_an_endpoint_and_says_what_a_hook_or_the_endpoint_ended(endpoint, tmp_path):
+def test_the_program_talks_to_an_endpoint_and_reports_who_ended_a_turn(endpoint, tmp_path):
     config = tmp_path / "picohook.toml"
     config.write_text("[hooks.a]\npython = 'stop:stop'\nstages = ['before_tool']\n")
     (tmp_path / "stop.py").write_text("def stop(call):\n    return {'action': 'abort_turn', 'reason': 'no tools'}\n")

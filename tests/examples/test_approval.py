@@ -80,7 +80,7 @@ async def test_a_person_at_the_terminal_is_asked(terminal, typed, approved, reas
     assert (outcome.approved, outcome.reason) == (approved, reason)
 
 
-async def test_what_was_typed_before_the_question_is_no_answer(terminal):
+async def test_text_typed_before_the_question_is_not_an_answer(terminal):
     ours, path = terminal
     os.write(ours, b"y\n")
 
@@ -111,7 +111,7 @@ async def test_one_call_is_asked_about_at_a_time(terminal):
     assert approved == {"first": True, "second": False}
 
 
-async def test_no_terminal_is_no_yes(tmp_path):
+async def test_without_a_terminal_the_call_is_denied(tmp_path):
     async with asking(str(tmp_path / "tty")) as host:
         outcome = await host.approve_tool(CALL)
     assert (outcome.approved, outcome.reason) == (False, "there is no terminal to ask at")
@@ -182,7 +182,7 @@ async def test_a_person_at_the_page_is_asked(web, form, approved, reason):
         assert "<h2>bash</h2>" in text
         status, _, after = await page.get("decide", {"call": key, **form})
         assert status == 200
-        assert "Nothing waits for you" in after
+        assert "No call waits for you" in after
 
     async with anyio.create_task_group() as group:
         group.start_soon(person)
@@ -229,7 +229,7 @@ async def test_calls_are_decided_in_any_order_and_each_once(web):
     assert approved == {"first": True, "second": False}
 
 
-async def test_a_call_that_is_not_waited_for_any_more_goes_from_the_page(web):
+async def test_a_call_that_is_no_longer_waited_for_disappears_from_the_page(web):
     host, page = web
     async with anyio.create_task_group() as group:
         group.start_soon(host.approve_tool, CALL)
@@ -240,7 +240,7 @@ async def test_a_call_that_is_not_waited_for_any_more_goes_from_the_page(web):
     assert status == 410
 
 
-async def test_the_page_is_there_only_for_who_has_its_address(web):
+async def test_the_page_can_be_opened_only_by_its_address(web):
     _, page = web
     base = page.url.rsplit("/", 2)[0]
     for path in (base, f"{base}/", f"{base}/x/", f"{base}/x/decide", page.url.rstrip("/")):

@@ -126,7 +126,7 @@ async def test_a_click_decides(web_approval, person, act, decided):
     assert [(outcome.approved, outcome.reason) for outcome in outcomes] == [decided]
 
 
-async def test_what_the_model_wrote_is_text_on_the_page_and_nothing_of_it_is_run(web_approval, person):
+async def test_the_page_shows_the_models_text_and_runs_none_of_it(web_approval, person):
     host, url = web_approval
     async with anyio.create_task_group() as group:
         group.start_soon(host.approve_tool, CALL)

@@ -92,7 +92,7 @@ def short_path():
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_what_it_says_of_how_to_run_it_works_when_copied(language, short_path, monkeypatch):
+def test_its_instructions_work_when_copied(language, short_path, monkeypatch):
     command, _ = LANGUAGES[language]
     need(command[0])
     examples = short_path / "hooks_examples"

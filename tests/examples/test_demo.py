@@ -81,7 +81,7 @@ def test_it_shows_each_step_of_the_turn_in_order(demo):
         'bash(command="ls notes")',
         'bash(command="rm -rf notes")',
         "the model is asked",
-        "Events, which nobody waited for, and what the observers made of them",
+        "Events, for which the agent did not wait, as the observers saw them",
     ]
     assert re.fullmatch("7 hook processes answered [0-9]+ questions, and were ended", last)
 
@@ -99,7 +99,7 @@ def test_it_shows_each_step_of_the_turn_in_order(demo):
         ('bash(command="rm -rf notes")', ["approve_tool", "path_guard", "refused: rm is not on", "ms"]),
     ],
 )
-def test_it_shows_who_saw_and_decided_what_and_how_long_that_took(demo, step, words):
+def test_it_shows_each_hooks_decision_and_its_time(demo, step, words):
     rows = [row for title, rows in steps(demo) if title == step for row in rows]
     assert any(all(word in row for word in words) for row in rows)
 
@@ -119,11 +119,11 @@ def test_it_shows_who_saw_and_decided_what_and_how_long_that_took(demo, step, wo
         "info   agent.turn.end  completed",
     ],
 )
-def test_it_shows_what_came_of_it(demo, told):
+def test_it_shows_the_outcome(demo, told):
     assert told in demo
 
 
-def test_it_is_plain_where_there_is_no_terminal(demo):
+def test_it_is_plain_without_a_terminal(demo):
     assert "\x1b" not in demo
 
 

@@ -60,7 +60,7 @@ async def test_the_whole_chain_lets_a_harmless_call_through_unchanged(config, ou
 # logger.py
 
 
-async def test_the_logger_says_what_was_asked_and_nothing_of_what_was_in_it(only, output):
+async def test_the_logger_logs_questions_without_their_content(only, output):
     async with only("logger") as host:
         outcomes = [
             await host.before_llm(LLMRequest(model="m", messages=[{"role": "user", "content": "secret"}])),
@@ -108,7 +108,7 @@ async def test_the_weather_tool_is_answered_without_approval_as_its_hook_injecte
     assert [event.kind for event in host.events] == ["tool_exec_start", "tool_exec_end"]
 
 
-async def test_other_tools_are_none_of_its_business(only):
+async def test_it_ignores_other_tools(only):
     async with only("weather") as host:
         assert (await host.before_tool(ToolCall(tool="echo"))).action == "continue"
 
@@ -165,7 +165,7 @@ async def test_the_guard_follows_links_and_looks_at_affected_paths(tmp_path, con
         ({"tool": "read_file", "arguments": {"path": "/etc/passwd"}}, False, "/etc/passwd is outside the workspace"),
     ],
 )
-async def test_the_guard_approves_what_does_no_harm(only, call, approved, reason):
+async def test_the_guard_approves_harmless_calls(only, call, approved, reason):
     async with only("path_guard") as host:
         outcome = await host.approve_tool(call)
     assert (outcome.approved, outcome.reason) == (approved, reason)
@@ -199,7 +199,7 @@ async def test_the_redactor_rewrites_results_and_keeps_the_rest_of_them(only):
     assert host.outcomes_at("after_tool")[0].action == "modify"
 
 
-async def test_the_redactor_rewrites_what_the_model_says_and_leaves_its_tool_calls(only):
+async def test_the_redactor_rewrites_the_models_text_and_leaves_its_tool_calls(only):
     said = {"content": "it is sk-4f9a01cc7b52e8d3", "tool_calls": [{"id": "1", "function": {"arguments": "{}"}}]}
     async with only("redactor") as host:
         outcome = await host.after_llm(LLMResponse(model="m", response=said))
@@ -207,7 +207,7 @@ async def test_the_redactor_rewrites_what_the_model_says_and_leaves_its_tool_cal
     assert outcome.payload.model == "m"
 
 
-async def test_the_redactor_says_continue_where_there_is_no_secret(only):
+async def test_the_redactor_answers_continue_if_there_is_no_secret(only):
     call = ToolCall(tool="bash", arguments={"command": "ls"})
     async with only("redactor") as host:
         outcomes = [
@@ -221,7 +221,7 @@ async def test_the_redactor_says_continue_where_there_is_no_secret(only):
 # jsonrpcserver_gate.py
 
 
-async def test_the_gate_allows_each_tool_so_many_calls_in_a_turn(only):
+async def test_the_gate_limits_the_calls_of_each_tool_in_a_turn(only):
     first, second = Meta(turn_id="1"), Meta(turn_id="2")
     async with only("call_limit") as host:
         outcomes = [await host.before_tool(ToolCall(tool="bash", meta=first)) for _ in range(4)]
@@ -232,7 +232,7 @@ async def test_the_gate_allows_each_tool_so_many_calls_in_a_turn(only):
     assert (other_tool.action, next_turn.action) == ("continue", "continue")
 
 
-async def test_a_stage_that_the_gate_has_no_method_for_goes_on(only):
+async def test_a_stage_that_the_gate_does_not_handle_continues(only):
     async with only("call_limit") as host:
         outcome = await host.after_tool(ToolReturn(tool="bash", result={"for_llm": "a.txt"}))
     assert outcome.action == "continue"

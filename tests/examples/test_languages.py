@@ -227,7 +227,7 @@ def request(number, method, **params):
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
 
 
-def test_replies_bear_the_ids_of_their_requests_as_they_came(command):
+def test_replies_have_the_exact_ids_of_their_requests(command):
     ids = [1, 2, 9007199254740991, "7", 'a "b" \u00e9 \U0001f600']
     answers = conversation(command, *[request(number, "hook.hello", version=1, modes=[]) for number in ids])
     assert [(answer["id"], type(answer["id"])) for answer in answers] == [(number, type(number)) for number in ids]
@@ -261,7 +261,7 @@ def test_requests_that_come_together_are_answered_in_order(command):
 NO_REQUESTS = [b"", b"not json", b"[]", b"5", b"null", b'"id"', b'{"id":1', b'{"id":1}}', b"\xff\xfe", b"[" * 10_000]
 
 
-def test_lines_that_are_no_requests_are_survived(command):
+def test_lines_that_are_not_requests_do_no_harm(command):
     numbers = range(2, 2 + len(NO_REQUESTS))
     asked = [request(number, "hook.approve_tool", tool="search") for number in numbers]
     answers = conversation(command, *[line for pair in zip(NO_REQUESTS, asked, strict=True) for line in pair])
@@ -304,7 +304,7 @@ def test_the_readme_says_how_it_is_run(language, tmp_path):
     assert json.loads(done.stdout.splitlines()[-1])["result"]["ok"] is True
 
 
-def test_a_toolchain_that_is_missing_skips_with_what_to_do(tmp_path):
+def test_a_missing_toolchain_skips_with_a_hint(tmp_path):
     cobol = Language(
         "cobol", "cobol/hook.cob", ("{out}/hook",), needs=("cobc-of-tomorrow",), install="apt-get install it"
     )
@@ -319,7 +319,7 @@ def test_a_toolchain_that_is_missing_skips_with_what_to_do(tmp_path):
     "language", [one for one in LANGUAGES if one.name in {"node", "go"}], indirect=True, ids=["node", "go"]
 )
 @pytest.mark.anyio
-async def test_it_decides_what_the_one_in_python_was_recorded_to_decide(command, tmp_path):
+async def test_it_decides_as_the_recorded_hook_in_python(command, tmp_path):
     path = tmp_path / "session.jsonl"
     python = HookSpec(
         name="hook", command=(preloaded.program("python"), str(EXAMPLES / "python/stdlib_hook.py")), stages=STAGES

@@ -64,7 +64,7 @@ def test_the_tests_need_more_than_the_demo(make):
     assert [call.split()[-1] for call in calls] == [".[dev]", "loadgroup"]
 
 
-def test_the_environment_is_made_anew_when_the_project_file_changes(make, checkout):
+def test_the_environment_is_made_again_when_the_project_file_changes(make, checkout):
     make("test")
     installed = (checkout / ".venv" / ".installed-dev").stat().st_mtime
     os.utime(checkout / "pyproject.toml", (installed + 10, installed + 10))
@@ -77,7 +77,7 @@ def test_the_environment_is_made_anew_when_the_project_file_changes(make, checko
     ("python", "version", "what"),
     [("./thepython", "3.9", "./thepython is Python 3.9."), ("./nothing", "", "./nothing is not there.")],
 )
-def test_a_python_that_will_not_do_is_named(make, checkout, python, version, what):
+def test_an_unsuitable_python_is_named(make, checkout, python, version, what):
     done, _ = make("demo", python=python, version=version)
     assert done.returncode != 0
     assert f"picohook needs Python 3.11 or newer, and {what}" in done.stderr

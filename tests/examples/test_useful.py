@@ -108,7 +108,7 @@ async def test_the_redactor_knows_secrets_of_many_kinds(start, told):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("told", ["task-force-of-the-year", "the password is long", "https://example.org:80/a@b", ODD])
-async def test_the_redactor_leaves_what_only_looks_like_one(start, told):
+async def test_the_redactor_leaves_text_that_only_looks_like_a_secret(start, told):
     async with start("redactor.py", stages=("after_tool",)) as host:
         result = await host.run_tool(ToolCall(tool="read"), lambda _: told)
     assert (result.for_llm, host.outcomes[-1].action) == (told, "continue")
@@ -209,7 +209,7 @@ def test_a_policy_that_cannot_be_kept_is_not_started_with(tmp_path, text, said):
 
 
 @pytest.mark.anyio
-async def test_the_rate_limit_denies_what_comes_too_often_for_each_tool_and_session(start):
+async def test_the_rate_limit_denies_calls_that_come_too_often_for_each_tool_and_session(start):
     async with start("rate_limit.py", "2/100000", "bash=1/100000", "never=0/1") as host:
 
         async def call(tool, session="a"):
@@ -237,10 +237,10 @@ def test_the_rate_limit_forgets_calls_as_time_goes_by():
 
 
 @pytest.mark.parametrize("rate", ["", "5", "5/", "x/1", "1/0", "-1/1", "1/inf", "1/nan", "t=1"])
-def test_a_rate_that_is_none_is_named(rate):
+def test_an_invalid_rate_is_named(rate):
     process = run("rate_limit.py", rate)
     assert process.returncode == 1
-    assert "is no rate" in process.stderr
+    assert "is not a" in process.stderr
 
 
 # audit_log.py
@@ -263,7 +263,7 @@ def tampered(file, change):
 
 
 @pytest.mark.anyio
-async def test_the_audit_log_holds_what_was_asked_and_told(audited):
+async def test_the_audit_log_holds_questions_and_events(audited):
     file, head = audited
     records = [json.loads(line) for line in file.read_text().split("\n")[:-1]]
     assert [record["number"] for record in records] == list(range(1, 8))
@@ -285,12 +285,12 @@ async def test_the_audit_log_holds_what_was_asked_and_told(audited):
         (lambda lines: [lines[1], lines[0], *lines[2:]], "record 1 does not follow the one before it"),
         (lambda lines: [*lines, lines[-1]], "record 8 does not follow the one before it"),
         (lambda lines: [*lines[:3], b"{}\n", *lines[3:]], "record 4 cannot be read"),
-        (lambda lines: [*lines[:-1], lines[-1][:-9]], "what comes after record 6 was cut"),
-        (lambda lines: lines[:-1], "the last record, number 6, is not the one with this head"),
+        (lambda lines: [*lines[:-1], lines[-1][:-9]], "the record after record 6 is incomplete"),
+        (lambda lines: lines[:-1], "the last record, number 6, does not have this head"),
     ],
     ids=["changed", "left out", "swapped", "repeated", "put in", "cut", "end left out"],
 )
-async def test_the_audit_log_shows_what_was_done_to_it(audited, change, said):
+async def test_the_audit_log_shows_changes_to_it(audited, change, said):
     file, head = audited
     process = run("audit_log.py", "--verify", tampered(file, change), "--head", head)
     assert process.returncode == 1
@@ -298,7 +298,7 @@ async def test_the_audit_log_shows_what_was_done_to_it(audited, change, said):
 
 
 @pytest.mark.anyio
-async def test_the_audit_log_is_gone_on_with_and_a_cut_last_record_is_noted(audited, start):
+async def test_the_audit_log_is_continued_and_a_cut_last_record_is_noted(audited, start):
     file, _ = audited
     tampered(file, lambda lines: [*lines[:-1], lines[-1][:-9]])
     async with start("audit_log.py", file) as host:
@@ -309,7 +309,7 @@ async def test_the_audit_log_is_gone_on_with_and_a_cut_last_record_is_noted(audi
 
 
 @pytest.mark.anyio
-async def test_the_audit_log_does_not_go_on_with_a_chain_that_is_broken(audited):
+async def test_the_audit_log_does_not_continue_a_broken_chain(audited):
     file, _ = audited
     tampered(file, lambda lines: lines[1:])
     assert run("audit_log.py", file).returncode == 1
@@ -391,7 +391,7 @@ def fill(cache, path):
     cache.after_tool(read(path, result={"for_llm": path}))
 
 
-def test_the_cache_forgets_what_is_old_and_the_oldest_where_it_is_full(cache):
+def test_the_cache_forgets_old_entries_and_the_oldest_when_it_is_full(cache):
     for path in "abc":
         fill(cache, path)
     assert [cache.before_tool(read(path))["action"] for path in "abc"] == ["continue", "respond", "respond"]
@@ -399,7 +399,7 @@ def test_the_cache_forgets_what_is_old_and_the_oldest_where_it_is_full(cache):
     assert cache.before_tool(read("c"))["action"] == "continue"
 
 
-def test_the_cache_keeps_nothing_that_was_read_while_something_else_ran(cache):
+def test_the_cache_keeps_no_result_that_was_read_while_another_tool_ran(cache):
     cache.before_tool(read("a"))
     cache.before_tool({"tool": "write"})
     cache.after_tool(read("a", result={"for_llm": "old"}))

@@ -25,7 +25,7 @@ def test_the_catalogue_is_whole():
     ],
     ids=range(7),  # these are about no fault themselves
 )
-def test_a_test_says_what_it_is_about_by_its_name(node, faults):
+def test_the_name_of_a_test_says_its_fault(node, faults):
     assert ids_of(node) == faults
 
 
@@ -42,7 +42,7 @@ def test_a_test_says_what_it_is_about_by_its_name(node, faults):
         ({}, "NOT TESTED"),
     ],
 )
-def test_a_fault_is_met_when_it_was_seen_to_be(results, verdict):
+def test_a_fault_counts_as_met_when_it_was_seen(results, verdict):
     table = Table({f"tests/a.py::test_F1_x{case}": result for case, result in results.items()})
     assert table.verdict("F1") == verdict
     assert ("F1" in table.wrong) is (verdict not in {"asyncio, trio", "yes"})

@@ -74,7 +74,7 @@ async def test_a_redaction_at_the_wrong_place_is_a_failure_as_configured(rule, a
     assert "did you mean `result: {for_llm: ...}`?" in outcome.trail[0].error
 
 
-async def test_processes_and_functions_are_read_alike_and_a_record_keeps_what_they_said(tmp_path):
+async def test_answers_of_processes_and_functions_are_read_alike_and_recorded(tmp_path):
     answer = {"decision": "deny", "why": ["it is bad"]}
     source = f"""
         import json, sys
@@ -192,7 +192,7 @@ class TestResultsAsModels:
             assert await host.run_tool(CALL, tool) == ToolResult(for_llm="cached")
         assert tool.ran == []
 
-    async def test_what_the_model_is_told_of_a_denial(self):
+    async def test_the_text_of_a_denial_for_the_model(self):
         hook = FunctionHook("h", {"before_tool": lambda _: Deny("no", result=ToolResult(for_llm="ask me later"))})
         async with Host([hook], timeouts=FAR) as host:
             assert await host.run_tool(CALL, Tool()) == ToolResult(for_llm="ask me later")
@@ -224,7 +224,7 @@ class TestResultsAsModels:
         async with Host([hook], timeouts=FAR) as host:
             outcome = await host.before_tool(CALL)
         assert outcome.action == "deny_tool"
-        assert f"the result is {type(given).__name__}, and neither a mapping nor ToolResult" in outcome.trail[0].error
+        assert f"the result is {type(given).__name__}, not a mapping or ToolResult" in outcome.trail[0].error
 
     async def test_a_record_keeps_a_decision_that_was_taken_elsewhere(self, tmp_path):
         path = tmp_path / "record.jsonl"

@@ -37,7 +37,7 @@ def asking(*steps, **more):
     return ToolCall(tool="bash", arguments={"do": list(steps), **more})
 
 
-def test_all_of_it_without_await(board):
+def test_every_method_works_without_await(board):
     seen = []
     hooks = [scripted("h", board.call("h"), SERVE, stages=STAGES), FunctionHook("f", on_event=seen.append)]
     with Host.blocking(hooks, timeouts=FAR) as host:
@@ -83,7 +83,7 @@ def test_an_event_can_be_waited_for_without_await():
         assert [event.kind for event in seen] == ["turn_end"]
 
 
-def test_many_threads_at_once_lose_and_mix_up_nothing():
+def test_many_threads_at_once_neither_lose_nor_mix_up_answers():
     with Host.blocking([scripted("a"), scripted("b", stages=("approve_tool",))], timeouts=FAR) as host:
 
         def ask(nonce):
@@ -179,7 +179,7 @@ INTERRUPTED = {
 
 
 @pytest.mark.parametrize("when", INTERRUPTED)
-def test_an_interrupt_at_any_moment_is_a_keyboard_interrupt_and_no_process_is_left(when, board):
+def test_an_interrupt_at_any_moment_raises_keyboard_interrupt_and_leaves_no_process(when, board):
     steps, body = INTERRUPTED[when]
     path = [str(Path(picohook.__file__).parents[1]), str(Path(__file__).parents[1] / "hooks")]
     program = textwrap.dedent(PROGRAM).format(path=path, port=board.call("")[1], steps=steps, body=body)

@@ -111,7 +111,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("what", ASKED)
-async def test_C1_cancelled_at_any_point_it_leaves_nobody_waiting_and_the_host_as_good_as_before(what, monkeypatch):
+async def test_C1_a_call_cancelled_at_any_point_leaves_no_caller_waiting_and_the_host_intact(what, monkeypatch):
     monkeypatch.setattr(restart, "BACKOFF_FIRST", 0.001)
     hooks = [scripted(name, stages=ALL, observe=("*",), restart=OFTEN, timeouts=SOON) for name in "ab"]
     async with Host(hooks, timeouts=FAR) as host:

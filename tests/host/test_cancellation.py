@@ -151,7 +151,7 @@ async def assert_still_good(host):
     assert_nobody_waits(host)
 
 
-async def test_C1_callers_cancelled_while_they_wait_for_a_start_leave_nobody_waiting(board):
+async def test_C1_callers_cancelled_while_they_wait_for_a_start_leave_no_other_waiting(board):
     async with Host(timeouts=FAR) as host, anyio.create_task_group() as tasks:
         tasks.start_soon(host.mount, scripted("h", board.call("h"), ["wait"], SERVE, stages=BOTH))
         line = await board.line("h")
@@ -161,7 +161,7 @@ async def test_C1_callers_cancelled_while_they_wait_for_a_start_leave_nobody_wai
         await assert_still_good(host)
 
 
-async def test_C1_callers_cancelled_during_a_back_off_leave_nobody_waiting(monkeypatch):
+async def test_C1_callers_cancelled_during_a_back_off_leave_no_other_waiting(monkeypatch):
     monkeypatch.setattr(restart, "BACKOFF_FIRST", 60)
     monkeypatch.setattr(restart, "BACKOFF_MOST", 60)
     async with Host([scripted("h", stages=BOTH)], timeouts=FAR) as host:
@@ -173,7 +173,7 @@ async def test_C1_callers_cancelled_during_a_back_off_leave_nobody_waiting(monke
 
 
 @pytest.mark.parametrize("stage", ["before_tool", "approve_tool"])
-async def test_C1_a_caller_cancelled_while_it_waits_for_an_answer_leaves_nobody_waiting(stage, board):
+async def test_C1_a_caller_cancelled_while_it_waits_for_an_answer_leaves_no_other_waiting(stage, board):
     hooks = [scripted("g", stages=BOTH), scripted("h", board.call("h"), SERVE, stages=BOTH)]
     async with Host(hooks, timeouts=FAR) as host:
         line = await board.line("h")
@@ -186,7 +186,7 @@ async def test_C1_a_caller_cancelled_while_it_waits_for_an_answer_leaves_nobody_
         await assert_still_good(host)
 
 
-async def test_C1_callers_cancelled_in_mid_write_and_behind_it_leave_nobody_waiting(board):
+async def test_C1_callers_cancelled_in_mid_write_and_behind_it_leave_no_other_waiting(board):
     async with Host([scripted("h", board.call("h"), SERVE, stages=BOTH)], timeouts=FAR) as host:
         line = await board.line("h")
         async with anyio.create_task_group() as tasks:
@@ -210,7 +210,7 @@ async def test_C1_a_round_trip_cancelled_at_any_turn_loses_nothing(turns):
         assert {status.starts for status in host.status().hooks} == {1}
 
 
-async def test_C1_a_cancelled_tool_is_cancelled_and_the_host_goes_on(board):
+async def test_C1_a_cancelled_tool_is_cancelled_and_the_host_continues(board):
     async with Host([scripted("h", stages=(*BOTH, "after_tool"))], timeouts=FAR) as host:
 
         async def execute(call):
@@ -226,7 +226,7 @@ async def test_C1_a_cancelled_tool_is_cancelled_and_the_host_goes_on(board):
         assert_nobody_waits(host)
 
 
-async def test_C1_one_who_waits_for_an_event_to_be_written_can_be_cancelled(board):
+async def test_C1_a_caller_that_waits_for_an_event_to_be_written_can_be_cancelled(board):
     spec = scripted("h", HELLO, board.call("h"), ["wait"], SERVE, observe=("*",), grace=0.1)
     async with Host([spec], timeouts=FAR) as host:
         line = await board.line("h")
@@ -250,7 +250,7 @@ async def test_C3_a_close_is_not_cut_short_by_a_cancellation(board, journal):
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
-async def test_C3_nor_is_leaving_the_block_by_a_cancellation_of_asyncios_own(board):
+async def test_C3_leaving_the_block_is_not_cut_short_by_a_cancellation_of_asyncios_own(board):
     """No shield of anyio keeps out `Task.cancel`."""
 
     async def serve():
@@ -292,7 +292,7 @@ async def test_S12_a_host_that_fails_to_start_for_a_required_hook_leaves_nothing
     await settled(tasks)
 
 
-async def test_C1_callers_cancelled_while_they_wait_for_their_turn_leave_it_to_the_others(board):
+async def test_C1_callers_cancelled_while_they_wait_for_a_slot_leave_it_to_the_others(board):
     async with Host([scripted("h", board.call("h"), SERVE, max_in_flight=1)], timeouts=FAR) as host:
         line = await board.line("h")
         async with anyio.create_task_group() as tasks:
@@ -306,7 +306,7 @@ async def test_C1_callers_cancelled_while_they_wait_for_their_turn_leave_it_to_t
         assert host.status().hooks[0].calls == 4  # the cancelled ones were never sent
 
 
-async def test_C1_a_caller_cancelled_in_its_turn_gives_it_to_the_next(board):
+async def test_C1_a_caller_cancelled_in_its_slot_passes_it_on(board):
     async with Host([scripted("h", board.call("h"), SERVE, max_in_flight=1)], timeouts=FAR) as host:
         line = await board.line("h")
         outcomes = []
@@ -326,7 +326,7 @@ async def test_C1_a_caller_cancelled_in_its_turn_gives_it_to_the_next(board):
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
-async def test_C1_a_turn_that_comes_in_the_moment_of_a_cancellation_is_not_lost():
+async def test_C1_a_slot_that_is_free_in_the_moment_of_a_cancellation_is_not_lost():
     slots = ConcurrencyLimit(current_reactor(), 1)
     await slots.acquire(current_reactor().now() + 60, "h")
     task = asyncio.create_task(slots.acquire(current_reactor().now() + 60, "h"))
@@ -338,7 +338,7 @@ async def test_C1_a_turn_that_comes_in_the_moment_of_a_cancellation_is_not_lost(
     assert slots.free == 1
 
 
-async def test_C4_a_crash_fails_those_too_who_wait_for_their_turn_or_they_are_asked_of_the_next_process(board):
+async def test_C4_calls_that_wait_for_a_slot_fail_at_a_crash_or_go_to_the_next_process(board):
     """Nobody of them is forgotten."""
     async with Host([scripted("h", board.call("h"), SERVE, max_in_flight=1)], timeouts=FAR) as host:
         line = await board.line("h")

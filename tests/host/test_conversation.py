@@ -161,7 +161,7 @@ NEIGHBOURS = {
 
 
 @pytest.mark.parametrize("case", NEIGHBOURS)
-async def test_a_bad_hook_hurts_no_other_and_the_host_closes_step_by_step(case, board, journal):
+async def test_a_bad_hook_does_not_affect_others_and_the_host_closes_step_by_step(case, board, journal):
     """Of the good hook's calls none fails. At the end the bad one is dead, and no wait but the ladder's was in between."""
     steps, error = NEIGHBOURS[case]
     limits = {"hello_timeout": 0.1 if case.startswith("S5") else 60, "timeout": 0.05, "grace": 0.1}

@@ -49,7 +49,7 @@ FAILING = {
         ("approve_tool", {}, "deny_tool"),
     ],
 )
-async def test_it_is_logged_with_hook_stage_cause_and_what_it_counted_as(case, stage, settings, counted_as, journal):
+async def test_a_failure_is_logged_with_hook_stage_cause_and_decision(case, stage, settings, counted_as, journal):
     function, more, cause, why = FAILING[case]
     payload = {"model": "m", "response": {}} if stage == "after_llm" else CALL
     async with Host([FunctionHook("h", {stage: function}, **settings, **more)], timeouts=FAR, logger=journal) as host:
@@ -118,7 +118,7 @@ async def test_the_standard_librarys_records_have_the_fields_apart(caplog):
 
 
 @pytest.mark.parametrize("stage", ["before_tool", "approve_tool"])
-async def test_of_a_guard_or_an_approver_that_fails_the_model_is_told_one_short_sentence(stage):
+async def test_the_model_gets_one_short_sentence_about_a_failing_guard_or_approver(stage):
     hook = FunctionHook("guard", {stage: broken}, on_failure="deny")
     async with Host([hook], timeouts=FAR) as host:
         outcome = await host.ask(stage, CALL)
@@ -153,7 +153,7 @@ async def test_a_hooks_own_reason_reaches_the_model_as_it_is():
     assert "reason_for_llm" not in outcome.wire()
 
 
-async def test_calls_that_a_failed_hook_took_along_say_no_more():
+async def test_calls_that_a_failed_hook_ended_show_only_the_short_sentence():
     async def failing(call):
         if call.arguments["n"] == 1:
             broken(call)
@@ -169,7 +169,7 @@ async def test_calls_that_a_failed_hook_took_along_say_no_more():
     assert SECRET not in repr(session.messages)
 
 
-async def test_a_turn_inside_a_tool_that_a_failed_hook_ended_says_no_more():
+async def test_a_turn_inside_a_tool_that_a_failed_hook_ended_shows_only_the_short_sentence():
     hook = FunctionHook("guard", {"after_llm": broken}, on_failure="abort")
     async with Host([hook], timeouts=FAR) as host:
 

@@ -141,7 +141,7 @@ async def have_another_host(_):
         await host.before_tool(do("answer"))
 
 
-async def test_no_end_of_a_life_leaves_cycles_of_objects_behind():
+async def test_the_end_of_a_host_leaves_no_cycles_of_objects_behind():
     found = {}
     async with Host([lives("h", timeout=0.1)], timeouts=Timeouts(approval=60, chain=60)) as host:
         for end in (
@@ -200,7 +200,7 @@ async def test_an_unfinished_line_is_freed_with_its_channel():
 
 
 @pytest.mark.parametrize("leaves", ["in_the_middle_of_a_line", "while_it_is_answered"])
-async def test_a_client_of_a_server_that_went_is_freed_at_once(leaves):
+async def test_a_client_of_a_server_that_has_ended_is_freed_at_once(leaves):
     more = {"in_the_middle_of_a_line": b"x" * 50_000, "while_it_is_answered": b""}[leaves]
     asked = anyio.Event()
 

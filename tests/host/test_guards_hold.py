@@ -86,7 +86,7 @@ async def test_a_function_behind_the_guard_that_edits_in_place_makes_the_guard_b
     assert tool.ran == []
 
 
-async def test_what_a_guard_does_not_mind_of_an_edit_in_place_runs(tool):
+async def test_an_edit_in_place_that_the_guard_allows_runs(tool):
     def add(call):
         call.arguments["files"][0].append("b")
 
@@ -96,7 +96,7 @@ async def test_what_a_guard_does_not_mind_of_an_edit_in_place_runs(tool):
     assert seen == [{"files": [["a"]]}, {"files": [["a", "b"]]}]
 
 
-async def test_a_hook_that_keeps_what_it_was_asked_about_cannot_change_it_later(tool):
+async def test_a_hook_that_keeps_its_question_cannot_change_it_later(tool):
     kept = []
 
     def keep(call):
@@ -111,7 +111,7 @@ async def test_a_hook_that_keeps_what_it_was_asked_about_cannot_change_it_later(
 
 
 @pytest.mark.parametrize("answer", ["decision", "mapping", "patch"])
-async def test_a_hook_that_keeps_what_it_answered_cannot_change_it_later(tool, answer):
+async def test_a_hook_that_keeps_its_answer_cannot_change_it_later(tool, answer):
     files = [["b"]]
 
     def edit(_):
@@ -130,7 +130,7 @@ async def test_a_hook_that_keeps_what_it_answered_cannot_change_it_later(tool, a
     assert tool.ran == [{"files": [["b"]]}]
 
 
-async def test_a_function_that_goes_on_after_its_deadline_changes_nothing(tool):
+async def test_a_function_that_runs_on_after_its_deadline_changes_nothing(tool):
     release, done = threading.Event(), threading.Event()
 
     def slow(call):
@@ -183,7 +183,7 @@ async def test_an_approver_cannot_change_the_call_for_another_one(tool):
 # By the program itself.
 
 
-async def test_what_the_program_does_to_its_call_while_the_guard_thinks_changes_nothing(tool):
+async def test_the_programs_changes_to_its_call_while_a_guard_decides_do_not_count(tool):
     call = copying()
 
     async def slow(_):
@@ -292,7 +292,7 @@ async def test_a_function_of_on_change_gets_a_copy_of_the_outcome(tool):
     assert denied.is_error
 
 
-async def test_a_listener_that_marks_the_meta_is_no_change(tool):
+async def test_a_mark_of_a_listener_in_the_meta_does_not_count_as_a_change(tool):
     class Marks(Listener):
         def begin(self, stage, payload):
             meta = payload.meta.model_copy(update={"trace_path": stage.name})
@@ -322,7 +322,7 @@ async def test_an_observer_has_an_event_of_its_own(tool):
     assert seen == [{"files": [["a"]]}] * 2
 
 
-async def test_an_event_is_told_as_it_was_when_it_was_emitted(tmp_path):
+async def test_observers_get_an_event_as_it_was_when_it_was_emitted(tmp_path):
     said, seen = {"Reason": ["before"]}, []
     path = tmp_path / "record.jsonl"
     hook = FunctionHook("h", on_event=lambda event: seen.append(event.payload))
@@ -337,7 +337,7 @@ async def test_an_event_is_told_as_it_was_when_it_was_emitted(tmp_path):
 # At other stages.
 
 
-async def test_what_one_hook_does_to_a_kept_payload_is_seen_by_no_other_and_not_by_the_model():
+async def test_changes_to_a_kept_payload_reach_no_other_hook_and_not_the_model():
     kept, seen = [], []
 
     def keep(request):
@@ -360,7 +360,7 @@ async def test_what_one_hook_does_to_a_kept_payload_is_seen_by_no_other_and_not_
     assert seen == ["good", "good"]
 
 
-async def test_what_a_hook_answered_for_a_tool_stays_what_it_answered():
+async def test_a_hooks_answer_for_a_tool_cannot_be_changed_later():
     result, said = {"for_llm": "fine", "media": [{"url": "a"}]}, []
 
     def respond(_):
@@ -378,7 +378,7 @@ async def test_what_a_hook_answered_for_a_tool_stays_what_it_answered():
     assert outcome.notes[0].inject_messages[0]["content"] == []
 
 
-async def test_what_a_tool_does_to_its_result_later_changes_nothing():
+async def test_a_tools_later_changes_to_its_result_do_not_count():
     media = [{"url": "a"}]
 
     def after(_):
@@ -390,7 +390,7 @@ async def test_what_a_tool_does_to_its_result_later_changes_nothing():
     assert result.media == [{"url": "a"}]
 
 
-async def test_the_calls_of_a_batch_are_what_they_were_when_it_began(tool):
+async def test_the_calls_of_a_batch_stay_as_they_were_at_its_beginning(tool):
     call = copying()
 
     async def slow(_):
@@ -423,7 +423,7 @@ async def test_the_outcome_says_whether_its_payload_is_still_what_hooks_saw():
         assert not approval.intact
 
 
-async def test_what_a_hook_outside_of_the_process_answers_in_python_is_copied_too(tool):
+async def test_an_answer_in_python_of_a_hook_outside_of_the_process_is_copied_too(tool):
     files = [["b"]]
 
     class Remote(Hook):

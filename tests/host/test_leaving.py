@@ -46,7 +46,7 @@ async def test_one_task_enters_it_and_another_one_leaves_it():
     await settled(tasks)
 
 
-async def test_hooks_serve_on_when_the_task_that_entered_it_was_cancelled():
+async def test_hooks_still_serve_after_the_task_that_entered_the_host_was_cancelled():
     host = Host([scripted("h")], timeouts=FAR)
     async with anyio.create_task_group() as tasks:
         entered = anyio.Event()
@@ -92,7 +92,7 @@ async def test_a_hook_may_close_its_own_host():
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
-async def test_nothing_is_left_when_asyncio_cancels_again_and_again():
+async def test_repeated_cancellations_of_asyncio_leave_nothing_behind():
     host = Host([scripted("h", ["hello", {"ok": True}], ["ignore", "SIGTERM"], ["hang"], grace=0.1)], timeouts=FAR)
     await host.__aenter__()
     leaving = asyncio.create_task(host.aclose())

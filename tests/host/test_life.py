@@ -32,7 +32,7 @@ def asking(*steps, **more):
     return ToolCall(tool="bash", arguments={"do": list(steps), **more})
 
 
-async def test_what_the_block_raises_comes_out_as_it_is():
+async def test_an_error_of_the_block_is_raised_unchanged():
     with pytest.raises(LookupError, match="mine"):
         async with Host([scripted("h")], timeouts=FAR):
             raise LookupError("mine")
@@ -95,7 +95,7 @@ async def test_mounted_and_unmounted_at_run_time(board):
         assert len((await host.before_tool(asking())).trail) == 2
 
 
-async def test_unmounting_takes_a_hook_out_of_every_chain_at_once_and_fails_what_it_is_busy_with(board):
+async def test_unmounting_takes_a_hook_out_of_every_chain_at_once_and_fails_its_calls_in_flight(board):
     async with Host([scripted("h", board.call("h"), SERVE, grace=0.1)], timeouts=FAR) as host:
         line = await board.line("h")
         outcomes = []
@@ -114,7 +114,7 @@ async def test_unmounting_takes_a_hook_out_of_every_chain_at_once_and_fails_what
         assert (await host.before_tool(asking())).trail == ()
 
 
-async def test_a_hook_that_another_one_comes_after_is_not_unmounted_from_under_it(board):
+async def test_a_hook_that_another_ones_after_names_cannot_be_unmounted(board):
     hooks = [scripted("first", board.call("first"), SERVE), scripted("second", after=("first",))]
     async with Host(hooks, timeouts=FAR) as host:
         line = await board.line("first")
@@ -210,7 +210,7 @@ async def test_C3_closing_twice_and_at_the_same_time_is_one_teardown(board, jour
     assert host.status().hooks[0].starts == 1
 
 
-async def test_C3_closing_during_a_restart_starts_nothing_more(board):
+async def test_C3_closing_during_a_restart_starts_no_process(board):
     async with Host([scripted("h", board.call("h"), SERVE)], timeouts=FAR) as host:
         first = await board.line("h")
         host.restart("h")
@@ -219,7 +219,7 @@ async def test_C3_closing_during_a_restart_starts_nothing_more(board):
     assert host.status().hooks[0].starts == 1
 
 
-async def test_C3_closing_while_the_next_process_says_hello_ends_that_one(board):
+async def test_C3_closing_during_the_hello_of_the_next_process_ends_it(board):
     async with Host(timeouts=FAR) as host, anyio.create_task_group() as tasks:
         tasks.start_soon(host.mount, scripted("h", board.call("h"), ["wait"], HELLO, ["exit", 1], grace=0.1))
         (await board.line("h")).go_on()
@@ -296,7 +296,7 @@ async def test_events_that_wait_are_written_before_the_hook_is_ended(board):
     await line.dead()
 
 
-async def test_a_hook_of_the_embedders_own_whose_task_breaks_ends_nothing_else(journal):
+async def test_an_embedders_own_hook_whose_task_fails_affects_no_other(journal):
     class Broken(Hook):
         async def run(self):
             raise ZeroDivisionError("oops")
@@ -314,7 +314,7 @@ async def test_a_hook_of_the_embedders_own_whose_task_breaks_ends_nothing_else(j
     assert [event.kind for event in seen] == ["turn_start", "turn_end"]
 
 
-async def test_the_ladder_ends_though_the_hook_reads_nothing_and_events_wait(board):
+async def test_the_ladder_ends_even_if_the_hook_does_not_read_and_events_wait(board):
     spec = scripted("h", HELLO, board.call("h"), ["ignore", "SIGTERM"], HANG, observe=("*",), grace=0.05)
     async with Host([spec], timeouts=FAR) as host:
         line = await board.line("h")

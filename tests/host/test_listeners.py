@@ -149,7 +149,7 @@ async def test_a_chain_resumed_after_a_pause_names_the_answered_hook_and_those_t
     assert [entry.hook for entry in outcome.trail] == ["b", "c"]
 
 
-async def test_a_stage_that_is_asked_by_its_name_is_asked_and_nothing_else():
+async def test_asking_a_stage_by_its_name_asks_that_stage_only():
     diary = Diary()
 
     def answer(call):
@@ -278,7 +278,7 @@ async def test_a_broken_account_is_left_out():
     assert ("concluded", "deny_tool") in diary.seen
 
 
-async def test_a_listener_cannot_make_the_caller_believe_that_it_was_cancelled():
+async def test_a_cancellation_error_of_a_listener_does_not_reach_the_caller():
     class Cancels(Account):
         def concluded(self, outcome):
             raise asyncio.CancelledError  # as the result of a future that was cancelled does
@@ -353,6 +353,6 @@ async def test_where_a_required_listener_fails_the_call_is_denied_and_the_other_
     ]
 
 
-async def test_a_required_listener_without_interest_in_a_chain_lets_it_be():
+async def test_a_required_listener_that_ignores_a_chain_does_not_affect_it():
     async with Host([FunctionHook("a", {"before_tool": go_on})], listeners=[Book(None)]) as host:
         assert (await host.before_tool(ToolCall(tool="bash"))).action == "continue"

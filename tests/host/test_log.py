@@ -57,7 +57,7 @@ async def test_L1_a_log_that_fails_changes_nothing_and_is_counted(board):
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 \r\n fake: ok \u202e\u2066\x9b31m \x00 \u2028 end"
 
 
-async def test_L2_what_a_hook_says_reaches_logs_traces_and_reasons_without_an_acting_character(journal):
+async def test_L2_text_of_a_hook_reaches_logs_traces_and_reasons_without_control_characters(journal):
     """On stderr, on stdout, as reasons and errors, as a name and a version, in last words."""
     steps = [
         ["flood", 2, HOSTILE + "\n", 1],
@@ -90,7 +90,7 @@ async def test_L2_what_a_hook_says_reaches_logs_traces_and_reasons_without_an_ac
 SECRET = "hunter2-the-secret"
 
 
-async def test_L3_payloads_are_not_logged_whatever_goes_wrong(journal, caplog):
+async def test_L3_payloads_are_never_logged(journal, caplog):
     """Answers, refusals, failures, time-outs, crashes, kills, dropped events and denials, with a secret in every payload."""
     caplog.set_level(logging.DEBUG)
 
@@ -205,7 +205,7 @@ class Plain:
 
 @pytest.mark.parametrize("target", [print, "picohook", Plain()])
 def test_an_object_that_is_not_a_logger_is_refused_at_once(target):
-    with pytest.raises(PicohookError, match="a logger has the methods debug, info, warning, error"):
+    with pytest.raises(PicohookError, match="is not a logger: its methods debug, info, warning, error must"):
         Host(logger=target)
 
 

@@ -29,7 +29,7 @@ def held(board, **settings):
     return scripted("slow", HELLO, board.call("slow"), ["wait"], SERVE, **settings)
 
 
-async def test_a_slow_observer_never_delays_the_agent_and_what_it_misses_is_counted(board):
+async def test_a_slow_observer_never_delays_the_agent_and_its_dropped_events_are_counted(board):
     """It reads nothing until ten thousand were emitted; then it is told the first, which were on their way, and the last."""
     async with Host([held(board), scripted("good")], timeouts=FAR) as host:
         slow = await board.line("slow")
@@ -49,7 +49,7 @@ async def test_a_slow_observer_never_delays_the_agent_and_what_it_misses_is_coun
         assert host.status().hooks[1].dropped_events == 0
 
 
-async def test_what_waits_for_an_observer_is_bounded_in_bytes_too(board):
+async def test_events_that_wait_for_an_observer_are_bounded_in_bytes_too(board):
     async with Host([held(board, grace=0.05)], timeouts=FAR) as host:
         await board.line("slow")
         for _ in range(20):
@@ -87,7 +87,7 @@ async def test_a_request_overtakes_events_that_wait(board, tmp_path):
     assert events_before <= 7  # a pipe of 64 KiB, and the line that was begun
 
 
-async def test_closing_drains_what_waits_within_the_grace(board):
+async def test_closing_writes_waiting_events_within_the_grace(board):
     async with Host([held(board, grace=30)], timeouts=FAR) as host, anyio.create_task_group() as tasks:
         slow = await board.line("slow")
         for number in range(500):
@@ -221,7 +221,7 @@ async def test_an_event_without_a_json_form_is_the_embedders_mistake_and_no_obse
     assert [event.kind for event in seen] == ["turn_end"]
 
 
-async def test_an_in_process_observer_that_hangs_fails_or_blocks_delays_nobody(journal):
+async def test_an_in_process_observer_that_hangs_fails_or_blocks_delays_nothing(journal):
     release = threading.Event()
     seen = []
 

@@ -117,7 +117,7 @@ def Deny_never(_):
     pytest.fail("after_llm was asked")
 
 
-async def test_retry_goes_round_again_with_the_feedback_until_the_hook_is_content(model):
+async def test_retry_asks_again_with_the_feedback_until_the_hook_is_content(model):
     wants = iter([Retry("shorter"), Retry("politer"), None])
     async with Host([model.observer, hook("h", after=lambda _: next(wants))], timeouts=FAR) as host:
         response = await host.run_llm(REQUEST, model.complete)
@@ -154,7 +154,7 @@ async def test_without_any_retries_the_first_one_is_too_many(model):
 
 @pytest.mark.parametrize("where", ["before", "after"])
 @pytest.mark.parametrize(("decision", "error"), [(AbortTurn, AbortTurnError), (HardAbort, HardAbortError)])
-async def test_what_ends_the_turn_is_raised(where, decision, error, model):
+async def test_decisions_that_end_the_turn_are_raised(where, decision, error, model):
     async with Host([hook("h", **{where: decision(reason="stop")})], timeouts=FAR) as host:
         with pytest.raises(error, match="stop") as caught:
             await host.run_llm(REQUEST, model.complete)
@@ -162,7 +162,7 @@ async def test_what_ends_the_turn_is_raised(where, decision, error, model):
     assert len(model.requests) == (where == "after")
 
 
-async def test_what_hooks_add_reaches_the_model(model):
+async def test_additions_of_hooks_reach_the_model(model):
     notes = Notes(additional_context="be kind", inject_messages=({"role": "user", "content": "injected"},))
     async with Host([hook("h", before=Continue(notes=notes))], timeouts=FAR) as host:
         await host.run_llm(REQUEST.model_copy(update={"system_prompt": "base"}), model.complete)

@@ -113,7 +113,7 @@ async def test_the_same_through_a_process(tmp_path):
     assert after["meta"]["AgentID"] == "a1"
 
 
-async def test_what_hooks_modify_is_what_is_approved_runs_and_is_told(story):
+async def test_the_modified_call_is_approved_run_and_reported(story):
     seen = []
     hooks = [
         story.observer,
@@ -152,7 +152,7 @@ async def test_denied_by_an_approver(story):
 @pytest.mark.parametrize(
     ("decision", "error"), [(AbortTurn, AbortTurnError), (HardAbort, HardAbortError), (Pause, PausedError)]
 )
-async def test_what_ends_the_turn_before_the_tool_is_raised_and_the_tool_is_not_run(decision, error, story):
+async def test_an_abort_before_the_tool_is_raised_and_the_tool_does_not_run(decision, error, story):
     async with Host([story.observer, story.hook("h", before_tool=decision(reason="stop"))], timeouts=FAR) as host:
         with pytest.raises(error, match="stop") as caught:
             await host.run_tool(CALL, story.execute)
@@ -162,7 +162,7 @@ async def test_what_ends_the_turn_before_the_tool_is_raised_and_the_tool_is_not_
     assert story.order == ["before_tool"]
 
 
-async def test_what_ends_the_turn_after_the_tool_is_raised_when_its_end_was_told(story):
+async def test_an_abort_after_the_tool_is_raised_after_the_event_of_its_end(story):
     async with Host([story.observer, story.hook("h", after_tool=AbortTurn(reason="leak"))], timeouts=FAR) as host:
         with pytest.raises(AbortTurnError, match="leak"):
             await host.run_tool(CALL, story.execute)
@@ -241,7 +241,7 @@ async def test_A5_arguments_that_an_approver_changes_in_place_are_denied(story):
     assert story.executed == []
 
 
-async def test_A5_a_hook_that_outlives_its_deadline_cannot_change_what_runs(story):
+async def test_A5_a_hook_that_outlives_its_deadline_cannot_change_the_call(story):
     """A plain function goes on in its thread when nobody waits for it any more; it has the arguments still."""
     release, done = threading.Event(), threading.Event()
 
@@ -261,7 +261,7 @@ async def test_A5_a_hook_that_outlives_its_deadline_cannot_change_what_runs(stor
     assert result.for_llm == "ls"
 
 
-async def test_A5_a_tool_that_changes_its_arguments_does_not_change_what_after_tool_sees(story):
+async def test_A5_a_tool_that_changes_its_arguments_does_not_change_the_call_at_after_tool(story):
     seen = []
     hook = story.hook("h", approve_tool=True, after_tool=lambda done: seen.append(done.arguments))
     async with Host([hook], timeouts=FAR) as host:
@@ -327,7 +327,7 @@ async def test_A8_a_hook_that_dies_counts_as_its_settings_say(rule, expected, st
     assert len(story.executed) == (rule is OnFailure.CONTINUE)
 
 
-async def test_A1_A3_of_two_approvers_one_that_dies_is_a_no_and_the_other_is_not_waited_for(board, story):
+async def test_A1_A3_an_approver_that_dies_denies_and_the_other_is_not_waited_for(board, story):
     dies = scripted(
         "dies", ["hello"], ["read"], ["exit", 1], stages=("approve_tool",), restart=RestartPolicy(max_starts=1)
     )

@@ -68,13 +68,13 @@ async def test_a_failing_hook_is_seen_in_the_result():
         ),
     ],
 )
-async def test_so_has_that_of_a_call_whose_tool_did_not_run(stages, expected):
+async def test_the_result_of_a_call_whose_tool_did_not_run_has_a_trail_too(stages, expected):
     async with host_of(**stages) as host:
         result = await host.run_tool({"tool": "bash"}, lambda _: pytest.fail("it ran"))
     assert [(one.stage, one.action, one.reason, one.hook) for one in result.trails] == expected
 
 
-async def test_a_models_response_has_those_of_every_round():
+async def test_a_models_response_has_the_trails_of_every_round():
     rounds = [Retry("again"), None]
     async with host_of(before_llm=lambda _: None, after_llm=lambda _: rounds.pop(0)) as host:
         response = await host.run_llm({"model": "m"}, _answer)
@@ -86,13 +86,13 @@ async def test_a_models_response_has_those_of_every_round():
     ]
 
 
-async def test_so_has_one_that_a_hook_gave():
+async def test_a_response_that_a_hook_gave_has_a_trail_too():
     async with host_of(before_llm=lambda _: Respond({"content": "mine"})) as host:
         response = await host.run_llm({"model": "m"}, _answer)
     assert said(response) == [("before_llm", "respond", [("h", "respond")])]
 
 
-async def test_a_turn_has_all_of_them_in_order_and_each_of_its_results_has_its_own():
+async def test_a_turn_has_all_trails_in_order_and_each_result_has_its_own():
     answers = [{"content": "", "tool_calls": [_call("c0", "a"), _call("c1", "b")]}, {"content": "done"}]
 
     async def complete(_):
@@ -113,7 +113,7 @@ async def test_a_turn_has_all_of_them_in_order_and_each_of_its_results_has_its_o
     assert tuple(turn.trails) == result.trails
 
 
-async def test_the_results_of_a_batch_have_their_own_also_when_the_turn_is_aborted():
+async def test_the_results_of_a_batch_have_their_own_trails_even_if_the_turn_is_aborted():
     def decide(call):
         return Deny("not b") if call.tool == "b" else None
 
@@ -128,7 +128,7 @@ async def test_the_results_of_a_batch_have_their_own_also_when_the_turn_is_abort
     assert said(other) == [("before_tool", "deny_tool", [("h", "deny_tool")])]
 
 
-async def test_a_resumed_turn_has_them_since_it_was_resumed():
+async def test_a_resumed_turn_has_the_trails_since_it_was_resumed():
     async with host_of(before_tool=lambda _: Pause("may it?")) as host, host.session("s") as session:
         with pytest.raises(PausedError) as raised:
             async with session.turn("hello") as turn:
@@ -154,7 +154,7 @@ async def test_results_are_equal_and_have_the_same_form_with_and_without_trails(
     assert "trails" not in json.dumps(ToolResult.model_json_schema())
 
 
-async def test_a_result_that_a_tool_gives_again_and_again_is_not_written_on():
+async def test_a_result_that_a_tool_returns_repeatedly_is_not_modified():
     constant, response = ToolResult(for_llm="done"), LLMResponse(response={"content": "hi"})
 
     async def answer(_):

@@ -187,7 +187,7 @@ async def test_a_hook_that_pauses_hands_control_back(run):
             await run(Agent(host, ONE, [read]))
 
 
-async def test_nothing_is_called_after_a_hook_has_ended_the_run(run):
+async def test_after_a_hook_has_ended_the_run_no_hook_model_or_tool_is_called(run):
     asked = []
     ended = asyncio.Event()
 
@@ -281,7 +281,7 @@ async def test_hooks_can_remove_a_call_from_an_answer(run):
     assert agent.told == {"2": "text of b"}
 
 
-async def test_a_hook_can_have_the_model_asked_again(run):
+async def test_a_hook_can_ask_for_another_answer_of_the_model(run):
     def judge(answer):
         return Retry("say please") if answer.response["content"] == "no" else None
 

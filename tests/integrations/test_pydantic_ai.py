@@ -38,7 +38,7 @@ async def test_the_turn_is_the_run_in_its_conversation(agent_of):
     assert (meta.turn_id, meta.session_key, meta.agent_id) == (result.run_id, result.conversation_id, "main")
 
 
-async def test_a_tool_that_asks_the_model_to_try_again_does_so(agent_of):
+async def test_a_tool_can_ask_the_model_to_try_again(agent_of):
     from pydantic_ai import ModelRetry
 
     results = []

@@ -63,7 +63,7 @@ async def test_a_dangerous_command_ends_the_session():
             await running.run_tool(bad, lambda _: pytest.fail("it ran"))
 
 
-async def test_what_is_written_gets_a_header():
+async def test_written_files_get_a_header():
     async def header(given):
         if given["toolName"] == "Write":
             changed = {**given["toolInput"], "content": f"// Auto-generated\n{given['toolInput']['content']}"}
@@ -76,7 +76,7 @@ async def test_what_is_written_gets_a_header():
     assert outcome.payload.arguments == {"filePath": "a.ts", "content": "// Auto-generated\nlet a"}
 
 
-async def test_secrets_are_taken_out_of_what_was_read():
+async def test_secrets_are_removed_from_results():
     async def redact(given):
         if given["toolName"] == "Read":
             content = re.sub(r"SECRET_KEY=\w+", "SECRET_KEY=***", given["toolOutput"]["content"])
@@ -105,7 +105,7 @@ async def test_an_audit_log_is_written_at_the_end_of_the_session(tmp_path):
         assert json.loads((tmp_path / "audit.json").read_text()) == [{"tool": "Bash", "input": {"command": "ls"}}]
 
 
-async def test_a_tool_is_called_so_often_and_then_skipped():
+async def test_a_tool_is_skipped_after_its_limit_of_calls():
     counts = {}
 
     async def limit(given):
@@ -135,7 +135,7 @@ async def test_a_callback_that_throws_stops_no_tool_and_is_logged(journal):
 # Its inputs.
 
 
-async def test_each_event_has_its_fields_and_no_other():
+async def test_each_event_has_exactly_its_fields():
     seen = []
 
     async def keep(given):
@@ -186,7 +186,7 @@ async def test_each_event_has_its_fields_and_no_other():
         ('{"id": 12345678901234567890123}', {"id": 12345678901234567890123}),
     ],
 )
-async def test_an_output_is_the_object_that_it_is_the_json_of_or_else_the_text(text, output):
+async def test_an_output_is_shown_as_a_parsed_object_or_else_as_text(text, output):
     seen = []
     async with host({"PostToolUse": [lambda given: seen.append(given["toolOutput"])]}) as running:
         outcome = await running.after_tool(ToolReturn(tool="Read", result=ToolResult(for_llm=text)))
@@ -194,7 +194,7 @@ async def test_an_output_is_the_object_that_it_is_the_json_of_or_else_the_text(t
     assert outcome.payload.result.for_llm == text
 
 
-async def test_what_a_callback_writes_into_its_input_stays_there():
+async def test_changes_of_a_callback_to_its_input_stay():
     async def scribble(given):
         given["toolInput"]["command"] = "rm -rf /"
         given["toolName"] = "Format"
@@ -208,7 +208,7 @@ async def test_what_a_callback_writes_into_its_input_stays_there():
 # Its outputs.
 
 
-async def test_callbacks_are_asked_in_the_order_of_the_list_each_with_what_the_one_before_it_left():
+async def test_callbacks_are_asked_in_list_order_and_each_sees_the_edits_before_it():
     def append(letter):
         return lambda given: {"action": "continue", "modifiedInput": {"text": given["toolInput"]["text"] + letter}}
 
@@ -245,7 +245,7 @@ async def test_a_users_message_can_be_modified_and_the_session_ended():
 
 
 @pytest.mark.parametrize(("event", "is_error"), [("PostToolUse", False), ("PostToolUseFailure", True)])
-async def test_an_output_can_be_modified_and_stays_what_it_is(event, is_error):
+async def test_an_output_can_be_modified_and_keeps_its_type(event, is_error):
     returned = ToolReturn(tool="Read", result=ToolResult(for_llm="x", is_error=is_error))
     for modified, text in [("y", "y"), ({"a": [1]}, '{"a":[1]}'), ([], "[]")]:
         async with host({event: [lambda _, new=modified: {"modifiedOutput": new}]}) as running:
@@ -264,7 +264,7 @@ async def test_an_output_can_be_modified_and_stays_what_it_is(event, is_error):
         ("PreToolUse", {"modifiedInput": {"a": {1, 2}}}, "the payload cannot be sent as JSON: set has no JSON form"),
     ],
 )
-async def test_what_means_nothing_is_a_callback_that_fails(event, output, error):
+async def test_a_meaningless_result_is_a_failure_of_the_callback(event, output, error):
     async with host({event: [lambda _: output]}) as running:
         outcome = await running.before_tool(BASH)
     assert (outcome.action, outcome.payload) == ("continue", BASH)
@@ -275,11 +275,11 @@ async def test_a_users_message_is_a_string():
     async with host({"UserPromptSubmit": [lambda _: {"modifiedInput": {"a": 1}}]}) as running:
         outcome = await running.before_prompt(Prompt(prompt="hi"))
     assert outcome.payload.prompt == "hi"
-    assert outcome.trail[0].error == "`modifiedInput` is not a string, which a user's message is"
+    assert outcome.trail[0].error == "`modifiedInput` is not a string, as a user's message must be"
 
 
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "PostToolUse"])
-async def test_skip_is_for_tools_and_changes_nothing_elsewhere(event):
+async def test_skip_works_for_tools_only(event):
     async with host({event: [lambda _: {"action": "skip"}]}) as running:
         prompt = await running.before_prompt(Prompt(prompt="hi"))
         returned = await running.after_tool(ToolReturn(tool="Read", result=ToolResult(for_llm="x")))
@@ -289,13 +289,13 @@ async def test_skip_is_for_tools_and_changes_nothing_elsewhere(event):
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "TaskCompleted", "SessionEnd"])
-async def test_what_is_only_told_decides_nothing(event):
+async def test_callbacks_that_are_only_told_decide_nothing(event):
     running = host({event: [lambda _: {"action": "abort"}]})
     async with running, running.session("s1") as session, session.turn("hello") as turn:
         assert await turn.prompt() == "hello"
 
 
-def test_an_event_that_there_is_not_is_named():
+def test_an_unknown_event_is_named():
     with pytest.raises(ValueError, match="Blade has no event 'PreToolUSe': did you mean PreToolUse"):
         blade_hooks({"PreToolUSe": []})
 
@@ -359,7 +359,7 @@ async def test_it_is_given_the_tool_its_input_and_what_it_does():
     ]
 
 
-async def test_the_documents_example_asks_for_all_but_reading():
+async def test_the_example_in_the_document_asks_about_everything_except_reading():
     asked = []
 
     async def can_use_tool(name, given, options):
@@ -377,7 +377,7 @@ async def test_the_documents_example_asks_for_all_but_reading():
     assert asked == ["允许 Write 操作 a, b?"]
 
 
-async def test_allow_with_another_input_is_what_approvers_see_and_what_runs():
+async def test_with_allow_and_another_input_approvers_see_that_input_and_it_runs():
     seen = []
     approver = FunctionHook("approver", {"approve_tool": lambda call: not seen.append(call.arguments)})
     safe = {"command": "ls -l"}
@@ -386,7 +386,7 @@ async def test_allow_with_another_input_is_what_approvers_see_and_what_runs():
     assert seen == [safe, safe]
 
 
-async def test_it_is_asked_after_every_other_hook_and_sees_what_they_left():
+async def test_it_is_asked_after_every_other_hook_and_sees_their_edits():
     seen = []
 
     def can_use_tool(name, given, options):
@@ -406,7 +406,7 @@ async def test_it_is_asked_after_every_other_hook_and_sees_what_they_left():
     assert seen == [{"command": "z"}]
 
 
-async def test_a_guard_sees_what_it_made_of_the_call():
+async def test_a_guard_sees_its_edits_of_the_call():
     def no_secrets(call):
         return Deny(reason="no") if "secret" in call.arguments["command"] else None
 
@@ -460,7 +460,7 @@ def fails(*_):
         (allows(updatedInput="ls"), "`updatedInput` is str, not a dict"),
     ],
 )
-async def test_what_it_fails_to_allow_is_denied(callback, error):
+async def test_a_call_that_it_does_not_allow_is_denied(callback, error):
     async with host(can_use_tool=callback) as running:
         outcome = await running.before_tool(BASH)
     assert (outcome.action, outcome.trail[0].error) == ("deny_tool", error)

@@ -85,7 +85,7 @@ def hanging():
     ]
 
 
-async def test_one_that_takes_longer_is_cut_off_at_its_timeout_and_the_log_says_so(journal):
+async def test_a_slow_cleanup_is_cut_off_at_its_timeout_and_logged(journal):
     async with Host(hanging(), timeouts=FAR, logger=journal) as host:
         with pytest.raises(KeyError):
             async with host.session("s1") as session, session.turn("hello"):
@@ -96,22 +96,22 @@ async def test_one_that_takes_longer_is_cut_off_at_its_timeout_and_the_log_says_
     assert cut["blade.SessionEnd-1"] == cut["worker.on_abort-1"] == "it was cut off after 0.05 s, its timeout"
 
 
-async def test_an_observer_that_is_waited_for_no_longer_is_named_with_the_setting_that_says_so(journal):
+async def test_an_observer_that_takes_too_long_is_logged_with_the_setting_that_limits_it(journal):
     slow = FunctionHook("slow", on_event=hang, grace=0.05)
     timed = FunctionHook("timed", on_event=hang, grace=0.05, timeout=0.1)
     async with Host([slow, timed], timeouts=SHORT, logger=journal) as host:
         await host.emit_and_wait("session_end")
-    why = {record["hook"]: record["why"] for record in journal.all("an observer is not waited for any longer")}
+    why = {record["hook"]: record["why"] for record in journal.all("stopped waiting for an observer")}
     assert why == {
         "slow": "it was not done with the event after 0.05 s, its observer_timeout",
         "timed": "it was not done with the event after 0.1 s, its timeout",
     }
     cut = journal.all("an event was cut off")
     assert {(record["hook"], record["kind"]) for record in cut} == {("slow", "session_end"), ("timed", "session_end")}
-    assert cut[0]["why"] == "the hook was stopped, and still busy with it after its grace of 0.05 s"
+    assert cut[0]["why"] == "the hook was stopped, and its grace of 0.05 s ended before it had handled the event"
 
 
-async def test_what_an_event_is_waited_for_is_that_event_and_not_those_behind_it():
+async def test_waiting_for_an_event_does_not_wait_for_later_events():
     cleaner = Cleaner()
     taken = []
 
@@ -129,9 +129,9 @@ async def test_what_an_event_is_waited_for_is_that_event_and_not_those_behind_it
         assert taken == ["session_end", "turn_start"]  # and session_end was not waited for behind it
 
 
-async def test_what_the_workers_on_abort_decides_is_logged(journal):
+async def test_a_decision_of_the_workers_on_abort_is_logged(journal):
     hooks = worker_hooks(on_abort=[lambda _: Abort("again")])
     async with Host(hooks, timeouts=FAR, logger=journal) as host:
         await host.emit_and_wait("turn_abort", {"Reason": "x"})
-    (record,) = journal.all("what it decided has no effect")
+    (record,) = journal.all("its decision has no effect")
     assert "Abort" in record["why"]

@@ -50,7 +50,7 @@ async def test_the_stage_and_the_directory_are_in_the_environment(run, tmp_path)
     assert await said(run, shell, dir=str(tmp_path)) == f"before_tool {tmp_path} {tmp_path}\n"
 
 
-async def test_nothing_in_the_environment_has_a_name_of_j_clis(run):
+async def test_no_variable_in_the_environment_has_a_name_of_j_clis(run):
     assert "JCLI" not in await said(run, "env")
 
 
@@ -59,11 +59,11 @@ async def test_without_a_directory_it_is_the_hosts(run, tmp_path, monkeypatch):
     assert await said(run, 'echo "$PICOHOOK_CWD $(pwd)"') == f"{tmp_path} {tmp_path}\n"
 
 
-async def test_nothing_in_its_environment_can_take_the_place_of_the_event(run):
+async def test_variables_of_its_environment_cannot_replace_those_of_the_event(run):
     assert await said(run, "echo $PICOHOOK_EVENT", env={"PICOHOOK_EVENT": "mine"}) == "before_tool\n"
 
 
-async def test_it_sees_of_the_environment_what_its_settings_say(run, monkeypatch):
+async def test_it_sees_the_part_of_the_environment_that_its_settings_allow(run, monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", "abc")
     shell = 'echo "[$SECRET_TOKEN]"'
     assert await said(run, shell) == "[]\n"
@@ -78,7 +78,7 @@ async def test_no_output_changes_nothing(run, shell):
     assert (outcome.action, outcome.trail[0].error) == ("continue", None)
 
 
-async def test_a_pipeline_a_variable_and_a_substitution_are_the_shells(run):
+async def test_the_shell_handles_pipelines_variables_and_substitutions(run):
     outcome = await asked(run("""x=deny_tool; echo '{"action": "'$(printf $x)'", "reason": "no"}' | cat"""))
     assert (outcome.action, outcome.reason) == ("deny_tool", "no")
 
@@ -95,7 +95,7 @@ async def test_a_pipeline_a_variable_and_a_substitution_are_the_shells(run):
         ('{"action": "modify"}', "`modify` came without `call` or `patch`"),
     ],
 )
-async def test_an_answer_that_says_something_and_decides_nothing_never_continues(run, answer, error):
+async def test_an_answer_without_a_decision_never_continues(run, answer, error):
     outcome = await asked(run(f"echo '{answer}'", on_failure="deny"))
     assert outcome.action == "deny_tool"
     assert outcome.trail[0].error.startswith(error)
@@ -114,20 +114,20 @@ async def test_an_answer_that_says_something_and_decides_nothing_never_continues
         ("kill -9 $$", "it was ended by signal 9"),
         ("no-such-program-of-picohook", "it exited with code 127; it said: "),
         ("echo hello", "its output is not JSON: "),
-        ("echo '[]'", "its output is no JSON object: []"),
+        ("echo '[]'", "its output is not a JSON object: []"),
         ("""echo '{"action": "deny_tool", "action": "continue"}'""", "its output is not JSON: Detected duplicate key"),
         ("""echo '{"call": {"arguments": {"a": NaN}}}'""", "its output is not JSON: "),
         ("""echo '{"action": "deny"}'""", "the action 'deny' is not one of before_tool's: did you mean `deny_tool`?"),
     ],
 )
-async def test_what_goes_wrong_is_a_failure_that_says_so(run, shell, error):
+async def test_each_error_is_a_failure_that_names_it(run, shell, error):
     outcome = await asked(run(shell))
     assert outcome.action == "continue"
     assert outcome.payload == CALL
     assert outcome.trail[0].error.startswith(error)
 
 
-async def test_a_directory_that_is_not_there_is_named(run):
+async def test_a_missing_directory_of_a_hook_is_named(run):
     outcome = await asked(run("true", dir="/no/such/place"))
     assert outcome.trail[0].error == "cannot be started: its directory /no/such/place does not exist"
 
@@ -151,7 +151,7 @@ async def test_a_failure_counts_as_its_on_failure_says(run):
     assert (await asked(run("exit 1", on_failure="abort"))).action == "abort_turn"
 
 
-async def test_a_failure_is_retried_and_then_it_is_one(run, tmp_path):
+async def test_a_failed_try_is_repeated_before_it_counts_as_a_failure(run, tmp_path):
     count = tmp_path / "count"
     outcome = await asked(run(f"echo x >> {count}; exit 1", retry=2, on_failure="deny"))
     assert count.read_text() == "x\n" * 3
@@ -168,7 +168,7 @@ async def test_a_retry_that_succeeds_is_a_success(run, tmp_path):
 # Children that do not behave.
 
 
-async def test_when_the_host_stops_waiting_it_is_killed_with_all_that_it_started(run, board):
+async def test_when_the_host_stops_waiting_it_is_killed_with_its_descendants(run, board):
     hanging = shlex.join(command(board.call("child"), HANG))
     grandchild = shlex.join(command(board.call("grandchild"), HANG))
     async with Host([run(f"{grandchild} & {hanging}", timeout=600)], timeouts=FAR) as host:
@@ -181,7 +181,7 @@ async def test_when_the_host_stops_waiting_it_is_killed_with_all_that_it_started
             await line.dead()
 
 
-async def test_at_its_timeout_it_fails_and_all_that_it_started_is_killed(run, board):
+async def test_at_its_timeout_it_fails_and_its_descendants_are_killed(run, board):
     hanging = shlex.join(command(board.call("child"), HANG))
     grandchild = shlex.join(command(board.call("grandchild"), HANG))
     outcome = await asked(run(f"{grandchild} & {hanging}", timeout=1, on_failure="deny"))
@@ -196,17 +196,17 @@ LARGE = ToolCall(tool="Bash", arguments={"text": "x" * 1_000_000})
 
 
 @pytest.mark.parametrize("shell", ["echo '{}'", "exec 0<&-; echo '{}'", "head -c 10 >/dev/null; echo '{}'"])
-async def test_one_that_leaves_its_stdin_unread_blocks_nothing(run, shell):
+async def test_unread_stdin_blocks_nothing(run, shell):
     outcome = await asked(run(shell), LARGE)
     assert (outcome.action, outcome.trail[0].error) == ("continue", None)
 
 
-async def test_one_that_reads_it_gets_all_of_it(run):
+async def test_a_command_that_reads_stdin_gets_all_of_it(run):
     outcome = await asked(run("""[ $(wc -c) -gt 1000000 ] && echo '{"action": "deny_tool"}'"""), LARGE)
     assert outcome.action == "deny_tool"
 
 
-async def test_one_that_leaves_its_pipes_to_a_child_blocks_nothing_and_the_child_ends(run, board):
+async def test_a_command_that_leaves_its_pipes_to_a_child_blocks_nothing_and_the_child_ends(run, board):
     child = shlex.join(command(board.call("child"), ["wait"], ["write", "{}"]))
     grandchild = shlex.join(command(board.call("grandchild"), HANG))
     outcomes = []
@@ -223,12 +223,12 @@ async def test_one_that_leaves_its_pipes_to_a_child_blocks_nothing_and_the_child
     assert (outcomes[0].action, outcomes[0].trail[0].error) == ("continue", None)
 
 
-async def test_one_that_writes_without_end_is_stopped_at_the_limit(run):
+async def test_a_command_with_endless_output_is_stopped_at_the_limit(run):
     outcome = await asked(run("exec yes", max_line_bytes=100_000))
     assert outcome.trail[0].error == "it wrote more than 100000 bytes, and was killed"
 
 
-async def test_a_flood_on_stderr_is_not_in_the_way(run):
+async def test_a_flood_on_stderr_does_not_block_it(run):
     outcome = await asked(run("head -c 1000000 /dev/zero >&2; echo '{}'"))
     assert outcome.trail[0].error is None
 
@@ -258,7 +258,7 @@ async def test_it_is_verified_before_each_run(run):
     assert seen == ["run", "run"]
 
 
-async def test_many_are_asked_at_the_same_time_and_no_more_than_may_be(run, board):
+async def test_many_are_asked_at_the_same_time_up_to_the_limit(run, board):
     shell = f"exec {shlex.join(command(board.call('child'), ['wait'], ['write', '{}']))}"
     async with (
         Host([run(shell, max_in_flight=2, timeout=60)], timeouts=FAR) as host,
@@ -291,7 +291,7 @@ async def test_waiting_for_a_free_slot_counts_toward_its_timeout(run, board):
     assert (outcome.approved, outcome.trail[0].error) == (False, "timed out waiting for a free slot (max_in_flight)")
 
 
-async def test_an_approver_says_a_plain_yes(run):
+async def test_an_approver_can_say_yes(run):
     for shell, approved in [
         ("""echo '{"approved": true}'""", True),
         ("""echo '{"approved": false, "reason": "no"}'""", False),
@@ -326,7 +326,7 @@ async def test_an_event_comes_as_a_hook_process_gets_it(run, tmp_path, dialect, 
     assert read(json.loads(params)) == (name, {"SessionKey": "s1"}, "s1")
 
 
-async def test_what_is_returned_at_an_event_is_ignored_and_the_log_says_so(run, journal):
+async def test_a_result_at_an_event_is_ignored_and_logged(run, journal):
     async with Host(
         [run("""echo '{"action": "deny_tool"}'""", observe=["turn_start"])], timeouts=FAR, logger=journal
     ) as host:
@@ -334,7 +334,7 @@ async def test_what_is_returned_at_an_event_is_ignored_and_the_log_says_so(run, 
     assert len(journal.all("ignored a part of its answer", at="turn_start", fields="action")) == 1
 
 
-async def test_what_it_did_is_counted(run):
+async def test_its_questions_are_counted(run):
     async with Host([run("[ -z $FAIL ] && cat >/dev/null || exit 1", filter={"tool": "Bash"})], timeouts=FAR) as host:
         await host.before_tool(CALL)
         await host.before_tool(ToolCall(tool="Read"))

@@ -51,12 +51,12 @@ async def test_errors_never_hold_the_key(endpoint, status, text, complaint):
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/v1", "nonsense", "http://[::1/v1"])
-async def test_an_endpoint_that_is_not_there_is_named(url):
+async def test_a_missing_endpoint_is_named(url):
     with pytest.raises(PicohookError, match="cannot be asked: "):
         await openai_chat(url, model="gpt-4o")("hello", None)
 
 
-async def test_without_the_extra_it_says_which(monkeypatch):
+async def test_without_the_extra_the_error_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(PicohookError, match=r"pip install 'picohook\[openai\]'"):
         openai_chat("http://127.0.0.1:1/v1", model="gpt-4o")

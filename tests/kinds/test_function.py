@@ -31,7 +31,7 @@ async def asked(stage, payload, said, **settings):
         ("before_finish", Finish(), AbortTurn(), "abort_turn"),
     ],
 )
-async def test_a_decision_or_what_a_process_would_answer(stage, payload, said, action):
+async def test_a_function_returns_a_decision_or_the_answer_of_a_process(stage, payload, said, action):
     outcome = await asked(stage, payload, said, provides=["bash"])
     assert (outcome.action, outcome.trail[0].error) == (action, None)
 
@@ -50,7 +50,7 @@ async def test_an_approver_may_say_true(said, approved):
     assert (await asked("approve_tool", CALL, said)).approved is approved
 
 
-async def test_a_denial_can_say_what_the_model_is_told_in_its_place():
+async def test_a_denial_can_give_the_model_another_text():
     denial = Deny(reason="limit", result={"for_llm": "that is enough", "for_user": "limit reached"})
     async with Host([FunctionHook("hook", {"before_tool": lambda _: denial})], timeouts=FAR) as host:
         outcome = await host.before_tool(CALL)
@@ -59,7 +59,7 @@ async def test_a_denial_can_say_what_the_model_is_told_in_its_place():
     assert result == outcome.result == ToolResult(for_llm="that is enough", for_user="limit reached")
 
 
-async def test_what_comes_over_a_wire_has_no_say_in_that():
+async def test_an_answer_over_the_wire_cannot_give_the_model_another_text():
     outcome = await asked("before_tool", CALL, {"action": "deny_tool", "result": {"for_llm": "all is well"}})
     assert (outcome.action, outcome.result) == ("deny_tool", None)
 
@@ -129,7 +129,7 @@ def append(where, value):
         ("before_finish", Finish(), append(lambda p: p.messages, {"role": "user"}), {"messages": [{"role": "user"}]}),
     ],
 )
-async def test_what_it_changes_in_place_is_a_modify(stage, payload, function, left):
+async def test_a_change_in_place_is_a_modify(stage, payload, function, left):
     async with Host([FunctionHook("hook", {stage: function})], timeouts=FAR) as host:
         outcome = await getattr(host, stage)(payload.model_copy(deep=True))
     assert (outcome.action, outcome.trail[0].action, outcome.trail[0].error) == ("modify", "modify", None)
@@ -144,14 +144,14 @@ async def test_what_it_changes_in_place_is_a_modify(stage, payload, function, le
         ("before_finish", Finish(), lambda p: p.response.update(a=2), "response"),
     ],
 )
-async def test_what_it_changes_in_place_and_may_not_is_its_failure(stage, payload, change, names):
+async def test_a_forbidden_change_in_place_is_its_failure(stage, payload, change, names):
     async with Host([FunctionHook("hook", {stage: in_place(change)})], timeouts=FAR) as host:
         outcome = await getattr(host, stage)(payload)
     assert outcome.payload is payload
     assert outcome.trail[0].error == f"it changed {names} in place, which no hook can change at {stage}: change a copy"
 
 
-async def test_what_it_changes_in_place_may_be_more_than_it_may_edit():
+async def test_a_change_in_place_that_it_may_not_make_is_left_out():
     function = in_place(lambda request: request.messages.append({"role": "user"}))
     async with Host([FunctionHook("hook", {"before_llm": function}, may_edit=())], timeouts=FAR) as host:
         outcome = await host.before_llm({})
@@ -189,7 +189,7 @@ async def test_beside_a_decision_about_a_part_it_counts_too(decision):
     assert outcome.payload.response == {"kept": 1, "here": 1, "said": 1}
 
 
-async def test_what_has_no_json_form_is_its_failure():
+async def test_an_edit_without_a_json_form_is_its_failure():
     function = in_place(lambda call: call.arguments.update(x=float("nan")))
     async with Host([FunctionHook("hook", {"before_tool": function})], timeouts=FAR) as host:
         outcome = await host.before_tool(CALL)

@@ -64,13 +64,13 @@ async def test_an_action_of_picohooks_own_is_a_failure():
     assert outcome.trail[0].error == 'the action \'deny_tool\' is neither "stop" nor "skip"'
 
 
-async def test_what_means_nothing_there_is_logged(journal):
+async def test_a_meaningless_result_is_logged(journal):
     await asked("""echo '{"tool_result": "x", "tool_argments": "{}"}'""", logger=journal)
     (record,) = journal.all("ignored a part of its answer")
     assert (record["at"], record["fields"]) == ("pre_tool_execution", "tool_result, tool_argments")
 
 
-async def test_what_means_nothing_there_is_warned_of_once_with_what_would_mean_something(journal):
+async def test_a_meaningless_result_is_warned_of_once_with_the_valid_ones(journal):
     async with Host([command("""echo '{"decision": "deny"}'""")], timeouts=FAR, logger=journal) as host:
         for _ in range(2):
             await host.before_tool(ToolCall(tool="bash"))
@@ -79,7 +79,7 @@ async def test_what_means_nothing_there_is_warned_of_once_with_what_would_mean_s
     assert "action" in warned["known"].split(", ")
 
 
-async def test_events_are_told_one_after_another_and_what_is_returned_is_ignored(tmp_path, journal):
+async def test_events_come_one_after_another_and_results_are_ignored(tmp_path, journal):
     told = tmp_path / "told"
     hook = command(
         f"""cat >> {told}; echo '{{"user_input": "x"}}'""",

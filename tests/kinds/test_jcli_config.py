@@ -27,7 +27,7 @@ pre_tool_execution:
 """
 
 
-def test_the_documents_example_is_three_hooks(config, tmp_path):
+def test_the_example_in_the_document_has_three_hooks(config, tmp_path):
     path = config("hooks.yaml", DOCUMENT)
     read = load(path)
     settings = {"source": str(path), "dir": str(tmp_path), "inherit_env": True}
@@ -62,7 +62,7 @@ def test_the_documents_example_is_three_hooks(config, tmp_path):
         ),
     )
     assert read.warnings == (
-        "session_start[0]: session_start is only told: what it seems to return (inject_messages) is ignored",
+        "session_start[0]: session_start is only told: the fields it seems to return (inject_messages) are ignored",
     )
 
 
@@ -96,13 +96,13 @@ def one(config, **entry):
     return hook
 
 
-def test_settings_that_are_left_out_have_j_clis_defaults(config):
+def test_missing_settings_get_j_clis_defaults(config):
     bash, llm = one(config, command="x"), one(config, type="llm", prompt="x")
     assert (bash.run, bash.timeout, bash.retry, bash.on_failure) == ("x", 10, 0, OnFailure.CONTINUE)
     assert (llm.prompt, llm.timeout, llm.retry, llm.on_failure) == ("x", 30, 1, OnFailure.CONTINUE)
 
 
-def test_settings_that_are_given_count(config):
+def test_given_settings_are_used(config):
     bash = one(config, type="bash", command="x", timeout=3, retry=2, on_error="abort")
     llm = one(config, type="llm", prompt="x", model="gpt-4o-mini", timeout=10, retry=0, on_error="stop")
     assert (bash.timeout, bash.retry, bash.on_failure) == (3, 2, OnFailure.DENY)
@@ -215,11 +215,11 @@ def test_all_mistakes_are_reported_at_once(config):
         ),
         (
             "stop:\n  - {type: llm, prompt: '{{user_inptu}}'}\n",
-            'stop[0]: {{user_inptu}} stands for nothing (did you mean "user_input"?)',
+            'stop[0]: {{user_inptu}} is not a variable (did you mean "user_input"?)',
         ),
     ],
 )
-def test_what_is_ignored_or_never_happens_is_a_warning(config, text, warning):
+def test_settings_that_are_ignored_or_never_apply_are_warnings(config, text, warning):
     assert load(config("hooks.yaml", text)).warnings == (warning,)
 
 
@@ -228,7 +228,7 @@ def test_a_native_file_is_not_taken_for_j_clis(config):
 
 
 @pytest.mark.parametrize("text", ["defaults: {}\n", "hook: {a: 1}\n", "hooks: []\n", "a: [1, 2]\n"])
-def test_a_file_of_no_shape_is_not_either(config, text):
+def test_a_file_without_a_known_shape_is_not_taken_for_j_clis(config, text):
     with pytest.raises(ConfigError) as caught:
         load(config("hooks.yaml", text))
     assert "j-cli" not in str(caught.value)

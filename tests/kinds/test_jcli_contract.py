@@ -86,7 +86,7 @@ def after(event, result):
 
 
 @pytest.mark.parametrize("event", PAYLOADS)
-def test_a_context_has_the_fields_of_its_row_and_no_other(event):
+def test_a_context_has_exactly_the_fields_of_its_row(event):
     stage, payload = PAYLOADS[event]
     assert jcli.question(STAGES[stage], payload, "/work")[1] == {
         "event": event,
@@ -96,7 +96,7 @@ def test_a_context_has_the_fields_of_its_row_and_no_other(event):
     }
 
 
-def test_what_the_runtime_did_not_give_is_left_out():
+def test_fields_that_the_runtime_did_not_give_are_left_out():
     request = LLMRequest(messages=MESSAGES)
     assert jcli.question(STAGES["before_llm"], request, "/work")[1] == {
         "event": "pre_llm_request",
@@ -105,12 +105,12 @@ def test_what_the_runtime_did_not_give_is_left_out():
     }
 
 
-def test_an_error_without_a_result_for_the_model_is_told_as_it_was_raised():
+def test_an_error_without_a_result_for_the_model_is_passed_on_as_it_was_raised():
     payload = FAILED.model_copy(update={"result": ToolResult(is_error=True)})
     assert jcli.question(STAGES["after_tool"], payload, "/work")[1]["tool_error"] == "OSError"
 
 
-def test_every_event_of_the_document_has_a_stage_or_is_told():
+def test_every_event_of_the_document_has_a_stage_or_is_observed():
     assert {*jcli.EVENTS, *jcli.TOLD} == {*READABLE, "session_start", "session_end", "post_send_message"}
     assert {event: stage for event, (stage, _) in jcli.EVENTS.items()} == {
         e: stage for e, (stage, _) in PAYLOADS.items()
@@ -167,17 +167,17 @@ def test_a_large_number_in_tool_arguments_stays_exact():
     assert after("pre_tool_execution", {"tool_arguments": arguments}).arguments == {"id": 12345678901234567890123}
 
 
-def test_tool_result_replaces_what_the_model_is_told():
+def test_tool_result_replaces_the_result_for_the_model():
     assert after("post_tool_execution", {"tool_result": "***"}).result == ToolResult(for_llm="***")
 
 
-def test_tool_error_replaces_what_the_model_is_told_and_it_stays_an_error():
+def test_tool_error_replaces_the_error_for_the_model_and_stays_an_error():
     edited = after("post_tool_execution_failure", {"tool_error": "try again"})
     assert edited.result == ToolResult(for_llm="try again", is_error=True)
 
 
 @pytest.mark.parametrize("event", ["post_micro_compact", "post_auto_compact"])
-def test_messages_replace_what_the_compaction_left(event):
+def test_messages_replace_the_compacted_messages(event):
     assert after(event, {"messages": []}).messages == []
 
 
@@ -194,7 +194,7 @@ FIELDS = {
 
 @pytest.mark.parametrize("event", PAYLOADS)
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_field_replaces_something_only_where_the_table_says_so(event, field):
+def test_a_field_is_used_only_at_the_events_in_the_table(event, field):
     decision = decide(event, {field: FIELDS[field]})
     if field in jcli.EDITS.get(event, ()):
         assert isinstance(decision, Modify)
@@ -205,7 +205,7 @@ def test_a_field_replaces_something_only_where_the_table_says_so(event, field):
 
 
 @pytest.mark.parametrize("event", PAYLOADS)
-def test_an_empty_result_and_one_of_nulls_change_nothing(event):
+def test_an_empty_result_and_a_result_of_nulls_change_nothing(event):
     assert decide(event, {}) == Continue()
     assert decide(event, dict.fromkeys(jcli.RESULT)) == Continue()
 
@@ -214,7 +214,7 @@ def test_an_empty_result_and_one_of_nulls_change_nothing(event):
 
 
 @pytest.mark.parametrize("event", PAYLOADS)
-def test_notes_go_with_whatever_is_decided_at_every_event(event):
+def test_notes_go_with_every_decision_at_every_event(event):
     given = {
         "system_message": "look here",
         "additional_context": "be careful",
@@ -233,7 +233,7 @@ COMPACTIONS = {"pre_micro_compact", "pre_auto_compact"}
 
 @pytest.mark.parametrize("event", PAYLOADS)
 @pytest.mark.parametrize("result", [{"action": "stop"}, {"abort": True}], ids=["stop", "abort"])
-def test_stop_ends_the_turn_and_of_a_compaction_only_that(event, result):
+def test_stop_ends_the_turn_or_only_the_compaction(event, result):
     assert isinstance(decide(event, result), Skip if event in COMPACTIONS else AbortTurn)
 
 
@@ -255,7 +255,7 @@ def test_feedback_alone_asks_for_another_round_too(event):
 
 
 @pytest.mark.parametrize("event", PAYLOADS)
-def test_skip_is_for_a_tool_or_a_compaction_and_means_nothing_elsewhere(event):
+def test_skip_works_for_tools_and_compactions_only(event):
     if event == "pre_tool_execution":
         assert decide(event, {"action": "skip"}) == Deny(reason="the tool was skipped")
         assert decide(event, {"action": "skip", "retry_feedback": "use rm -i"}) == Deny(reason="use rm -i")
@@ -266,11 +266,11 @@ def test_skip_is_for_a_tool_or_a_compaction_and_means_nothing_elsewhere(event):
             decide(event, {"action": "skip"})
 
 
-def test_abort_false_and_an_empty_action_go_on():
+def test_abort_false_and_an_empty_action_continue():
     assert decide("pre_tool_execution", {"abort": False, "action": ""}) == Continue()
 
 
-def test_what_ends_something_changes_nothing_beside_it():
+def test_a_result_that_ends_something_changes_nothing_else():
     assert decide("pre_send_message", {"user_input": "x", "action": "stop", "retry_feedback": "y"}) == Retry("y")
     assert isinstance(decide("pre_tool_execution", {"tool_arguments": "{}", "action": "skip"}), Deny)
 
@@ -296,7 +296,7 @@ def test_what_ends_something_changes_nothing_beside_it():
         ("post_tool_execution", {"system_message": 1}, "`system_message` is a number, not a string"),
     ],
 )
-def test_what_means_nothing_is_a_failure(event, result, complaint):
+def test_a_meaningless_result_is_a_failure(event, result, complaint):
     with pytest.raises(ValueError, match=complaint):
         decide(event, result)
 
@@ -311,7 +311,7 @@ def test_no_output_is_an_empty_result(text):
     [b"ok", b"null", b"[]", b'"stop"', b"{}{}", b"{} done", b'{"a": NaN}', b'{"a": 1e999}', b'{"a":1,"a":1}', b"\xff",
      b'{"action":"stop","action":"skip"}', b'{"a": "\\ud800"}', b"\xef\xbb\xbf{}"],
 )  # fmt: skip
-def test_other_output_is_no_result(text):
+def test_other_output_is_not_a_result(text):
     with pytest.raises(ValueError, match="its output is"):
         read_result(text)
 
@@ -319,7 +319,7 @@ def test_other_output_is_no_result(text):
 # Approvals, which j-cli does not have.
 
 
-def test_an_approval_is_asked_for_in_the_same_words_and_is_a_plain_yes():
+def test_an_approval_is_asked_for_in_the_same_form_and_answered_with_yes():
     payload = PAYLOADS["pre_tool_execution"][1]
     stage = STAGES["approve_tool"]
     context = jcli.question(stage, payload, "/work")[1]
@@ -331,6 +331,6 @@ def test_an_approval_is_asked_for_in_the_same_words_and_is_a_plain_yes():
 
 @pytest.mark.parametrize("result", [{}, {"approved": "yes"}, {"approved": 1}, {"Approved": True}, {"approved": None},
                                     {"approved": True, "action": "stop"}])  # fmt: skip
-def test_anything_else_is_no_yes(result):
+def test_anything_else_does_not_approve(result):
     with pytest.raises(ValueError, match=r"approv"):
         jcli.decide(STAGES["approve_tool"], PAYLOADS["pre_tool_execution"][1], result)

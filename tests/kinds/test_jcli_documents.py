@@ -98,7 +98,7 @@ async def test_example_1_the_answer_is_sent_back_with_feedback_until_it_is_clean
     assert "\nI cannot tell you.\n" in model.prompts[1]
 
 
-async def test_example_1_an_unreadable_verdict_is_asked_for_once_more_and_then_passed_over(config):
+async def test_example_1_an_unreadable_verdict_is_asked_for_again_and_then_ignored(config):
     host, model = run_yaml(config, CORRECTOR, "I see no problem", OSError("network"))
     async with host:
         outcome = await host.after_llm(LLMResponse(response={"content": "hi"}))
@@ -157,7 +157,7 @@ async def test_example_3_a_script_gives_each_message_the_time(config, script):
     assert re.fullmatch(r"\[\d\d:\d\d\] hello", outcome.payload.prompt)
 
 
-async def test_example_4_a_dangerous_command_is_skipped_and_the_other_tools_go_on(config, script):
+async def test_example_4_a_dangerous_command_is_skipped_and_the_other_tools_run(config, script):
     host, _ = run_yaml(config, f"pre_tool_execution:\n  - command: {script('no_rm.sh', NO_RM)}\n")
     calls = [
         ToolCall(tool="Bash", arguments={"command": "rm -rf /"}, tool_call_id="1"),
@@ -303,7 +303,7 @@ async def test_each_field_that_an_event_can_write_takes_effect(config, event, re
 
 
 @pytest.mark.parametrize("event", ASKS)
-async def test_an_event_is_none_of_the_others(config, event):
+async def test_a_hook_of_one_event_is_not_asked_at_the_others(config, event):
     host, _ = run_yaml(config, printing(event, {"action": "stop"}))
     async with host:
         for other, ask in ASKS.items():
@@ -313,7 +313,7 @@ async def test_an_event_is_none_of_the_others(config, event):
 
 
 @pytest.mark.parametrize("event", ["session_start", "post_send_message", "session_end"])
-async def test_what_is_only_told_changes_nothing(config, event, tmp_path):
+async def test_events_that_are_only_told_change_nothing(config, event, tmp_path):
     told = tmp_path / "told"
     command = f'printf $JCLI_HOOK_EVENT > {told}; echo \'{{"action": "stop", "user_input": "x"}}\''
     host, _ = run_yaml(config, f"{event}:\n  - command: {json.dumps(command)}\n")
@@ -409,7 +409,7 @@ async def test_retries_come_before_on_error(config, tmp_path):
     assert count.read_text() == "x\n" * 3
 
 
-async def test_a_skip_is_no_error_and_is_not_retried(config, tmp_path):
+async def test_a_skip_is_not_an_error_and_is_not_retried(config, tmp_path):
     count = tmp_path / "count"
     command = f'echo x >> {count}; echo \'{{"action": "skip"}}\''
     host, _ = run_yaml(config, f"pre_tool_execution:\n  - command: {json.dumps(command)}\n    retry: 2\n")
@@ -427,7 +427,7 @@ print(json.dumps({"user_input": given["user_input"] + sys.argv[1]}))
 """
 
 
-async def test_each_hook_sees_what_the_one_before_it_left_in_the_order_of_the_list(config, script):
+async def test_each_hook_sees_the_edits_of_those_before_it_in_list_order(config, script):
     append = script("append.py", APPEND)
     entries = "".join(f"  - command: python3 {append} {letter}\n" for letter in "abcdefghijk")
     host, _ = run_yaml(config, f"pre_send_message:\n{entries}")
@@ -464,7 +464,7 @@ async def test_the_whole_chain_has_thirty_seconds_retries_included(config):
 # Hooks of the session.
 
 
-async def test_a_session_hook_is_mounted_after_all_others_and_taken_away_again(config):
+async def test_a_session_hook_is_mounted_after_all_others_and_unmounted(config):
     host, _ = run_yaml(config, printing("pre_send_message", {"user_input": "configured"}))
     async with host:
         shell = """echo '{"user_input": "registered"}'"""

@@ -37,7 +37,7 @@ after = ["shell"]
 
 
 @pytest.mark.anyio
-async def test_every_kind_is_asked_in_one_chain(config, tmp_path):
+async def test_hooks_of_every_kind_are_asked_in_one_chain(config, tmp_path):
     config("guards.py", "def guard(prompt):\n    return {'prompt': prompt.prompt.upper()}\n")
     path = config("picohook.toml", ALL.replace('command = ["python3", "gate.py"]', "enabled = false\nrun = 'true'"))
     model = Model('{"action": "skip", "retry_feedback": "no"}')
@@ -50,7 +50,7 @@ async def test_every_kind_is_asked_in_one_chain(config, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["process", "shell", "function", "judge"])
-def test_each_has_its_kind_and_says_what_it_runs(config, tmp_path, name):
+def test_each_hook_knows_its_kind_and_its_program(config, tmp_path, name):
     spec = next(hook for hook in load(config("picohook.toml", ALL)).hooks if hook.name == name)
     kinds = {"process": "ProcessHook", "shell": "CommandHook", "function": "PythonHook", "judge": "PromptHook"}
     runs = {"process": "python3 gate.py", "function": "guards:guard", "judge": "Is {{tool_arguments}} safe?"}
@@ -100,18 +100,18 @@ def test_the_schema_knows_the_kinds():
     assert not valid(run=5)
 
 
-def test_settings_given_in_code_are_held_to_the_same():
+def test_settings_in_code_are_checked_alike():
     with pytest.raises(ValueError, match="a hook is one of command, run, python, prompt"):
         HookSpec(name="a", command=("a",), run="b")
 
 
-def test_the_settings_of_a_kind_can_be_written_down_and_read_again():
+def test_the_settings_of_a_kind_survive_being_written_and_read():
     spec = HookSpec(name="a", prompt="b", model="c", stages=("before_tool",))
     assert HookSpec.model_validate(json.loads(spec.model_dump_json())) == spec
 
 
 @pytest.mark.parametrize("kind", KINDS_OF_HOOK)
-def test_each_row_of_the_table_of_kinds_is_a_setting_and_makes_a_hook_of_its_class(kind):
+def test_each_row_of_the_table_of_kinds_has_a_setting_and_makes_a_hook_of_its_class(kind):
     value = ("true",) if kind == "command" else "a:b"
     spec = HookSpec.model_validate({"name": "a", kind: value, "stages": ("before_tool",)})
     assert spec.kind == kind

@@ -128,7 +128,7 @@ async def test_a_process_hook_rewrites_a_call_and_its_result(hooked):
     assert asked[1].messages[-1]["content"] == "ipc:ipc"
 
 
-async def test_an_approval_is_denied_in_words_that_observers_are_told_too(hooked):
+async def test_observers_get_the_reason_of_a_denied_approval_too(hooked):
     config = hooked.configure("deny", observe=["tool_exec_skipped"], intercept=["approve_tool"])
     _, asked = await turn_of(config, wants("blocked_tool"), {"content": "done"}, version="0.2.9")
     words = "Tool execution denied by approval hook: blocked by ipc hook"
@@ -149,7 +149,7 @@ async def test_an_approval_is_denied_in_words_that_observers_are_told_too(hooked
         ("0.2.9+edits", "all", "hook.runtime_event"),
     ],
 )
-def test_the_version_says_in_which_dialect_every_form_of_observe_is_told(hooked, version, observe, method):
+def test_the_version_decides_the_dialect_of_events_for_every_form_of_observe(hooked, version, observe, method):
     (spec,) = load(hooked.configure("", observe=[observe]), picoclaw=version).hooks
     assert {"legacy": "hook.event", "runtime": "hook.runtime_event"}[spec.events] == method
 
@@ -209,7 +209,7 @@ async def test_the_older_version_and_the_switch_let_hooks_add_tools_and_edit_sys
 # Where it is said.
 
 
-def test_picohooks_own_file_can_say_it_for_all_its_hooks_and_each_hook_otherwise(tmp_path):
+def test_picohooks_own_file_can_set_it_for_all_hooks_and_each_hook_can_override_it(tmp_path):
     file = tmp_path / "picohook.toml"
     file.write_text(
         'picoclaw = "0.2.9"\n[hooks.a]\ncommand = ["x"]\nobserve = ["turn_end"]\n'
@@ -221,7 +221,7 @@ def test_picohooks_own_file_can_say_it_for_all_its_hooks_and_each_hook_otherwise
     assert load(file, picoclaw="0.2.8").hooks[0].events == "legacy"
 
 
-def test_a_version_that_there_is_not_is_an_error_that_names_those_there_are(hooked):
+def test_an_unknown_version_is_an_error_that_names_the_known_ones(hooked):
     with pytest.raises(ConfigError, match=r'"0\.3\.0" is not a version \(.*0\.2\.9'):
         load(hooked.configure("", observe=["*"]), picoclaw="0.3.0")
 
@@ -263,14 +263,14 @@ async def test_the_context_reaches_every_stage_and_the_scope_of_every_event(hook
     assert end["ToolKinds"] == ["echo_text"]
 
 
-async def test_a_call_keeps_the_context_that_it_has_where_the_session_has_none():
+async def test_a_call_keeps_its_own_context_if_the_session_has_none():
     hook = FakeHook("h", {"before_tool": None})
     async with Host([hook]) as host, host.session("s1") as session, session.turn("hello") as turn:
         await turn.tools([ToolCall(tool="x", context={"inbound": {"chat_id": "7"}})], lambda _: "done")
     assert hook.asked[0].payload.context == {"inbound": {"chat_id": "7"}}
 
 
-async def test_what_the_agent_knows_of_its_skills_is_in_turn_end():
+async def test_the_skills_of_the_agent_are_in_turn_end():
     async with RecordingHost() as host, host.session("s1") as session, session.turn("hello") as turn:
         turn.ending |= {"Workspace": "/home/you/work", "ActiveSkills": ["pdf"]}
     (end,) = [event.payload for event in host.events if event.kind == "turn_end"]
@@ -356,7 +356,7 @@ async def test_a_delivery_that_fails_is_an_error_in_tool_exec_end_too():
     assert (end["IsError"], end["ForLLMLen"], done.content) == (True, len(message["content"]), "done")
 
 
-async def test_without_anybody_who_delivers_nothing_of_an_answer_disappears():
+async def test_without_a_deliver_function_no_part_of_an_answer_is_lost():
     result = {"for_llm": "x", "for_user": "look", "media": MEDIA, "response_handled": True}
     done, message, end = await answered(result)
     assert [(one.text, one.media) for one in done.undelivered] == [("look", tuple(MEDIA))]
@@ -373,7 +373,7 @@ async def test_a_tools_result_is_delivered_before_tool_exec_end_tells_how_that_e
     assert end["IsError"]
 
 
-async def test_a_result_that_a_hook_aborts_over_is_delivered_once_and_told_once():
+async def test_a_result_over_which_a_hook_aborts_is_delivered_and_reported_once():
     delivered = []
     hook = FakeHook("h", {"after_tool": {"action": "abort_turn", "reason": "enough"}})
     about = {"deliver": delivered.append}
@@ -386,7 +386,7 @@ async def test_a_result_that_a_hook_aborts_over_is_delivered_once_and_told_once(
 
 
 @pytest.mark.parametrize(("stage", "who"), [("before_tool", "hook"), ("approve_tool", "approval hook")])
-async def test_a_denial_without_a_reason_ends_with_its_last_word(stage, who):
+async def test_the_text_of_a_denial_without_a_reason_has_no_trailing_colon(stage, who):
     denies = {"before_tool": {"action": "deny_tool"}, "approve_tool": {"approved": False}}
     async with RecordingHost([FakeHook("h", {stage: denies[stage]})]) as host:
         result = await host.run_tool(ToolCall(tool="x"), lambda _: "never")
@@ -416,7 +416,7 @@ async def test_an_answer_that_was_delivered_before_a_pause_is_not_delivered_agai
 @pytest.mark.parametrize(
     "section", [{"Isolation": {"enabled": True}}, {"isolation": {"Enabled": True}}, {"isolation": True}]
 )
-def test_isolation_is_found_in_any_case_as_go_does_and_is_never_taken_for_off(hooked, section):
+def test_isolation_is_found_in_any_letter_case_and_a_wrong_value_counts_as_on(hooked, section):
     document = json.loads(hooked.configure("", observe=["*"]).read_text())
     hooked.file.write_text(json.dumps({**document, **section}))
     with pytest.raises(ConfigError, match=r"isolation\.enabled: .*sandbox"):
@@ -424,13 +424,13 @@ def test_isolation_is_found_in_any_case_as_go_does_and_is_never_taken_for_off(ho
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "\n"])
-async def test_a_blank_reason_is_no_reason(reason):
+async def test_a_blank_reason_counts_as_none(reason):
     async with RecordingHost([FakeHook("h", {"before_tool": {"action": "deny_tool", "reason": reason}})]) as host:
         result = await host.run_tool(ToolCall(tool="x"), lambda _: "never")
     assert result.for_llm == "Tool execution denied by hook"
 
 
-async def test_what_fails_without_a_word_is_told_by_its_name():
+async def test_a_failure_without_a_message_is_reported_by_its_type():
     def fail(_):
         raise OSError
 

@@ -33,7 +33,7 @@ async def asked(model, spec=None, call=CALL, **settings):
 # The template.
 
 
-def test_every_variable_stands_for_its_field():
+def test_every_variable_is_replaced_by_its_field():
     context = {name: f"<{name}>" for name in VARIABLES}
     template = " ".join(f"{{{{{name}}}}}" for name in VARIABLES)
     assert render(template, context) == " ".join(f"<{name}>" for name in VARIABLES)
@@ -48,7 +48,7 @@ def test_braces_in_a_value_stay_text():
     assert render("{{user_input}}|{{assistant_output}}", context) == "{{assistant_output}} {{cwd}}|{{user_input}}"
 
 
-def test_what_is_no_variable_stays_as_it_is():
+def test_text_that_is_not_a_variable_is_left_as_it_is():
     assert render("{{ user_input }} {{name}} {user_input} {}", {"user_input": "x"}) == (
         "{{ user_input }} {{name}} {user_input} {}"
     )
@@ -65,7 +65,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("stage", VALUES)
-async def test_the_model_is_asked_with_what_the_event_has(stage):
+async def test_the_model_is_asked_with_the_fields_of_the_event(stage):
     model = Model("{}")
     payload, expected = VALUES[stage]
     template = ",".join(f"{{{{{name}}}}}" for name in VARIABLES[:-1])
@@ -80,7 +80,7 @@ async def test_the_directory_is_that_of_the_hook(tmp_path):
     assert model.prompts[0].startswith(f"{tmp_path}\n")
 
 
-def test_the_instruction_names_what_the_event_can_do_and_nothing_else():
+def test_the_instruction_names_exactly_what_the_event_can_do():
     tool = instruction("pre_tool_execution")
     assert '"tool_arguments"' in tool
     assert '"skip"' in tool
@@ -136,7 +136,7 @@ def test_an_answer_of_half_a_surrogate_pair_is_refused():
         extract('{"action": "\ud800"}')
 
 
-async def test_a_failure_is_asked_again_and_then_it_is_one():
+async def test_a_question_that_failed_is_asked_again_before_it_counts_as_a_failure():
     model = Model("what?", '{"action": "skip"}')
     outcome = await asked(model, prompt(retry=1))
     assert (outcome.action, outcome.trail[0].retries) == ("deny_tool", 1)
@@ -231,12 +231,12 @@ async def test_a_model_that_does_not_answer_is_given_up_at_the_timeout():
     assert cancelled == [True]
 
 
-def test_a_prompt_has_more_time_than_a_program_unless_it_says_otherwise():
+def test_a_prompt_has_a_longer_default_timeout_than_a_program():
     assert prompt().timeout == 30
     assert prompt(timeout=5).timeout == 5
 
 
-async def test_an_event_is_told_to_a_model_too(journal):
+async def test_a_model_gets_events_too(journal):
     model = Model('{"user_input": "x"}')
     async with Host([prompt("{{event}}", observe=("session_end",))], complete=model, logger=journal) as host:
         await host.emit_and_wait("session_end")
@@ -247,7 +247,7 @@ async def test_an_event_is_told_to_a_model_too(journal):
 @pytest.mark.parametrize(
     "answer", ['{"decision": "deny"}', '{"allow": false, "abort": false}', '{"tool_result": "x", "retry_feedback": ""}']
 )
-async def test_an_answer_that_says_something_and_decides_nothing_never_continues(answer):
+async def test_an_answer_without_a_decision_never_continues(answer):
     outcome = await asked(Model(answer), prompt(on_failure="deny"))
     assert outcome.action == "deny_tool"
     assert " decides nothing at pre_tool_execution: the answer may have " in outcome.trail[0].error

@@ -55,7 +55,7 @@ async def test_it_may_be_in_a_directory_or_a_package(config, tmp_path):
     assert (await asked(hook("pack:guard", tmp_path))).reason == "no Bash"
 
 
-async def test_an_installed_module_is_found_where_there_is_no_file(tmp_path):
+async def test_an_installed_module_is_found_if_there_is_no_file(tmp_path):
     outcome = await asked(hook("operator:attrgetter", tmp_path))
     assert outcome.trail[0].error.startswith("operator:attrgetter cannot be used: TypeError")
 
@@ -67,7 +67,7 @@ async def test_a_file_hides_no_module_and_no_module_hides_it(config, tmp_path):
     assert sys.modules["json"] is before
 
 
-async def test_each_mount_reads_the_file_anew_and_from_no_cache(config, tmp_path, monkeypatch):
+async def test_each_mount_reads_the_file_again_without_a_cache(config, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     text = "def guard(call):\n    return {'action': 'deny_tool', 'reason': 'one'}\n"
     config("guards.py", text)
@@ -130,7 +130,7 @@ def modules(config):
 
 @pytest.mark.parametrize("case", FAILING)
 @pytest.mark.usefixtures("modules")
-async def test_one_that_cannot_be_imported_fails_when_it_is_asked_and_says_why(case, tmp_path):
+async def test_a_function_that_cannot_be_imported_fails_when_it_is_asked_and_says_why(case, tmp_path):
     target, why = FAILING[case]
     async with Host([hook(target, tmp_path, on_failure="deny")], timeouts=FAR) as host:
         outcome = await host.before_tool(CALL)
@@ -141,7 +141,7 @@ async def test_one_that_cannot_be_imported_fails_when_it_is_asked_and_says_why(c
 
 
 @pytest.mark.usefixtures("modules")
-async def test_one_that_is_required_and_cannot_be_imported_fails_the_start(tmp_path):
+async def test_a_required_function_that_cannot_be_imported_fails_the_start(tmp_path):
     with pytest.raises(HookCrashedError, match="hook hook is required, and did not start: raises:guard cannot be used"):
         async with Host([hook("raises:guard", tmp_path, required=True)]):
             pass
@@ -158,7 +158,7 @@ async def test_an_import_without_end_holds_up_no_other_hook(config, tmp_path):
     assert (status.state, status.last_error) == ("failed", "it is still being imported")
 
 
-async def test_a_failed_approver_is_a_no(tmp_path):
+async def test_a_failed_approver_denies(tmp_path):
     async with Host([hook("nothing_here:guard", tmp_path, stages=("approve_tool",))], timeouts=FAR) as host:
         assert not (await host.approve_tool(CALL)).approved
 
@@ -182,7 +182,7 @@ async def test_it_is_asked_where_hooks_of_users_are(tmp_path):
 
 
 @pytest.mark.parametrize("target", ["guards", ":guard", "guards:", "a b:c", "guards:a-b", "../guards:a", "a:b:c"])
-def test_what_names_no_function_is_refused(config, target):
+def test_a_setting_that_does_not_name_a_function_is_refused(config, target):
     path = config("picohook.toml", f'[hooks.a]\npython = "{target}"\nstages = ["before_tool"]\n')
     with pytest.raises(ConfigError, match=r'hooks\.a\.python: must be "module:function"'):
         load(path)
@@ -232,8 +232,8 @@ def test_trust_in_j_clis_project_file_covers_the_scripts_of_the_project_around_i
 
 
 @pytest.mark.usefixtures("store")
-def test_a_command_that_the_shell_will_not_understand_cannot_be_trusted(config):
+def test_a_command_that_the_shell_cannot_parse_cannot_be_trusted(config):
     config("check.sh", "echo '{}'\n")
     found = load(config("picohook.toml", '[hooks.a]\nrun = "./check.sh \'"\nstages = ["before_tool"]\n'), found=True)
-    with pytest.raises(TrustError, match="the shell decides what this comes to"):
+    with pytest.raises(TrustError, match="only the shell can tell what this runs"):
         trust.covered(found)

@@ -45,7 +45,7 @@ async def test_events_are_taken_in_order_and_the_agent_does_not_wait_for_them():
     assert taker.taken == [0, 1, 2, 3]
 
 
-async def test_waiting_for_an_event_waits_until_it_was_taken_and_not_longer_than_the_observer_timeout():
+async def test_waiting_for_an_event_ends_when_it_is_taken_or_at_the_observer_timeout():
     taker = Taker()
     async with Host([told(taker)], timeouts=FAR.model_copy(update={"observer": 0.05})) as host:
         await host.emit_and_wait("session_end", {"n": 0})
@@ -55,7 +55,7 @@ async def test_waiting_for_an_event_waits_until_it_was_taken_and_not_longer_than
         assert taker.taken == [0, 1]
 
 
-async def test_the_oldest_give_way_and_are_counted():
+async def test_the_oldest_events_are_dropped_and_counted():
     taker = Taker()
     async with Host([told(taker)], timeouts=FAR) as host:
         host.emit("turn_start", {"n": 0})
@@ -88,7 +88,7 @@ async def test_and_no_longer_than_its_grace(journal):
     assert record["events"] == 2
 
 
-async def test_one_that_fails_is_logged_counted_and_asked_again(journal):
+async def test_a_hook_that_fails_at_an_event_is_logged_counted_and_gets_later_events(journal):
     tries = []
 
     async def fail(event):

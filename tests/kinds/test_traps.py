@@ -40,7 +40,7 @@ async def test_the_workers_skip_tells_the_model_so_too():
     assert result == ToolResult(for_llm="Tool execution denied by hook: skipped", is_error=True)
 
 
-async def test_our_own_skip_is_for_compactions_and_denies_no_tool():
+async def test_our_own_skip_is_for_compactions_and_does_not_deny_tools():
     hook = HookSpec(name="shell", run="""echo '{"action": "skip"}'""", stages=("before_compact", "before_tool"))
     async with Host([hook], timeouts=FAR) as host:
         assert (await host.before_compact(Compaction(scope="micro"))).action == "skip"
@@ -70,7 +70,7 @@ async def test_the_workers_abort_ends_the_turn_and_not_the_session():
     assert not isinstance(caught.value, HardAbortError)
 
 
-async def test_j_clis_stop_is_an_event_and_an_action_and_both_can_be_meant():
+async def test_j_clis_stop_can_be_an_event_and_an_action():
     """At the event `stop` the turn is about to end; the action `stop` ends it badly, unless it comes with feedback."""
     finish = Finish(prompt="hello", response={"content": "hi"})
     for result, action in [

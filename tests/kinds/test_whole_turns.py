@@ -93,7 +93,7 @@ async def test_every_event_of_jclis_table_has_the_fields_that_it_promises_in_a_w
 
 @pytest.mark.parametrize(("model", "asked"), [("gpt-4o", 1), ("claude-4", 0)])
 @pytest.mark.parametrize("event", ["stop", "pre_micro_compact", "post_llm_response"])
-async def test_model_prefix_works_at_every_event_that_has_a_model(config, tmp_path, model, asked, event):
+async def test_model_prefix_works_at_every_event_with_a_model(config, tmp_path, model, asked, event):
     log = tmp_path / "log"
     text = f"{event}:\n  - command: 'cat >> {log}'\n    filter:\n      model_prefix: gpt-4\n"
     agent = Agent({"content": "well"})
@@ -107,7 +107,7 @@ async def test_model_prefix_works_at_every_event_that_has_a_model(config, tmp_pa
     assert len(log.read_text().splitlines() if log.exists() else []) == asked
 
 
-async def test_stop_is_told_what_hooks_left_of_the_system_prompt_and_what_they_added(config, tmp_path):
+async def test_stop_gets_the_system_prompt_with_the_edits_and_additions_of_hooks(config, tmp_path):
     log = tmp_path / "log"
     text = f"""
 pre_llm_request:
@@ -160,7 +160,7 @@ post_llm_response:
 """
 
 
-async def test_jclis_example_1_the_corrected_answer_is_what_the_turn_comes_to(config):
+async def test_jclis_example_1_the_turn_ends_with_the_corrected_answer(config):
     corrector = Model('{"action": "stop", "retry_feedback": "no passwords"}', "{}")
     agent = Agent({"content": "password: 1234"}, {"content": "I cannot tell you."})
     host = Host.from_config(config("hooks.yaml", CORRECT), complete=corrector)

@@ -131,7 +131,7 @@ class JsonValidator:
         return Finish()
 
 
-async def test_an_answer_that_is_no_json_is_sent_back_until_it_is():
+async def test_an_answer_that_is_not_json_is_sent_back_until_it_is():
     requests = []
 
     async def complete(request):
@@ -178,7 +178,7 @@ async def test_an_input_is_changed_in_place():
 # Its contexts.
 
 
-async def test_a_hook_before_a_tool_sees_the_call_what_is_known_of_the_tool_and_the_tool():
+async def test_a_hook_before_a_tool_sees_the_call_the_tool_and_its_description():
     seen = []
     tool = object()
     call = BASH.model_copy(update={"tool_kind": "execute", "affected_paths": ["/tmp"]})
@@ -240,11 +240,11 @@ async def test_a_users_message_stays_text():
         outcome = await running.before_prompt(Prompt(prompt="hello"))
     assert (outcome.action, outcome.trail[0].error) == (
         "abort_turn",
-        "it left a user's message whose content is not a text",
+        "it set the content of the user's message to something other than a text",
     )
 
 
-async def test_a_context_that_is_left_as_it_was_changes_nothing():
+async def test_an_unchanged_context_changes_nothing():
     strange = [
         {"content": None, "role": "assistant", "tool_calls": [{"id": "1"}]},
         {"role": "tool", "tool_call_id": "1", "content": [{"type": "text", "text": "x"}]},
@@ -351,7 +351,7 @@ def _say(text):
     return complete
 
 
-async def test_messages_without_end_come_to_an_end():
+async def test_endless_messages_are_cut_off():
     running = host(on_turn_end=[lambda _: ContinueWithMessages([Message.user("again")])])
     async with running, running.session("s1") as session:
         with pytest.raises(RetryLimitError):
@@ -389,7 +389,7 @@ async def test_on_turn_end_can_edit_the_messages_and_finish():
     assert outcome.payload.messages == [{"role": "system", "content": "first"}, *MESSAGES]
 
 
-async def test_on_abort_is_told_the_reason_when_a_turn_is_aborted_and_not_else():
+async def test_on_abort_gets_the_reason_only_if_a_turn_is_aborted():
     reasons = []
     running = host(on_abort=[reasons.append], pre_tool_call=[lambda _: Abort("too dangerous")])
     async with running, running.session("s1") as session:
@@ -435,7 +435,7 @@ async def test_a_result_of_another_event_is_a_failure(event, result, error):
 # Its flow.
 
 
-async def test_hooks_of_an_event_are_asked_in_the_order_given_and_see_what_the_ones_before_left():
+async def test_hooks_of_an_event_are_asked_in_the_given_order_and_see_earlier_edits():
     def append(letter):
         async def hook(ctx):
             ctx.call.input["seen"] = ctx.call.input.get("seen", "") + letter
@@ -488,7 +488,7 @@ async def test_a_hook_that_raises_ends_the_turn_as_it_did_there():
 
 
 @pytest.mark.parametrize(("rule", "action"), [("continue", "continue"), ("deny", "deny_tool"), ("abort", "abort_turn")])
-async def test_or_does_what_its_settings_say_and_what_it_had_changed_is_gone(rule, action):
+async def test_or_does_as_its_settings_say_and_loses_its_changes(rule, action):
     async with host(pre_tool_call=[configured(raises, on_failure=rule)]) as running:
         outcome = await running.before_tool(BASH)
     assert (outcome.action, outcome.payload) == (action, BASH)

@@ -22,7 +22,7 @@ def order(layers):
     return [hook.name for hook in in_order(map(make_hook, layers.hooks))]
 
 
-def test_nothing_is_no_configuration(project):
+def test_an_empty_directory_has_no_configuration(project):
     layers = discover()
     assert (layers.configs, layers.hooks, layers.timeouts) == ((), (), Timeouts())
 
@@ -53,7 +53,7 @@ def test_a_projects_file_lies_in_it_or_in_a_directory_of_ours(project, within, n
     assert (config.path, config.project, config.found, config.layer) == (path, project.path, True, "project")
 
 
-def test_two_files_where_one_is_meant_are_a_mistake_that_names_both(user, project):
+def test_two_files_of_one_kind_are_a_mistake_that_names_both(user, project):
     project.hooks("a")
     project.hooks("a", within=".picohook")
     user.hooks("b")
@@ -81,7 +81,7 @@ def test_the_mistakes_of_all_files_are_reported_together(user, project):
     ]
 
 
-def test_a_link_to_nothing_is_a_mistake_and_not_an_absence(project):
+def test_a_broken_link_is_a_mistake_and_not_an_absence(project):
     (project.path / "picohook.toml").symlink_to("nowhere")
     with pytest.raises(ConfigError, match="there is no such file"):
         discover()
@@ -92,7 +92,7 @@ def test_a_directory_that_does_not_exist_is_a_mistake(user, tmp_path):
         discover(tmp_path / "gone")
 
 
-def test_another_directory_than_the_current_one_can_be_meant(project, tmp_path, monkeypatch):
+def test_another_directory_can_be_given(project, tmp_path, monkeypatch):
     project.jcli_hook("a")
     project.hooks("b")
     monkeypatch.chdir("/")
@@ -108,7 +108,7 @@ def test_the_users_jcli_hooks_run_where_the_project_is(user, project):
     assert (spec.dir, spec.inherit_env) == (str(project.path), True)
 
 
-def test_the_users_own_directory_is_no_project_of_theirs(user, monkeypatch):
+def test_the_users_own_directory_is_not_a_project(user, monkeypatch):
     user.hooks("a")
     monkeypatch.chdir(user.own)
     assert found() == [("user", "picohook.toml", "a")]
@@ -164,7 +164,7 @@ def test_a_hook_can_come_after_that_of_its_own_name_in_the_layer_before(user, pr
 def test_a_user_cannot_wait_for_a_project(user, project):
     user.hooks("a", after=["b"])
     project.hooks("b")
-    with pytest.raises(ConfigError, match=r"hooks\.a\.after: 'b' is of the later layer project"):
+    with pytest.raises(ConfigError, match=r"hooks\.a\.after: 'b' is in the later layer project"):
         order(discover())
 
 
@@ -181,7 +181,7 @@ def test_each_hook_keeps_the_timeouts_of_its_own_file(user, project):
     assert (at(b, "before_tool"), at(b, "approve_tool"), b.hello_timeout or layers.timeouts.hello) == (5, 9, 5)
 
 
-def test_the_hosts_own_timeouts_are_the_last_that_a_file_sets(user, project):
+def test_the_last_file_that_sets_the_hosts_own_timeouts_wins(user, project):
     user.hooks("a", defaults="observer_timeout = 3\nchain_budget = 60")
     project.hooks("b", defaults="observer_timeout = 4")
     project.jcli_hook("c")
@@ -260,7 +260,7 @@ def test_a_users_file_that_belongs_to_another_user_is_refused(user, project):
         discover()
 
 
-def test_only_the_project_is_kept_from_setting_what_a_loader_loads(user, project):
+def test_only_a_project_may_not_set_loader_variables(user, project):
     user.hooks("a", defaults='env = { PYTHONPATH = "lib" }')
     discover()
     project.hooks("b", defaults='env = { PYTHONPATH = "lib" }')

@@ -47,7 +47,7 @@ async def test_each_layer_sees_the_edits_of_the_layers_before(user, project):
         ]
 
 
-def test_a_synchronous_program_that_names_nothing_uses_the_files_that_are_found(user, project):
+def test_a_synchronous_program_without_a_named_file_uses_the_files_that_are_found(user, project):
     user.hooks("user")
     project.hooks("project")
     trust_all(project)
@@ -157,10 +157,10 @@ async def test_every_warning_is_logged_by_a_host(user, project, journal):
     project.jcli_hook("x", event="session_start")
     project.jcli.write_text(project.jcli.read_text() + "    filter: {tool_name: Bash}\n")
     trust_all(project)
-    cut_short = "90 s at before_prompt is more than the 30 s of the whole chain, which end it before"
+    cut_short = "90 s at before_prompt is more than the 30 s of the whole chain, which run out first"
     expected = [
         f"{path}: hooks.user.timeout: {cut_short} (raise defaults.chain_budget)",
-        f"{project.jcli}: session_start[0]: session_start is only told: what it seems to return (user_input) is ignored",
+        f"{project.jcli}: session_start[0]: session_start is only told: the fields it seems to return (user_input) are ignored",
         f"{project.jcli}: session_start[0]: session_start has no tool: with this filter, the hook is never asked",
     ]
     async with Host.discover(logger=journal):

@@ -41,7 +41,7 @@ async def test_a_hook_may_name_another_model_of_the_same_endpoint(user, endpoint
     assert endpoint.asked[0][2]["model"] == "m2"
 
 
-async def test_a_programs_own_complete_stands_in_for_the_configurations_model(user, endpoint):
+async def test_a_programs_own_complete_replaces_the_configurations_model(user, endpoint):
     path = user.write("named.toml", model_table(endpoint, key_env="NOT_SET") + ASK)
     async with Host.from_config(path, complete=lambda prompt, model: DENIES) as host:
         assert (await host.before_tool(CALL)).action == "deny_tool"
@@ -104,7 +104,7 @@ async def test_a_reload_that_brings_a_hook_without_a_model_is_refused_and_change
         assert (await host.before_tool(CALL)).action == "deny_tool"
 
 
-async def test_a_reload_takes_over_another_model(user, endpoint):
+async def test_a_reload_applies_another_model(user, endpoint):
     path = user.write("named.toml", model_table(endpoint) + ASK)
     async with Host.from_config(path) as host:
         path.write_text(path.read_text().replace('"m1"', '"m9"'))
@@ -130,7 +130,7 @@ async def test_a_projects_model_is_asked_once_the_project_is_trusted(user, proje
         Host.discover()
 
 
-async def test_a_projects_model_gets_nothing_but_the_projects_own_questions(user, project, endpoint):
+async def test_a_projects_model_gets_only_the_projects_own_questions(user, project, endpoint):
     user.write(user.own / "picohook.toml", ASK.replace("asks", "mine"))
     project.write("picohook.toml", model_table(endpoint) + ASK)
     trust_all(project)
@@ -187,4 +187,4 @@ def test_a_model_that_is_asked_as_plain_text_over_a_network_is_a_warning(user, u
     (warnings,) = (load(path).warnings,)
     assert bool(warnings) is warned
     if warned:
-        assert warnings[0].startswith("model.base_url: what hooks ask and the key goes over the network as plain text")
+        assert warnings[0].startswith("model.base_url: questions and the key go over the network as plain text")

@@ -300,7 +300,7 @@ async def test_a_program_that_becomes_a_named_pipe_is_an_error_at_the_restart(pr
 
 
 @pytest.mark.parametrize("kind", ["command", "run"])
-async def test_a_file_system_that_does_not_answer_holds_up_one_hook_and_no_other(project, kind):
+async def test_a_file_system_that_does_not_answer_blocks_one_hook_only(project, kind):
     project.write("gate.py", GOOD)
     command = {"command": (sys.executable, "gate.py")} if kind == "command" else {"run": "true"}
     stuck = HookSpec(name="stuck", stages=("before_llm",), dir=str(project.path), timeout=0.05, **command)

@@ -105,7 +105,7 @@ async def test_an_approval_and_a_hook_that_is_not_asked_show(path):
     assert {hook["hook"]: hook.get("skipped", False) for hook in chain["hooks"]} == {"yes": False, "other": True}
 
 
-async def test_it_has_the_life_of_the_host_its_events_and_what_its_hooks_are(path):
+async def test_it_has_the_life_of_the_host_its_events_and_its_hooks(path):
     hook = asking("a", lambda _: None)
     async with Host([hook], listeners=[AuditLog(path)]) as host:
         await host.run_tool(CALL, lambda call: SECRET)
@@ -143,7 +143,7 @@ async def test_a_hook_with_other_settings_is_noted_again(path):
     assert met[0]["fingerprint"] != met[1]["fingerprint"]
 
 
-async def test_a_hook_whose_settings_are_made_anew_and_are_the_same_is_noted_once(path):
+async def test_a_hook_with_equal_new_settings_is_noted_once(path):
     hook = asking("a", lambda _: None)
     async with Host([hook], listeners=[AuditLog(path)]) as host:
         await host.before_tool(CALL)
@@ -152,7 +152,7 @@ async def test_a_hook_whose_settings_are_made_anew_and_are_the_same_is_noted_onc
     assert [record["method"] for record in records(path)].count("host.hook") == 1
 
 
-async def test_a_chain_that_was_given_up_is_a_record_too(path):
+async def test_an_abandoned_chain_is_a_record_too(path):
     asked = anyio.Event()
 
     async def never(call):
@@ -203,7 +203,7 @@ async def test_digests_compare_within_a_run_and_cannot_be_guessed(path):
     assert hmac.digest(b"", plain, "sha256").hex() not in {one, later}
 
 
-async def test_with_a_key_who_has_it_can_check_a_digest(path):
+async def test_the_owner_of_the_key_can_check_a_digest(path):
     async with Host([], listeners=[AuditLog(path, key="k")]) as host:
         await host.before_tool(CALL)
     value = {key: value for key, value in CALL.wire().items() if key != "meta"}
@@ -220,7 +220,7 @@ async def test_a_payload_with_a_json_form_has_a_digest_and_one_without_has_a_rec
     assert "payload_digest" not in other
 
 
-async def test_a_change_in_place_by_a_function_does_not_change_what_was_asked(path):
+async def test_a_change_in_place_by_a_function_does_not_change_the_logged_question(path):
     def change(call):
         call.arguments["password"] = "other"
 
@@ -229,7 +229,7 @@ async def test_a_change_in_place_by_a_function_does_not_change_what_was_asked(pa
     assert chains(path)[0]["payload"]["arguments"] == {"password": SECRET}
 
 
-async def test_what_was_approved_is_in_the_file_before_it_runs(path):
+async def test_an_approved_call_is_in_the_file_before_it_runs(path):
     def execute(call):
         assert chains(path)[-2]["approved"] is True
         assert chains(path)[-1]["kind"] == "tool_exec_start"
@@ -337,7 +337,7 @@ def test_a_kept_hash_is_still_found_when_the_log_has_grown(written):
     assert checked(written, head=records(written)[3]["hash"]).ok
 
 
-def test_all_of_it_made_anew_shows_with_a_key_and_without_one_only_with_a_hash(written):
+def test_a_log_written_anew_shows_with_a_key_or_else_only_with_a_kept_hash(written):
     head = checked(written).head
     lines = written.read_bytes().splitlines(keepends=True)
     written.unlink()
@@ -380,7 +380,7 @@ def test_a_record_that_was_never_whole_is_dropped_and_that_is_noted(written, lef
     assert verdict.notes[0] == f"record 7: {len(torn)} bytes of an incomplete record were cut off here"
 
 
-def test_long_records_are_gone_on_with(path):
+def test_a_log_with_long_records_is_continued(path):
     for size in (1 << 16, 1 << 18, 3 << 20, 1):
         log = Ledger(path)
         log.add("x", {"long": "x" * size})
@@ -389,25 +389,25 @@ def test_long_records_are_gone_on_with(path):
 
 
 @pytest.mark.parametrize("content", [b"hello", b"hello\n", b"\n", b"\n\n", b'{"number": 1}\n', b"{}"])
-def test_a_file_that_is_something_else_is_left_alone(path, content):
+def test_a_file_that_is_not_a_log_is_left_alone(path, content):
     path.write_bytes(content)
     with pytest.raises(PicohookError, match=r"is not an audit log|cannot be continued"):
         Ledger(path)
     assert path.read_bytes() == content
 
 
-def test_a_record_that_says_not_which_it_is_is_not_gone_on_with(path):
+def test_a_log_whose_last_record_has_no_number_is_not_continued(path):
     path.write_bytes(forged(b'{"number": "1", "hash": ""}'))
     with pytest.raises(PicohookError, match="its last record has no number"):
         Ledger(path)
 
 
-def test_a_log_whose_last_record_was_changed_or_has_another_key_is_not_gone_on_with(written):
+def test_a_log_whose_last_record_was_changed_or_has_another_key_is_not_continued(written):
     with pytest.raises(PicohookError, match=r"its last record was changed .*key"):
         Ledger(written, b"k")
 
 
-async def test_a_log_has_one_writer_and_who_comes_second_is_told_before_anything_runs(path):
+async def test_a_log_has_one_writer_and_a_second_one_is_refused_before_anything_runs(path):
     async with Host([], listeners=[AuditLog(path)]):
         with pytest.raises(PicohookError, match="is in use by another host: give each host a file of its own"):
             async with Host([], listeners=[AuditLog(path)]):
@@ -453,7 +453,7 @@ anyio.run(main)
 """
 
 
-def test_what_was_written_before_a_kill_is_there(path):
+def test_records_written_before_a_kill_are_kept(path):
     with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"there\n"
         process.send_signal(signal.SIGKILL)
@@ -571,7 +571,7 @@ def project(tmp_path, monkeypatch):
     return tmp_path
 
 
-async def test_a_configuration_names_one_beside_itself(project):
+async def test_a_configuration_names_a_log_beside_itself(project):
     async with Host.from_config("deep/picohook.toml") as host:
         await host.before_tool(CALL)
     (chain,) = chains(project / "deep/logs/audit.jsonl")
@@ -610,7 +610,7 @@ def test_a_hook_does_not_get_the_key(project):
     assert checked("deep/logs/audit.jsonl", b"k").ok
 
 
-def test_verify_says_ok_and_what_is_not(written, tmp_path):
+def test_verify_reports_ok_or_the_wrong_record(written, tmp_path):
     head = checked(written).head
     done = picohook("audit", "verify", str(written), "--head", head.upper())
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{written}: ok, 7 records, head {head}\n", "")

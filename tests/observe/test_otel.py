@@ -128,7 +128,7 @@ async def test_a_hook_that_fails_has_the_kind_of_its_failure_and_no_text(backend
     assert SECRET not in hook.to_json() + chain.to_json()
 
 
-async def test_texts_are_there_for_who_asks_for_them(backend):
+async def test_texts_are_included_on_request(backend):
     hooks = [asking("a", fail), asking("b", lambda _: Deny("it is \x1b late"))]
     async with Host(hooks, listeners=[backend.listener(texts=True)]) as host:
         await host.before_tool(ToolCall(tool="bash"))
@@ -148,7 +148,7 @@ async def test_an_edit_that_was_refused_is_an_event(backend):
     assert span.status.status_code is StatusCode.UNSET
 
 
-async def test_a_chain_that_its_caller_gives_up_is_a_span_that_ended_in_that(backend):
+async def test_a_span_of_an_abandoned_chain_says_so(backend):
     asked = anyio.Event()
 
     async def never(call):
@@ -168,7 +168,7 @@ async def test_a_chain_that_its_caller_gives_up_is_a_span_that_ended_in_that(bac
     assert "picohook.action" not in span.attributes
 
 
-async def test_how_long_it_took_and_what_failed_is_counted(backend):
+async def test_durations_and_failures_are_measured(backend):
     hooks = [asking("a", fail), asking("b", lambda _: Continue())]
     async with Host(hooks, listeners=[backend.listener()]) as host:
         for _ in range(3):
@@ -203,7 +203,7 @@ def as_traceparent(span):
     return f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}-{span.context.trace_flags:02x}"
 
 
-async def test_a_process_is_told_the_span_of_its_chain_and_the_caller_gets_its_own_meta_back(backend):
+async def test_a_process_gets_the_span_of_its_chain_and_the_caller_gets_its_own_meta_back(backend):
     call = ToolCall(tool="bash", meta=Meta(turn_id="t1"))
     async with Host([hook_process(ECHO)], listeners=[backend.listener()]) as host:
         outcome = await host.before_tool(call)
@@ -213,7 +213,7 @@ async def test_a_process_is_told_the_span_of_its_chain_and_the_caller_gets_its_o
     assert outcome.payload is call
 
 
-async def test_the_callers_meta_is_its_own_also_where_a_hook_changed_or_answered(backend):
+async def test_the_caller_gets_its_own_meta_even_after_a_change_or_answer_of_a_hook(backend):
     hooks = [
         FunctionHook("a", {"before_llm": lambda _: Modify({"model": "n"})}),
         FunctionHook("b", {"before_llm": lambda _: Respond({"content": "hi"})}),
@@ -276,7 +276,7 @@ async def test_chains_at_the_same_time_keep_apart(backend):
     assert {int(span.attributes["gen_ai.tool.name"][-1]): as_traceparent(span) for span in chains} == seen
 
 
-async def test_what_is_not_sampled_says_so_to_the_hooks_and_is_measured_all_the_same():
+async def test_hooks_see_that_a_span_is_not_sampled_and_metrics_still_count_it():
     backend = Backend(sampler=ALWAYS_OFF)
     async with Host([hook_process(ECHO)], listeners=[backend.listener()]) as host:
         outcome = await host.before_tool(ToolCall(tool="bash"))
@@ -293,7 +293,7 @@ def test_the_blocking_host_is_below_the_span_of_its_caller(backend):
     assert spans["hooks before_tool"].parent.span_id == spans["turn"].context.span_id
 
 
-async def test_without_an_sdk_nothing_is_told():
+async def test_without_an_sdk_no_trace_is_passed_on():
     async with Host([hook_process(ECHO)], listeners=[OpenTelemetry()]) as host:
         outcome = await host.before_tool(ToolCall(tool="bash"))
     assert "traceparent" not in json.loads(outcome.reason)
@@ -333,7 +333,7 @@ async def test_the_sdk_and_events_of_both_dialects_carry_it(backend, tmp_path, o
     assert output.stderr == [GIVEN]
 
 
-def test_who_lacks_the_api_is_told_how_to_get_it():
+def test_a_missing_api_is_an_error_that_says_how_to_install_it():
     code = "import sys; sys.modules['opentelemetry'] = None; import picohook; picohook.OpenTelemetry()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True, timeout=60)
     assert "PicohookError: OpenTelemetry needs its API: pip install 'picohook[otel]'" in done.stderr

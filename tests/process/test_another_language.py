@@ -32,12 +32,12 @@ ENDS = {
     "P1_segfault": ("segfault", "it was ended by SIGSEGV"),
     "P5_no_stdout": ("no_stdout", "it closed its output, and was killed"),
     "F1_endless": ("endless", "it wrote a line longer than 100000 bytes, and was killed"),
-    "R10_flood": ("flood", "it wrote more than 100 lines in 10 s that are no answers, and was killed"),
+    "R10_flood": ("flood", "in 10 s it wrote more than 100 lines that are not answers, and was killed"),
 }
 
 
 @pytest.mark.parametrize("case", ENDS)
-async def test_what_ends_it_fails_its_call_at_once_with_the_cause_and_is_a_no(case, board):
+async def test_a_fault_that_ends_it_fails_its_call_at_once_with_the_cause_and_denies_approval(case, board):
     fault, error = ENDS[case]
     async with Host([perl(board, fault, max_line_bytes=100_000)], timeouts=FAR) as host:
         line = await board.line("perl")
@@ -48,7 +48,7 @@ async def test_what_ends_it_fails_its_call_at_once_with_the_cause_and_is_a_no(ca
 
 
 @pytest.mark.parametrize("case", {"P2_hang": "hang", "P3_stopped": "stopped"}.items(), ids=lambda case: case[0])
-async def test_one_that_does_nothing_costs_its_calls_their_deadline_and_is_killed_after_three(case, board):
+async def test_a_hook_that_never_answers_is_killed_after_three_timeouts(case, board):
     async with Host([perl(board, case[1], timeout=0.2)], timeouts=FAR) as host:
         line = await board.line("perl")
         for _ in range(3):
@@ -72,7 +72,7 @@ SURVIVED = {
 
 
 @pytest.mark.parametrize("case", SURVIVED)
-async def test_what_is_only_dropped_leaves_its_answer_standing(case, board):
+async def test_lines_that_are_dropped_do_not_affect_its_answer(case, board):
     fault, reason, dropped = SURVIVED[case]
     async with Host([perl(board, fault)], timeouts=FAR) as host:
         assert (await host.before_tool(CALL)).reason == reason

@@ -42,26 +42,26 @@ async def error_of(host: Host, *steps) -> str:
     return entry.error
 
 
-async def test_P1_a_crash_in_mid_line_fails_the_call_at_once_with_the_code_and_the_last_words():
+async def test_P1_a_crash_in_mid_line_fails_the_call_at_once_with_the_exit_code_and_the_end_of_stderr():
     async with Host([scripted("h", restart=ONCE)], timeouts=FAR) as host:
         steps = ["say", "segfault, sorry"], ["write", '{"jsonrpc":"2.0","id":{id},"resu'], ["exit", 7]
         assert await error_of(host, *steps) == "it exited with code 7; it said: segfault, sorry"
 
 
-async def test_F5_what_stands_before_the_end_without_a_newline_is_no_answer():
+async def test_F5_a_last_line_without_a_newline_is_not_an_answer():
     async with Host([scripted("h", restart=ONCE)], timeouts=FAR) as host:
         whole = '{"jsonrpc":"2.0","id":{id},"result":{"action":"deny_tool","reason":"x"}}'
         assert "it exited with code 0" in await error_of(host, ["write", whole], ["exit", 0])
 
 
-async def test_what_a_process_wrote_before_it_ended_is_read_before_its_calls_fail():
+async def test_output_of_a_process_is_read_before_its_calls_fail():
     async with Host([scripted("h", restart=ONCE)], timeouts=FAR) as host:
         result = {"action": "deny_tool", "reason": "x" * 40_000}
         outcome = await host.before_tool(asking(["reply", result], ["exit", 1]))
         assert outcome.action == "deny_tool"
 
 
-async def test_what_a_process_wrote_is_read_to_the_end_though_its_exit_is_seen_before(board):
+async def test_output_of_a_process_is_read_to_the_end_even_if_its_exit_is_seen_first(board):
     """Its answer takes many reads, from a pipe that it made larger; its exit is there when the first of them is done."""
     async with Host([scripted("h", board.call("h"), SERVE, restart=ONCE)], timeouts=FAR) as host:
         line = await board.line("h")
@@ -80,7 +80,7 @@ async def test_what_a_process_wrote_is_read_to_the_end_though_its_exit_is_seen_b
         assert outcomes[0].payload.arguments == {"x": "x" * 500_000}
 
 
-async def test_what_a_process_wrote_before_it_closed_its_stdin_is_read_even_if_a_write_fails_first(board):
+async def test_output_before_a_process_closed_its_stdin_is_read_even_if_a_write_fails_first(board):
     """The write is tried before the answer is read: the event loop is held up until both are there."""
     hook = scripted("h", ["hello"], board.call("h"), ["read"], ["tell", "read"], ["wait"],
                     ["close", 0], ["reply", {"action": "deny_tool", "reason": "yes"}], ["tell", "wrote"], ["wait"], ["exit", 0],
@@ -117,7 +117,7 @@ async def test_P2_three_requests_in_a_row_without_an_answer_are_a_hang_and_end_i
         assert only(host).timeouts == 3
 
 
-async def test_P2_calls_that_waited_their_turn_behind_one_that_timed_out_are_no_strikes_of_their_own():
+async def test_P2_calls_queued_behind_one_that_timed_out_do_not_count_as_strikes():
     spec = scripted("h", HELLO, *[["read"]] * 50, SERVE, timeout=0.05, stages=("before_tool", "approve_tool"))
     async with Host([spec], timeouts=FAR) as host:
         async with anyio.create_task_group() as tasks:
@@ -159,7 +159,7 @@ async def test_P4_one_that_ignores_the_end_of_its_stdin_and_term_is_killed_after
     assert not journal.all("survived SIGKILL: it is stuck in the kernel")
 
 
-async def test_one_that_ends_at_the_end_of_its_stdin_sees_no_signal(board):
+async def test_a_hook_that_ends_at_the_end_of_its_stdin_gets_no_signal(board):
     async with Host([scripted("h", board.call("h"), SERVE, grace=60)], timeouts=FAR) as host:
         line = await board.line("h")
         process = host._mounted.by_name["h"].hook._supervisor._child
@@ -167,7 +167,7 @@ async def test_one_that_ends_at_the_end_of_its_stdin_sees_no_signal(board):
     assert process.exit_code == 0
 
 
-async def test_one_that_ignores_the_end_of_its_stdin_is_told_by_term(board):
+async def test_a_hook_that_ignores_the_end_of_its_stdin_gets_sigterm(board):
     async with Host([scripted("h", board.call("h"), HELLO, HANG, grace=0.05)], timeouts=FAR) as host:
         line = await board.line("h")
         process = host._mounted.by_name["h"].hook._supervisor._child
@@ -190,7 +190,7 @@ async def test_P6_a_process_that_closes_its_stdin_is_killed_at_the_next_write(bo
         await line.dead()
 
 
-async def test_P7_one_that_never_reads_its_stdin_costs_its_calls_their_deadline_and_nobody_else_anything(board):
+async def test_P7_a_hook_that_never_reads_its_stdin_delays_only_its_own_calls(board):
     big = ToolCall(tool="write", arguments={"text": "x" * 1_000_000})
     deaf = scripted("a_deaf", HELLO, board.call("deaf"), HANG, timeout=0.05, grace=0.05, restart=ONCE)
     async with Host([deaf, scripted("b_good")], timeouts=FAR) as host:
@@ -232,7 +232,7 @@ async def test_F10_the_outbound_queue_is_bounded(board):
         assert (await host.before_tool(big)).trail[0].error is None
 
 
-async def test_P8_a_flood_on_stderr_is_drained_capped_and_rate_limited_and_stdout_goes_on(journal):
+async def test_P8_a_flood_on_stderr_is_drained_capped_and_rate_limited_and_stdout_still_works(journal):
     async with Host([scripted("h")], timeouts=FAR, logger=journal) as host:
         flood = ["flood", 2, "blah\n", 200_000]
         outcome = await host.before_tool(asking(flood, nonce=1))
@@ -277,7 +277,7 @@ async def test_P9_exit_is_seen_while_a_grandchild_holds_the_pipes(board, contain
     await daemon.dead()
 
 
-async def test_P9_a_grandchild_that_pours_into_the_pipes_does_not_hold_up_the_end(board):
+async def test_P9_a_grandchild_that_floods_the_pipes_does_not_delay_the_end(board):
     noise = ["fork", [["setsid"], board.call("noise"), ["flood", 1, "noise\n"]]]
     async with Host([scripted("h", restart=ONCE)], timeouts=FAR) as host:
         error = await error_of(host, noise, ["exit", 3])
@@ -295,7 +295,7 @@ async def test_P10_a_child_of_the_same_group_does_not_outlive_the_hook(board):
     await line.dead()
 
 
-async def test_P10_nor_does_it_outlive_a_crash(board):
+async def test_P10_a_child_of_the_same_group_does_not_outlive_a_crash(board):
     fork = ["fork", [["ignore", "SIGTERM"], board.call("child"), HANG]]
     async with Host([scripted("h", restart=ONCE)], timeouts=FAR) as host:
         await error_of(host, fork, ["exit", 1])
@@ -375,7 +375,9 @@ async def test_without_pidfd_a_thread_sees_the_end_and_leaves_the_process_to_be_
 
 
 @pytest.mark.parametrize("contain", ["group"])
-async def test_without_pidfd_and_without_threads_the_start_is_put_off_and_nothing_leaks(journal, monkeypatch, contain):
+async def test_without_pidfd_and_without_threads_the_start_is_postponed_and_nothing_leaks(
+    journal, monkeypatch, contain
+):
     monkeypatch.delattr(os, "pidfd_open")
 
     def full(self):
@@ -392,7 +394,7 @@ async def test_without_pidfd_and_without_threads_the_start_is_put_off_and_nothin
 
 
 @pytest.mark.parametrize("contain", ["group"])
-async def test_a_pidfd_that_cannot_be_had_for_want_of_descriptors_leaves_no_process(journal, monkeypatch, contain):
+async def test_if_no_descriptor_is_left_for_a_pidfd_no_process_stays(journal, monkeypatch, contain):
     def full(pid):
         raise OSError(errno.EMFILE, "Too many open files")
 
@@ -463,7 +465,7 @@ async def test_C2_a_host_that_is_never_closed_leaves_no_process(how, board, cont
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
-async def test_C2_a_forked_copy_of_the_embedder_takes_no_hook_down_when_it_ends(board, contain):
+async def test_C2_a_forked_copy_of_the_embedder_ends_no_hook_when_it_ends(board, contain):
     path = [str(Path(picohook.__file__).parents[1]), str(Path(__file__).parents[1] / "hooks")]
     body = """
     async def main():
@@ -488,7 +490,7 @@ async def test_C2_a_forked_copy_of_the_embedder_takes_no_hook_down_when_it_ends(
 
 
 @pytest.mark.parametrize("contain", ["group"])
-async def test_a_process_that_survives_sigkill_is_reported_and_holds_up_nobody_for_ever(
+async def test_a_process_that_survives_sigkill_is_reported_and_blocks_nothing_for_ever(
     board, journal, monkeypatch, contain
 ):
     """As one does that is stuck in the kernel: here, because no signal is sent. When it ends after all, it is reaped."""

@@ -96,7 +96,7 @@ def test_a_loop_whose_clock_was_replaced_keeps_one_clock():
 
 
 @pytest.mark.parametrize("ending", [SystemExit, KeyboardInterrupt])
-def test_what_ends_the_event_loop_while_an_answer_is_read_leaves_no_call_waiting(ending):
+def test_an_end_of_the_event_loop_while_an_answer_is_read_leaves_no_call_waiting(ending):
     """The second answer of two in one write is sloppy, and saying so in the log is interrupted."""
     spec = HookSpec(name="h", command=(sys.executable, "-c", PAIRS), stages=("before_tool",), grace=0.1)
     loop = asyncio.new_event_loop()
@@ -130,7 +130,7 @@ class Interrupting:
 
 @pytest.mark.parametrize("theirs", ["asyncio", "trio"])
 @pytest.mark.parametrize("ours", ["asyncio", "trio"])
-def test_a_host_that_is_used_in_another_event_loop_says_so_and_goes_on_in_its_own(ours, theirs):
+def test_a_host_that_is_used_in_another_event_loop_raises_and_works_on_in_its_own(ours, theirs):
     async def serve(asked, ended):
         async with Host([scripted("h", grace=0.1)]) as host:
             asked.set_result(host)
@@ -185,7 +185,7 @@ async def test_a_question_whose_time_is_over_is_not_put_to_the_hook():
 @pytest.mark.anyio
 @pytest.mark.skipif(not hasattr(os, "O_DIRECT"), reason="no pipe here keeps what was written apart")
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False}), ("asyncio", {"use_uvloop": True})])
-async def test_what_two_ask_next_who_were_answered_together_is_written_together():
+async def test_callers_answered_together_share_the_next_write():
     (stdout, its_stdout), (its_stdin, stdin) = os.pipe2(os.O_NONBLOCK), os.pipe2(os.O_NONBLOCK | os.O_DIRECT)
     reactor, stage = current_reactor(), STAGES["before_tool"]
     channel = Channel(
@@ -228,7 +228,7 @@ async def test_what_two_ask_next_who_were_answered_together_is_written_together(
 
 
 @pytest.mark.anyio
-async def test_a_hello_that_is_not_answered_is_no_call_that_timed_out():
+async def test_an_unanswered_hello_does_not_count_as_a_timed_out_call():
     spec = HookSpec(name="h", command=("sleep", "60"), stages=("before_tool",), hello_timeout=0.05, grace=0.1)
     async with Host([spec]) as host:
         (status,) = host.status().hooks
@@ -271,7 +271,7 @@ def refused(use):
     try:
         use()
     except PicohookError as error:
-        assert str(error) == "the host runs in the process that forked this one: enter one of your own after the fork", error
+        assert str(error) == "the host runs in the process that forked this one: make a new host after the fork", error
     else:
         raise AssertionError("it was not refused")
 
@@ -372,7 +372,7 @@ print("all is well")
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("contain", ["best", "group"])
-async def test_C2_a_forked_child_gets_a_clear_error_and_touches_nothing_of_its_parents(
+async def test_C2_a_forked_child_gets_a_clear_error_and_leaves_the_parents_hooks_alone(
     contain, anyio_backend_name, tmp_path
 ):
     program = FORKS.format(
@@ -385,7 +385,7 @@ async def test_C2_a_forked_child_gets_a_clear_error_and_touches_nothing_of_its_p
 
 @pytest.mark.parametrize("theirs", ["asyncio", "trio"])
 @pytest.mark.parametrize("ours", ["asyncio", "trio"])
-def test_a_sessions_hooks_come_and_go_in_the_hosts_event_loop_alone(ours, theirs):
+def test_a_sessions_hooks_are_mounted_and_unmounted_in_the_hosts_event_loop_only(ours, theirs):
     async def serve(asked, ended):
         async with (
             Host() as host,

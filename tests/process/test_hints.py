@@ -28,7 +28,7 @@ async def cause(spec, journal):
         return host.status().hooks[0].last_error
 
 
-async def test_one_that_ends_well_and_wrote_nothing_is_asked_for_its_loop(journal):
+async def test_a_hook_that_ends_without_output_is_told_to_read_in_a_loop(journal):
     said = await cause(shell("exit 0", hello_timeout=60), journal)
     assert said == "it exited with code 0 and wrote nothing: does it call app.run(), or read its input in a loop?"
 
@@ -44,26 +44,26 @@ WRITES = {
         "it sends the id back as a string",
     ),
     "python dict": ("""echo "{'jsonrpc': '2.0', 'id': 1, 'result': {}}"; exec sleep 1000""", "it prints a Python dict"),
-    "bare result": ("""echo '{"action":"continue"}'; exec sleep 1000""", 'its answer has to be the "result" of {'),
+    "bare result": ("""echo '{"action":"continue"}'; exec sleep 1000""", "its answer lacks the envelope: send {"),
 }
 
 
 @pytest.mark.parametrize("case", WRITES)
-async def test_lines_that_are_no_answers_say_what_is_probably_wrong(case, journal):
+async def test_lines_that_are_not_answers_show_the_probable_mistake(case, journal):
     script, hint = WRITES[case]
     said = await cause(shell(f"read line; {script}"), journal)
     assert said.startswith(f"hook.hello was not answered in time; it wrote other things: {hint}")
     assert "flush" not in said
 
 
-async def test_a_question_that_was_answered_with_such_a_line_says_it_too():
+async def test_a_question_answered_with_such_a_line_shows_the_hint_too():
     answer = """echo '{"jsonrpc":"2.0","id":"2","result":{}}'; exec sleep 1000"""
     async with Host([shell(GREETS + answer, hello_timeout=60)], timeouts=FAR) as host:
         (entry,) = (await host.before_tool(ToolCall(tool="bash"))).trail
     assert entry.error.startswith("no answer within 0.2 s: it sends the id back as a string")
 
 
-async def test_one_mistake_on_many_lines_is_warned_of_once(journal):
+async def test_a_mistake_on_many_lines_is_reported_once(journal):
     lines = "".join(f"echo line {number};" for number in range(5))
     async with Host(
         [shell(f"{lines} {GREETS} exec sleep 1000", hello_timeout=60)], timeouts=FAR, logger=journal
@@ -73,7 +73,7 @@ async def test_one_mistake_on_many_lines_is_warned_of_once(journal):
     assert [record["line"] for record in warned] == ["line 0"]
 
 
-async def test_one_that_reads_to_the_end_of_its_input_is_told_so_and_not_to_flush(journal, monkeypatch):
+async def test_a_hook_that_reads_to_the_end_of_its_input_is_told_so(journal, monkeypatch):
     monkeypatch.setattr(silence, "LISTEN", 2.0)
     said = await cause(shell(f"cat > /dev/null; echo '{HELLO}'"), journal)
     assert "it answered when its input was closed: answer each line as it comes" in said
@@ -81,7 +81,7 @@ async def test_one_that_reads_to_the_end_of_its_input_is_told_so_and_not_to_flus
 
 
 @pytest.mark.skipif(shutil.which("sed") is None, reason="needs sed, which holds back what it writes to a pipe")
-async def test_one_that_does_not_flush_is_told_so(journal, monkeypatch):
+async def test_a_hook_that_does_not_flush_is_told_so(journal, monkeypatch):
     monkeypatch.setattr(silence, "LISTEN", 60.0)
     said = await cause(shell(f"exec sed 's/.*/{HELLO}/'"), journal)
-    assert said.endswith("it holds its answers back: flush standard output after each of them")
+    assert said.endswith("it buffers its answers: flush standard output after each one")

@@ -81,7 +81,7 @@ async def test_F4_a_byte_at_a_time_does_not_move_the_deadline():
         assert "no answer within" in await error_of(host, *steps)
 
 
-async def test_F6_F7_ends_of_lines_are_newlines_and_nothing_else():
+async def test_F6_F7_only_newlines_end_lines():
     odd = "a\u2028b\u2029c\u0085d\x0be\x1cf"
     blank = "\r\n\n  \n\r\n"
     reason = odd.replace("\x0b", "\\u000b").replace("\x1c", "\\u001c")  # controls may not stand in JSON as they are
@@ -145,7 +145,7 @@ async def test_J4_a_large_integer_goes_out_and_comes_back_as_it_was(number):
         assert type(arguments["echo"]) is int
 
 
-async def test_J5_what_cannot_be_sent_is_an_error_before_anything_is_written(tmp_path):
+async def test_J5_a_payload_that_cannot_be_sent_is_an_error_before_anything_is_written(tmp_path):
     record = tmp_path / "record"
     spec = scripted("h", ["record", str(record)], SERVE, stages=("before_tool", "approve_tool"))
     async with Host([spec], timeouts=FAR) as host:
@@ -165,7 +165,7 @@ async def test_F9_R10_past_the_quota_bad_lines_are_a_kill(board):
         outcome = await host.before_tool(asking(["flood", 1, "tick\n", 100]))
         assert outcome.trail[0].error is None
         error = await error_of(host, ["flood", 1, "tock\n", 1], HANG)
-        assert error == "it wrote more than 100 lines in 10 s that are no answers, and was killed"
+        assert error == "in 10 s it wrote more than 100 lines that are not answers, and was killed"
         await line.dead()
 
 
@@ -204,7 +204,7 @@ async def test_a_chatty_hook_that_stays_within_bounds_lives_on(journal):
         assert 1 <= len(journal.all("said")) <= 50
 
 
-async def test_R2_late_answers_to_cancelled_calls_are_dropped_and_no_fault_of_the_hook(board):
+async def test_R2_late_answers_to_cancelled_calls_are_dropped_without_blame(board):
     """Two hundred calls are given up by the host; the hook answers them all, later, as it should."""
     spec = scripted("h", HELLO, board.call("h"), ["wait"], SERVE)
     async with Host([spec], timeouts=FAR) as host:
@@ -253,7 +253,7 @@ async def test_R3_an_answer_to_a_request_that_was_not_sent_yet_matches_nothing(b
         assert only(host).dropped_lines == 1
 
 
-async def test_R4_what_is_left_of_the_old_incarnation_cannot_answer_for_the_new_one(board):
+async def test_R4_output_of_the_old_process_cannot_answer_for_the_new_one(board):
     """A grandchild of the first process keeps its stdout, and answers every id that there may be."""
     forged = "".join(
         f'{{"jsonrpc":"2.0","id":{n},"result":{{"action":"deny_tool","reason":"forged"}}}}\n' for n in range(9)
@@ -324,7 +324,7 @@ async def test_R8_sloppy_answers_are_taken_with_a_warning_by_intercepts_and_deni
     async with Host([spec], timeouts=FAR, logger=journal) as host:
         call = asking(["write", SLOPPY[case]], ["silent"])
         assert (await host.before_tool(call)).trail[0].error is None
-        assert len(journal.all("a sloppy answer was taken")) == 1
+        assert len(journal.all("accepted a sloppy answer")) == 1
         approval = await host.approve_tool(call)
         assert not approval.approved
         assert approval.trail[0].error is not None
@@ -402,20 +402,20 @@ YES = {
 
 
 @pytest.mark.parametrize("case", YES)
-async def test_A2_only_true_is_a_yes(case):
+async def test_A2_only_true_approves(case):
     async with Host([scripted("h", stages=("approve_tool",))], timeouts=FAR) as host:
         approval = await host.approve_tool(asking(["reply", YES[case]]))
         assert approval.approved is False
         assert "hook h failed" in approval.reason
 
 
-async def test_J1_two_verdicts_in_one_answer_are_a_no():
+async def test_J1_two_verdicts_in_one_answer_deny():
     line = '{"jsonrpc":"2.0","id":{id},"result":{"approved":false,"approved":true}}\n'
     async with Host([scripted("h", stages=("approve_tool",))], timeouts=FAR) as host:
         assert not (await host.approve_tool(asking(["write", line], ["silent"]))).approved
 
 
-async def test_A9_a_yes_after_the_deadline_leaves_the_denial_standing(board):
+async def test_A9_a_yes_after_the_deadline_does_not_undo_the_denial(board):
     """The event loop is held up past the deadline, until the yes is in the pipe: it is read first, and still too late."""
     spec = scripted("h", board.call("h"), SERVE, stages=("before_tool", "approve_tool"), approval_timeout=0.05)
     async with Host([spec], timeouts=FAR) as host:

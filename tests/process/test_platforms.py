@@ -39,7 +39,7 @@ def waiting_threads():
 
 @pytest.mark.anyio
 @pytest.mark.usefixtures("without_linux")
-async def test_without_the_ways_of_linux_a_host_serves_restarts_and_ends(board, journal):
+async def test_without_linux_features_a_host_serves_restarts_and_ends(board, journal):
     before = descriptors()
     hooks = [
         scripted("h", board.call("h"), SERVE, contain="best", restart=RestartPolicy(max_starts=5)),

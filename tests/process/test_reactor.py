@@ -60,7 +60,7 @@ class Seen(list):
                 await self._changed.wait()
 
 
-async def test_called_back_whenever_there_is_something_to_read(pipes):
+async def test_a_callback_runs_whenever_there_is_something_to_read(pipes):
     reactor, seen = current_reactor(), Seen()
     readable, writable = pipes()
     reactor.on_readable(readable, seen.callback("a", readable))
@@ -92,7 +92,7 @@ async def test_a_descriptor_that_is_released_in_the_moment_it_can_be_read_is_not
         assert len(seen) == taken
 
 
-async def test_a_number_that_is_used_again_is_another_descriptor(pipes):
+async def test_a_reused_descriptor_number_is_another_descriptor(pipes):
     """Released, closed and opened again at once, many times: the callbacks of old ones are never called."""
     reactor, seen = current_reactor(), Seen()
     readable, writable = pipes()
@@ -116,7 +116,7 @@ async def test_a_number_that_is_used_again_is_another_descriptor(pipes):
     reactor.release(readable)
 
 
-async def test_called_back_when_there_is_room_as_long_as_there_is_more_to_write(pipes):
+async def test_a_callback_runs_when_there_is_room_while_there_is_more_to_write(pipes):
     reactor, seen = current_reactor(), Seen()
     readable, writable = pipes()
     while True:
@@ -160,7 +160,7 @@ async def test_a_callback_may_release_its_own_descriptor(pipes):
     assert seen == [("a", b"x")]
 
 
-async def test_soon_is_after_what_runs_now():
+async def test_soon_runs_after_the_current_callback():
     order, done = [], anyio.Event()
 
     def later():
@@ -185,7 +185,7 @@ async def test_a_waiter_gets_the_first_value_whenever_it_comes():
     during.settle(4)
 
 
-async def test_a_waiter_ends_at_its_deadline_and_takes_no_harm_from_a_late_value():
+async def test_a_waiter_ends_at_its_deadline_and_ignores_a_late_value():
     reactor = current_reactor()
     waiter = reactor.waiter()
     with pytest.raises(TimeoutError):
@@ -204,7 +204,7 @@ async def test_a_promise_gives_its_value_to_the_task_that_awaits_it_whenever_it_
     assert left == []
 
 
-async def test_a_promise_raises_what_it_was_given_as_an_error():
+async def test_a_promise_raises_the_error_that_it_was_given():
     reactor = current_reactor()
     before, during = reactor.promise(print), reactor.promise(print)
     error = Failure(ValueError("no"))
@@ -216,7 +216,7 @@ async def test_a_promise_raises_what_it_was_given_as_an_error():
         await during
 
 
-async def test_a_promise_whose_task_was_cancelled_says_so_once_and_takes_no_harm_from_a_late_value():
+async def test_a_promise_whose_task_was_cancelled_reports_it_once_and_ignores_a_late_value():
     reactor, left = current_reactor(), []
     promise = reactor.promise(left.append)
 
@@ -234,7 +234,7 @@ async def test_a_promise_whose_task_was_cancelled_says_so_once_and_takes_no_harm
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False}), ("asyncio", {"use_uvloop": True})])
-async def test_a_task_goes_on_in_the_callback_that_gives_it_its_value():
+async def test_a_task_continues_in_the_callback_that_gives_it_its_value():
     reactor, order, done = current_reactor(), [], anyio.Event()
     promise = reactor.promise(print)
 
@@ -250,7 +250,7 @@ async def test_a_task_goes_on_in_the_callback_that_gives_it_its_value():
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False}), ("asyncio", {"use_uvloop": True})])
-async def test_a_promise_is_a_future_to_others_too():
+async def test_other_code_can_use_a_promise_as_a_future():
     reactor = current_reactor()
     promise, settled = reactor.promise(print), reactor.promise(print)
     reactor.settle([(settled, 1)])
@@ -259,7 +259,7 @@ async def test_a_promise_is_a_future_to_others_too():
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
-async def test_an_error_that_nobody_waits_for_is_not_complained_of():
+async def test_an_error_that_is_never_awaited_is_not_reported():
     complaints = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     reactor = current_reactor()
@@ -300,7 +300,7 @@ async def test_an_alarm_that_is_off_does_not_ring():
     assert rang == []
 
 
-async def test_a_waiter_that_was_cancelled_takes_no_harm_from_a_late_value():
+async def test_a_cancelled_waiter_ignores_a_late_value():
     reactor = current_reactor()
     waiter = reactor.waiter()
     async with anyio.create_task_group() as tasks:
@@ -335,7 +335,7 @@ async def test_C5_a_wall_clock_that_jumps_moves_no_deadline(board, monkeypatch):
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
-async def test_what_takes_less_than_a_millisecond_is_measured_on_uvloop_too():
+async def test_times_below_a_millisecond_are_measured_on_uvloop_too():
     async with Host([scripted("h", ["hello"], SERVE)], timeouts=Timeouts(interceptor=60)) as host:
         trails = [(await host.before_tool(ToolCall(tool="bash"))).trail for _ in range(30)]
     assert any(0.01 < entry.duration * 1000 % 1 < 0.99 for (entry,) in trails)

@@ -43,7 +43,7 @@ def test_a_reset_forgets_starts_and_failures(budget):
 @pytest.mark.parametrize(
     ("failures", "most"), [(0, 0.05), (1, 0.05), (2, 0.1), (3, 0.2), (7, 3.2), (8, 5.0), (50, 5.0)]
 )
-def test_the_wait_doubles_up_to_its_bound_and_at_most_half_of_it_is_left_out(budget, failures, most):
+def test_the_wait_doubles_up_to_its_bound_less_at_most_half(budget, failures, most):
     assert (BACKOFF_FIRST, BACKOFF_MOST) == (0.05, 5.0)
     budget.failures = failures
     delays = [budget.delay() for _ in range(200)]
@@ -51,7 +51,7 @@ def test_the_wait_doubles_up_to_its_bound_and_at_most_half_of_it_is_left_out(bud
     assert len(set(delays)) > 100
 
 
-def test_a_process_that_was_stable_ends_the_row_of_failures(budget):
+def test_a_stable_process_resets_the_row_of_failures(budget):
     budget.ended(0, STABLE - 0.1)
     budget.ended(20, 20 + STABLE - 0.1)
     assert budget.failures == 2

@@ -25,7 +25,7 @@ def asking(*steps, **more):
 
 @pytest.mark.parametrize("contain", ["best", "group"])
 @pytest.mark.parametrize(("stdio", "comes_of_it"), [("pipe", "forged"), ("socket", errno.ENXIO)])
-async def test_a_yes_in_an_approvers_name_can_be_written_into_its_pipe_and_not_into_its_socket(
+async def test_another_program_can_forge_an_approval_through_a_pipe_and_not_through_a_socket(
     stdio, comes_of_it, contain, board
 ):
     hook = scripted(
@@ -54,7 +54,7 @@ async def test_a_yes_in_an_approvers_name_can_be_written_into_its_pipe_and_not_i
         assert outcome.approved == (comes_of_it == "forged")
 
 
-async def test_it_serves_as_with_pipes_and_only_its_stderr_is_one(board):
+async def test_with_sockets_it_serves_as_with_pipes_and_only_its_stderr_is_a_pipe(board):
     before = descriptors()
     hooks = [
         scripted("a", board.call("a"), SERVE, stages=("before_tool", "approve_tool"), observe=("*",), stdio="socket"),

@@ -50,8 +50,8 @@ PERMANENT = {
     "S1_not_executable": (("./plain",), "./plain is not executable: chmod +x it"),
     "S1_directory": (("./folder",), "./folder is a directory"),
     "S1_no_shebang": (("./words",), "no #! line"),
-    "S2_bad_shebang": (("./bad",), "./bad names '/no/such/python' as its interpreter, which does not exist"),
-    "S2_empty_shebang": (("./empty",), "./empty names 'nothing' as its interpreter"),
+    "S2_bad_shebang": (("./bad",), "./bad names the interpreter '/no/such/python', which does not exist"),
+    "S2_empty_shebang": (("./empty",), "./empty names the interpreter 'nothing'"),
     "S2_crlf_shebang": (("./crlf",), "the first line of {dir}/./crlf ends in CRLF: save it with Unix line ends"),
     "S3_oversize_argument": ((sys.executable, "x" * 3_000_000), "its arguments and environment are too long"),
     "S3_lone_surrogate": ((sys.executable, "\ud800"), "surrogates not allowed"),
@@ -60,7 +60,7 @@ PERMANENT = {
 
 
 @pytest.mark.parametrize("case", PERMANENT)
-async def test_S1_S2_S3_what_cannot_be_started_fails_at_once_for_good_and_says_why(case, tmp_path, journal):
+async def test_S1_S2_S3_a_program_that_cannot_be_started_fails_at_once_for_good_and_says_why(case, tmp_path, journal):
     script(tmp_path / "plain", "#!/bin/sh\n", 0o644)
     script(tmp_path / "bad", "#!/no/such/python -u\n")
     script(tmp_path / "empty", "#! \n")
@@ -141,7 +141,7 @@ async def test_a_working_directory_that_is_gone_is_a_failure_and_no_more(tmp_pat
 EARLY_EXIT = ["say", "boom: no licence"], ["exit", 3]
 
 
-async def test_S4_an_exit_during_hello_fails_at_once_with_the_code_and_the_last_words():
+async def test_S4_an_exit_during_hello_fails_at_once_with_the_exit_code_and_the_end_of_stderr():
     spec = scripted("early", ["read"], *EARLY_EXIT, restart=RestartPolicy(max_starts=1))
     async with Host([spec], timeouts=FAR) as host:
         assert only(host).state == "failed"
@@ -155,7 +155,7 @@ async def test_S4_an_exit_that_is_seen_late_is_still_an_exit(monkeypatch):
         assert "it exited with code 3; it said: boom: no licence" in only(host).last_error
 
 
-async def test_S4_the_last_words_are_the_end_of_what_was_said_and_fit_on_the_line_that_the_trail_shows():
+async def test_S4_the_end_of_stderr_fits_on_the_line_that_the_trail_shows():
     lines = [["say", f"line {number} of a long story"] for number in range(60)]
     spec = scripted("chatty", ["read"], *lines, *EARLY_EXIT, restart=RestartPolicy(max_starts=1))
     async with Host([spec], timeouts=FAR) as host:
@@ -242,7 +242,7 @@ async def test_S8_out_of_descriptors_the_start_is_put_off_and_the_other_hooks_se
         await journal.seen("ready", hook="second")
 
 
-async def test_S12_S11_one_that_cannot_start_leaves_the_others_serving_and_a_call_does_not_wait_for_it():
+async def test_S12_S11_a_hook_that_cannot_start_delays_neither_the_others_nor_a_call():
     bad = HookSpec(name="bad", command=("./nothing",), stages=("before_tool", "approve_tool"))
     async with Host([bad, scripted("good", stages=("before_tool", "approve_tool"))], timeouts=FAR) as host:
         outcome = await host.before_tool(CALL)
@@ -253,7 +253,7 @@ async def test_S12_S11_one_that_cannot_start_leaves_the_others_serving_and_a_cal
         assert "hook bad failed: it was given up: cannot be started" in approval.reason
 
 
-async def test_S11_an_approver_that_is_still_starting_at_the_deadline_is_a_no(board):
+async def test_S11_an_approver_that_is_still_starting_at_the_deadline_denies(board):
     slow = scripted("slow", board.call("slow"), ["wait"], SERVE, stages=("approve_tool",), approval_timeout=0.05)
     async with Host(timeouts=FAR) as host, anyio.create_task_group() as tasks:
         tasks.start_soon(host.mount, slow)
@@ -288,7 +288,7 @@ async def test_a_call_in_the_very_moment_of_mounting_waits_too():
     assert {entry.error for outcome in outcomes for entry in outcome.trail} <= {None}
 
 
-async def test_X1_the_environment_is_an_allowlist_and_what_the_hook_is_given(board, monkeypatch):
+async def test_X1_the_environment_has_an_allowlist_and_the_hooks_own_variables(board, monkeypatch):
     for name in list(os.environ):
         monkeypatch.delenv(name)
     given = {"PATH": "/usr/bin:/bin", "HOME": "/home/x", "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "TZ": "UTC"}
@@ -342,7 +342,7 @@ async def test_P18_a_hook_has_the_three_standard_descriptors_and_no_other(board)
         os.close(other)
 
 
-async def test_a_hook_handles_signals_by_default_whatever_its_host_ignores_and_blocks(board):
+async def test_a_hook_has_default_signal_handling_even_if_its_host_ignores_or_blocks_signals(board):
     names = ("SIGINT", "SIGQUIT", "SIGUSR2")
     before = signal.signal(signal.SIGQUIT, signal.SIG_IGN), signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])

@@ -97,7 +97,7 @@ async def test_reset_of_a_hook_that_serves_changes_nothing(board):
 
 
 @pytest.mark.parametrize("when", ["in_hello", "serving"])
-async def test_starts_back_off_further_each_time_and_a_crash_in_hello_is_no_exception(when, journal, monkeypatch):
+async def test_starts_back_off_further_each_time_even_for_a_crash_in_hello(when, journal, monkeypatch):
     delays = []
     sleep = supervisor.Supervisor._sleep
 
@@ -229,7 +229,7 @@ async def test_fifty_calls_wait_for_one_restart_and_all_are_answered(board):
         assert len(outcomes) == 50
 
 
-async def test_promise_9_after_thirty_restarts_nothing_has_grown(board, monkeypatch):
+async def test_promise_9_thirty_restarts_leave_no_growth(board, monkeypatch):
     monkeypatch.setattr(restart, "BACKOFF_FIRST", 0.001)
     spec = scripted("h", board.call("h"), SERVE, restart=OFTEN)
     async with Host([spec], timeouts=FAR) as host:
@@ -261,7 +261,7 @@ async def test_promise_9_after_thirty_restarts_nothing_has_grown(board, monkeypa
     assert not children()
 
 
-async def test_promise_9_after_thirty_failed_starts_nothing_has_grown(journal, tmp_path):
+async def test_promise_9_thirty_failed_starts_leave_no_growth(journal, tmp_path):
     program = tmp_path / "no_program"
     program.write_text("#!/no/such/interpreter\n")
     program.chmod(0o755)
@@ -275,7 +275,7 @@ async def test_promise_9_after_thirty_failed_starts_nothing_has_grown(journal, t
         assert not children()
 
 
-async def test_an_error_that_many_share_does_not_keep_what_each_was_asked(board):
+async def test_a_shared_error_does_not_keep_the_callers_payloads(board):
     """Fifty calls fail by one crash; the error that is kept for the status must not keep fifty payloads alive."""
     async with Host([scripted("h", board.call("h"), SERVE)], timeouts=FAR) as host:
         await board.line("h")

@@ -61,7 +61,7 @@ async def test_A4_a_process_that_answers_for_a_tool_that_is_not_its_own_has_to_b
     assert result.for_llm == (said or "Tool execution denied by approval hook: so says gate")
 
 
-async def test_A5_A6_what_a_process_made_of_a_call_is_what_filters_and_approvers_see_and_what_runs(tmp_path):
+async def test_A5_A6_filters_approvers_and_the_tool_get_the_call_as_a_process_edited_it(tmp_path):
     tool, record = Tool(), tmp_path / "record"
     renamed = {"action": "modify", "call": {"tool": "rm", "arguments": {"path": "/"}}}
     hooks = [

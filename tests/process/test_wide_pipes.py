@@ -64,7 +64,7 @@ async def test_a_long_answer_leaves_the_pipe_as_it_was(host):
     assert await sizes(host) == f"[{CHUNK}, {CHUNK}]"
 
 
-async def test_a_pipe_that_gives_all_that_a_read_takes_is_wide_until_it_gives_less():
+async def test_a_pipe_that_fills_a_read_is_wide_until_a_read_is_not_full():
     read, write = os.pipe()
     other_read, other_write = os.pipe()
     os.set_blocking(read, False)
@@ -114,7 +114,7 @@ async def pipes():
     pipes.close()
 
 
-async def test_only_so_many_pipes_of_a_process_are_wide_at_once(pipes):
+async def test_the_number_of_wide_pipes_of_a_process_is_limited(pipes):
     for pipe in pipes.ours[:-1]:
         assert pipe.widen()
         pipe.write([b"x" * 2 * CHUNK])  # and still in use
@@ -123,7 +123,7 @@ async def test_only_so_many_pipes_of_a_process_are_wide_at_once(pipes):
     assert pipes.ours[-1].widen()
 
 
-async def test_a_wide_pipe_whose_reader_has_taken_all_makes_room_for_another_one(pipes):
+async def test_an_emptied_wide_pipe_makes_room_for_another_one(pipes):
     for pipe, (stdin, _) in zip(pipes.ours[:-1], pipes.theirs, strict=False):
         pipe.widen()
         pipe.write([b"x" * 2 * CHUNK])
@@ -211,7 +211,7 @@ async def test_the_last_answer_in_a_wide_pipe_is_read_before_the_process_counts_
     os.close(its_stdin)
 
 
-async def test_what_is_no_pipe_stays_as_it_is():
+async def test_a_descriptor_that_is_not_a_pipe_is_left_alone():
     ours, theirs = socket.socketpair()
     pipe = LinePipe(
         current_reactor(), os.dup(ours.fileno()), ours.detach(), on_data=lambda _: None, on_end=lambda: None

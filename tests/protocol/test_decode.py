@@ -27,7 +27,7 @@ class TestTheFourShapes:
     def test_a_response_with_a_result(self):
         assert decode(b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}') == (1, Reply({"a": 1}))
 
-    def test_a_response_with_a_result_that_could_not_be_to_a_request_of_ours(self):
+    def test_a_response_that_cannot_belong_to_a_request_of_ours(self):
         assert decode(b'{"jsonrpc":"2.0","id":"1","result":{"a":1}}') == Response(
             "1", {"a": 1}, ABSENT, versioned=True, duplicates=DuplicateKeys.NOWHERE
         )
@@ -37,7 +37,7 @@ class TestTheFourShapes:
             1, ABSENT, {"code": 5}, versioned=True, duplicates=DuplicateKeys.NOWHERE
         )
 
-    def test_null_is_there_and_absent_is_not(self):
+    def test_null_is_present_and_absent_is_not(self):
         assert decode(b'{"jsonrpc":"2.0","id":1,"result":null}') == (1, Reply(None))
         assert decode(b'{"jsonrpc":"2.0","id":1,"error":null}').error is None
 
@@ -69,11 +69,11 @@ class TestTheFourShapes:
 
     @pytest.mark.parametrize("method", [b"null", b"1", b'["m"]', b"true"])
     @pytest.mark.parametrize("id", [b"", b'"id":1,'], ids=["no id", "id"])
-    def test_a_method_that_is_no_string_is_junk(self, method, id):  # noqa: A002 - the word of the protocol
+    def test_a_method_that_is_not_a_string_is_junk(self, method, id):  # noqa: A002 - the word of the protocol
         assert isinstance(decode(b'{%s"method":%s,"result":{}}' % (id, method)), InvalidLine)
 
     @pytest.mark.parametrize("line", [b"{}", b'{"jsonrpc":"2.0"}', b'{"result":{}}', b'{"ID":1,"Method":"m"}'])
-    def test_an_object_that_is_no_message_is_junk(self, line):
+    def test_an_object_that_is_not_a_message_is_junk(self, line):
         assert isinstance(decode(line), InvalidLine)
 
 
@@ -98,7 +98,7 @@ class TestF8Encodings:
     @pytest.mark.parametrize(
         "text", [b"\xff", b"\xc3", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe9", b"\x80"]
     )
-    def test_bytes_that_are_no_utf_8_are_junk(self, text):
+    def test_bytes_that_are_not_utf_8_are_junk(self, text):
         assert isinstance(result_of(b'"%s"' % text), InvalidLine)
         assert isinstance(decode(b'{"id":1,"%s":1}' % text), InvalidLine)
 
@@ -132,7 +132,7 @@ class TestJ2Numbers:
         ],
         ids=lambda number: number if len(number) < 24 else f"{number[:8]}...{number[-4:]}({len(number)})",
     )  # fmt: skip
-    def test_what_is_no_finite_number_is_junk_wherever_it_is(self, number):
+    def test_a_number_that_is_not_finite_is_junk_wherever_it_is(self, number):
         for result in (number, f"[1,{number}]", f'{{"a":{{"b":[{number}]}}}}', f'{{"a":1,"a":{number}}}'):
             assert isinstance(result_of(result.encode()), InvalidLine)
         assert isinstance(decode(b'{"id":%s,"result":{}}' % number.encode()), InvalidLine)
@@ -152,7 +152,7 @@ class TestJ2Numbers:
         assert (type(found), repr(found)) == (type(expected), repr(expected))
 
     @pytest.mark.parametrize("text", ["1e999", "NaN", "9" * 400, "0e000"])
-    def test_what_only_looks_like_a_bad_number_in_a_string_is_fine(self, text):
+    def test_text_in_a_string_that_looks_like_a_bad_number_is_fine(self, text):
         assert result_of(json.dumps({"text": text}).encode()) == {"text": text}
 
     @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -365,6 +365,6 @@ class TestOneValue:
          b"\xff", b"[" * 202 + b"]" * 202, b"1" * 4301, b"\xef\xbb\xbf{}"],
         ids=lambda text: repr(text[:16]),
     )  # fmt: skip
-    def test_what_is_none_raises_value_error(self, text):
+    def test_text_that_is_not_json_raises_value_error(self, text):
         with pytest.raises(ValueError, match=r"."):
             decode_value(text)

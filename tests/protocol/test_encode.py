@@ -78,7 +78,7 @@ NOT_JSON = {
     ],
     ids=["alone", "inside", "beside null", "beside a text that says null, in a tuple", "beside a big integer"],
 )
-def test_J5_what_has_no_json_form_is_an_encode_error_wherever_it_is(name, around):
+def test_J5_a_value_without_a_json_form_is_an_encode_error_wherever_it_is(name, around):
     with pytest.raises(EncodeError, match="cannot be sent as JSON"):
         encode(around(NOT_JSON[name]))
 
@@ -104,7 +104,7 @@ def test_J5_what_has_no_json_form_is_an_encode_error_wherever_it_is(name, around
         ([Name("x"), None], b'["x",null]'),
     ],
 )  # fmt: skip
-def test_what_has_one_is_written_in_it(value, line):
+def test_a_value_with_a_json_form_is_written_in_it(value, line):
     assert encode(value) == line
 
 
@@ -125,7 +125,7 @@ def test_what_has_one_is_written_in_it(value, line):
     ],
     ids=["uuid", "enum", "enum of none", "int enum", "str enum", "tuple", "integer key"],
 )
-def test_whether_a_value_is_taken_does_not_depend_on_what_stands_beside_it(value, plain, beside):
+def test_a_value_is_accepted_or_refused_whatever_is_beside_it(value, plain, beside):
     beside_plain = {key: list(one) if isinstance(one, tuple) else one for key, one in beside.items()}
     assert json.loads(encode({"value": value, **beside})) == {"value": plain, **beside_plain}
 
@@ -144,7 +144,7 @@ def test_the_payload_is_not_in_the_message():
 
 @pytest.mark.parametrize("extra", [{}, {"none": None}, {"big": 2**70}, {"pair": (1, 2), "none": None}])
 @pytest.mark.parametrize("levels", [1, 100, 198])
-def test_what_a_hook_may_send_back_can_be_sent(levels, extra):
+def test_values_that_a_hook_may_send_back_can_be_sent(levels, extra):
     assert json.loads(encode({"value": deep(levels), **extra}))["value"] == deep(levels)
 
 
@@ -172,7 +172,7 @@ json_values = st.recursive(
 
 
 @given(json_values)
-def test_what_is_sent_is_one_line_and_reads_back_as_it_was(value):
+def test_a_sent_payload_is_one_line_and_reads_back_unchanged(value):
     data = encode(value)
     assert b"\n" not in data
     assert repr(json.loads(data)) == repr(value)
@@ -190,7 +190,7 @@ anything = st.recursive(
 
 
 @given(anything)
-def test_whatever_it_is_it_is_sent_as_strict_json_or_not_at_all(value):
+def test_every_value_is_sent_as_strict_json_or_not_at_all(value):
     try:
         data = encode(value)
     except EncodeError:

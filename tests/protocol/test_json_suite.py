@@ -362,16 +362,16 @@ def test_the_corpus_is_whole():
 
 
 @pytest.mark.parametrize("name", named("n_"))
-def test_what_is_no_json_is_refused(name):
+def test_text_that_is_not_json_is_refused(name):
     assert isinstance(read(CORPUS[name]), InvalidLine)
     assert isinstance(decode(CORPUS[name]), InvalidLine)
 
 
 @pytest.mark.parametrize("name", named("y_"))
-def test_what_is_json_arrives_as_python_reads_it(name):
+def test_json_text_arrives_as_python_reads_it(name):
     assert repr(read(CORPUS[name]).result) == repr(json.loads(CORPUS[name]))
 
 
 @pytest.mark.parametrize("name", named("i_"))
-def test_what_the_standard_leaves_open_is_decided_once(name):
+def test_cases_that_the_standard_leaves_open_are_decided_once(name):
     assert isinstance(read(CORPUS[name]), Reply if name in TAKEN else InvalidLine)

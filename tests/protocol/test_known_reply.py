@@ -37,7 +37,7 @@ SEVENTH = (GO_ON % 7).encode()
 
 @pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
 @pytest.mark.parametrize("number", [1, 9, 10, 2345, 10**17])
-def test_an_answer_is_known_again_whatever_its_id(separators, number):
+def test_a_known_answer_is_recognized_with_any_id(separators, number):
     first, later = (
         json.dumps({"id": n, "result": words.CONTINUE_RESULT, "jsonrpc": "2.0"}, separators=separators).encode()
         for n in (7, number)
@@ -45,7 +45,7 @@ def test_an_answer_is_known_again_whatever_its_id(separators, number):
     assert known(after(first), later) == b"%d" % number
 
 
-def test_many_answers_are_cut_at_once_and_what_is_between_them_is_given_back_whole():
+def test_many_answers_are_split_at_once_and_other_bytes_between_them_are_kept_whole():
     refrain = after(SEVENTH)
     lines = [GO_ON % 8, GO_ON % 9, '{"other":1}', "noise", "", GO_ON % 10]
     first, parts, last = refrain.cut("".join(f"{line}\n" for line in lines).encode(), new_line=True)
@@ -53,7 +53,7 @@ def test_many_answers_are_cut_at_once_and_what_is_between_them_is_given_back_who
     assert refrain.whole(parts[1]).decode().split("\n") == [*lines[1:], ""]
 
 
-def test_what_comes_before_the_first_and_after_the_last_is_left_as_it_is():
+def test_bytes_before_the_first_and_after_the_last_answer_are_kept():
     data = f'9}}\n{{"other":1}}\n{GO_ON % 8}\n{GO_ON % 9}\nnoise\n{{"id":'
     assert after(SEVENTH).cut(data.encode(), new_line=False) == (
         b'9}\n{"other":1}\n',
@@ -62,7 +62,7 @@ def test_what_comes_before_the_first_and_after_the_last_is_left_as_it_is():
     )
 
 
-def test_what_ends_a_line_that_came_before_is_no_answer_of_its_own():
+def test_the_end_of_an_earlier_line_is_not_an_answer():
     data = f"{GO_ON % 8}\n{GO_ON % 9}\n".encode()
     assert after(SEVENTH).cut(data, new_line=False) == (f"{GO_ON % 8}\n".encode(), [b"9"], b"")
 
@@ -83,7 +83,7 @@ def test_what_ends_a_line_that_came_before_is_no_answer_of_its_own():
         (GO_ON % "8").encode() + b" ",
     ],
 )
-def test_what_differs_in_more_than_the_digits_has_to_be_decoded(line):
+def test_a_line_that_differs_in_more_than_the_id_has_to_be_decoded(line):
     assert known(after(SEVENTH), line) == b""
 
 
@@ -95,18 +95,18 @@ def test_a_line_that_has_not_come_to_its_end_is_not_cut(place):
 
 
 @pytest.mark.parametrize("line", [GO_ON % 2, GO_ON % 0, GO_ON % "-0"])
-def test_an_id_that_cannot_be_told_from_other_digits_is_not_learnt(line):
+def test_an_id_that_cannot_be_distinguished_from_other_digits_is_not_learnt(line):
     assert after(line.encode()) is None
 
 
 @pytest.mark.parametrize(("padding", "limit"), [(300, 10_000), (10, 80)])
-def test_a_line_that_is_long_for_what_it_says_is_not_kept(padding, limit):
+def test_a_line_that_is_too_long_for_its_content_is_not_kept(padding, limit):
     line = SEVENTH.replace(b"{", b"{" + b" " * padding, 1)
     assert after(line, limit) is None
     assert after(line, limit + 1000) is not None or padding > MAX_LINE
 
 
-def test_nothing_but_continue_is_learnt():
+def test_only_continue_is_learnt():
     assert after(SEVENTH.replace(b"continue", b"deny_tool")) is None
 
 
@@ -136,7 +136,7 @@ numbers = st.one_of(st.integers(-3, 3000).map(str), st.sampled_from(["2.0", '"7"
 
 @given(shapes, numbers, st.lists(st.tuples(shapes, numbers), min_size=1, max_size=4), st.integers(0, 40), st.booleans())
 @example(GO_ON.replace("%s", "@"), "7", [(GO_ON.replace("%s", "@"), "8")], 0, True)
-def test_what_is_known_is_what_decoding_says_and_nothing_is_lost(shape, one, others, missing, new_line):
+def test_known_replies_give_the_same_as_decoding_and_no_line_is_lost(shape, one, others, missing, new_line):
     learnt, *later = (shape.replace("@", number).encode() for shape, number in [(shape, one), *others])
     refrain = after(learnt)
     if refrain is None:

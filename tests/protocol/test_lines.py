@@ -56,7 +56,7 @@ class TestTheLimitIsExact:
         assert buffer.too_long
 
 
-def test_after_an_overflow_nothing_comes_out_and_nothing_is_kept():
+def test_after_an_overflow_no_lines_come_out_and_no_bytes_are_kept():
     buffer = LineBuffer(8)
     assert split(buffer, b"123456789", b"\n", b"{}\n", b"12") == []
     assert buffer.pending == 0
@@ -75,7 +75,7 @@ def test_F1_an_endless_line_is_never_held_beyond_the_limit(start):
     ["\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\0"],
     ids=lambda character: f"U+{ord(character):04X}",
 )
-def test_F7_nothing_but_a_newline_ends_a_line(character):
+def test_F7_only_a_newline_ends_a_line(character):
     line = f'{{"said": "one{character}two"}}'.encode()
     assert split(LineBuffer(100), line + b"\n") == [line]
     assert split(LineBuffer(100), *one_by_one(line + b"\n")) == [line]

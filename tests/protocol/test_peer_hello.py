@@ -30,13 +30,13 @@ class TestHello:
         hook.take()
         assert hook.read[0]["params"]["name"] == '"} \n'
 
-    def test_it_is_said_once(self, talk):
+    def test_hello_is_sent_once(self, talk):
         hook = talk(ready=False)
         hook.peer.hello("gate", [], "token")
         with pytest.raises(ProtocolError, match="already"):
             hook.peer.hello("gate", [], "token")
 
-    def test_nothing_can_be_asked_before_it_is_answered(self, talk):
+    def test_no_question_can_be_asked_before_hello_is_answered(self, talk):
         hook = talk(ready=False)
         with pytest.raises(ProtocolError, match="no request can be sent"):
             hook.ask("early")
@@ -72,7 +72,7 @@ class TestHello:
         "result",
         [{}, None, True, [], "hello", 5, {"ok": True, "name": "x"}, {"ok": 0}, {"ok": "no"}, {"version": 1}, {"a": 1}],
     )
-    def test_any_result_of_a_version_1_hook_is_a_yes(self, talk, result):
+    def test_any_result_of_a_version_1_hook_accepts(self, talk, result):
         hook = talk(ready=False)
         hook.peer.hello("gate", [], "token")
         assert hook.peer.accept_hello(result) is None
@@ -97,7 +97,7 @@ class TestHello:
             ({"version": 10**4299}, "it speaks version 1" + "0" * 79 + ", and this host speaks 1"),
         ],
     )
-    def test_S7_a_no_and_another_version_are_refusals_that_say_why(self, talk, result, reason):
+    def test_S7_ok_false_and_another_version_are_refusals_with_a_reason(self, talk, result, reason):
         hook = talk(ready=False)
         hook.peer.hello("gate", [], "token")
         assert hook.peer.accept_hello(result) == reason
@@ -114,14 +114,14 @@ class TestHello:
             (None, set()),
         ],
     )
-    def test_capabilities_are_those_it_says_true_to_and_the_host_knows(self, talk, offered, taken):
+    def test_capabilities_are_those_that_it_sets_to_true_and_the_host_knows(self, talk, offered, taken):
         hook = talk(ready=False)
         hook.peer.hello("gate", [], "token")
         assert hook.peer.accept_hello({"ok": True, "capabilities": offered}) is None
         assert hook.peer.capabilities == taken
 
     @pytest.mark.parametrize("answer", [b'{"id":1,"result":{}}', b'{"jsonrpc":"2.0","id":1}', b'{"id":1}'])
-    def test_R8_a_sloppy_answer_is_one(self, talk, answer):
+    def test_R8_a_sloppy_answer_to_hello_counts(self, talk, answer):
         hook = talk(ready=False)
         hook.peer.hello("gate", [], "token")
         hook.take()
@@ -157,7 +157,7 @@ class TestHello:
         (None, None),
     ],
 )
-def test_slots_are_offered_by_a_whole_number_above_0_alone(result, slots):
+def test_only_a_whole_number_above_0_offers_slots(result, slots):
     assert slots_offered(result) == slots
 
 

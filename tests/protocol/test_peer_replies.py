@@ -44,10 +44,10 @@ class TestWhatAReplyEnds:
             ({"code": 1, "message": "ö" * 5000}, 1, "ö" * 512),
         ],
     )
-    def test_an_error_says_what_it_can(self, hook, error, code, text):
+    def test_an_error_says_as_much_as_is_known(self, hook, error, code, text):
         assert hook.answers({"error": error}) == Reply(None, text, code)
 
-    def test_R1_an_error_of_null_beside_a_result_is_no_error(self, hook):
+    def test_R1_an_error_of_null_beside_a_result_is_ignored(self, hook):
         assert hook.answers({"error": None, "result": {"approved": True}}, strict=True).result == {"approved": True}
 
     @pytest.mark.parametrize("result", [{}, {"approved": True}, [], 0, False, ""])
@@ -78,7 +78,7 @@ class TestWhatAReplyEnds:
         assert why in strict.error
         assert (strict.result, strict.code, strict.warning) == (None, None, "")
 
-    def test_R8_it_is_taken_unless_strictness_is_asked_for(self, hook):
+    def test_R8_a_sloppy_answer_is_taken_unless_strict_is_set(self, hook):
         request = hook.peer.request("hook.before_tool", b"{}", "asked")
         hook.take()
         ((_, answer),) = hook.says(b'{"id":%d,"result":5}' % request)
@@ -99,12 +99,12 @@ class TestWhatAReplyEnds:
     )
     @pytest.mark.parametrize("strict", [False, True])
     def test_J1_a_key_twice_in_the_decision_or_around_it_fails(self, hook, message, strict):
-        assert hook.answers(message, strict=strict) == Reply(None, "its answer has one key twice")
+        assert hook.answers(message, strict=strict) == Reply(None, "its answer has the same key twice")
 
     def test_J1_a_key_twice_further_down_fails_an_approval_only(self, talk):
         message = b'{"jsonrpc":"2.0","id":2,"result":{"approved":true,"more":{"a":1,"a":2}}}'
         assert talk().answers(message).result == {"approved": True, "more": {"a": 2}}
-        assert talk().answers(message, strict=True) == Reply(None, "its answer has one key twice")
+        assert talk().answers(message, strict=True) == Reply(None, "its answer has the same key twice")
 
 
 class TestWhatMatchesNothing:
@@ -135,7 +135,7 @@ class TestWhatMatchesNothing:
         hook.peer.abandon(request, "late")
         assert hook.is_noise({"id": request, "result": {"approved": True}})
 
-    def test_a_late_answer_is_told_apart_from_noise_and_once(self, hook):
+    def test_a_late_answer_is_distinguished_from_noise_once(self, hook):
         abandoned, answered, unwritten = hook.ask("a"), hook.ask("b"), hook.ask("c")
         hook.take(2 * len(hook.peer.data_to_send()[0]))
         for request in (abandoned, unwritten):
@@ -145,7 +145,7 @@ class TestWhatMatchesNothing:
         assert [noise.late for noise in hook.says(*said)] == [True, False, False, False, False, False]
         assert [noise.late for noise in hook.says(b"junk", {"method": "m"}, {"id": 5, "method": "m"})] == [False] * 3
 
-    def test_how_many_late_answers_are_expected_is_bounded(self, hook):
+    def test_the_number_of_expected_late_answers_is_bounded(self, hook):
         requests = [hook.ask(number) for number in range(ABANDONED + 2)]
         hook.take()
         for request in requests:
@@ -170,7 +170,7 @@ class TestWhatMatchesNothing:
         assert hook.is_noise(b"[]")
 
     @pytest.mark.parametrize("line", [b"", b"\r", b"  ", b"\t \r"])
-    def test_a_blank_line_is_nothing_at_all(self, hook, line):
+    def test_a_blank_line_is_ignored(self, hook, line):
         assert hook.says(line) == []
 
     def test_blank_lines_are_free_and_a_flood_of_them_is_noise(self, hook):
@@ -182,7 +182,7 @@ class TestWhatMatchesNothing:
         (noise,) = hook.says(b"\x1b[2J\xff\xe2\x80\xae" + b"x" * 1000)
         assert noise.excerpt == r"\x1b[2J\xff\u202e" + "x" * 192 + "… (1008 bytes)"
 
-    def test_what_was_received_is_counted_in_bytes(self, talk):
+    def test_received_bytes_are_counted(self, talk):
         hook = talk(ready=False)
         assert hook.peer.received_bytes == 0
         hook.says(b"12345")
@@ -201,11 +201,11 @@ class TestTheHookAsks:
         }]  # fmt: skip
 
     @pytest.mark.parametrize("id", [None, True, [], {}])
-    def test_R7_one_whose_id_nobody_could_match_is_not(self, hook, id):  # noqa: A002 - the word of the protocol
+    def test_R7_a_request_with_an_id_that_cannot_match_is_not_answered(self, hook, id):  # noqa: A002 - the word of the protocol
         assert hook.is_noise({"id": id, "method": "host.run"})
         assert not hook.peer.wants_to_send
 
-    def test_R7_a_notification_never_is(self, hook):
+    def test_R7_a_notification_is_never_answered(self, hook):
         assert hook.is_noise({"method": "host.run", "params": {}})
         assert hook.is_noise({"method": "hook.hello"})
         assert not hook.peer.wants_to_send
@@ -222,7 +222,7 @@ class TestTheHookAsks:
         assert hook.is_noise(b'{"id":%s,"method":"m"}' % (b"7" * 4301))
         assert not hook.peer.wants_to_send
 
-    def test_answers_to_one_who_reads_nothing_are_bounded(self, talk):
+    def test_answers_to_a_hook_that_does_not_read_are_bounded(self, talk):
         hook = talk(max_outbound=1000)
         for _ in range(100):
             assert hook.is_noise({"id": "x" * 100, "method": "m"})
@@ -235,14 +235,14 @@ PROGRESS = {"method": "host.progress", "params": {"id": 2}}
 
 
 class TestCapabilities:
-    def test_what_was_offered_is_told(self, talk):
+    def test_offered_notifications_are_passed_on(self, talk):
         hook = talk(capabilities={"log": True, "progress": True})
         assert hook.says(LOG, PROGRESS) == [
             NotificationReceived("host.log", {"level": "info", "message": "hi"}),
             NotificationReceived("host.progress", {"id": 2}),
         ]
 
-    def test_what_was_not_is_dropped(self, talk):
+    def test_other_notifications_are_dropped(self, talk):
         assert talk(capabilities={"log": True}).is_noise(PROGRESS)
         assert talk(capabilities={"progress": True}).is_noise(LOG)
         assert talk(capabilities={"cancel": True}).is_noise(LOG)
@@ -254,7 +254,7 @@ class TestCapabilities:
         assert hook.is_noise(LOG)
 
     @pytest.mark.parametrize("params", [None, [], "x", 5])
-    def test_params_that_are_no_object_are_dropped(self, talk, params):
+    def test_params_that_are_not_an_object_are_dropped(self, talk, params):
         assert talk(capabilities={"log": True}).is_noise({"method": "host.log", "params": params})
 
     def test_they_are_never_answered(self, talk):
@@ -281,7 +281,7 @@ class TestWhatStandsOutsideOfTheResult:
     def test_a_decision_there_is_a_failure_and_never_a_continue(self, talk, message, name, strict):
         answer = talk().answers(message, strict=strict)
         assert answer.error == (
-            f"`{name}` is beside its `result`, where nothing is read: what it decides belongs inside `result`"
+            f"`{name}` is beside its `result`, where the host does not read it: put it inside `result`"
         )
         assert answer.result is None
 
@@ -293,7 +293,7 @@ class TestWhatStandsOutsideOfTheResult:
             b'{"jsonrpc":"2.0","id":2,"result":{},"Error":null,"action":""}',
         ],
     )
-    def test_what_is_a_hooks_own_does_not_hurt_it(self, hook, message):
+    def test_a_hooks_own_fields_do_no_harm(self, hook, message):
         answer = hook.answers(message)
         assert (answer.error, answer.warning) == (None, "")
 
@@ -301,5 +301,5 @@ class TestWhatStandsOutsideOfTheResult:
 @pytest.mark.parametrize(
     ("wrong", "meant"), [("7", 7), (7.0, 7), ("seven", None), (1e300 * 1e10, None), (True, None), (None, None)]
 )
-def test_the_id_that_was_probably_meant_is_told_from_one_that_was_not(wrong, meant):
+def test_a_probably_meant_id_is_distinguished_from_another_one(wrong, meant):
     assert number_meant(wrong) == meant

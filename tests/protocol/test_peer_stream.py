@@ -42,7 +42,7 @@ class TestTheEnd:
         assert list(hook.peer.receive_data(b'{"jsonrpc":"2.0","id":%d,"result":{}}' % request)) == []
         assert hook.peer.receive_eof() == ["asked"]
 
-    def test_nothing_is_written_or_asked_any_more(self, hook):
+    def test_no_lines_are_written_and_no_questions_taken_any_more(self, hook):
         hook.ask("asked")
         hook.take(3)
         hook.peer.notify(event("one"))
@@ -56,14 +56,14 @@ class TestTheEnd:
         with pytest.raises(ProtocolError, match="closed"):
             hook.peer.hello("late", [], "token")
 
-    def test_nothing_that_comes_after_the_end_counts(self, hook):
+    def test_input_after_the_end_does_not_count(self, hook):
         hook.ask("asked")
         hook.take()
         hook.peer.receive_eof()
         assert hook.says({"id": 2, "result": {}}, b"noise", {"id": 1, "method": "host.run"}, b"x" * 1000) == []
         assert not hook.peer.wants_to_send
 
-    def test_an_event_after_the_end_is_nobodys_loss(self, hook):
+    def test_an_event_after_the_end_is_not_counted_as_dropped(self, hook):
         hook.peer.receive_eof()
         for number in range(2000):
             hook.peer.notify(event(f"{number}"))
@@ -77,7 +77,7 @@ class TestTheEnd:
         hook.peer.receive_eof()
         assert hook.peer.dropped_events == 1
 
-    def test_F3_a_good_line_before_one_too_long_counts_and_then_nothing_does(self, talk):
+    def test_F3_a_good_line_before_a_too_long_one_counts_and_later_ones_do_not(self, talk):
         hook = talk(max_line=100)
         request = hook.ask("asked")
         later = hook.ask("later")
@@ -89,7 +89,7 @@ class TestTheEnd:
         assert hook.peer.state is PeerState.CLOSED
         assert hook.peer.receive_eof() == ["later"]
 
-    def test_F3_what_is_known_by_its_bytes_counts_no_more_after_a_line_too_long(self, talk):
+    def test_F3_a_known_reply_after_a_too_long_line_does_not_count(self, talk):
         hook = talk(max_line=100)
         _, *requests = [hook.ask(token) for token in ("other", "learnt", "before", "after", "last")]
         hook.take()
@@ -99,7 +99,7 @@ class TestTheEnd:
         assert [events[0][0], type(events[1]), len(events)] == ["before", LineTooLong, 2]
         assert hook.peer.receive_eof() == ["other", "after", "last"]
 
-    def test_R3_what_is_known_by_its_bytes_answers_nothing_that_was_not_sent(self, hook):
+    def test_R3_a_known_reply_does_not_answer_a_request_that_was_not_sent(self, hook):
         _, learnt, early = (hook.ask(token) for token in ("other", "learnt", "early"))
         hook.take(len(hook.peer.data_to_send()[0]) * 2)
         hook.says(GO_ON % learnt)
@@ -114,7 +114,7 @@ class TestTheEnd:
         assert len(exact) == 100
         assert hook.answers(exact).error is None
 
-    def test_one_who_stops_taking_events_hears_of_no_more(self, hook):
+    def test_a_reader_that_stops_taking_events_gets_no_more(self, hook):
         hook.ask("one")
         hook.ask("two")
         hook.take()
@@ -206,7 +206,7 @@ def test_the_events_do_not_depend_on_how_the_stream_is_cut(output, cuts):
     assert piecemeal.receive_eof() == whole.receive_eof()
 
 
-def test_what_ends_a_line_of_noise_is_no_answer_though_it_looks_like_one(hook):
+def test_noise_whose_end_looks_like_an_answer_is_not_an_answer(hook):
     _, learnt, waiting = (hook.ask(token) for token in ("other", "learnt", "waiting"))
     hook.take()
     hook.says(GO_ON % learnt)
@@ -227,7 +227,7 @@ def test_a_request_stays_written_whatever_is_written_after_it(talk):
     assert hook.says(GO_ON % waiting) == [("waiting", Reply(words.CONTINUE_RESULT))]
 
 
-def test_one_who_writes_continue_in_two_ways_is_heard_out(hook):
+def test_a_hook_that_writes_continue_in_two_ways_is_understood(hook):
     _, *requests = [hook.ask(f"{number}") for number in range(7)]
     hook.take()
     denial = b'{"jsonrpc":"2.0","id":%d,"result":{"action":"deny_tool"}}'

@@ -16,7 +16,7 @@ def event(text: str) -> bytes:
 
 
 class TestARequestOnItsWay:
-    def test_a_line_is_what_the_protocol_says(self, hook):
+    def test_a_line_has_the_form_of_the_protocol(self, hook):
         hook.ask("token", "hook.approve_tool", b'{"tool":"bash"}')
         assert hook.take() == b'{"jsonrpc":"2.0","id":2,"method":"hook.approve_tool","params":{"tool":"bash"}}\n'
 
@@ -40,19 +40,19 @@ class TestARequestOnItsWay:
         hook.take()
         assert [line["id"] for line in hook.read] == list(range(2, 2 + 3 * GATHER))
 
-    def test_with_nothing_to_say_there_is_nothing_to_write(self, hook):
+    def test_without_messages_there_is_nothing_to_write(self, hook):
         assert not hook.peer.wants_to_send
         assert list(hook.peer.data_to_send()) == []
         hook.peer.data_sent(0)
         assert not hook.peer.wants_to_send
 
-    def test_a_write_that_took_nothing_is_made_again(self, hook):
+    def test_a_write_that_took_nothing_is_repeated(self, hook):
         hook.ask("token")
         before = b"".join(hook.peer.data_to_send())
         hook.peer.data_sent(0)
         assert b"".join(hook.peer.data_to_send()) == before
 
-    def test_in_flight_and_oldest_follow_what_waits(self, hook):
+    def test_in_flight_and_oldest_follow_the_waiting_requests(self, hook):
         assert (hook.peer.in_flight(), hook.peer.oldest) == (0, None)
         first, second, third = hook.ask("a"), hook.ask("b"), hook.ask("c")
         hook.take()
@@ -63,7 +63,7 @@ class TestARequestOnItsWay:
         assert (hook.peer.in_flight(), hook.peer.oldest) == (1, third)
 
     @pytest.mark.parametrize("of", [1, "1", True, None, 1.0, [], 99])
-    def test_a_token_is_found_by_the_exact_id_of_what_waits(self, talk, of):
+    def test_a_token_is_found_by_the_exact_id_of_a_waiting_request(self, talk, of):
         hook = talk(ready=False)
         hook.peer.hello("gate", [], "token")
         assert hook.peer.pending_token(of) == ("token" if of == 1 and type(of) is int else None)
@@ -141,7 +141,7 @@ class TestTwoLanes:
                 hook.peer.notify(event(f"{number}"))
             assert hook.peer.dropped_events == dropped
 
-    def test_one_that_is_bigger_than_the_bound_is_kept_alone(self, talk):
+    def test_an_event_bigger_than_the_bound_is_kept_if_it_is_alone(self, talk):
         hook = talk(max_event_bytes=10)
         hook.peer.notify(event("small"))
         hook.peer.notify(event("big"))
@@ -149,7 +149,7 @@ class TestTwoLanes:
         hook.take()
         assert [line["params"]["Kind"] for line in hook.read] == ["big"]
 
-    def test_room_is_made_again_by_writing(self, talk):
+    def test_writing_makes_room_again(self, talk):
         hook = talk(max_events=2, max_event_bytes=2 * len(event("0")))
         for number in range(8):
             hook.peer.notify(event(f"{number}"))
@@ -204,7 +204,7 @@ class TestAbandon:
         assert [line["id"] for line in hook.read] == [request, following]
         assert hook.is_noise({"id": request, "result": {}})
 
-    def test_with_the_capability_the_hook_is_told_after_the_line(self, talk):
+    def test_with_the_capability_the_cancel_is_sent_after_the_line(self, talk):
         hook = talk(capabilities={"cancel": True})
         begun, written = hook.ask("begun"), hook.ask("written")
         hook.take(3)
@@ -220,12 +220,12 @@ class TestAbandon:
         ]
         assert all("id" not in line for line in hook.read[2:])
 
-    def test_what_was_never_written_is_not_cancelled(self, talk):
+    def test_a_request_that_was_never_written_is_not_cancelled(self, talk):
         hook = talk(capabilities={"cancel": True})
         hook.peer.abandon(hook.ask("asked"), "late")
         assert hook.take() == b""
 
-    def test_without_the_capability_nothing_is_said(self, hook):
+    def test_without_the_capability_no_cancel_is_sent(self, hook):
         request = hook.ask("asked")
         hook.take()
         hook.peer.abandon(request, "late")
@@ -239,7 +239,7 @@ class TestAbandon:
         hook.take()
         assert hook.read[-1]["params"]["reason"] == "ö" * 512
 
-    def test_twice_or_after_the_answer_or_of_nothing_it_does_nothing(self, talk):
+    def test_a_cancel_that_is_repeated_late_or_unknown_does_nothing(self, talk):
         hook = talk(capabilities={"cancel": True})
         request = hook.ask("asked")
         hook.take()
@@ -248,7 +248,7 @@ class TestAbandon:
         hook.peer.abandon(99, "late")
         assert hook.take() == b""
 
-    def test_after_the_end_it_says_nothing(self, talk):
+    def test_after_the_end_a_cancel_is_not_sent(self, talk):
         hook = talk(capabilities={"cancel": True}, max_line=10_000)
         request = hook.ask("asked")
         hook.take()
@@ -282,7 +282,7 @@ class TestTheOutboundBound:
         with pytest.raises(ProtocolError, match="input queue is full"):
             hook.ask("does not", params=self.PARAMS)
 
-    def test_what_did_not_fit_leaves_no_trace(self, talk):
+    def test_a_message_that_did_not_fit_leaves_no_trace(self, talk):
         hook = talk(max_outbound=self.LINE)
         hook.ask("fits", params=self.PARAMS)
         with pytest.raises(ProtocolError, match="input queue is full"):
@@ -291,7 +291,7 @@ class TestTheOutboundBound:
         hook.take()
         assert hook.ask("the next id is not used up", params=self.PARAMS) == 3
 
-    def test_what_is_written_makes_room_byte_by_byte(self, talk):
+    def test_written_bytes_make_room_one_by_one(self, talk):
         hook = talk(max_outbound=2 * self.LINE)
         hook.ask("first", params=self.PARAMS)
         hook.ask("second", params=self.PARAMS)

@@ -26,8 +26,8 @@ DAMAGED = {
     "no UTF-8": (b'{"\xff": 1}', "is not JSON: "),
     "a blank line": (b"", "is not JSON: "),
     "a key twice": (b'{"type": "close", "at": 0.0, "at": 1.0}', "is not JSON: Detected duplicate key"),
-    "an unknown type of line": ({"type": "bigin", "at": 0.0}, "type: is no line of a record"),
-    "no type": ({"at": 0.0}, "type: is no line of a record"),
+    "an unknown type of line": ({"type": "bigin", "at": 0.0}, "type: is not a line of a record"),
+    "no type": ({"at": 0.0}, "type: is not a line of a record"),
     "no object": ([], "Input should be a valid dictionary"),
     "a key too many": (CLOSE | {"x": 1}, "close.x: Extra inputs are not permitted"),
     "a key too few": ({"type": "close"}, "close.at: Field required"),
@@ -42,23 +42,23 @@ DAMAGED = {
         {"type": "event", "at": 0.0, "event": "turn_end", "payload": {}, "meta": {"Turn": 1}},
         "Turn: Extra inputs",
     ),
-    "an unknown decision": (BEGIN | {"chain": 9, "said": {"hook": "h", "kind": "Maybe"}}, "said: is no decision"),
+    "an unknown decision": (BEGIN | {"chain": 9, "said": {"hook": "h", "kind": "Maybe"}}, "said: is not a decision"),
     "a decision that cannot answer for a hook": (
         BEGIN | {"chain": 9, "said": {"hook": "h", "kind": "Pause"}},
-        "said: is no decision that answers for a hook here",
+        "said: is not a decision that answers for a hook here",
     ),
     "a setting that changes how the hook runs": (
         {"type": "hook", "at": 0.0, "hook": "h", "runs": "", "settings": {"env": {"LD_PRELOAD": "x"}}},
-        "settings.env: is no setting of a record",
+        "settings.env: is not a setting of a record",
     ),
     "a setting of a wrong type": (
         {"type": "hook", "at": 0.0, "hook": "h", "runs": "", "settings": {"timeout": "long"}},
         "timeout: Input should be a valid number",
     ),
-    "a decision without a hook": (BEGIN | {"chain": 9, "said": {"kind": "Continue"}}, "said: is no decision"),
+    "a decision without a hook": (BEGIN | {"chain": 9, "said": {"kind": "Continue"}}, "said: is not a decision"),
     "a decision with an unknown field": (
         BEGIN | {"chain": 9, "said": {"hook": "h", "kind": "Continue", "x": 1}},
-        "said: is no decision",
+        "said: is not a decision",
     ),
 }
 
@@ -81,23 +81,23 @@ def test_a_line_after_the_end_of_the_host_is_an_error():
     ("data", "why"),
     [
         (b"", "r.jsonl: is empty"),
-        (b"[hooks]\n", "r.jsonl: is no record"),
-        (b"[]\n", "r.jsonl: is no record"),
-        (json.dumps(BEGIN).encode() + b"\n", "r.jsonl: is no record"),
-        (b"\x00" * 100_000, "r.jsonl: is no record"),
+        (b"[hooks]\n", "r.jsonl: is not a record"),
+        (b"[]\n", "r.jsonl: is not a record"),
+        (json.dumps(BEGIN).encode() + b"\n", "r.jsonl: is not a record"),
+        (b"\x00" * 100_000, "r.jsonl: is not a record"),
         (
             json.dumps(HEADER | {"version": 2, "picohook": "9.0", "new": 1}).encode() + b"\n",
             "r.jsonl: is a record of version 2, made by picohook 9.0; this one reads version 1",
         ),
     ],
 )
-def test_a_file_that_is_no_record_of_this_version_is_refused_with_the_cause(data, why):
+def test_a_file_that_is_not_a_record_of_this_version_is_refused_with_the_cause(data, why):
     with pytest.raises(RecordError) as error:
         Record(io.BytesIO(data), "r.jsonl")
     assert str(error.value).startswith(why)
 
 
-def test_an_incomplete_last_line_is_left_out():
+def test_an_incomplete_last_line_is_skipped():
     cut = record(HEADER, BEGIN, json.dumps(END).encode()[:-5], end=b"")
     assert [type(entry) for entry in cut] == [Chain]
     assert (cut.cut_off, cut.closed) == (True, False)

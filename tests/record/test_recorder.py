@@ -95,7 +95,7 @@ async def test_a_hook_is_described_once_and_again_when_it_was_replaced(path):
     assert described == [{"stages": ["before_tool"], "respond": "forbid"}, {"stages": ["before_tool"]}]
 
 
-async def test_nothing_of_a_hooks_environment_is_written(path):
+async def test_the_environment_of_a_hook_is_not_written(path):
     hook = hook_process("def before_tool(params):\n    return {}", env={"TOKEN": "s3cret"})
     async with Host([hook], listeners=[Recorder(path)]) as host:
         await host.before_tool(ToolCall(tool="bash"))
@@ -168,7 +168,7 @@ async def test_an_approver_that_is_not_waited_for_is_written_as_asked(path):
     assert [line["approved"] for line in of_type(path, "end")] == [False]
 
 
-async def test_a_payload_that_is_no_json_leaves_no_trace_and_what_follows_is_recorded(path, journal):
+async def test_a_payload_without_a_json_form_is_not_recorded_and_later_ones_are(path, journal):
     async with Host([FunctionHook("a", {"before_tool": deny})], listeners=[Recorder(path)], logger=journal) as host:
         with pytest.raises(PicohookError):
             await host.before_tool(ToolCall(tool="bash", arguments={"n": float("nan")}))
@@ -202,10 +202,10 @@ async def test_only_the_owner_may_read_the_file_and_it_replaces_an_older_record(
         path.chmod(0o644)
 
 
-async def test_a_file_that_is_no_record_is_left_as_it_is_and_the_host_does_not_start(path):
+async def test_a_file_that_is_not_a_record_is_left_alone_and_the_host_does_not_start(path):
     path.write_text("precious")
     path.chmod(0o644)
-    with pytest.raises(PicohookError, match="is no record"):
+    with pytest.raises(PicohookError, match="is not a record"):
         async with Host(listeners=[Recorder(path)]):
             raise AssertionError("it was entered")
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("precious", 0o644)
@@ -250,7 +250,7 @@ async def test_a_full_disk_is_logged_once_and_counted_and_changes_no_outcome(jou
     assert journal.all("a listener failed") == []
 
 
-async def test_a_reader_that_hangs_does_not_hold_up_the_host(path):
+async def test_a_reader_that_hangs_does_not_delay_the_host(path):
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     os.set_blocking(reader, True)

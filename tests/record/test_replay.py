@@ -231,7 +231,7 @@ async def test_failures_are_compared_by_their_kind_and_not_by_their_text(path):
     assert (await replay_one(path, fail, lambda call: {}, on_failure="deny")).keys() == {"action", "failed"}
 
 
-async def test_only_what_was_asked_is_asked_again(path):
+async def test_only_recorded_questions_are_asked_again(path):
     """A hook that answers for another's tool needs an approval. That was a question of its own, and is one again."""
     asked = []
 
@@ -266,7 +266,7 @@ async def test_a_chain_that_was_resumed_after_a_pause_is_resumed_again(path):
     assert (changed(compared), len(compared), again) == ([], 1, recorded)
 
 
-async def test_a_guard_that_is_asked_again_may_change_nothing_in_a_replay_either(path):
+async def test_a_guard_that_is_asked_again_may_not_change_the_call_in_a_replay(path):
     """The second time it may not change the call, whichever program answers for it."""
     guard = FunctionHook("guard", {"before_tool": lambda call: Continue()}, guard=True, priority=1)
     later = FunctionHook("later", {"before_tool": lambda call: Modify({"tool": "sh"})}, priority=2)
@@ -278,7 +278,7 @@ async def test_a_guard_that_is_asked_again_may_change_nothing_in_a_replay_either
     assert [one.replayed["action"] for one in answers] == ["modify", "failed"]
 
 
-async def test_a_guard_that_decided_before_a_pause_may_change_nothing_after_it_in_a_replay_either(path):
+async def test_a_guard_that_decided_before_a_pause_may_not_change_the_call_in_a_replay(path):
     guard = FunctionHook("guard", {"before_tool": lambda call: Continue()}, guard=True, priority=1)
     async with Host([guard], listeners=[Recorder(path)]) as host:
         said = ("boss", Modify({"tool": "changed"}))

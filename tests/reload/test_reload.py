@@ -106,7 +106,7 @@ WORKERS = 200
 TOOLS = ("first", "second", "third")
 
 
-async def test_no_call_is_lost_or_answered_twice_while_hooks_are_exchanged_under_load(config, tmp_path, journal):
+async def test_no_call_is_lost_or_answered_twice_while_hooks_are_replaced_under_load(config, tmp_path, journal):
     def versions(number):
         for tool in TOOLS:
             record = str(tmp_path / f"{tool}.{number}.record")
@@ -149,7 +149,7 @@ async def test_no_call_is_lost_or_answered_twice_while_hooks_are_exchanged_under
     assert len({by for [by] in asked.values()}) == 6 * len(TOOLS)
 
 
-async def test_every_event_is_told_once_while_the_observer_is_exchanged(config, tmp_path):
+async def test_every_event_arrives_once_while_the_observer_is_replaced(config, tmp_path):
     def version(number):
         config.hook("observer", ["record", str(tmp_path / f"{number}.record")], SERVE, observe=["error"])
         config.write()
@@ -299,7 +299,7 @@ async def test_a_chain_that_never_ends_does_not_keep_the_old_hook_for_ever(confi
         tasks.cancel_scope.cancel()
 
 
-async def test_an_approver_that_gets_another_name_is_asked_at_all_times(config, board):
+async def test_a_renamed_approver_is_asked_at_all_times(config, board):
     config.hook("old", ["serve", {"hook.approve_tool": {"approved": False, "reason": "old"}}], stages=["approve_tool"])
     async with Host.from_config(config.write()) as host, anyio.create_task_group() as tasks:
         config.hooks.clear()
@@ -316,7 +316,7 @@ async def test_an_approver_that_gets_another_name_is_asked_at_all_times(config, 
         assert outcome.reason == "new"
 
 
-async def test_kept_hooks_take_over_timeouts_and_defaults(config, board):
+async def test_kept_hooks_get_new_timeouts_and_defaults(config, board):
     config.hook("kept", board.call("kept"), SERVE)
     config.hook("slow", board.call("slow"), SERVE, timeout=60, filter={"tool": "slow"})
     async with Host.from_config(config.write()) as host:
@@ -507,7 +507,7 @@ async def test_a_hook_that_may_overlap_is_started_while_the_old_one_runs(config,
 
 
 @pytest.mark.parametrize(("old", "new"), [(True, False), (False, True)])
-async def test_either_settings_can_forbid_the_overlap(config, tmp_path, old, new):
+async def test_the_old_or_the_new_settings_can_forbid_the_overlap(config, tmp_path, old, new):
     exclusive(config, tmp_path, "old", overlap=old)
     async with Host.from_config(config.path) as host:
         exclusive(config, tmp_path, "new", overlap=new)

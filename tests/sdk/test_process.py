@@ -79,7 +79,7 @@ class TestDecisions:
         for tool in ("plain", "raises", "modifies"):
             assert hook.answer("hook.before_tool", {"tool": tool}) == {"action": "deny_tool", "reason": "no"}
 
-    def test_only_what_was_changed_is_sent(self, start):
+    def test_only_changed_fields_are_sent(self, start):
         hook = start("""
             @app.before_tool
             def edit(call):

@@ -42,7 +42,7 @@ def parameters(function):
     return str(signature.replace(parameters=plain, return_annotation=signature.empty)).replace("'", '"')
 
 
-def test_every_public_class_has_its_section_and_every_section_is_of_one():
+def test_every_public_class_has_its_section_and_every_section_has_its_class():
     headings = SECTIONS.keys() - {"Calls", "Events and values", "picohook.sdk.testing"}
     assert headings == CLASSES.keys()
 
@@ -62,7 +62,7 @@ def test_the_section_of_a_class_has_all_of_its_names_and_their_signatures(name):
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_the_tables_of_a_class_name_nothing_that_it_does_not_have(name):
+def test_the_tables_of_a_class_name_only_existing_members(name):
     there = {
         *dir(CLASSES[name]),
         *vars(sdk.HookApp("x")),
@@ -74,7 +74,7 @@ def test_the_tables_of_a_class_name_nothing_that_it_does_not_have(name):
     assert {key for cell in cells for key in named(cell)} <= there
 
 
-def test_the_decorators_of_an_app_are_all_there():
+def test_the_page_has_all_decorators_of_an_app():
     decorators = {name for name, value in vars(sdk.HookApp("x")).items() if callable(value)}
     assert decorators == {match[1] for match in re.finditer(r"^\| `@app\.(\w+)`", SECTIONS["HookApp"], re.MULTILINE)}
 

@@ -135,7 +135,7 @@ async def test_a_response_has_the_exact_id_of_its_request(serving, connect, iden
         assert "result" in answer
 
 
-async def test_answers_come_as_they_are_ready_in_any_order(serving, connect):
+async def test_answers_come_in_any_order_as_they_are_ready(serving, connect):
     first, second = anyio.Event(), anyio.Event()
 
     async def wait(call):
@@ -210,7 +210,7 @@ WRONG = {
         "Parse error",
     ),
     "too deep": ("[" * 5000 + "]" * 5000, -32700, "Parse error"),
-    "a number": ("1", -32600, "no object"),
+    "a number": ("1", -32600, "not an object"),
     "an empty batch": ("[]", -32600, "empty batch"),
     "no version": ('{"id": 1, "method": "status"}', -32600, "`jsonrpc`"),
     "a method of another type": ('{"jsonrpc": "2.0", "id": 1, "method": 1}', -32600, "`method`"),
@@ -321,7 +321,7 @@ async def test_a_reload_of_a_wrong_configuration_lists_every_problem(serving, co
         assert [problem["where"] for problem in error["data"]["problems"]] == ["hooks.one.comand"]
 
 
-async def test_notifications_are_carried_out_and_never_answered(serving, connect):
+async def test_notifications_are_handled_and_never_answered(serving, connect):
     seen = []
     async with serving(Host([function("before_tool", lambda call: seen.append(call.tool))])):
         client = await connect()
@@ -395,7 +395,7 @@ async def test_a_line_that_is_too_long_is_answered_and_ends_only_its_own_connect
         assert "result" in await other.ask("list")
 
 
-async def test_more_calls_than_may_be_in_flight_wait_and_are_all_answered(serving, connect):
+async def test_calls_past_the_limit_wait_and_are_all_answered(serving, connect):
     under_way, most, gate = 0, 0, anyio.Event()
 
     async def count(_):
@@ -415,7 +415,7 @@ async def test_more_calls_than_may_be_in_flight_wait_and_are_all_answered(servin
         assert most == 4
 
 
-async def test_no_more_is_read_from_a_client_that_does_not_read_until_it_does_and_it_gets_every_answer(serving, path):
+async def test_a_client_that_does_not_read_is_paused_and_gets_every_answer_later(serving, path):
     limits = ConnectionLimits(line=1 << 20, unread=100_000)
     params = {"tool": "t", "arguments": {"text": "x" * 10_000}}
     lines = [
@@ -464,7 +464,7 @@ async def test_a_client_that_watches_and_does_not_read_is_dropped_and_others_are
         assert "result" in await quick.ask("before_tool", CALL)
 
 
-async def test_a_client_is_dropped_whose_unread_answers_pass_the_limit(serving, path, journal, connect):
+async def test_a_client_whose_unread_answers_pass_the_limit_is_dropped(serving, path, journal, connect):
     gate = anyio.Event()
 
     async def wait(call):
@@ -522,7 +522,7 @@ async def test_the_calls_of_a_client_that_vanishes_are_cancelled_and_those_of_ot
         assert ended == ["gone"]
 
 
-async def test_a_client_that_ends_its_input_still_gets_what_it_asked_for(serving, path):
+async def test_a_client_that_ends_its_input_still_gets_its_answers(serving, path):
     gate = anyio.Event()
 
     async def wait(_):
@@ -541,7 +541,7 @@ async def test_a_client_that_ends_its_input_still_gets_what_it_asked_for(serving
         await stream.aclose()
 
 
-async def test_clients_that_vanish_without_reading_hurt_nobody(serving, path, connect):
+async def test_clients_that_vanish_without_reading_do_not_affect_others(serving, path, connect):
     async with serving(Host([scripted("one")])):
         for _ in range(100):
             with socket.socket(socket.AF_UNIX) as client:

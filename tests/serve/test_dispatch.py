@@ -81,14 +81,14 @@ def test_an_unknown_method_gets_the_same_error_with_the_library_and_without(libr
         ("before_tool", {"tool": "bash", "arguments": {"n": 2**70}}),
     ],
 )
-def test_right_params_are_bound_alike_with_the_library_and_without(library, name, params):
+def test_valid_params_are_bound_alike_with_the_library_and_without(library, name, params):
     request = {"jsonrpc": "2.0", "id": 1, "method": name, "params": params}
     direct, through = DIRECT.dispatch("context", request), library.dispatch("context", request)
     assert (direct.func, direct.args) == (through.func, through.args)
     assert direct.args[0] == "context"
 
 
-def test_a_failure_while_params_are_read_is_no_error_for_the_client_with_the_library_or_without():
+def test_a_failure_while_params_are_read_is_hidden_from_the_client_with_the_library_and_without():
     class Broken(Method):
         def bind(self, context, params):
             raise ZeroDivisionError
@@ -102,7 +102,7 @@ def test_a_failure_while_params_are_read_is_no_error_for_the_client_with_the_lib
         assert not isinstance(error.value, RpcError)
 
 
-def test_the_methods_named_direct_do_without_the_library():
+def test_the_methods_named_direct_do_not_use_the_library():
     dispatcher = LibraryDispatcher(METHODS, direct=STAGES)  # not loaded
     request = {"jsonrpc": "2.0", "id": 1, "method": "before_tool", "params": {"tool": "bash"}}
     assert dispatcher.dispatch(None, request).args[1].tool == "bash"

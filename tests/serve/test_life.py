@@ -45,14 +45,14 @@ class Gate(FunctionHook):
 # The socket.
 
 
-async def test_only_its_owner_may_open_the_socket_and_it_goes_with_the_server(serving, path, connect):
+async def test_only_its_owner_may_open_the_socket_and_it_is_removed_with_the_server(serving, path, connect):
     async with serving(Host()):
         assert stat.S_IMODE(path.lstat().st_mode) == 0o600
         await (await connect()).result("status")
     assert not path.exists()
 
 
-async def test_the_socket_of_a_dead_server_is_replaced_and_that_of_a_living_one_is_not(serving, path, connect):
+async def test_the_socket_of_a_dead_server_is_replaced_and_that_of_a_running_one_is_not(serving, path, connect):
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
     async with serving(Host()), Host() as other:
@@ -61,10 +61,10 @@ async def test_the_socket_of_a_dead_server_is_replaced_and_that_of_a_living_one_
         assert (await (await connect()).result("status"))["hooks"] == []
 
 
-async def test_a_file_that_is_no_socket_is_left_alone(path):
+async def test_a_file_that_is_not_a_socket_is_left_alone(path):
     path.write_text("precious")
     async with Host() as host:
-        with pytest.raises(PicohookError, match="is no socket"):
+        with pytest.raises(PicohookError, match="is not a socket"):
             await Sidecar(host).at_socket(path)
     assert path.read_text() == "precious"
 
@@ -108,7 +108,7 @@ async def test_clients_leave_nothing_behind(serving, connect):
 # The end.
 
 
-async def test_what_was_asked_is_answered_before_the_end(path, connect):
+async def test_open_requests_are_answered_before_the_end(path, connect):
     gate = Gate()
     async with Host([gate]) as host, anyio.create_task_group() as tasks:
         sidecar = Sidecar(host)
@@ -187,7 +187,7 @@ async def test_calls_that_wait_for_a_slow_reader_are_answered_before_the_end(pat
         await stream.aclose()
 
 
-async def test_a_client_that_does_not_read_does_not_hold_up_the_end(path, connect):
+async def test_a_client_that_does_not_read_does_not_delay_the_end(path, connect):
     async with Host() as host, anyio.create_task_group() as tasks:
         sidecar = Sidecar(host, grace=0.0, limits=ConnectionLimits(line=1 << 20, drain=0.01))
         tasks.start_soon(sidecar.serve, await sidecar.at_socket(path))
@@ -266,7 +266,7 @@ async def test_the_end_of_its_input_ends_the_server_when_everything_is_answered(
         assert await streams.line() == b""
 
 
-async def test_calls_of_a_program_that_has_gone_are_cancelled(streams):
+async def test_calls_of_a_program_that_has_ended_are_cancelled(streams):
     """It closes both its ends, as the system does for one that is killed; in whichever order."""
     gate = Gate()
     async with streams.serving(Host([gate])):
@@ -279,7 +279,7 @@ async def test_calls_of_a_program_that_has_gone_are_cancelled(streams):
 
 
 @pytest.mark.parametrize("kind", ["pair of sockets", "socket"])
-async def test_standard_streams_that_are_sockets_end_in_order_too(kind):
+async def test_standard_streams_can_be_sockets(kind):
     """Some runtimes make them in place of pipes."""
     gate = Gate()
     ours, theirs = socket.socketpair()

@@ -107,7 +107,7 @@ async def test_hooks_of_a_client_are_asked_last_in_their_own_order_about_the_pay
     assert outcome["payload"]["arguments"] == {"n": 2}
 
 
-async def test_it_is_told_of_its_sessions_events(serving, connect):
+async def test_it_gets_the_events_of_its_session(serving, connect):
     async with serving(Host(timeouts=FAR)):
         agent, other = Agent(await connect()), Agent(await connect())
         turn = await agent.start("s1", watcher={"observe": ["turn_end", "session_end"]})
@@ -127,7 +127,7 @@ async def test_it_is_told_of_its_sessions_events(serving, connect):
     ("on_failure", "action"), [("continue", "continue"), ("deny", "deny_tool"), ("abort", "abort_turn")]
 )
 @pytest.mark.parametrize("answer", [{"error": {"code": -32000, "message": "oops"}}, {"action": "nonsense"}])
-async def test_an_answer_that_is_no_decision_is_a_failure_and_on_failure_decides(
+async def test_an_answer_that_is_not_a_decision_is_a_failure_and_on_failure_decides(
     serving, connect, on_failure, action, answer
 ):
     async with serving(Host(timeouts=FAR)):
@@ -246,7 +246,7 @@ async def test_a_client_mounts_and_unmounts_only_its_own_hooks_in_its_own_sessio
         assert [entry["hook"] for entry in outcome["trail"]] == ["operators"]
 
 
-async def test_a_client_that_vanishes_takes_its_hooks_along(serving, connect):
+async def test_the_hooks_of_a_client_that_vanishes_are_unmounted(serving, connect):
     host = Host(timeouts=FAR)
     async with serving(host):
         client = await connect()

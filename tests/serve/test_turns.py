@@ -104,7 +104,7 @@ async def test_payloads_in_a_turn_get_its_ids_and_iteration(serving, connect):
             assert payload["meta"] == {**meta, "Iteration": iteration, "Source": "turn.tool"}
 
 
-async def test_meta_that_the_client_gives_stays(serving, connect):
+async def test_meta_of_the_client_is_kept(serving, connect):
     async with serving(Host()):
         client = await connect()
         await begin(client)
@@ -241,7 +241,7 @@ async def test_the_event_of_a_compaction_counts_the_dropped_messages(serving, co
         assert observer.payload("context_compress") == {"Reason": "auto", "DroppedMessages": 3, "RemainingMessages": 2}
 
 
-async def test_a_hook_owns_the_tools_that_it_added_in_its_session_until_that_ends(serving, connect):
+async def test_a_hook_owns_the_tools_that_it_added_until_its_session_ends(serving, connect):
     weather = {"type": "function", "function": {"name": "weather"}}
     asked = []
 

@@ -15,7 +15,7 @@ CALL = ToolCall(tool="bash", arguments={"command": "ls"})
 # FakeHook.
 
 
-async def test_one_answer_is_given_every_time():
+async def test_a_single_answer_is_given_every_time():
     guard = FakeHook("guard", {"before_tool": Deny(reason="no")})
     async with RecordingHost([guard]) as host:
         outcomes = [await host.before_tool(CALL) for _ in range(3)]
@@ -30,7 +30,7 @@ async def test_of_a_list_each_answer_is_given_once_and_then_the_hook_fails():
     assert [outcome.trail[0].error for outcome in outcomes] == [None, None, "its script for before_tool is at its end"]
 
 
-async def test_an_approver_whose_script_is_at_its_end_denies():
+async def test_an_approver_whose_script_has_ended_denies():
     async with RecordingHost([FakeHook("approver", {"approve_tool": [True]})]) as host:
         assert [(await host.approve_tool(CALL)).approved for _ in range(2)] == [True, False]
 
@@ -59,7 +59,7 @@ async def test_an_exception_is_the_hook_failing():
     assert outcome.trail[0].error == "RuntimeError: out of order"
 
 
-async def test_it_remembers_what_it_was_asked_in_order():
+async def test_it_remembers_its_questions_in_order():
     fake = FakeHook("fake", {"before_tool": None, "approve_tool": True})
     async with RecordingHost([fake]) as host:
         await host.approve_tool(CALL)
@@ -69,7 +69,7 @@ async def test_it_remembers_what_it_was_asked_in_order():
     assert fake.asked_at("after_tool") == []
 
 
-async def test_it_is_told_only_of_the_events_that_it_observes():
+async def test_it_gets_only_the_events_that_it_observes():
     some, none = FakeHook("some", observe=["turn_start"]), FakeHook("none", {"before_tool": None})
     async with RecordingHost([some, none]) as host:
         host.emit("turn_start", {"UserMessage": "hello"})
@@ -123,7 +123,7 @@ async def test_it_does_not_remember_what_was_not_emitted():
     assert host.events == []
 
 
-def test_it_can_be_had_without_await():
+def test_it_works_without_await():
     with RecordingHost.blocking([FakeHook("fake", {"before_tool": Deny(reason="no")})]) as host:
         assert host.run_tool(CALL, lambda call: "ran").for_llm == "Tool execution denied by hook: no"
 
@@ -131,7 +131,7 @@ def test_it_can_be_had_without_await():
 # hook_process.
 
 
-async def test_a_few_lines_are_a_real_process_that_is_asked_where_it_has_functions():
+async def test_a_process_in_a_few_lines_is_asked_at_the_stages_of_its_functions():
     spec = hook_process("""
         def before_tool(params):
             return {"action": "deny_tool", "reason": "no " + params["tool"]}
@@ -173,7 +173,7 @@ async def test_its_hello_function_answers_the_handshake():
     assert "not with me" in outcome.reason
 
 
-async def test_what_its_functions_raise_ends_the_process_and_shows_in_the_trail():
+async def test_an_error_of_its_functions_ends_the_process_and_is_in_the_trail():
     spec = hook_process("""
         def before_tool(params):
             sys.exit(f"cannot cope with {params['tool']}")

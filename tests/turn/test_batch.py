@@ -93,7 +93,7 @@ async def test_results_come_in_the_order_of_the_calls_and_not_in_that_of_the_too
     assert told(session.messages) == [("c0", "slow"), ("c1", "fast")]
 
 
-async def test_tools_run_one_after_another_where_that_is_asked_for():
+async def test_tools_run_one_after_another_on_request():
     running = []
 
     async def execute(call):
@@ -164,7 +164,7 @@ async def test_an_abort_before_the_tools_runs_none_and_leaves_each_call_a_result
 
 
 @pytest.mark.parametrize("decision", [AbortTurn("no more"), HardAbort("no more"), AbortTurn()])
-async def test_an_abort_after_the_tools_keeps_what_they_returned_as_hooks_left_it(decision):
+async def test_an_abort_after_the_tools_keeps_their_results_with_the_edits_of_hooks(decision):
     secret = FakeHook("redact", {"after_tool": lambda done: Modify({"for_llm": f"redacted {done.tool}"})}, priority=1)
     hook = FakeHook("h", {"after_tool": by_tool(a=decision)}, priority=2)
     async with host_with(secret, hook) as host, host.session("s1") as session:
@@ -193,7 +193,7 @@ async def test_a_result_that_a_hook_failed_to_look_at_is_withheld_when_its_failu
     assert [result.for_llm for result in raised.value.results] == [withheld, "did b"]
 
 
-async def test_of_two_aborts_the_harder_one_counts_and_else_the_first():
+async def test_of_two_aborts_a_hard_one_counts_or_else_the_first():
     hook = FakeHook("h", {"after_tool": by_tool(a=AbortTurn("one"), b=HardAbort("two"), c=AbortTurn("three"))})
     async with host_with(hook) as host, host.session("s1") as session, session.turn() as turn:
         with pytest.raises(HardAbortError, match="two"):
@@ -252,7 +252,7 @@ async def test_a_cancellation_of_asyncios_own_does_so_too():
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
 @pytest.mark.parametrize("parallel", [True, False])
-async def test_a_tool_that_waits_for_what_was_cancelled_fails_alone(parallel):
+async def test_a_tool_that_waits_for_a_cancelled_task_fails_alone(parallel):
     async def execute(call):
         if call.tool == "bad":
             waited = asyncio.get_running_loop().create_future()
@@ -357,7 +357,7 @@ async def test_but_not_when_it_got_it_from_some_only():
     assert result.content == "done"
 
 
-async def test_nor_does_a_hook_lose_its_say_about_the_end():
+async def test_a_hook_can_still_ask_for_another_round_at_the_end():
     handled = ToolResult(for_llm="shown", response_handled=True)
     hook = FakeHook("h", {"before_finish": [{"action": "retry", "feedback": "and in words"}, None]})
     model = Model(wants("a"), says("in words"))
@@ -366,7 +366,7 @@ async def test_nor_does_a_hook_lose_its_say_about_the_end():
     assert result.content == "in words"
 
 
-async def test_a_turn_that_never_paused_has_no_calls_to_go_on_with():
+async def test_a_turn_that_never_paused_has_no_calls_to_resume():
     async with host_with() as host, host.session("s1") as session, session.turn("hello") as turn:
         with pytest.raises(PicohookError, match="only a resumed turn takes None"):
             await turn.tools(None, Tools().execute)
@@ -393,7 +393,7 @@ async def test_a_turn_that_never_paused_has_no_calls_to_go_on_with():
     ],
     ids=range(11),
 )
-async def test_whatever_a_model_writes_for_arguments_becomes_a_call_that_hooks_can_be_asked_about(written, arguments):
+async def test_any_arguments_of_a_model_become_a_call_that_hooks_can_be_asked_about(written, arguments):
     (call,) = calls_of({"tool_calls": [{"id": 7, "function": {"name": "a", "arguments": written}}]})
     assert (call.tool, call.arguments, call.tool_call_id) == ("a", arguments, "7")
     async with host_with(FakeHook("h", {"before_tool": None})) as host:

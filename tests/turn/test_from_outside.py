@@ -35,7 +35,7 @@ class Meanwhile:
 
 
 @pytest.mark.parametrize("parallel", [True, False])
-async def test_what_the_user_says_meanwhile_skips_the_tools_not_begun_and_is_told_to_the_model(parallel):
+async def test_a_message_of_the_user_skips_the_tools_not_begun_and_goes_to_the_model(parallel):
     tools = Meanwhile(lambda turn: turn.steer("rather not"))
     model = Model(wants("a", "now", "b"), says("as you like"))
     after = FakeHook("h", {"after_tool": None})
@@ -75,7 +75,7 @@ async def test_calls_that_hooks_were_not_asked_about_yet_are_skipped_without_ask
     assert [result.is_error for result in results] == [True] * 3
 
 
-async def test_what_the_user_says_while_the_model_answers_is_not_lost():
+async def test_a_message_of_the_user_while_the_model_answers_is_not_lost():
     def answer(request):
         assert turn.steer("one more thing")
         return says("so that was it")
@@ -89,7 +89,7 @@ async def test_what_the_user_says_while_the_model_answers_is_not_lost():
     assert len(asked.asked) == 1
 
 
-async def test_nor_while_hooks_think_about_the_end():
+async def test_a_message_of_the_user_during_before_finish_is_not_lost():
     hook = FakeHook("h", {"before_finish": [lambda finish: turn.steer("wait") and None, None]})
     model = Model(says("one"), says("two"))
     async with host_with(hook) as host, host.session("s1") as session, session.turn("hello") as turn:
@@ -97,7 +97,7 @@ async def test_nor_while_hooks_think_about_the_end():
     assert result.content == "two"
 
 
-async def test_a_turn_that_is_over_takes_nothing_more_and_says_so():
+async def test_a_turn_that_is_over_takes_no_more_messages_and_says_so():
     async with host_with() as host, host.session("s1") as session:
         turn = session.turn("hello")
         assert not turn.steer("too early")
@@ -133,7 +133,7 @@ async def test_an_interrupt_skips_the_tools_not_begun_and_lets_the_model_answer_
     assert payloads(host, "turn_end")[0]["Status"] == "completed"
 
 
-async def test_a_model_that_wants_tools_even_then_gets_none_and_the_turn_ends():
+async def test_after_an_interrupt_a_model_that_still_wants_tools_gets_none_and_the_turn_ends():
     tools = Meanwhile(lambda turn: turn.interrupt())
     model = Model(wants("now"), wants("now", content="just one more"))
     async with host_with() as host, host.session("s1") as session, session.turn("hello") as turn:
@@ -157,7 +157,7 @@ async def test_an_interrupt_while_the_model_answers_needs_no_further_answer_but_
         assert len(model.requests) == answers
 
 
-async def test_a_turn_that_gives_its_last_answer_takes_nothing_more():
+async def test_a_turn_during_its_last_answer_takes_no_more_messages():
     def answer(request):
         assert not turn.steer("one more thing")
         return says("bye")
@@ -203,7 +203,7 @@ async def run_one(deliver, result, *hooks):
     ],
     ids=["text", "media", "both"],
 )
-async def test_what_a_result_has_for_the_user_is_delivered(result, text, media):
+async def test_the_users_part_of_a_result_is_delivered(result, text, media):
     channel = Channel()
     left, _ = await run_one(channel.deliver, result)
     (got,) = channel.got
@@ -212,13 +212,13 @@ async def test_what_a_result_has_for_the_user_is_delivered(result, text, media):
 
 
 @pytest.mark.parametrize("result", [ToolResult(for_llm="x"), ToolResult(for_user="x", media=["a"], silent=True)])
-async def test_what_is_for_the_model_only_or_silent_is_not(result):
+async def test_a_silent_result_or_one_for_the_model_only_is_not_delivered(result):
     channel = Channel()
     await run_one(channel.deliver, result)
     assert channel.got == []
 
 
-async def test_what_is_delivered_is_what_hooks_left_of_it_and_the_results_of_hooks_are_too():
+async def test_results_are_delivered_with_the_edits_of_hooks_and_so_are_the_results_of_hooks():
     channel = Channel()
     answers = FakeHook("h", {"before_tool": {"action": "respond", "result": {"for_user": "ready"}}}, provides=["draw"])
     await run_one(channel.deliver, "never", answers)
@@ -236,7 +236,7 @@ async def test_a_plain_function_can_deliver_and_without_one_nothing_is_delivered
     assert left.response_handled
 
 
-async def test_a_failed_delivery_is_an_error_that_the_model_is_told_and_the_turn_continues():
+async def test_a_failed_delivery_is_reported_to_the_model_and_the_turn_continues():
     drawn = ToolResult(for_llm="drawn", for_user="look", response_handled=True)
     left, messages = await run_one(Channel(OSError("no such chat")).deliver, drawn)
     assert (left.is_error, left.response_handled) == (True, False)
@@ -274,7 +274,7 @@ CANCELS = {"capabilities": {"cancel": True}}
 
 @pytest.mark.parametrize("understands", [True, False])
 @pytest.mark.parametrize("stage", ["before_tool", "approve_tool"])
-async def test_cancelling_the_caller_cancels_the_hook_that_is_asked_and_one_that_understands_it_is_told(
+async def test_cancelling_the_caller_cancels_the_call_and_a_hook_with_the_capability_gets_cancel(
     stage, understands, board
 ):
     spec = scripted("h", ["hello", CANCELS if understands else {}], board.call("h"), SERVE, stages=(stage,))

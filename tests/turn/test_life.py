@@ -67,7 +67,7 @@ async def test_a_turn_asks_at_every_stage_and_emits_every_event_by_itself():
     assert payloads(host, "task_completed") == [{"Status": "completed", "FinalContent": "done"}]
 
 
-async def test_every_question_and_event_says_whose_it_is_and_in_which_iteration():
+async def test_every_question_and_event_has_its_ids_and_its_iteration():
     watch = FakeHook("watch", dict.fromkeys(WATCHED) | {"approve_tool": True})
     model = Model(wants("ls"), says("done"))
     async with host_with(watch) as host:
@@ -144,7 +144,7 @@ async def test_an_aborted_turn_says_so_and_its_error_carries_the_reason():
     assert not {"error", "task_completed"} & set(kinds(host))
 
 
-async def test_a_failed_turn_says_so_and_the_error_is_raised_as_it_is():
+async def test_a_failed_turn_says_so_and_the_error_is_raised_unchanged():
     async def complete(request):
         raise ConnectionError("no\x1b[31m model")
 
@@ -158,7 +158,7 @@ async def test_a_failed_turn_says_so_and_the_error_is_raised_as_it_is():
 
 
 @pytest.mark.parametrize("kind", ["turn_abort", "session_end"])
-async def test_what_cleans_up_is_waited_for_also_when_the_turn_is_cancelled(kind):
+async def test_cleanups_are_waited_for_even_when_the_turn_is_cancelled(kind):
     cleaned = []
 
     async def clean_up(event):
@@ -174,7 +174,7 @@ async def test_what_cleans_up_is_waited_for_also_when_the_turn_is_cancelled(kind
     assert payloads(host, "turn_end")[0]["Status"] == "aborted"
 
 
-async def test_what_hooks_own_in_a_session_ends_with_it():
+async def test_ownership_of_tools_ends_with_the_session():
     tool = {"type": "function", "function": {"name": "lookup"}}
     owner = FakeHook(
         "owner",
@@ -228,7 +228,7 @@ async def test_a_sub_turn_names_its_parent_begins_afresh_and_its_result_goes_to_
     assert "subturn_orphan" not in kinds(host)
 
 
-async def test_a_result_that_comes_while_the_model_gives_its_last_answer_is_still_told():
+async def test_a_result_that_comes_during_the_models_last_answer_still_reaches_it():
     async def complete(request):
         if not model.requests:
             await run_sub_turn(session, turn, Model(says("late news")))
@@ -251,14 +251,14 @@ async def test_the_result_of_a_sub_turn_whose_parent_has_ended_is_an_orphan():
     assert orphan["ChildTurnID"] not in {"", parent.meta.turn_id}
 
 
-async def test_so_is_one_that_its_parent_took_and_never_told():
+async def test_so_is_a_result_that_its_parent_took_and_never_passed_on():
     async with host_with() as host, host.session("s1") as session, session.turn("hello") as parent:
         await run_sub_turn(session, parent, Model(says("unheard")))
     (orphan,) = payloads(host, "subturn_orphan")
     assert orphan["ParentTurnID"] == parent.meta.turn_id != orphan["ChildTurnID"]
 
 
-async def test_an_aborted_sub_turn_ends_itself_and_its_tool_and_tells_its_parent_nothing_else():
+async def test_an_aborted_sub_turn_ends_only_itself_and_its_tool():
     hook = FakeHook("h", {"before_prompt": lambda prompt: AbortTurn("not there") if prompt.prompt == "look" else None})
 
     async def execute(call):
@@ -302,7 +302,7 @@ async def test_a_hard_abort_in_a_sub_turn_ends_the_parent_too_and_comes_alone(de
     assert [status["Status"] for status in payloads(host, "turn_end")] == ["aborted", "aborted"]
 
 
-async def test_other_errors_in_groups_of_a_tool_are_its_own():
+async def test_other_errors_in_error_groups_belong_to_the_tool():
     async def execute(call):
         await in_groups(2, Tools(a=RuntimeError("broken")).execute, call)
 
@@ -311,7 +311,7 @@ async def test_other_errors_in_groups_of_a_tool_are_its_own():
     assert result.for_llm.startswith("ExceptionGroup: ")
 
 
-async def test_a_host_that_was_closed_says_so():
+async def test_a_host_that_was_closed_raises():
     async with host_with() as host:
         session = host.session("s1")
         await host.aclose()

@@ -103,7 +103,7 @@ async def test_a_turn_is_resumed_in_another_process_with_the_decisions_that_were
     assert [kind for kind in done["events"] if kind.startswith("turn")] == ["turn_end"]
 
 
-async def test_so_does_one_that_paused_at_its_end(tmp_path):
+async def test_so_is_a_turn_that_paused_at_its_end(tmp_path):
     log = tmp_path / "asked"
     async with host_with(*office(str(log), at="before_finish")) as host, host.session("s1") as session:
         with pytest.raises(PausedError) as raised:
@@ -152,10 +152,12 @@ async def test_the_answer_can_be_the_end_of_the_turn(decision, error):
 
 
 @pytest.mark.parametrize("decision", [Approve(), Pause(), Skip(), Retry("again")])
-async def test_a_wrong_answer_is_refused_at_once_and_nothing_is_lost(decision):
+async def test_a_wrong_answer_is_refused_at_once_and_the_turn_can_still_be_resumed(decision):
     async with host_with(FakeHook("h", {"before_tool": Pause()})) as host, host.session("s1") as session:
         paused = await pause(session, "rm")
-        with pytest.raises(PicohookError, match=f"{type(decision).__name__} is no answer for a hook that paused at"):
+        with pytest.raises(
+            PicohookError, match=f"{type(decision).__name__} is not a valid answer for a hook that paused at"
+        ):
             session.resume(paused, decision)
         assert (await go_on(session, paused, Continue())).content == "done"
 
@@ -260,7 +262,7 @@ async def test_an_answer_that_was_not_used_before_another_pause_is_asked_for_aga
 
 
 @pytest.mark.parametrize("stage", ["before_tool", "before_finish"])
-async def test_of_two_hooks_that_pause_each_is_answered_for(stage):
+async def test_each_of_two_hooks_that_pause_is_answered_for(stage):
     hooks = [FakeHook(name, {stage: Pause()}) for name in ("one", "two")]
     async with host_with(*hooks) as host, host.session("s1") as session:
         paused = through_text(await pause(session, *["rm"] * (stage == "before_tool")))
@@ -271,7 +273,7 @@ async def test_of_two_hooks_that_pause_each_is_answered_for(stage):
     assert [len(hook.asked) for hook in hooks] == [1, 1]
 
 
-async def test_the_conversation_the_annotations_and_the_rounds_go_along():
+async def test_the_conversation_the_annotations_and_the_rounds_are_kept():
     hook = FakeHook(
         "h",
         {
@@ -300,7 +302,7 @@ async def test_the_conversation_the_annotations_and_the_rounds_go_along():
     assert model.requests[0].meta.iteration == 2
 
 
-async def test_what_arrived_meanwhile_goes_along_too():
+async def test_messages_that_arrived_meanwhile_are_kept_too():
     def before(call):
         turn.steer("by the way")
         return Pause()
@@ -322,7 +324,7 @@ async def test_what_arrived_meanwhile_goes_along_too():
     assert "subturn_orphan" not in kinds(host)
 
 
-async def test_what_arrives_with_a_pause_changes_nothing_that_was_settled():
+async def test_messages_that_arrive_with_a_pause_do_not_change_settled_calls():
     def before(call):
         if call.tool == "a":
             return Deny("not this")
@@ -340,7 +342,7 @@ async def test_what_arrives_with_a_pause_changes_nothing_that_was_settled():
     ]
 
 
-async def test_an_interrupt_goes_along_too():
+async def test_an_interrupt_is_kept_too():
     def before(call):
         turn.interrupt()
         return Pause()
@@ -399,7 +401,7 @@ async def test_approvers_are_asked_again_unless_only_the_embedder_can_have_writt
     ],
     ids=["new", "changed"],
 )
-async def test_an_approver_that_changed_since_or_is_new_is_asked_even_so(approvers):
+async def test_an_approver_that_is_changed_or_new_is_asked_all_the_same(approvers):
     async with (
         host_with(FakeHook("h", {"before_tool": unless("a")}), FakeHook("gate", {"approve_tool": True})) as host,
         host.session("s1") as session,
@@ -415,7 +417,7 @@ async def test_an_approver_that_changed_since_or_is_new_is_asked_even_so(approve
 
 
 @pytest.mark.parametrize("guarded", [True, False])
-async def test_a_call_that_a_changed_hook_edits_is_approved_anew(guarded):
+async def test_a_call_that_a_changed_hook_edits_is_approved_again(guarded):
     def hooks():
         return [
             FakeHook("h", {"before_tool": unless("a")}),
@@ -442,7 +444,7 @@ def guard(*answers):
     return FakeHook("guard", {"before_tool": list(answers)}, guard=True, priority=1)
 
 
-async def test_a_guard_is_asked_again_when_the_answer_changes_what_it_decided_about():
+async def test_a_guard_is_asked_again_when_the_answer_changes_the_call():
     watch = guard(None, lambda call: Deny("not that") if call.arguments.get("path") == "/" else None)
     boss = FakeHook("boss", {"before_tool": Pause()}, priority=2)
     tools = Tools()
@@ -454,7 +456,7 @@ async def test_a_guard_is_asked_again_when_the_answer_changes_what_it_decided_ab
     assert tools.ran == []
 
 
-async def test_but_not_when_it_changes_nothing():
+async def test_a_guard_is_not_asked_again_when_the_answer_changes_nothing():
     watch = guard(None)
     boss = FakeHook("boss", {"before_tool": Pause()}, priority=2)
     async with host_with(watch, boss) as host, host.session("s1") as session:
@@ -462,7 +464,7 @@ async def test_but_not_when_it_changes_nothing():
     assert len(watch.asked) == 1
 
 
-async def test_a_guard_that_saw_an_earlier_form_before_the_pause_is_asked_about_the_one_that_is_to_run():
+async def test_a_guard_that_saw_an_earlier_call_before_the_pause_is_asked_about_the_one_that_will_run():
     watch = guard(None, Deny("not that"))
     editor = FakeHook("editor", {"before_tool": Modify({"arguments": {"path": "/"}})}, priority=2)
     boss = FakeHook("boss", {"before_tool": Pause()}, priority=3)
@@ -489,7 +491,7 @@ async def test_a_guard_that_paused_was_answered_for_and_is_asked_again_only_abou
         assert len(late.asked) == 1
 
 
-async def test_a_guard_that_paused_is_itself_asked_about_what_was_made_of_its_answer():
+async def test_a_guard_that_paused_is_asked_itself_about_later_edits():
     watch = guard(Pause("may it?"), None)
     late = FakeHook("late", {"before_tool": Modify({"arguments": {"path": "/tmp/a"}})}, priority=2)
     tools = Tools()
@@ -595,7 +597,7 @@ async def test_a_resumed_turn_continues_where_it_paused_and_nowhere_else():
                 lambda: turn.llm(LLMRequest(), Model().complete),
                 turn.finish,
             ):
-                with pytest.raises(PicohookError, match="this turn was paused at before_tool: it is resumed there"):
+                with pytest.raises(PicohookError, match="this turn was paused at before_tool: resume it there"):
                     await step()
             with pytest.raises(PicohookError, match="a resumed turn has its tool calls already"):
                 await turn.tools(calls("other"), tools.execute)
@@ -608,7 +610,7 @@ async def test_a_turn_is_resumed_in_its_own_session():
     async with host_with(FakeHook("h", {"before_tool": Pause()})) as host:
         async with host.session("s1") as session:
             paused = await pause(session, "rm")
-        with pytest.raises(PicohookError, match="the paused turn is of session 's1', and this is 's2'"):
+        with pytest.raises(PicohookError, match="the paused turn belongs to session 's1', and this is 's2'"):
             host.session("s2").resume(paused, Continue())
 
 
@@ -656,9 +658,9 @@ NONE_OF_OURS = [
     ("{", "this is not a paused turn: "),
     (b"\xff", "this is not a paused turn: "),
     ("[" * 100_000, "this is not a paused turn: "),
-    ("[]", "it is no object with a `turn`"),
-    ("{}", "it is no object with a `turn`"),
-    ('{"turn": 1}', "it is no object with a `turn`"),
+    ("[]", "it is not an object with a `turn`"),
+    ("{}", "it is not an object with a `turn`"),
+    ('{"turn": 1}', "it is not an object with a `turn`"),
     ('{"turn": {}}', "the paused turn is of version None, and this picohook reads version 1"),
     ('{"turn": {"version": 2}}', "the paused turn is of version 2, and this picohook reads version 1"),
     ('{"turn": {"version": 1}}', "this is not a paused turn: stage: Field required"),
@@ -686,7 +688,7 @@ def test_a_text_that_is_not_a_paused_turn_is_refused(text, error):
     ],
     ids=lambda value: value if isinstance(value, str) else next(iter(value)),
 )
-async def test_a_turn_with_something_wrong_in_it_says_what(changes, error):
+async def test_a_paused_turn_with_a_mistake_names_it(changes, error):
     turn = json.loads(await paused_text())["turn"]
     with pytest.raises(PicohookError) as raised:
         PausedTurn.from_json(json.dumps({"turn": turn | changes}))
@@ -717,12 +719,12 @@ async def test_a_text_that_was_changed_does_not_pass_for_the_embedders_own(chang
         PausedTurn.from_json(text, KEY)
 
 
-async def test_nor_does_one_with_another_key():
+async def test_nor_does_a_text_with_another_key():
     with pytest.raises(PicohookError, match="sealed with another key"):
         PausedTurn.from_json(await paused_text(b"another"), KEY)
 
 
-async def test_an_empty_key_seals_nothing():
+async def test_an_empty_key_is_refused():
     paused = PausedTurn.from_json(await paused_text())
     with pytest.raises(PicohookError, match="an empty key"):
         paused.to_json(b"")
@@ -731,7 +733,7 @@ async def test_an_empty_key_seals_nothing():
 
 
 @pytest.mark.parametrize("value", [object(), b"\xff"], ids=["object", "bytes"])
-async def test_a_turn_that_has_no_json_form_says_so(value):
+async def test_a_turn_without_a_json_form_is_an_error(value):
     async with (
         host_with(FakeHook("h", {"before_tool": Pause()})) as host,
         host.session("s1") as session,

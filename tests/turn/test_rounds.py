@@ -138,7 +138,7 @@ async def test_a_retry_may_replace_the_payload_instead():
 # Prompts and the end.
 
 
-async def test_a_prompt_is_what_hooks_leave_of_it_and_so_are_the_messages_before_it():
+async def test_hooks_can_edit_a_prompt_and_the_messages_before_it():
     hook = FakeHook(
         "h", {"before_prompt": Modify({"prompt": "HELLO", "messages": [{"role": "system", "content": "s"}]})}
     )
@@ -213,7 +213,7 @@ async def test_annotations_are_collected_in_the_outcome_in_the_order_of_the_hook
         assert outcome.notes == (notes("a"), notes("b"), notes("c"))
 
 
-async def test_the_reason_of_what_ended_a_chain_comes_out_with_it():
+async def test_the_outcome_has_the_reason_of_the_decision_that_ended_the_chain():
     hook = FakeHook("h", {"before_llm": [Retry("again", reason="thin"), None, None], "before_tool": Deny("no")})
     async with host_with(hook) as host:
         await run_turn(host, Model(wants("ls"), says("done")))
@@ -313,7 +313,7 @@ async def test_a_compaction_is_asked_about_before_and_after_in_both_scopes():
     ]
 
 
-async def test_what_is_compacted_and_what_is_left_is_what_hooks_make_of_it():
+async def test_hooks_can_edit_the_messages_before_and_after_a_compaction():
     hook = FakeHook(
         "h",
         {
@@ -325,7 +325,7 @@ async def test_what_is_compacted_and_what_is_left_is_what_hooks_make_of_it():
         assert await compact(host, auto=last(1)) == [LONG[3], LONG[9]]
 
 
-async def test_who_skips_the_micro_one_skips_the_auto_one_too():
+async def test_skipping_the_micro_compaction_skips_the_auto_one_too():
     hook = FakeHook("h", {"before_compact": Skip("not now", notes=Notes("show x")), "after_compact": None})
     shown = []
     async with host_with(hook) as host, host.session("s1", show=shown.append) as session, session.turn() as turn:
@@ -335,7 +335,7 @@ async def test_who_skips_the_micro_one_skips_the_auto_one_too():
     assert "context_compress" not in kinds(host)
 
 
-async def test_the_auto_one_alone_can_be_skipped():
+async def test_the_auto_compaction_alone_can_be_skipped():
     hook = FakeHook("h", {"before_compact": lambda before: Skip() if before.scope == "auto" else None})
     async with host_with(hook) as host:
         assert await compact(host, micro=last(5), auto=last(2)) == LONG[-5:]
@@ -348,13 +348,13 @@ async def test_a_compaction_can_be_aborted(stage):
             await compact(host, micro=last(5))
 
 
-async def test_a_compaction_that_makes_nothing_fewer_dropped_nothing():
+async def test_a_compaction_that_leaves_as_many_messages_dropped_none():
     async with host_with() as host:
         await compact(host, auto=lambda messages: [*messages, LONG[0]])
     assert payloads(host, "context_compress") == [{"Reason": "auto", "DroppedMessages": 0, "RemainingMessages": 11}]
 
 
-async def test_a_limit_that_is_reached_without_feedback_is_told_to_its_last_word():
+async def test_the_error_of_a_limit_reached_without_feedback_is_a_whole_sentence():
     again = worker_hooks(on_turn_end=[lambda _: ContinueWithMessages([Message.user("once more")])])
     async with host_with(*again, retry_limit=1) as host:
         with pytest.raises(RetryLimitError, match=r"more than 1 times$"):

@@ -42,7 +42,7 @@ async def one_tool(session, tool="bash"):
     return tools.ran
 
 
-async def test_hooks_of_one_session_are_asked_about_no_other_even_of_the_same_id():
+async def test_hooks_of_one_session_are_not_asked_in_another_even_with_the_same_id():
     a, b = FakeHook("guard", {"before_tool": Deny("not in a")}), FakeHook("guard", {"before_tool": None})
     async with host_with() as host, host.session("same", hooks=[a]) as one, host.session("same", hooks=[b]) as two:
         async with host.session("same") as three:
@@ -64,7 +64,7 @@ async def test_a_session_that_is_begun_from_another_ones_host_does_not_have_its_
     assert [len(hook.asked) for hook in (outer, inner, late)] == [1, 1, 1]
 
 
-async def test_they_are_told_of_their_sessions_events_and_no_others():
+async def test_they_get_the_events_of_their_session_only():
     hook = FakeHook("h", observe=("session_start", "turn_start", "session_end"))
     async with host_with() as host, host.session("s1", hooks=[hook]) as session, host.session("s2") as other:
         await one_tool(session)
@@ -78,7 +78,7 @@ async def test_they_are_told_of_their_sessions_events_and_no_others():
     assert kinds(host).count("turn_start") == 3
 
 
-async def test_they_come_behind_all_hooks_of_the_host_in_their_own_order():
+async def test_they_are_asked_after_all_hooks_of_the_host_in_their_own_order():
     def adds(word):
         return {"before_prompt": lambda prompt: Modify({"prompt": f"{prompt.prompt} {word}"})}
 
@@ -96,7 +96,7 @@ async def test_they_come_behind_all_hooks_of_the_host_in_their_own_order():
         assert (await host.before_prompt({"prompt": "x"})).payload.prompt == "x late new"
 
 
-async def test_a_guard_of_the_host_is_asked_again_about_what_they_changed():
+async def test_a_guard_of_the_host_is_asked_again_about_their_edits():
     guard = FakeHook(
         "guard", {"before_tool": lambda call: Deny("no") if call.arguments.get("n") == 2 else None}, guard=True
     )
@@ -106,7 +106,7 @@ async def test_a_guard_of_the_host_is_asked_again_about_what_they_changed():
     assert len(guard.asked) == 2
 
 
-async def test_their_guards_and_approvers_hold_and_what_a_hosts_approver_says_counts_too():
+async def test_their_guards_and_approvers_count_and_so_do_the_hosts_approvers():
     approver, own = FakeHook("yes", {"approve_tool": True}), FakeHook("no", {"approve_tool": False})
     async with host_with(approver) as host, host.session("s1", hooks=[own]) as session:
         assert await one_tool(session) == []
@@ -144,7 +144,7 @@ async def test_a_hook_that_is_mounted_while_a_turn_runs_is_asked_from_then_on():
         assert (session.hooks, host.hooks) == ((), ())
 
 
-async def test_they_are_stopped_at_the_sessions_end_and_nothing_is_asked_without_them():
+async def test_they_are_stopped_at_the_sessions_end_and_later_questions_raise():
     closed = anyio.Event()
 
     class Noticing(FakeHook):
@@ -164,7 +164,7 @@ async def test_they_are_stopped_at_the_sessions_end_and_nothing_is_asked_without
         assert (await host.before_tool({"tool": "bash"})).trail == ()
 
 
-async def test_a_session_with_hooks_that_is_not_entered_does_nothing_without_them():
+async def test_a_session_with_hooks_that_is_not_entered_raises():
     async with host_with() as host:
         session = host.session("s1", hooks=[FakeHook("h", {"before_tool": None})])
         for use in (lambda: session.turn("hello"), lambda: session.host):
@@ -222,7 +222,7 @@ async def test_a_session_whose_hooks_cannot_be_mounted_does_not_begin(hook, erro
             pass
 
 
-async def test_what_a_hook_of_a_session_owns_it_owns_in_that_session_alone():
+async def test_a_hook_of_a_session_owns_tools_in_that_session_only():
     def offering():
         weather = {"type": "function", "function": {"name": "weather"}}
         return FakeHook(
@@ -278,7 +278,7 @@ async def test_a_pause_by_a_hook_of_a_session_is_answered_for_in_another_session
     assert tools.ran == []
 
 
-async def test_a_reload_leaves_them_and_stops_what_it_replaces(tmp_path):
+async def test_a_reload_leaves_them_alone_and_stops_the_hooks_that_it_replaces(tmp_path):
     config = tmp_path / "picohook.toml"
     config.write_text("[hooks.gate]\nrun = \"echo '{}'\"\nstages = ['before_tool']\n")
     config.chmod(0o644)
@@ -339,11 +339,11 @@ async def test_a_hard_abort_of_any_other_hook_closes_no_session():
 
 @pytest.mark.parametrize("event", [HookEvent.SessionStart, HookEvent.TaskCompleted, HookEvent.SessionEnd])
 @pytest.mark.parametrize("action", ["abort", "skip"])
-async def test_what_a_blade_callback_decides_about_an_event_is_logged(event, action, journal):
+async def test_a_blade_callbacks_decision_about_an_event_is_logged(event, action, journal):
     hooks = blade_hooks({event: [lambda given: {"action": action}]})
     async with host_with(logger=journal) as host, host.session("s1", hooks=hooks) as session, session.turn("hello"):
         pass
-    (record,) = journal.all("what it decided has no effect")
+    (record,) = journal.all("its decision has no effect")
     assert action in record["why"]
     assert record["hook"].startswith(f"blade.{event}")
 
@@ -402,7 +402,7 @@ async def test_functions_that_decide_about_an_event_are_logged_and_others_are_no
     ]
     async with host_with(*hooks, logger=journal) as host:
         await host.emit_and_wait("turn_start")
-    assert [record["hook"] for record in journal.all("what it decided has no effect")] == ["decides"]
+    assert [record["hook"] for record in journal.all("its decision has no effect")] == ["decides"]
 
 
 @pytest.mark.parametrize("how", ["run_tool", "run_llm"])
@@ -420,7 +420,7 @@ async def test_blades_abort_of_a_single_call_ends_the_session_too(how):
         assert session.host.session("s2").turn("and so is one that is begun from its host")
 
 
-async def test_a_session_that_ended_without_a_reason_says_so_to_its_last_word():
+async def test_the_error_of_a_session_that_ended_without_a_reason_is_a_whole_sentence():
     hooks = blade_hooks({HookEvent.PreToolUse: [lambda given: {"action": "abort"}]}, name="b")
     async with host_with(*hooks) as host, host.session("s1") as session:
         with pytest.raises(HardAbortError):
@@ -449,7 +449,7 @@ async def test_a_frameworks_run_with_a_sessions_host_has_the_sessions_hooks_at_e
     assert [event.kind for event in hook.events] == ["turn_start"]
 
 
-async def test_a_hook_that_runs_already_is_refused_and_stays_what_it_is():
+async def test_a_hook_that_runs_already_is_refused_and_runs_on():
     running, new = FakeHook("running", {"before_tool": None}), FakeHook("new", {"before_tool": None})
     async with host_with(running) as host, host.session("s1") as session:
         with pytest.raises(PicohookError, match="'running' is mounted already"):
@@ -461,7 +461,7 @@ async def test_a_hook_that_runs_already_is_refused_and_stays_what_it_is():
     assert (len(running.asked), len(new.asked)) == (1, 1)
 
 
-async def test_in_another_event_loop_they_cannot_be_mounted_unmounted_or_ended():
+async def test_they_cannot_be_mounted_unmounted_or_stopped_in_another_event_loop():
     hook, late = FakeHook("h", {"before_tool": None}), FakeHook("late", {"before_tool": None})
     async with host_with() as host, host.session("s1", hooks=[hook]) as session:
         for act in (

@@ -1,1 +1,1 @@
-"""The commands of `picohook`: each file is the command of its name, as `app`. What several commands need is one folder up."""
+"""The commands of `picohook`: each file has the command of its name, as `app`. Their shared code is one folder up."""

@@ -20,7 +20,7 @@ app = App(no_args_is_help=True)
 
 @app.callback()
 def _audit() -> None:
-    """Check an audit log."""  # a callback makes this a group, though `verify` is its only command
+    """Check an audit log."""  # this callback makes it a group, though `verify` is its only command
 
 
 @app.command()
@@ -46,8 +46,8 @@ def verify(
 
     A rotated log is checked from its oldest file on: FILE is the newest one, and the others are beside it.
 
-    Only --head shows that the end of the log is missing: give the hash of a record that was the last one once. The key of a
-    log with a key is read from PICOHOOK_AUDIT_KEY. Exits with 1 if a record is wrong.
+    Only --head shows that the end of the log is missing: give the hash of a record that was once the last one. If the log has
+    a key, it is read from PICOHOOK_AUDIT_KEY. Exits with 1 if a record is wrong.
     """
     try:
         files = files_of(require_file(log))

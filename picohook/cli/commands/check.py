@@ -25,7 +25,7 @@ _AS_PICOCLAW: dict[PicoClaw, str] = {
     " (0.2.9+edits lets hooks change them)",
     "0.2.9+edits": "as PicoClaw 0.2.9, and before_llm may change tools and system messages",
 }
-"""What is shown of a PicoClaw configuration, by version."""
+"""The description of a PicoClaw configuration, by version."""
 
 
 @app.command()
@@ -69,7 +69,7 @@ class _Report:
         """The models that hooks ask, by the hook's file and its name there."""
 
     def take(self, found: Layers) -> None:
-        """Check what reading the files does not: order, models, programs, trust."""
+        """Make the checks that reading the files does not: order, models, programs, trust."""
         self.configs = found.configs
         self.warnings += found.warnings
         try:
@@ -109,7 +109,7 @@ class _Report:
 
     @staticmethod
     def _keys(found: Layers) -> dict[str, str]:
-        """Return the key of each hook's `after` in its file, by the key that `in_order` gives it."""
+        """Return the key path of each hook's `after` in its file, by the one that `in_order` reports."""
         specs = [(config, spec) for config in found.configs for spec in config.hooks]
         return {
             f"hooks.{there.name}.after": f"{config.key_paths[spec.name]}.after"

@@ -74,7 +74,7 @@ def conformance(
         require_writable(str(junit), "--junit")
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
-    )  # an exception, so that the hooks are ended
+    )  # raised as an exception, so that the hooks are ended
     try:
         report = run(
             command,

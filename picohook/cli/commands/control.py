@@ -64,7 +64,7 @@ def metrics(control: Socket, as_json: Json = False) -> None:
 def reload(control: Socket, as_json: Json = False) -> None:
     """Make the host read its configuration again, and apply it.
 
-    Exits with 1 if the configuration is wrong, then nothing changes, or if a hook does not start.
+    Exits with 1 if a hook does not start, or if the configuration is wrong. A wrong one changes nothing.
     """
     answer = ask(control, "reload", timeout=None)
     if as_json:

@@ -1,4 +1,4 @@
-"""`picohook list`: which hooks are asked at each stage, in which order, and with which settings."""
+"""`picohook list`: the hooks of each stage, in the order they are asked, with their settings."""
 
 import os
 from typing import Any
@@ -108,7 +108,7 @@ def _document(found: Layers, ordered: list[Hook], asked: dict[str, tuple[Seat, .
         "hooks": [
             {
                 **hook.spec.model_dump(mode="json", exclude={"enabled"}),
-                "env": sorted(hook.spec.env),  # the names: the values may be secrets
+                "env": sorted(hook.spec.env),  # only the names: the values may be secrets
                 "layer": layer(hook),
                 "source": hook.spec.source,
             }

@@ -25,7 +25,7 @@ from ..command import App, Json
 app = App()
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _DECIDED = ("before_tool", "approve_tool")
-"""The stages where the new hook decides something. At all other stages it answers `continue`."""
+"""The stages at which the new hook can decide something. At all others it answers `continue`."""
 _RUNS_TYPESCRIPT = (22, 18)
 """The first version of Node that runs TypeScript without a compiler."""
 
@@ -40,7 +40,7 @@ class _Language:
     programs: tuple[str, ...]
     """The programs it needs on the PATH."""
     needs: str
-    """The programs it needs, in words."""
+    """A description of what it needs."""
     build: str = ""
 
 
@@ -263,7 +263,7 @@ def _templates(place: Traversable, before: str = "") -> dict[str, Traversable]:
 
 
 def _names_of(stage: str) -> dict[str, str]:
-    """A stage as templates name it."""
+    """The names and values of a stage for templates."""
     words = [word.upper() if word == "llm" else word.capitalize() for word in stage.split("_")]
     return {
         "stage": stage,
@@ -279,9 +279,9 @@ def render(
     values: Mapping[str, str],
     groups: Mapping[str, Sequence[Mapping[str, str]]] | None = None,
 ) -> str:
-    """The text of a template, in which `@name@` is replaced by its value.
+    """Return the text of a template with each `@name@` replaced by its value.
 
-    The lines between `@if A B` and `@end` stay if A or B is held. Those between `@each G` and `@end` are repeated for each
+    The lines between `@if A B` and `@end` stay if A or B is held. The lines between `@each G` and `@end` are repeated for each
     member of the group G, with the member's own values.
     """
     made, block = [], ""
@@ -303,5 +303,5 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
 
 
 def _listed(words: Collection[str]) -> str:
-    """Return the words as elements of a list: quoted, as TOML and all of the languages write them."""
+    """Return the words as elements of a list, quoted as in TOML and in all of the languages."""
     return ", ".join(f'"{word}"' for word in words)

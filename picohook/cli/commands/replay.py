@@ -26,7 +26,7 @@ app = App()
 
 _MAY_BE_IGNORED = ("reason", "feedback", "result", "notes", "payload")
 _LONG = 1e6
-"""Seconds. A hook that is asked alone has its own timeout, and no timeout of a chain."""
+"""Seconds for a chain. A hook that is asked alone has its own timeout, and no timeout of a chain."""
 
 
 @app.command()
@@ -68,14 +68,14 @@ def replay(
     picohook replay session.jsonl --config picohook.toml
     picohook replay session.jsonl --hook guard -- node guard.mjs
 
-    Shows the decisions that changed. Asks the hooks of the configuration every question of the record; or a COMMAND every
-    question that one hook got. Asks one question after another, in the order of the record, events included. Exits with 0 if
-    all decisions are the same, and with 1 if one is not.
+    Shows the decisions that changed. Asks the hooks of the configuration every question of the record, or asks a COMMAND every
+    question that one hook got. Follows the order of the record, with its events, one question at a time. Exits with 0 if all
+    decisions are the same, and with 1 if one is not.
     """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
     for name in ignore or ():
         if name not in _MAY_BE_IGNORED:
-            raise typer.BadParameter(f"{name!r} is none of {', '.join(_MAY_BE_IGNORED)}", param_hint="--ignore")
+            raise typer.BadParameter(f"{name!r} is not one of {', '.join(_MAY_BE_IGNORED)}", param_hint="--ignore")
     if command and config is not None:
         raise typer.BadParameter("give a --config, or a COMMAND")
     if hook is not None and not command:

@@ -1,4 +1,4 @@
-"""`picohook run`: ask hooks line by line, as a script says."""
+"""`picohook run`: ask hooks the questions of a script, line by line."""
 
 import os
 import stat

@@ -30,8 +30,8 @@ def schema(
 ) -> None:
     """Print the schema of a configuration, a stage or the protocol.
 
-    `config` is the JSON Schema of a configuration file, STAGE that of the params that hooks of the stage get, and `protocol`
-    the OpenRPC document of `picohook serve`. It is printed as JSON; with --json on one line.
+    `config` is the JSON Schema of a configuration file. STAGE is the JSON Schema of the params that hooks of the stage get.
+    `protocol` is the OpenRPC document of `picohook serve`. All are printed as JSON; with --json on one line.
     """
     if what == "config":
         document = configs.schema()

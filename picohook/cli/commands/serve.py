@@ -72,7 +72,7 @@ def serve(
 
 
 def _own_streams() -> tuple[int, int]:
-    """Take standard input and output for the protocol. Other code in this process then reads nothing, and writes to stderr."""
+    """Reserve standard input and output for the protocol. Other code in this process reads nothing, and writes to stderr."""
     if None in (sys.__stdin__, sys.__stdout__, sys.__stderr__):  # their descriptors may belong to another file by now
         raise PicohookError("standard input, output or error is closed: there is no client to serve")
     streams = os.dup(0), os.dup(1)

@@ -1,4 +1,4 @@
-"""`picohook top`: the hooks of a running host, live. Rates come from two looks at it, memory from the system."""
+"""`picohook top`: the hooks of a running host, live. Rates compare two looks at the host. Memory comes from the system."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ app = App()
 _STYLES = {"ready": "green", "failed": "bold red"}
 _NUMBERS = ("calls/s", "p50 ms", "p99 ms", "failed", "drops", "restarts", "memory")
 _SESSION, _RSS = 3, 21
-"""Fields of /proc/PID/stat, counted from the one behind the name."""
+"""Fields of /proc/PID/stat, counted from the one after the name."""
 
 
 class Look(NamedTuple):
@@ -49,8 +49,8 @@ def top(
 ) -> None:
     """Show the hooks of a running host, live.
 
-    Shows state, calls, times, failures, drops, restarts and memory in the terminal until q is typed; with --once as one
-    table, with --json as one line every interval. Times cover all calls since the host started. Drops are events and lines.
+    Shows state, calls, times, failures, drops, restarts and memory in the terminal until q is typed. With --once it prints one
+    table, and with --json one line every interval. Times cover all calls since the host started. Drops are events and lines.
     Memory is that of all processes of a hook.
     """
     if not (once or as_json or _is_terminal()):
@@ -59,7 +59,7 @@ def top(
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(
                 number, lambda number, _: sys.exit(128 + number)
-            )  # an exception, so that the terminal is restored
+            )  # raised as an exception, so that the terminal is restored
     with opened(control, TIMEOUT) as connection:
         try:
             if once or as_json:
@@ -100,7 +100,7 @@ def _show(connection: socket.socket, interval: float, name: str) -> None:
 
 
 def _looks(connection: socket.socket, interval: float, keys: int | None) -> Iterator[dict[str, Any]]:
-    """Yield the figures of the host every interval, until q is typed: also while the host does not answer."""
+    """Yield the figures of the host every interval, until q is typed. It can be typed while the host does not answer, too."""
     before = None
     with connection.makefile("rwb") as file:
         lines = cast(IO[bytes], file)
@@ -141,7 +141,7 @@ def _typed_q(keys: int | None, connection: socket.socket | None, timeout: float)
 
 @contextlib.contextmanager
 def _keys() -> Iterator[int | None]:
-    """Yield a descriptor that reads each key when it is typed, without echo; None without a terminal. Restores the terminal."""
+    """Yield a descriptor that reads each key as it is typed, without echo; None without a terminal. Restores the terminal."""
     if not sys.stdin.isatty():
         yield None
         return
@@ -150,7 +150,7 @@ def _keys() -> Iterator[int | None]:
     try:
         tty.setcbreak(descriptor)
         modes = termios.tcgetattr(descriptor)
-        # ^Z is switched off: the shell would get the screen and the modes of this view.
+        # ^Z is switched off, because the shell would get the screen and the modes of this view.
         modes[6][termios.VSUSP] = bytes([os.fpathconf(descriptor, "PC_VDISABLE")])
         termios.tcsetattr(descriptor, termios.TCSANOW, modes)
         yield descriptor
@@ -239,14 +239,14 @@ def _hook(
 
 
 def _rate(count: int, before: int, seconds: float | None) -> float | None:
-    """Return the increase per second. A count that went down is that of a new hook with the same name."""
+    """Return the increase per second. A count that went down belongs to a new hook with the same name."""
     if seconds is None:
         return None
     return round((count - before if count >= before else count) / seconds, 3)
 
 
 def memory(leaders: Collection[int], proc: str = "/proc") -> dict[int, int]:
-    """Return the resident bytes of the sessions that these processes lead, one for each hook. Empty without a /proc."""
+    """Return the resident bytes of the process session that each of these processes leads. Empty without a /proc."""
     held: dict[int, int] = {}
     try:
         numbers = [name for name in os.listdir(proc) if name.isdecimal()]

@@ -31,8 +31,8 @@ def trust(
     """Trust the configuration in this directory, as it is now.
 
     Commands then run its hooks without --config. Trust covers the content of the file, and of the project's files that its
-    commands name: when one of them changes, no hook of it runs until it is trusted again. Files that those programs import
-    are not covered. A hook whose command does not show its files is refused until `trust` in its settings names them. A
+    commands name. When one of them changes, no hook of it runs until it is trusted again. Files that those programs import are
+    not covered. A hook whose command does not show its files is refused until `trust` in its settings names them. A
     configuration that is named with --config needs no trust.
     """
     config = either(config, named)
@@ -94,4 +94,4 @@ def _remove(path: Path, *, as_json: bool) -> None:
     if as_json:
         output.data({"config": str(path.absolute()), "trusted": False, "was_trusted": was_trusted})
     else:
-        output.line(f"{path} is trusted no longer" if was_trusted else f"{path} was not trusted")
+        output.line(f"{path} is no longer trusted" if was_trusted else f"{path} was not trusted")

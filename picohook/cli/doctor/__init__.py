@@ -1,6 +1,6 @@
-"""What `picohook doctor` examines. Each module returns findings.
+"""The examinations of `picohook doctor`. Each module returns findings.
 
-findings    a finding: ok, note, warning or error, and what to do about it
+findings    a finding: ok, note, warning or error, and the way out
 machine     how this machine can contain, limit and sandbox hooks
 files       configuration files: contents, permissions, trust, environment
 programs    the programs that the hooks run

@@ -17,7 +17,7 @@ from .findings import Finding, Level, about
 _BEAT = 1.0
 """Seconds between two checks of the event loop."""
 _ROUND = 5.0
-"""Seconds that the event loop gets to answer a check, at least: the machine may be busy."""
+"""The least seconds that the event loop gets to answer a check, since the machine may be busy."""
 
 
 async def examine(
@@ -29,7 +29,7 @@ async def examine(
     picoclaw: PicoClaw | None,
     give_up: Callable[[], NoReturn],
 ) -> None:
-    """Add what is found to `findings`: for `config` alone, or for the configurations that are found in `directory`.
+    """Add findings about `config` alone, or about the configurations in `directory`, to `findings`.
 
     Call `give_up` if a hook in this process blocks the event loop.
     """
@@ -90,7 +90,7 @@ def _trusted(found: Layers) -> set[str]:
 
 
 class _Watchdog(threading.Thread):
-    """Calls `blocked` if a Python hook blocks the event loop: nothing on that loop could report it."""
+    """Calls `blocked` if a Python hook blocks the event loop. Code on that loop could not report it."""
 
     def __init__(self, blocked: Callable[[], NoReturn], timeout: float) -> None:
         super().__init__(daemon=True)

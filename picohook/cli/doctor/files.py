@@ -52,7 +52,7 @@ def _contents(config: Config) -> Finding:
 
 
 def _place(path: Path) -> Iterator[Finding]:
-    """Check whether others can replace the file. Reading has refused a file that they can write."""
+    """Check whether others can replace the file. A file that they can write was refused when it was read."""
     exposed = exposed_directory(path.parent)
     if exposed:
         yield Finding(Level.WARNING, str(path), "permissions", exposed, f"chmod o-w {path.parent}")
@@ -69,7 +69,7 @@ def exposed_directory(directory: Path) -> str:
 
 
 def exposed_file(path: str) -> tuple[str, str] | None:
-    """Return how others can change a file that a hook runs, and what to do about it; None if they cannot."""
+    """Return how others can change a file that a hook runs, and the way out; None if they cannot."""
     try:
         status = os.stat(path)
     except OSError:

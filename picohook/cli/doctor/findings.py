@@ -1,4 +1,4 @@
-"""A finding: one sentence, and for every problem a hint what to do about it."""
+"""A finding: one sentence, and for every problem a hint that says what to do."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from ...model.spec import HookSpec
 from ...wire.text import cut, escape
 
 _SHOWN = 2048
-"""Bytes of a message. It may quote a hook."""
+"""The most bytes of a message, which may quote a hook."""
 
 
 class Level(StrEnum):
@@ -33,7 +33,7 @@ class Finding:
     """What was checked, in one word."""
     message: str
     hint: str = ""
-    """What to do about it. Only a finding at level `ok` has none."""
+    """The way out. Only a finding at level `ok` has none."""
 
     def __post_init__(self) -> None:
         assert bool(self.hint) == (self.level is not Level.OK), self
@@ -51,7 +51,7 @@ def about(spec: HookSpec) -> str:
 
 
 def confined_by(spec: HookSpec) -> str:
-    """Return the settings that may keep the hook from something that it needs; empty if there are none."""
+    """Return the settings that may deny the hook something that it needs; empty if it has none."""
     return " and ".join(name for name in ("sandbox", "limits") if getattr(spec, name) is not None)
 
 

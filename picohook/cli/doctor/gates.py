@@ -1,4 +1,4 @@
-"""Gates, the hooks that decide about tool calls: their settings, and whether they deny their canary."""
+"""Gates are the hooks that decide about tool calls. Checks their settings, and whether they deny their canary."""
 
 import json
 from collections.abc import Iterator

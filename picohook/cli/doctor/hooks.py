@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...hooks.base import Complete
 
 AT_ONCE = 4
-"""Hooks that are tried at the same time."""
+"""The most hooks that are tried at the same time."""
 _TIMES = ("timeout", "approval_timeout", "hello_timeout", "grace")
 
 
@@ -40,7 +40,7 @@ async def try_all(specs: Iterable[HookSpec], found: Layers, patience: float) -> 
 
 
 def _hurried(spec: HookSpec, patience: float) -> HookSpec:
-    """Return the hook with shorter timeouts, and without settings that concern other hooks."""
+    """Return the hook's settings with shorter timeouts, and without those that concern other hooks."""
     changed: dict[str, Any] = {
         name: min(value, patience) for name in _TIMES if (value := getattr(spec, name)) is not None
     }

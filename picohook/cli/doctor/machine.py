@@ -1,4 +1,4 @@
-"""How this machine can contain, limit and sandbox hooks: tried with a program that does nothing."""
+"""Checks how this machine can contain, limit and sandbox hooks, with a program that does nothing."""
 
 import os
 import platform
@@ -20,11 +20,11 @@ from .findings import Finding, Level
 
 MACHINE = "this machine"
 _SOME = 64
-"""Processes: a limit that a program that does nothing keeps."""
+"""A limit on processes that a program that does nothing can keep."""
 
 
 async def examine(patience: float) -> AsyncIterator[Finding]:
-    """Yield a finding for each of the ways."""
+    """Yield the findings about the machine."""
     system = f"{platform.system()} {platform.release()}"
     yield Finding(Level.OK, MACHINE, "version", f"picohook {VERSION}, Python {platform.python_version()}, {system}")
     machine = _Machine(patience)
@@ -89,7 +89,7 @@ class _Machine:
         return Finding(Level.NOTE, MACHINE, "sandbox", f"hooks cannot be sandboxed: {why}", hint)
 
     async def _lacks(self, plan: Plan) -> str:
-        """Try to start a process like this. Return the reason if that fails, empty if it works."""
+        """Try to start a process with this plan. Return the reason if that fails; empty if it works."""
         ended = anyio.Event()
         null = os.open(os.devnull, os.O_RDWR)
         try:

@@ -55,7 +55,7 @@ def _permissions(spec: HookSpec, found: str) -> Iterator[Finding]:
 
 
 def _version(spec: HookSpec, found: str) -> str:
-    """Return the version of the interpreter, if it is one that is known to print it at once and do nothing else."""
+    """Return the version of the interpreter, if it is known to print it at once and to do nothing else."""
     if spec.python is not None:
         return ""
     environment = plan(spec, os.environ).env

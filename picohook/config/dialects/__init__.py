@@ -24,11 +24,11 @@ class Dialect(NamedTuple):
     read: Callable[[dict[str, Any], Problems, Config], Config]
     """The configuration with the hooks and settings of the document. Adds every mistake to the problems."""
     section: str = ""
-    """The one key at the top that is read, where the rest of the file is another program's."""
+    """The one top-level key that is read, if the rest of the file belongs to another program."""
     user_files: tuple[str, ...] = ()
-    """Where the user's own file may be: relative to picohook's own directory, or absolute, or from `~`. One may exist."""
+    """Paths of the user's own file: relative to picohook's own directory, absolute, or from `~`. At most one may exist."""
     project_files: tuple[str, ...] = ()
-    """The same for a project's file, relative to the project."""
+    """Paths of a project's file, relative to the project. At most one may exist."""
 
 
 DIALECTS = {
@@ -50,7 +50,7 @@ DIALECTS = {
         project_files=(".jcli/hooks.yaml",),
     ),
 }
-"""The first takes every document that no later one takes. Files are looked for, and asked, in this order."""
+"""The first dialect takes every document that no later one takes. Files are found, and their hooks asked, in this order."""
 
 
 def name_of(document: dict[str, Any]) -> str:
@@ -59,6 +59,6 @@ def name_of(document: dict[str, Any]) -> str:
 
 
 def project_of(path: Path) -> Path:
-    """The project that a file is for: its directory, or the one above where that is only for configuration."""
+    """The project that a file is for: its directory, or the one above if its directory is only for configuration."""
     inner = {file.split("/")[0] for dialect in DIALECTS.values() for file in dialect.project_files if "/" in file}
     return path.parent.parent if path.parent.name in inner else path.parent

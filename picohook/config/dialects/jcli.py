@@ -72,7 +72,7 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
                 definition = validate(Definition, entry, problems, at)
                 if definition is None or not _check(definition, problems, at):
                     continue
-                name = f"{event}-{index + 1:0{len(str(len(entries or ())))}}"  # the order of names is that of the list
+                name = f"{event}-{index + 1:0{len(str(len(entries or ())))}}"  # names sort in the order of the list
                 spec = _spec(event, definition, name, config.work, inherit=not config.found)
                 hooks.append(spec)
                 key_paths[name] = dotted(at)
@@ -103,7 +103,7 @@ class RegisteredHooks:
         self._registered = 0
 
     async def register(self, event: str, definition: dict[str, Any]) -> int:
-        """Add a hook; returns its index. Raises `ConfigError`."""
+        """Add a hook, and return its index. Raises `ConfigError`."""
         name = f"{event}-{self._registered}"
         spec = session_hook(event, definition, name).model_copy(update={"priority": self._registered})
         await self._session.mount(spec)
@@ -119,7 +119,7 @@ class RegisteredHooks:
         ]
 
     async def remove(self, index: int) -> None:
-        """Remove a hook; the indexes of those behind it go down by one. Raises `PicohookError`."""
+        """Remove a hook. The indexes of later hooks go down by one. Raises `PicohookError` if there is no such hook."""
         if not 0 <= index < len(self._all):
             raise PicohookError(f"there is no registered hook {index}: there are {len(self._all)}")
         name, _, _ = self._all.pop(index)
@@ -175,10 +175,10 @@ def _warnings(event: str, definition: Definition, spec: HookSpec) -> Iterator[st
     text = definition.prompt if asks_model else definition.command
     returned = [field for field in sorted(RESULT) if re.search(rf"\b{field}\b", text or "") and "_" in field]
     if event in TOLD and returned:
-        yield f"{event} is only told: what it seems to return ({', '.join(returned)}) is ignored"
+        yield f"{event} is only told: the fields it seems to return ({', '.join(returned)}) are ignored"
     if asks_model:
         for unknown in sorted(set(re.findall(r"\{\{\s*(\w+)\s*\}\}", text or "")) - set(VARIABLES)):
-            yield f"{{{{{unknown}}}}} stands for nothing ({meant(unknown, VARIABLES)})"
+            yield f"{{{{{unknown}}}}} is not a variable ({meant(unknown, VARIABLES)})"
     fields = STAGES[spec.stages[0]].payload.model_fields if spec.stages else {}
     if spec.filter is not None:
         for part in spec.filter.never_has(fields, {}):

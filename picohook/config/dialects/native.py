@@ -50,7 +50,7 @@ _SAME = ("on_failure", "respond", "inherit_env", "max_line_bytes", "grace", "con
 class Defaults(Settings):
     """Settings for hooks that do not set them."""
 
-    observer_timeout: Seconds = Field(default=_TIMEOUTS.observer, description="Seconds; one event that is waited for.")
+    observer_timeout: Seconds = Field(default=_TIMEOUTS.observer, description="Seconds; the wait for one event.")
     interceptor_timeout: Seconds = Field(
         default=_TIMEOUTS.interceptor, description="Seconds; one question to an interceptor."
     )
@@ -61,7 +61,7 @@ class Defaults(Settings):
     )
     on_failure: OnFailure = _HOOK.on_failure
     respond: RespondRule = _HOOK.respond
-    env: dict[str, str] = Field(default_factory=dict, description="Joined with each hook's own, which wins.")
+    env: dict[str, str] = Field(default_factory=dict, description="Added to each hook's own, which wins.")
     inherit_env: bool | tuple[str, ...] = _HOOK.inherit_env
     restart: RestartPolicy = Field(default_factory=RestartPolicy)
     max_line_bytes: int = Field(default=_HOOK.max_line_bytes, ge=1)
@@ -117,7 +117,7 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
             warnings += [f"{key_paths[name]}.{warning}" for warning in unused_settings(hook, table)]
     if file.model is not None and file.model.is_unencrypted:
         with_key = " and the key" if file.model.key_env else ""
-        warnings.append(f"model.base_url: what hooks ask{with_key} goes over the network as plain text (use https)")
+        warnings.append(f"model.base_url: questions{with_key} go over the network as plain text (use https)")
     return replace(
         config,
         hooks=tuple(hooks),
@@ -138,7 +138,7 @@ def _placed(hook: HookSpec, directory: Path) -> HookSpec:
 
 
 def _check(document: Mapping[str, Any], problems: Problems, *, found: bool) -> None:
-    """Check the document itself: where one key has a wrong type, mistakes in others are found too."""
+    """Check the document itself. So a wrong type in one key does not hide mistakes in others."""
     check_env(_table(document.get("defaults")).get("env"), problems, ("defaults", "env"), found=found)
     for name, table in _table(document.get("hooks")).items():
         at: KeyPath = ("hooks", name)
@@ -147,17 +147,19 @@ def _check(document: Mapping[str, Any], problems: Problems, *, found: bool) -> N
             continue
         for key in NOT_KEYS & table.keys():
             problems.add((*at, key), "cannot be set in a file: a hook's name is its key", "leave it out")
-        if table.keys() <= HookSpec.model_fields.keys():  # else a misspelt one may be what is missing
+        if table.keys() <= HookSpec.model_fields.keys():  # otherwise the missing key may only be misspelt
             check_given(table, problems, at, kinds=tuple(KINDS_OF_HOOK))
         check_observe(table.get("observe"), problems, (*at, "observe"))
         check_env(table.get("env"), problems, (*at, "env"), found=found)
         check_dir(table.get("dir"), problems, (*at, "dir"))
         stages = table["stages"] if isinstance(table.get("stages"), list) else []
-        for index, stage in enumerate(stages[: 2 * len(STAGES)]):  # of more than that, one is named twice or unknown
+        for index, stage in enumerate(
+            stages[: 2 * len(STAGES)]
+        ):  # a longer list names a stage twice, or an unknown one
             if stage in stages[:index]:
                 problems.add((*at, "stages", index), f"{quoted(stage)} is named twice")
         if table.get("guard") is True and "before_tool" not in stages and all(stage in STAGES for stage in stages):
-            problems.add((*at, "guard"), "guards nothing: its stages do not name before_tool")
+            problems.add((*at, "guard"), "has no effect: its stages do not name before_tool")
 
 
 def _table(value: Any) -> dict[str, Any]:

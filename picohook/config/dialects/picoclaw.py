@@ -25,11 +25,11 @@ _SECTIONS = ("enabled", "defaults", "builtins", "processes")
 
 _STAGES: tuple[StageName, ...] = ("before_llm", "after_llm", "before_tool", "approve_tool", "after_tool")
 
-# Event kinds of PicoClaw's other parts. A file may name them; picohook sends none of them.
+# Event kinds of PicoClaw's other parts. A file may name them, but picohook does not send them.
 _ELSEWHERE = ("agent.message.", "agent.thread.", "bus.", "channel.", "gateway.", "mcp.", "message_", "thread_closed")
 _WHO_SENDS = {True: "comes only where your own program emits it", False: "picohook never sends"}
 
-# 0 and less stand for PicoClaw's own defaults, which are those of `Timeouts`.
+# 0 and less mean PicoClaw's own defaults, which `Timeouts` has too.
 _Milliseconds = Annotated[int, Field(le=10**9)]
 
 
@@ -70,7 +70,7 @@ class _File(Settings):
 
 
 def settings_of(version: PicoClaw | None, given: Collection[str] = ()) -> dict[str, Any]:
-    """The settings that this version of PicoClaw gives a hook, without those that the hook's own table sets."""
+    """The settings that this version of PicoClaw gives a hook, except those in `given`, which the hook sets itself."""
     if version in {None, _OLDEST}:
         return {}
     settings: dict[str, Any] = {"events": "runtime"}
@@ -102,7 +102,7 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
     active = {
         name: table
         for name, table in (tables.items() if isinstance(tables, dict) else ())
-        # PicoClaw ignores a process that is off: people keep unfinished ones in their files.
+        # PicoClaw ignores a process that is off, so its table may be unfinished.
         if enabled and isinstance(table, dict) and table.get("enabled")
     }
     for name, table in active.items():
@@ -129,7 +129,7 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
 
 
 def _isolated(document: dict[str, Any]) -> bool:
-    """Whether the file asks for isolation. Go takes names in upper and lower case. A value that is no table counts as yes."""
+    """Whether the file asks for isolation. Like Go, ignores the case of names. A value that is not a table counts as yes."""
     return any(
         any(value for inner, value in table.items() if inner.lower() == "enabled")
         if isinstance(table, dict)
@@ -140,7 +140,7 @@ def _isolated(document: dict[str, Any]) -> bool:
 
 
 def _without_nulls(value: Any) -> Any:
-    """The value without keys that are null: a Go program takes those for absent."""
+    """The value without keys that are null, which a Go program takes for absent."""
     if isinstance(value, dict):
         return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
     return value
@@ -164,7 +164,7 @@ def _check(name: str, table: dict[str, Any], problems: Problems, *, found: bool)
 
 
 def _spec(name: str, process: _ProcessTable, problems: Problems, config: Config, version: PicoClaw) -> HookSpec | None:
-    """The process as a hook. Its program is relative to `dir`, and `dir` to where the host runs."""
+    """The process as a hook. Its program is relative to `dir`, and `dir` to the host's directory."""
     directory = config.work / process.dir
     program, *arguments = process.command
     try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...model.events import Event
 
 EVENTS_HELD = 1024
-"""Events that wait for a hook. Then the oldest are dropped."""
+"""Events that may wait for a hook. When there are more, the oldest are dropped."""
 
 
 class Placeholder(Hook):

@@ -47,7 +47,7 @@ class Reloader:
         self._warn()
 
     async def reload(self) -> Reloaded:
-        """Read the configuration, and take it over. Where this raises, nothing has changed."""
+        """Read the configuration, and apply it. If this raises, nothing has changed."""
         async with self._lock:
             log = self._mounted.log
             try:
@@ -115,7 +115,7 @@ class Reloader:
         coming: Mapping[str, Mounted],
         timeouts: Timeouts | None,
     ) -> None:
-        """Replace all hooks in one step, so that no call finds neither the old hook nor the new one."""
+        """Replace all hooks in one step, so that every call finds either the old hook or the new one."""
         ours = self._running()
         seated = {name: one for name, one in self._mounted.by_name.items() if name not in ours}
         seated |= {name: staying.get(name) or coming[name] for name in wanted}
@@ -130,9 +130,9 @@ class Reloader:
                 one.hook.stop()
 
     async def _fill(self, held: Mounted, new: _Configured, old: Mounted | None) -> str | None:
-        """Start a hook once no other of its name runs, and put it in its placeholder's place.
+        """Start a hook once no other of its name runs, and replace its placeholder with it.
 
-        Returns why it failed, if it did; then the old hook is started again.
+        If it fails, starts the old hook again, and returns why.
         """
         hook, mounted_hooks = new.hook, self._mounted
         name = hook.name
@@ -167,7 +167,7 @@ class Reloader:
         }
 
     def _check(self, wanted: Mapping[str, Hook]) -> None:
-        """Raise `ConfigError` where these hooks cannot be mounted beside those that code mounted."""
+        """Raise `ConfigError` if these hooks cannot be mounted beside those that code mounted."""
         ours = self._running()
         others = [one.hook for name, one in self._mounted.by_name.items() if name not in ours]
         taken = [wanted[hook.name] for hook in others if hook.name in wanted]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..layers import Layers
 
 Stamp = tuple[int, ...] | None
-"""Tells one state of a file from another; None where there is no file."""
+"""Distinguishes two states of a file; None if there is no file."""
 
 
 def _stamp(path: str) -> Stamp:
@@ -33,26 +33,26 @@ def _stamp(path: str) -> Stamp:
 class Source:
     """A configuration that can be read again, and the state of its files when it was last read.
 
-    `load` reads it; `paths` are the files that it looks for, whether they exist or not.
+    `load` reads it. `paths` are the files that it looks for, whether they exist or not.
     """
 
     def __init__(self, load: Callable[[], Layers], *paths: str | os.PathLike[str], asks_models: bool = False) -> None:
         self._load = load
         self._asks_models = asks_models
-        """Whether hooks ask the models that the configuration names. An embedder's own `complete` replaces all of them."""
+        """Whether hooks ask the models that the configuration names. Not if the embedder's `complete` replaces them."""
         self._client_of: Callable[[HookSpec], Complete | None] = lambda _: None
         self._paths = {os.path.abspath(path) for path in paths}
         self._configs: dict[str, Config] = {}
-        """By its path, the last state of each file that was ever read."""
+        """For each file that was ever read, by its path, the configuration that was last read from it."""
         self._stamps: dict[str, Stamp] = dict.fromkeys(self._paths)
         self.read_times = 0
         self.fingerprints: dict[str, object] = {}
-        """For each hook, its settings, and the state of the files beside the configuration that it runs."""
+        """For each hook, its settings, and the state of the project's files that it runs."""
         self.warnings: tuple[Problem, ...] = ()
 
     def read(self) -> Layers:
-        """The configuration as it is now. Raises `ConfigError`, also where it needs trust and has none."""
-        # Before anything is read: each change from here on is one.
+        """The configuration as it is now. Raises `ConfigError`, also if it needs trust and has none."""
+        # First of all, so that a change during the reading counts as one.
         before = self._stamps = {path: _stamp(path) for path in self._stamps}
         self.read_times += 1
         layers = self._load()

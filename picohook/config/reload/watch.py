@@ -22,10 +22,10 @@ class Reloadable(Protocol):
 
     @property
     def reloader(self) -> Reloader:
-        """Its reloader. Raises `PicohookError` where it has none."""
+        """Its reloader. Raises `PicohookError` if it has none."""
 
     async def reload(self) -> Reloaded:
-        """Read the configuration again, and take it over."""
+        """Read the configuration again, and apply it."""
 
 
 SETTLED = 50
@@ -33,7 +33,7 @@ SETTLED = 50
 
 
 def require_watchfiles() -> Any:
-    """`watchfiles.awatch`. Raises `PicohookError` where it is not installed."""
+    """Returns `watchfiles.awatch`. Raises `PicohookError` if watchfiles is not installed."""
     try:
         from watchfiles import awatch  # noqa: PLC0415 - an extra
     except ImportError:
@@ -44,8 +44,8 @@ def require_watchfiles() -> Any:
 async def watch(host: Reloadable) -> None:
     """Reload the host whenever a file of its configuration changes, until cancelled. Raises `PicohookError`.
 
-    The files are the configuration, and the scripts beside it that its hooks run. A reload that fails is logged, and the next
-    change is the next attempt.
+    The files are the configuration, and the scripts beside it that its hooks run. A failed reload is logged, and the next
+    change starts another one.
     """
     awatch, source = require_watchfiles(), host.reloader.source
     ending = anyio.Event()
@@ -64,7 +64,7 @@ async def watch(host: Reloadable) -> None:
                     yield_on_timeout=True,
                     recursive=False,
                 )
-                # A round comes with every change there, and every few seconds, for changes that were not notified.
+                # A round comes with every change, and every few seconds for changes without a notification.
                 async with contextlib.aclosing(rounds):
                     async for _ in rounds:
                         await _catch_up(host, source)
@@ -78,7 +78,7 @@ async def watch(host: Reloadable) -> None:
 
 
 async def keep_watching(host: Reloadable, log: Log) -> None:
-    """The same for `Host(watch=True)`: an error is logged, and the host continues."""
+    """Like `watch`, for `Host(watch=True)`: an error is logged, and the host continues."""
     try:
         await watch(host)
     except Exception as error:  # noqa: BLE001 - logged
@@ -86,7 +86,7 @@ async def keep_watching(host: Reloadable, log: Log) -> None:
 
 
 async def _set_at_the_end(ending: anyio.Event) -> None:
-    """Ends the thread that waits for changes: a cancellation does not."""
+    """End the thread that waits for changes, which a cancellation does not end."""
     try:
         await anyio.sleep_forever()
     finally:

@@ -1,4 +1,4 @@
-"""Reads TOML, YAML and JSON. Whatever their parsers pass over, such as a key that is given twice, is refused here."""
+"""Reads TOML, YAML and JSON. Refuses mistakes that their parsers accept, such as a key that is given twice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def parse(
 ) -> tuple[dict[str, Any], list[KeyPath]]:
     """The document, and the keys that JSON gives twice. Raises `ConfigError` with the line and column of a mistake.
 
-    `values` and `depth` are the most that a JSON document may have.
+    `values` and `depth` limit the number and the depth of values in a JSON document.
     """
     if suffix not in _PARSERS:
         problems.fail("", f"{quoted(suffix)} is not a known suffix", "known: " + ", ".join(_PARSERS))
@@ -45,7 +45,7 @@ def parse(
 
 
 def parse_json(text: str, problems: Problems) -> Any:
-    """The document. Raises `ConfigError` where the text is not JSON."""
+    """The document. Raises `ConfigError` if the text is not JSON."""
     try:
         return json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
@@ -80,4 +80,4 @@ def _repeated(value: Any, problems: Problems, left: Iterator[int], depth: int, a
         for step, inner in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _repeated(inner, problems, left, depth, (*at, step))
     elif not isinstance(value, str | int | float | None):
-        problems.fail(at, f"is a {type(value).__name__}, which no setting is", "put it in quotes")
+        problems.fail(at, f"is a {type(value).__name__}, and no setting takes one", "put it in quotes")

@@ -10,7 +10,7 @@ from .limits import MOST_DEPTH, MOST_VALUES, TOO_DEEP
 if TYPE_CHECKING:
     from ..problems import Problems
 
-# Each alternative takes all that it begins with, closed or not, and gives nothing back: linear in any text.
+# Each alternative matches to its end, closed or not, and never backtracks. So the time is linear in any text.
 _TOKEN = re.compile(
     r"""
     (?P<space> [ \t]++ )
@@ -25,7 +25,7 @@ _TOKEN = re.compile(
 
 
 def parse_toml(text: str, problems: Problems) -> Any:
-    """The document. Raises `ConfigError` where the text is not TOML, or a dotted key has too many parts."""
+    """The document. Raises `ConfigError` if the text is not TOML, or a dotted key has too many parts."""
     import tomllib  # noqa: PLC0415 - of three parsers, one is needed
 
     _check_keys(text, problems)
@@ -38,7 +38,7 @@ def parse_toml(text: str, problems: Problems) -> Any:
 
 
 def _check_keys(text: str, problems: Problems) -> None:
-    """No dotted key has too many parts, nor do all of them together."""
+    """Raise `ConfigError` if a dotted key, or all of them together, have too many parts."""
     dots = all_dots = 0
     for token in _TOKEN.finditer(text):
         if token.lastgroup == "dot":

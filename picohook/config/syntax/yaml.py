@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from ..problems import KeyPath, Problems
 
 _LONGEST_SCALAR = 4096
-"""Characters of a value that is not text: reading a number in base 60 takes the square of its length."""
+"""The most characters of a value that is not text. The time to read a number in base 60 is the square of its length."""
 _TEXT = "tag:yaml.org,2002:str"
 
 
 def parse_yaml(text: str, problems: Problems) -> Any:
-    """The document; keys that a table has twice are added to the problems. Raises `ConfigError` where it is not YAML.
+    """Returns the document, and adds keys that a table has twice to the problems.
 
-    Aliases and keys that are not text are refused.
+    Raises `ConfigError` if it is not YAML, and for aliases and keys that are not text.
     """
     import yaml  # noqa: PLC0415 - of three parsers, one is needed
 
     class Loader(yaml.SafeLoader):
-        """Counts while it reads: PyYAML takes seconds for a megabyte."""
+        """Counts while it reads, because PyYAML takes seconds for a megabyte."""
 
         depth = values = 0
 
@@ -62,11 +62,9 @@ def _line_of(mark: yaml.Mark | None) -> str:
 def _check_node(node: yaml.Node, problems: Problems, at: KeyPath, seen: set[int]) -> None:
     import yaml  # noqa: PLC0415
 
-    # An alias is the same node once more: nine lines of them make a document of gigabytes, or one without end.
+    # An alias repeats a node. Nine lines of aliases can make a document of gigabytes, or an endless one.
     if id(node) in seen:
-        problems.fail(
-            _line_of(node.start_mark), "anchors and aliases are not read", "what hooks share goes in defaults"
-        )
+        problems.fail(_line_of(node.start_mark), "anchors and aliases are not read", "put shared settings in defaults")
     seen.add(id(node))
     if isinstance(node, yaml.ScalarNode) and node.tag != _TEXT and len(node.value) > _LONGEST_SCALAR:
         problems.fail(_line_of(node.start_mark), "cannot be read: this value is too long")

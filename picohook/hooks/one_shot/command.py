@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SHOWN_TAIL = 400
-"""Characters of stderr that an error shows."""
+"""How many characters of stderr an error shows."""
 
 
 class CommandHook(OneShotHook):
-    """Runs `sh -c` its command: the context is on stdin, the result on stdout. An exit code other than 0 is a failure.
+    """Runs its command with `sh -c`: the context is on stdin, the result on stdout. An exit code other than 0 is a failure.
 
-    The command and everything that it started end together, at its timeout at the latest.
+    All processes that it started end with the command, at its timeout at the latest.
     """
 
     def __init__(self, spec: HookSpec) -> None:
@@ -44,7 +44,7 @@ class CommandHook(OneShotHook):
         super().open(host)
         self._files = FileThreads()
         self._planned: tuple[str | None, Plan] | None = None
-        """The last plan, with the PATH that it was made for."""
+        """The last plan, and the PATH that it was made for."""
 
     async def answer(self, event: str, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
         spec, host = self.spec, self._host
@@ -63,7 +63,7 @@ class CommandHook(OneShotHook):
                 tap=host.tap,
             )
         except HookCrashedError:
-            self._planned = None  # plan again: that finds and names the cause
+            self._planned = None  # the next plan finds and names the cause
             raise
         if seen is not None:
             assert host.verify is not None
@@ -77,7 +77,7 @@ class CommandHook(OneShotHook):
         return read_result(finished.stdout)
 
     async def _plan(self, deadline: float) -> tuple[Seen | None, Plan]:
-        """What its files looked like when they were verified, and how to start it. A plan is reused if nothing is verified."""
+        """The verified files, and the plan of the start. Without a `verify`, the last plan is reused."""
         verify, spec, path = self._host.verify, self.spec, os.environ.get("PATH")
         if verify is None and self._planned is not None and self._planned[0] == path:
             return None, replace(self._planned[1], env=environment(spec, os.environ))

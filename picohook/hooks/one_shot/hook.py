@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 UNLIMITED = 1 << 30
 WARNED = 100
-"""Different ignored fields that are remembered as logged."""
+"""How many warnings about ignored fields are remembered, so that they are logged once."""
 
 
 class OneShotHook(QueuedEventsHook):
-    """A subclass sets `contract`, and says in `answer` how a context becomes a result."""
+    """A hook that is run anew for each question. A subclass sets `contract`, and implements `answer`."""
 
     in_process = False
     contract: ModuleType
-    """`native_contract` or `jcli_contract`: what the hook is given, and what its result means."""
+    """`native_contract` or `jcli_contract`: the form of the context, and the meaning of the result."""
 
     def open(self, host: HostServices) -> None:
         super().open(host)
@@ -39,7 +39,7 @@ class OneShotHook(QueuedEventsHook):
         self._slots = anyio.Semaphore(self.spec.max_in_flight or UNLIMITED)
 
     async def answer(self, event: str, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
-        """The hook's result for this context."""
+        """The hook's result for a context. Raises an exception if the hook fails."""
         raise NotImplementedError
 
     @property
@@ -65,7 +65,7 @@ class OneShotHook(QueuedEventsHook):
         await self._ask(name, context, self._host.reactor.now() + self.own_timeout)
 
     async def _ask(self, event: str, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
-        """The result, once one of the `max_in_flight` slots is free. Fields that mean nothing are logged."""
+        """The result. Waits for one of the `max_in_flight` slots, and logs fields of the result that have no meaning."""
         with anyio.CancelScope(deadline=deadline) as scope:
             await self._slots.acquire()
         if scope.cancelled_caught:
@@ -90,7 +90,7 @@ class OneShotHook(QueuedEventsHook):
 
 
 def read_result(text: bytes) -> dict[str, Any]:
-    """The JSON object in a hook's output; an empty one for no output. Raises `ValueError` for anything else."""
+    """The JSON object in a hook's output; an empty one for an empty output. Raises `ValueError` for any other output."""
     if not text.strip():
         return {}
     try:
@@ -98,5 +98,5 @@ def read_result(text: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"its output is not JSON: {error}: {show(text.strip(), 80)}") from None
     if not isinstance(value, dict):
-        raise ValueError(f"its output is no JSON object: {show(text.strip(), 80)}")
+        raise ValueError(f"its output is not a JSON object: {show(text.strip(), 80)}")
     return value

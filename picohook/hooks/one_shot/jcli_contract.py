@@ -1,8 +1,8 @@
 """j-cli's contract with its hooks: events, fields, environment and answers, as tables and pure functions.
 
-Hooks from j-cli's own files speak it, and `prompt` hooks from anywhere. The hook gets a context: as JSON on a command's stdin,
-or as the variables of a prompt. It returns a result: a JSON object, in which a field that is absent or null changes nothing.
-No output is an empty result. An exit code other than 0 is a failure, whatever the output says.
+Hooks from j-cli's own files use it, and all `prompt` hooks. The hook gets a context: as JSON on a command's stdin, or as the
+variables of a prompt. It returns a result: a JSON object, in which an absent field and null change nothing. An empty output is
+an empty result. An exit code other than 0 is a failure, whatever the output.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ EVENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "pre_auto_compact": ("before_compact", {"scope": "auto"}),
     "post_auto_compact": ("after_compact", {"scope": "auto"}),
 }
-"""The events that a hook can answer: for each, its stage, and a filter for the payloads that are meant."""
+"""The events that a hook can answer: for each, its stage, and the filter for its payloads."""
 TOLD = {"session_start": "session_start", "post_send_message": "prompt_sent", "session_end": "session_end"}
-"""The events that a hook is only told of: for each, picohook's kind of event."""
+"""The events that a hook only observes: for each, picohook's kind of event."""
 
 READS: dict[str, tuple[str, ...]] = {
     "session_start": ("messages",),
@@ -65,7 +65,7 @@ READS: dict[str, tuple[str, ...]] = {
 }
 """The fields of each event's context, beside event, session_id and cwd.
 
-picohook adds assistant_output at stop, and approve_tool.
+j-cli itself has no assistant_output at stop, and no approve_tool: picohook adds them.
 """
 
 EDITS: dict[str, tuple[str, ...]] = {
@@ -78,16 +78,16 @@ EDITS: dict[str, tuple[str, ...]] = {
     "post_micro_compact": ("messages",),
     "post_auto_compact": ("messages",),
 }
-"""The fields of a result that replace something, by event."""
+"""The fields of a result that edit the payload, by event."""
 NOTES = ("system_message", "additional_context", "inject_messages")
-"""The fields of a result that add something, at every event."""
+"""The fields of a result that are notes, at every event."""
 RESULT = frozenset(field for fields in EDITS.values() for field in fields) | {
     *NOTES,
     "action",
     "retry_feedback",
     "abort",
 }
-"""Every field of a result."""
+"""All fields of a result."""
 
 STOP, SKIP = "stop", "skip"
 
@@ -101,16 +101,16 @@ VARIABLES = (
     "model",
     "cwd",
 )
-"""The fields of a context that a prompt can name, in two braces."""
+"""The fields of a context that a prompt can name, as in {{tool_name}}."""
 
 
 def environment(event: str, cwd: str) -> dict[str, str]:
-    """The variables that a command gets."""
+    """The environment variables of a command."""
     return {"JCLI_HOOK_EVENT": event, "JCLI_CWD": cwd}
 
 
 def stage_name(stage: Stage[Any], payload: Payload) -> str:
-    """j-cli's name for asking about this payload."""
+    """j-cli's event for a question about this payload."""
     match stage.name:
         case "after_tool":
             failed = payload.result.is_error  # type: ignore[attr-defined]
@@ -125,7 +125,7 @@ _KINDS = {kind: event for event, kind in TOLD.items()}
 
 
 def question(stage: Stage[Any], payload: Payload, cwd: str) -> tuple[str, dict[str, Any]]:
-    """The event of a question, and its context, without the fields that the runtime did not give."""
+    """The event of a question, and its context. It lacks the fields that the runtime did not give."""
     event = stage_name(stage, payload)
     given = payload.__dict__
     result = given.get("result")
@@ -145,7 +145,7 @@ def question(stage: Stage[Any], payload: Payload, cwd: str) -> tuple[str, dict[s
 
 
 def event(event: Event, _dialect: str, cwd: str) -> tuple[str, dict[str, Any]]:
-    """An event's name, and its context. A kind that j-cli does not have keeps picohook's name and payload."""
+    """The name of an event, and its context. A kind that j-cli does not have keeps picohook's name and payload."""
     name = _KINDS.get(event.kind, event.kind)
     said = event.payload
     fields = {"user_input": said.get("UserMessage"), "messages": said.get("Messages")}
@@ -161,8 +161,8 @@ def _filled(event: str, fields: Mapping[str, Any], session_id: str, cwd: str) ->
 def decide(stage: Stage[Any], payload: Payload, result: Mapping[str, Any]) -> Decision:
     """The decision in a result. Raises `ValueError` for a result that the stage does not allow.
 
-    `stop` ends the turn. With retry_feedback it asks for another round, if the stage has rounds. Before a compaction it
-    skips the compaction alone. `skip` denies a tool: the model is told, and the turn continues.
+    `stop` ends the turn. With retry_feedback it starts another round, if the stage allows that. Before a compaction it only
+    skips the compaction. `skip` denies a tool: the model is told, and the turn continues.
     """
     if stage.approves:
         return read_decision(stage, dict(result))
@@ -198,13 +198,13 @@ def known(event: str) -> set[str]:
 
 
 def ignored(event: str, result: Mapping[str, Any]) -> list[str]:
-    """The fields of a result that mean nothing at this event."""
+    """The fields of a result that have no meaning at this event."""
     fields = known(event)
     return [name for name, value in result.items() if value is not None and name not in fields]
 
 
 def require_known(event: str, result: Mapping[str, Any]) -> None:
-    """Raise `ValueError` for an answer that says something, and nothing that this event knows."""
+    """Raises `ValueError` for a result whose fields all have no meaning at this event."""
     said, fields = meaningful(result), known(event)
     if said and fields and fields.isdisjoint(said):
         raise ValueError(f"`{said[0]}` decides nothing at {event}: the answer may have {', '.join(sorted(fields))}")
@@ -222,7 +222,7 @@ def _action(result: Mapping[str, Any]) -> str | None:
 
 
 def _edits(stage: Stage[Any], event: str, result: Mapping[str, Any]) -> dict[str, Any]:
-    """The edits in a result, as the stage's own answer has them."""
+    """The edits in a result, in the form of an answer at the stage."""
     given = {name for name in EDITS.get(event, ()) if result.get(name) is not None}
     changes: dict[str, Any] = {}
     for name in given:

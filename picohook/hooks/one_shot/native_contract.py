@@ -1,8 +1,8 @@
-"""picohook's own contract with `run` hooks: a command gets what a hook process gets, and answers as one.
+"""picohook's own contract with `run` hooks: a command gets the same params as a hook process, and answers in the same form.
 
-On stdin are the params of the question or of the event, as one line of JSON. The environment names which of them it is. On
-stdout is the result that a hook process would send; no output is an empty result. An exit code other than 0 is a failure,
-whatever the output says.
+The command reads the params of the question or event on stdin, as one line of JSON. The environment names the stage or the
+event. The command writes its result to stdout; an empty output is an empty result. An exit code other than 0 is a failure,
+whatever the output.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def environment(event: str, cwd: str) -> dict[str, str]:
-    """The variables that a command gets."""
+    """The environment variables of a command."""
     return {"PICOHOOK_EVENT": event, "PICOHOOK_CWD": cwd}
 
 
@@ -39,15 +39,15 @@ def event(event: Event, dialect: str, _cwd: str) -> tuple[str, dict[str, Any]]:
 
 
 def decide(stage: Stage[Any], _payload: Payload, result: Mapping[str, Any]) -> Decision:
-    """The decision in a result. Raises `ReplyError` for a result that says something and decides nothing."""
+    """The decision in a result. Raises `ReplyError` for a result that the stage does not allow."""
     return read_decision(stage, dict(result))
 
 
 def ignored(event: str, result: Mapping[str, Any]) -> list[str]:
-    """The fields of a result that mean nothing: all, at an event. At a stage `decide` refuses such a result."""
+    """The fields of a result that have no meaning: all of them at an event. At a stage, `decide` refuses such a result."""
     return [] if event in STAGES else meaningful(result)
 
 
 def known(_event: str) -> set[str]:
-    """None: an event has no answer."""
+    """The fields that a result may have at an event: none, because an event has no answer."""
     return set()

@@ -55,12 +55,12 @@ _WITH_FEEDBACK = {"pre_send_message", "pre_llm_request", "post_llm_response", "p
 
 
 def render(template: str, context: Mapping[str, Any]) -> str:
-    """The template with its variables filled in, in one pass: braces in a value stay text. A missing value is empty."""
+    """The template with its variables filled in. Braces in a value are kept as text. A missing value is empty."""
     return _VARIABLE.sub(lambda found: str(context.get(found[1], "")), template)
 
 
 def instruction(event: str) -> str:
-    """The instruction that tells a model the form of its answer."""
+    """The instruction for a model about the form of its answer."""
     names = ["approved", "reason"]
     if event != "approve_tool":
         names = [*jcli.EDITS.get(event, ()), "action", "retry_feedback", *jcli.NOTES]
@@ -71,7 +71,7 @@ def instruction(event: str) -> str:
 
 
 def extract(text: str) -> dict[str, Any]:
-    """The result in a model's answer: from its first `{` to its last `}`. Raises `ValueError`."""
+    """The result in a model's answer: the JSON object from its first `{` to its last `}`. Raises `ValueError`."""
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start:
         said = show(text.encode("utf-8", "replace"), 80) or "it is empty"
@@ -80,9 +80,9 @@ def extract(text: str) -> dict[str, Any]:
 
 
 class PromptHook(OneShotHook):
-    """Fills in its prompt and sends it to the host's `complete`. The answer holds the result, by j-cli's contract.
+    """Fills in its prompt and sends it to the host's `complete`. The answer has the result, by j-cli's contract.
 
-    If it does not come from a j-cli file, an answer that says something and decides nothing is a failure.
+    An answer whose fields all have no meaning is a failure, unless the hook comes from a j-cli file.
     """
 
     contract = jcli
@@ -93,7 +93,7 @@ class PromptHook(OneShotHook):
 
     async def answer(self, event: str, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
         complete = None if self._host.model_of is None else self._host.model_of(self.spec)
-        if complete is None:  # a host requires one when the hook is mounted, and a reload may have removed it since
+        if complete is None:  # mounting the hook requires a model, but a reload may have removed it since
             raise HookError("there is no model to ask: name one in [model] of the configuration", hook=self.name)
         prompt = render(self.spec.prompt or "", context) + instruction(event)
         with anyio.CancelScope(deadline=deadline) as scope:

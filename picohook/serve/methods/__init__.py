@@ -24,6 +24,6 @@ METHODS = (
     *SESSION_METHODS,
     *TURN_METHODS,
     *CONTROL_METHODS,
-    Method("shutdown", "End the server when everything that was asked is answered.", _shutdown),
+    Method("shutdown", "End the server when all open requests are answered.", _shutdown),
 )
 """Every method of the sidecar."""

@@ -27,7 +27,7 @@ class ClientHook(Hook):
     def __init__(self, spec: HookSpec, session_id: str, requests: OutgoingRequests) -> None:
         super().__init__(spec)
         self._names = {"session": session_id, "hook": spec.name}
-        """The client's own names; the host's name for the hook is another."""
+        """The client's own names for the session and the hook. The host's name for the hook is another."""
         self._requests = requests
 
     async def handle(self, question: Question[Any]) -> Decision:

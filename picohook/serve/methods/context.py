@@ -1,4 +1,4 @@
-"""What the sidecar's methods work on: one connection, with the sessions and turns that it has open."""
+"""The context of the sidecar's methods: one connection, with the sessions and turns that it has open."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..server.connection import Connection
 
 MAX_OPEN = 1024
-"""Sessions, and turns, that one connection may have open."""
+"""The most sessions, and the most turns, that one connection may have open."""
 
 
 class SidecarContext(ControlContext):
@@ -28,15 +28,15 @@ class SidecarContext(ControlContext):
     def __init__(self, host: Engine, connection: Connection, taken: set[str], end: Callable[[], None]) -> None:
         super().__init__(host, connection)
         self.outgoing = connection.outgoing
-        """The requests to the client, which answers hooks of its own."""
+        """The requests to the client, which answers its own hooks."""
         self.sessions: dict[str, RemoteSession] = {}
         self.turns: dict[str, RemoteTurn] = {}
         self.taken = taken
-        """The names of the sessions of all connections: hooks own tools by session."""
+        """The names of the sessions of all connections. They are unique, since hooks own tools by session."""
         self.end = end
         """Shuts the server down."""
         self._ended: dict[tuple[str, str], None] = {}
-        """The last sessions with hooks of the client's own that have ended, and turns of such sessions."""
+        """The last ended sessions with hooks of the client's own, and the last ended turns of such sessions."""
 
     def session(self, name: str) -> RemoteSession:
         """An open session. Raises `RpcError`."""
@@ -56,7 +56,7 @@ class SidecarContext(ControlContext):
         return self.host if session is None else session.host
 
     def require_hooks_of(self, meta: Meta) -> None:
-        """Raise `RpcError` if the client's own hooks would be left out because their session or turn has ended."""
+        """Raise `RpcError` if the client's own hooks would not be asked because their session or turn has ended."""
         for kind, name in ("session", meta.session_key), ("turn", meta.turn_id):
             if (kind, name) in self._ended and meta.session_key not in self.sessions:
                 raise RpcError(
@@ -64,13 +64,13 @@ class SidecarContext(ControlContext):
                 )
 
     def begin_session(self, session: RemoteSession) -> None:
-        """Keep a session that begins; its name may have been used before."""
+        """Keep a session that begins. Its name may have been used before."""
         self.taken.add(session.id)
         self.sessions[session.id] = session
         self._ended.pop(("session", session.id), None)
 
     def begin_turn(self, turn: RemoteTurn) -> None:
-        """Keep a turn that begins; its name may have been used before."""
+        """Keep a turn that begins. Its name may have been used before."""
         self.turns[turn.meta.turn_id] = turn
         self._ended.pop(("turn", turn.meta.turn_id), None)
 
@@ -80,7 +80,7 @@ class SidecarContext(ControlContext):
         self._remember_end("turn", turn.meta.turn_id, turn.session)
 
     async def end_session(self, session: RemoteSession, reason: str) -> None:
-        """End it, and its open turns first, the last one before the others."""
+        """End a session. First ends its open turns, the newest one first."""
         del self.sessions[session.id]
         self._remember_end("session", session.id, session)
         for turn in [turn for turn in reversed(self.turns.values()) if turn.session is session]:
@@ -99,7 +99,9 @@ class SidecarContext(ControlContext):
 
     async def aclose(self) -> None:
         await super().aclose()
-        async with anyio.create_task_group() as tasks:  # at the same time: observers may be slow, and sessions many
+        async with (
+            anyio.create_task_group() as tasks
+        ):  # at the same time: there may be many sessions, and slow observers
             for session in [*self.sessions.values()]:
                 tasks.start_soon(self.end_session, session, "the client is gone")
 

@@ -80,7 +80,7 @@ def _method(method: Method, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _described(model: type[BaseModel], schemas: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a model. Those of payloads, and of what they contain, become schemas of the document."""
+    """The schema of a model. Schemas of payloads and of their parts become schemas of the document."""
     schema = model.model_json_schema(ref_template=_REF)
     schemas |= schema.pop("$defs", {})
     if not issubclass(model, Params):
@@ -116,7 +116,7 @@ _CLIENT_METHODS = [
         "params": {"id": {"type": "integer"}},
     },
 ]
-"""What the server sends to a client that has mounted hooks of its own: OpenRPC itself describes one direction only."""
+"""The messages of the server to a client that has mounted its own hooks. OpenRPC itself describes one direction only."""
 
 _TRAIL_ENTRY = {
     "title": "TrailEntry",

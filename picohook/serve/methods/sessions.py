@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .context import SidecarContext
 
 MAX_HOOKS = 64
-"""Hooks of the client's own that one session may have."""
+"""The most hooks of the client's own that one session may have."""
 
 
 class SessionStartParams(Params):
@@ -70,7 +70,7 @@ class MountParams(Params):
 
 
 class UnmountParams(Params):
-    """Which hook of which session."""
+    """A hook, and its session."""
 
     session: str
     hook: str

@@ -44,7 +44,7 @@ def _outcome_of(payload: str) -> Schema:
 def outcome_json(outcome: Outcome[Any]) -> bytes:
     """`Outcome.wire` as JSON.
 
-    The payload and the result may be large, so each is encoded alone: the encoder looks at a value twice that has a null in it.
+    The payload and the result may be large, so each is encoded alone: the encoder reads a value that contains a null twice.
     """
     fields = outcome.wire()
     payload = encode(fields.pop("payload"))

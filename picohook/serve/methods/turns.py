@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TurnStartParams(Params):
-    """A new turn; with `parent`, inside another one."""
+    """A new turn. With `parent`, it is a sub-turn of that turn."""
 
     session: str
     user_message: str = ""

@@ -1,8 +1,8 @@
 """One connection: lines are read, calls run at the same time, answers are written as they are ready.
 
-Calls are run by workers, tasks that wait for the next call: that costs a fraction of a new task for each. Everything that a
-client can make grow is bounded: if it asks faster than it is answered, or does not read its answers, nothing more is read from
-it until it has caught up. If that does not help, it is dropped.
+Workers run the calls. They are tasks that wait for the next call, which costs a fraction of a new task for each. All memory
+that a client can make grow is bounded. If a client asks faster than it is answered, or does not read its answers, the server
+stops reading from it until it has caught up. If that does not help, the client is dropped.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SHOWN = 100
 
 
 class Context(Protocol):
-    """What the methods of one connection work on."""
+    """The context of the methods of one connection."""
 
     async def aclose(self) -> None:
         """The connection has ended."""
@@ -73,7 +73,7 @@ class _Request:
     value: Any
     batch: _Batch | None = None
     index: int = 0
-    """In the batch."""
+    """Its place in the batch."""
 
     @property
     def identity(self) -> Any:
@@ -82,26 +82,26 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """The bounds within which one client can make the server's memory grow."""
+    """The bounds of the memory that one client can make the server use."""
 
     line: int
-    """Bytes of a line, which is a request or a batch."""
+    """The most bytes of a line, which is a request or a batch."""
     batch: int = 1000
-    """Requests in a batch."""
+    """The most requests in a batch."""
     in_flight: int = 1024
-    """Calls at the same time. Further ones wait, and no more is read."""
+    """The most calls at the same time. Further ones wait, and no more is read."""
     unread: int = 1 << 20
-    """Bytes of answers that the client has not read. Past that, no call is begun for it and no more is read."""
+    """Bytes of answers that the client has not read. Past that, no more calls begin and no more is read."""
     unread_max: int = 64 << 20
-    """Past that, it is dropped: calls that have begun can still add so much."""
+    """Bytes of answers past which the client is dropped: calls that have begun can still add that many."""
     unread_notifications: int = 1024
-    """Lines that a client who watches may be behind. Past that, it is dropped."""
+    """Lines that a watching client may be behind. Past that, it is dropped."""
     drain: float = 2.0
-    """Seconds in which it may read what is left when its connection ends."""
+    """Seconds that it has to read the rest when its connection ends."""
 
 
 def two_descriptors(connection: socket.socket) -> tuple[int, int]:
-    """A connection's descriptors, to read from and to write to: two, so that either direction can be watched alone."""
+    """Returns a connection's descriptors, to read from and to write to. With two, each direction can be watched alone."""
     write = os.dup(connection.fileno())
     return connection.detach(), write
 
@@ -122,7 +122,7 @@ class Connection:
     ) -> None:
         """Takes the descriptors, to read from and to write to. `noun` names the server in the log.
 
-        With `takes_responses` the server makes requests of its own; without it, a response is an invalid request.
+        With `takes_responses` the server makes requests of its own. Without it, a response is an invalid request.
         """
         self.outgoing = OutgoingRequests(self._send, self._send_if_read)
         self._takes_responses = takes_responses
@@ -137,9 +137,9 @@ class Connection:
         self._workers = 0
         self._idle: list[anyio.Event] = []
         self.held = False
-        """Calls wait although workers are idle, because the client does not read."""
+        """Whether calls wait although workers are idle, because the client does not read."""
         self._finishing = False
-        """No more is read. The connection ends when everything that was asked is answered."""
+        """Whether reading is over. The connection ends when all open requests are answered."""
         self._ended = anyio.Event()
         self.stream = Stream(
             current_reactor(),
@@ -167,14 +167,14 @@ class Connection:
                         await self.stream.emptied()
             finally:
                 self.stream.close()
-                # These lead back to this object: without them an incomplete line is freed at once.
+                # These refer back to this object. Without them, an incomplete line is freed at once.
                 self._lines.tail = None
                 del self._context, self._tasks
 
     # Ending.
 
     def finish(self) -> None:
-        """Read no more, and end when everything that was asked is answered."""
+        """Read no more, and end when all open requests are answered."""
         self._stop_reading()
         self._end_if_done()
 
@@ -239,7 +239,7 @@ class Connection:
             self._answer(request, None)
             return
         if self.outgoing and len(self._queue) >= self._limits.in_flight + self._limits.batch:
-            why = "too many calls wait already, behind those that wait for answers of the client's own"
+            why = "too many calls wait already, because open ones wait for the client's own answers"
             self._answer(request, error_response(request.identity, RpcError(REFUSED, why)))
             return
         self._queue.append(request)
@@ -250,7 +250,7 @@ class Connection:
             self._tasks.start_soon(self._work)
 
     def _resume(self) -> None:
-        """Read on, or pause, by what waits to be done and to be read."""
+        """Read on, or pause, depending on the calls that wait and the answers that the client has not read."""
         full = self.stream.unsent > self._limits.unread
         if self.held and not full:
             self.held = False
@@ -258,7 +258,7 @@ class Connection:
                 self._idle.pop().set()
         if self._finishing:
             return
-        # Open calls may wait for answers of the client's own, so those are read however many calls are queued.
+        # Open calls may wait for the client's own answers, so those are read however many calls are queued.
         busy = bool(self._queue) and self._workers == self._limits.in_flight
         if full or (busy and not self.outgoing):
             self.stream.pause()
@@ -268,7 +268,7 @@ class Connection:
     # Calls.
 
     async def _work(self) -> None:
-        # A cancellation that left the task would keep its frames, and with them this connection.
+        # A cancellation that escaped the task would keep its frames alive, and with them this connection.
         with suppress(anyio.get_cancelled_exc_class()):
             while True:
                 while not self._queue or self.stream.unsent > self._limits.unread:
@@ -331,7 +331,7 @@ class Connection:
     # Requests and notifications to the client.
 
     def _send(self, line: bytes) -> bool:
-        """Send a line; whether it is sent."""
+        """Send a line. Returns whether it could be sent."""
         if self._ended.is_set():
             return False
         if self.stream.unsent > self._limits.unread_max:
@@ -342,7 +342,7 @@ class Connection:
         return True
 
     def _send_if_read(self, line: bytes) -> None:
-        """Send a line, unless the client has much to read already."""
+        """Send a line, unless the client has too much to read already."""
         if not self._ended.is_set() and self.stream.unsent <= self._limits.unread:
             self.stream.send(line)
 

@@ -1,7 +1,7 @@
-"""Dispatch: the method of a request is found in a table, and its params are read.
+"""Dispatch: finds the method of a request in a table, and reads its params.
 
-One table of methods feeds both ways of dispatching, and the OpenRPC document. `Dispatcher` looks the method up itself.
-`LibraryDispatcher` has jsonrpcserver do it, and leaves to `Dispatcher` the methods for which that takes too long.
+One table of methods feeds both dispatchers, and the OpenRPC document. `Dispatcher` looks the method up itself.
+`LibraryDispatcher` uses jsonrpcserver, except for methods for which that takes too long.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Schema = dict[str, Any]
 Call: TypeAlias = Callable[[], Awaitable[Any]]
-"""What a request asks for, ready to be called: its result is the result of the response."""
+"""A request's call, ready to be made. Its result is the result of the response."""
 TRUE: Schema = {"const": True}
 
 
@@ -44,14 +44,14 @@ class Method:
     result: Schema = field(default_factory=lambda: TRUE)
     """JSON Schema."""
     errors: tuple[int, ...] = ()
-    """Its own error codes, beside those that every method has."""
+    """Its own error codes, in addition to those of every method."""
 
     def bind(self, context: Any, params: Mapping[str, Any] | list[Any]) -> Call:
-        """The call with these params. Raises `RpcError`, which names what is wrong with them."""
+        """The call with these params. Raises `RpcError`, which says what is wrong with them."""
         if isinstance(params, list) and params:
             names = list(self.params.model_fields)
             if not issubclass(self.params, Params) or len(params) > len(names):
-                raise RpcError.because(INVALID_PARAMS, "they are an object, with names")
+                raise RpcError.because(INVALID_PARAMS, "they have to be an object, with names")
             params = dict(zip(names, params, strict=False))
         try:
             return functools.partial(self.call, context, self.params.model_validate(params or {}, strict=True))
@@ -77,7 +77,7 @@ class Dispatcher:
         self.methods = {method.name: method for method in methods}
 
     def dispatch(self, context: Any, request: Mapping[str, Any]) -> Call:
-        """What the request asks for; it has been parsed and checked. Raises `RpcError`."""
+        """Returns the call of a request that has been parsed and checked. Raises `RpcError`."""
         method = self.methods.get(request["method"])
         if method is None:
             raise self._not_found(request["method"])
@@ -93,8 +93,8 @@ class Dispatcher:
 class LibraryDispatcher(Dispatcher):
     """Dispatches through jsonrpcserver, except for the methods named `direct`.
 
-    The library finds the method and binds the params. Calling the method is left to the connection, because the library
-    awaits on asyncio alone. Lines and batches are parsed before it, because it refuses a whole batch for one wrong request.
+    The library finds the method and binds the params. The connection calls the method, because the library awaits only on
+    asyncio. The connection also parses lines and batches, because the library refuses a whole batch for one wrong request.
     """
 
     def __init__(self, methods: Iterable[Method], *, direct: Collection[str] = ()) -> None:
@@ -103,14 +103,14 @@ class LibraryDispatcher(Dispatcher):
         self._library: Callable[..., Any]
 
     def load(self) -> None:
-        """Import the library. It takes a quarter of a second, and may be done in a thread."""
+        """Import the library. This takes a quarter of a second, and may be done in a thread."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of how it reads its own files
+            warnings.simplefilter("ignore", DeprecationWarning)  # about how it reads its own files
             from jsonrpcserver import Error, Success, dispatch_to_serializable  # noqa: PLC0415
 
         def function(method: Method) -> Callable[..., Any]:
             def bind(context: Any, /, *given: Any, **named: Any) -> Any:
-                # Nothing is raised through the library, which would log it and tell the client of it.
+                # No error is raised through the library, which would log it and send it to the client.
                 try:
                     return Success(method.bind(context, [*given] or named))
                 except RpcError as error:
@@ -120,7 +120,7 @@ class LibraryDispatcher(Dispatcher):
 
         functions = {name: function(method) for name, method in self.methods.items()}
 
-        # A request is given as its value: it has been parsed and checked.
+        # The library gets the request as a value, since it has been parsed and checked.
         self._library = functools.partial(
             dispatch_to_serializable, methods=functions, deserializer=_unchanged, validator=_unchanged
         )

@@ -13,7 +13,7 @@ METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 REFUSED: Final = -32000
-"""The host cannot do it. The message says why; `data.problems` lists what is wrong with a configuration."""
+"""The host cannot do it. The message says why. `data.problems` lists the mistakes of a configuration."""
 NOT_OPEN: Final = -32001
 """This connection has no such session or turn."""
 TAKEN: Final = -32002
@@ -38,7 +38,7 @@ ERRORS: Final = {
 
 
 class RpcError(Exception):
-    """An error that the client is sent. Its message is the code's own unless it is given."""
+    """An error that is sent to the client. Without a message, it has the standard one of its code."""
 
     def __init__(self, code: int, message: str = "", data: Any = None) -> None:
         super().__init__(message or ERRORS[code])
@@ -47,14 +47,14 @@ class RpcError(Exception):
 
     @classmethod
     def because(cls, code: int, why: str, data: Any = None) -> RpcError:
-        """One whose message is the code's own, and why."""
+        """Returns an error with the standard message of its code, and the reason."""
         return cls(code, f"{ERRORS[code]}: {why}", data)
 
 
 def require_request(value: Any) -> None:
     """Raise `RpcError` unless the value is a request."""
     if type(value) is not dict:
-        why = "it is no object"
+        why = "it is not an object"
     elif value.get("jsonrpc") != "2.0":
         why = '`jsonrpc` has to be "2.0"'
     elif type(value.get("method")) is not str:
@@ -69,7 +69,7 @@ def require_request(value: Any) -> None:
 
 
 def response(identity: Any, result: Any) -> bytes:
-    """A response. Its result is ASCII, so that no byte acts on a terminal; bytes are taken as JSON."""
+    """A response. Its result is ASCII, so that no byte acts on a terminal. A result of bytes is JSON already."""
     body = result if type(result) is bytes else json.dumps(result).encode()
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(identity), body)
 

@@ -16,7 +16,7 @@ LOCK_TRIES = 100
 LOCK_PAUSE = 0.01
 BACKLOG = 128
 LONGEST_PATH = 103
-"""Bytes: what every system takes for the path of a socket."""
+"""The most bytes that every system takes for the path of a socket."""
 
 
 class ListeningSocket:
@@ -25,7 +25,7 @@ class ListeningSocket:
     def __init__(self, listening: socket.socket, path: str = "") -> None:
         self.socket = listening
         self.path = path
-        """Empty on a port."""
+        """The path of its file; empty on a port."""
         self._inode = _inode(path) if path else None
         self._owner = os.getpid()
 
@@ -33,8 +33,8 @@ class ListeningSocket:
     async def at_path(cls, path: str | os.PathLike[str], noun: str) -> ListeningSocket:
         """Listen at a Unix socket. `noun` names it in messages: "the control socket".
 
-        Replaces a socket that a dead program left. Raises `PicohookError` if another program listens there, or if
-        there is anything but a socket.
+        Replaces a socket that a dead program left. Raises `PicohookError` if another program listens there, or if the path
+        is not a socket.
         """
         path = os.path.abspath(path)  # noqa: ASYNC240 - here and below: looks at a directory, and does not wait
         if len(os.fsencode(path)) > LONGEST_PATH:
@@ -63,7 +63,7 @@ class ListeningSocket:
         return cls(listening)
 
     def unlink(self) -> None:
-        """Remove the socket's file, so that no further client finds it. Leaves a file that another program put there."""
+        """Remove the socket's file, so that no more clients find it. Leaves a file that another program put there."""
         if self._owner == os.getpid() and self._inode is not None and _inode(self.path) == self._inode:
             os.unlink(self.path)
         self._inode = None
@@ -87,13 +87,13 @@ async def _lock(directory: int, path: str) -> None:
 
 
 def _require_free(path: str, noun: str) -> None:
-    """Raise `PicohookError` unless there is nothing, or a socket at which no program listens any more."""
+    """Raise `PicohookError` unless the path is free, or a socket at which no program listens any more."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise PicohookError(f"{path} is no socket: {noun} needs a path of its own")
+        raise PicohookError(f"{path} is not a socket: {noun} needs a path of its own")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         try:
@@ -106,7 +106,7 @@ def _require_free(path: str, noun: str) -> None:
 
 
 def _listen(path: str) -> socket.socket:
-    """A socket that listens at the path. It is made in a private directory and moved, so it is never open to other users."""
+    """Returns a socket that listens at the path. It is made in a private directory and moved, so other users never see it."""
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with tempfile.TemporaryDirectory(prefix=".", dir=os.path.dirname(path)) as private:
@@ -123,7 +123,7 @@ def _listen(path: str) -> socket.socket:
 
 
 def _inode(path: str) -> tuple[int, int] | None:
-    """Device and inode of the file, by which it is told from one that replaced it. None if there is no file."""
+    """Device and inode of the file, which differ for a file that replaced it. None if there is no file."""
     try:
         status = os.lstat(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""Requests and notifications of the server's own, which it sends to a client on the client's connection."""
+"""The server's own requests and notifications, which it sends to a client on the client's connection."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ASK, EVENT, CANCEL = "ask", "event", "cancel"
-"""The methods that a client is sent: a request for a hook that it answers itself, and two notifications."""
+"""The methods of messages to a client: a request for a hook that it answers itself, and two notifications."""
 MAX_OPEN = 1024
-"""Requests that may wait for one client."""
+"""The most requests that may wait for one client."""
 SHOWN = 200
 """Bytes of a client's error message that are shown."""
 
@@ -26,7 +26,7 @@ class OutgoingRequests:
     """The requests to one client. Each ends once: by its response, by its deadline, or with the connection."""
 
     def __init__(self, send: Callable[[bytes], bool], send_if_read: Callable[[bytes], None]) -> None:
-        """`send` sends a line, and returns whether it could. `send_if_read` drops it if the client is slow to read."""
+        """`send` sends a line, and returns whether it could. `send_if_read` drops the line if the client is slow to read."""
         self._open: dict[int, _OpenRequest] = {}
         self._last_id = 0
         self._send: Callable[[bytes], bool] | None = send
@@ -70,7 +70,7 @@ class OutgoingRequests:
             request.ended.set()
 
     def close(self) -> None:
-        """No response will come any more: open requests fail now, and later ones at once."""
+        """Fail open requests now, and later ones at once: no more responses will come."""
         self._send = self._send_if_read = None
         for request in self._open.values():
             request.ended.set()
@@ -95,5 +95,5 @@ class _OpenRequest:
 
 
 def is_response(value: Any) -> bool:
-    """Whether a message is a response, and no request."""
+    """Whether a message is a response, and not a request."""
     return type(value) is dict and "method" not in value and "id" in value and ("result" in value or "error" in value)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .listening_socket import ListeningSocket
 
 FULL_PAUSE = 0.01
-"""Seconds until it tries to accept again when the system has no descriptor or memory left."""
+"""Seconds until the server accepts again after the system had no descriptor or memory left."""
 _FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -26,14 +26,14 @@ class Handler(Protocol):
         """Serve it until it ends."""
 
     def finish(self) -> None:
-        """End when everything that was asked is answered."""
+        """End when all open requests are answered."""
 
     def abort(self) -> None:
         """End now."""
 
 
 class SocketServer:
-    """Serves at most `max_connections` at the same time; `handle` makes a handler for a connection, and owns it."""
+    """Serves at most `max_connections` at the same time. `handle` makes a handler for a connection, and owns it."""
 
     def __init__(
         self, listening: ListeningSocket, handle: Callable[[socket.socket], Handler], max_connections: int, log: Log
@@ -46,7 +46,7 @@ class SocketServer:
         self._accepting = anyio.CancelScope()
 
     async def run(self) -> None:
-        """Serve until cancelled, or until it is finished and every connection has ended."""
+        """Serve until cancelled, or until `finish` was called and every connection has ended."""
         try:
             async with anyio.create_task_group() as tasks:
                 with self._accepting:
@@ -69,7 +69,7 @@ class SocketServer:
             self.listening.close()
 
     def finish(self) -> None:
-        """Accept no more. Each connection ends when everything that it asked is answered."""
+        """Accept no more connections. Each connection ends when its open requests are answered."""
         self.listening.unlink()
         self._accepting.cancel()
         for handler in tuple(self.handlers):

@@ -23,7 +23,7 @@ LINES_AT_ONCE = 64
 
 
 class Stream:
-    """Owns both descriptors."""
+    """Reads from one descriptor and writes to the other. It owns both."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Stream:
         self.unsent = 0
         """Bytes that wait to be written."""
         self.broken = False
-        """The other side has gone, or reading or writing failed."""
+        """Whether the other side has gone, or reading or writing failed."""
         self.failure = ""
         """Why reading or writing failed; empty if the other side has gone."""
         self._reactor = reactor
@@ -58,7 +58,7 @@ class Stream:
         self._pollable = _is_pipe(read_fd) or os.isatty(read_fd)
         self._before = [(fd, os.get_blocking(fd)) for fd in {read_fd, write_fd}]
         for fd, _ in self._before:
-            if _is_pipe(fd):  # other programs share a file or a terminal, which never blocks for long
+            if _is_pipe(fd):  # a file or a terminal is shared with other programs, and never blocks for long
                 os.set_blocking(fd, False)
 
     # Reading.
@@ -107,7 +107,7 @@ class Stream:
         self._on_end()  # the other side may still be reading
 
     def _check_reader(self) -> None:
-        """The write end is readable: it reports that the reader has gone."""
+        """Called when the write end is readable, which reports that the reader has gone."""
         if _hung_up(self._write_fd):
             self._break()
         self._reactor.release(self._write_fd)
@@ -156,7 +156,7 @@ class Stream:
         return self._blocked
 
     def _write_out(self) -> bool:
-        """Write as much as there is room for; whether more is left."""
+        """Write as much as there is room for. Returns whether more is left."""
         out = self._out
         while out and not self.broken:
             some = [out[index] for index in range(min(len(out), LINES_AT_ONCE))]
@@ -209,7 +209,7 @@ class Stream:
 
 
 def _closed(*_: object) -> None:
-    """Stands for the callbacks of a stream that is closed."""
+    """Replaces the callbacks of a closed stream."""
 
 
 def _is_pipe(fd: int) -> bool:
