@@ -35,8 +35,9 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     return f"{type(val).__name__}-of-{len(val)}" if isinstance(val, (str, bytes)) and len(val) > LONGEST else None
 
 
-def pytest_collection_finish() -> None:
-    """Take what has been imported out of what the garbage collector looks at: many tests run it."""
+@pytest.fixture(scope="module", autouse=True)
+def _only_the_modules_own_garbage() -> None:
+    """Hide from the garbage collector everything that is there before the tests of a module: many of them run it."""
     gc.collect()
     gc.freeze()
 

@@ -6,5 +6,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _hooks_are_forked():
-    """The path of this program is in the tests' commands."""
-    preloaded.program("python")
+    """The paths of these programs are in the tests' commands."""
+    preloaded.programs()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
+import preloaded
 import pytest
 
 from picohook import LLMRequest, Meta, Timeouts, ToolCall
@@ -17,7 +18,8 @@ from picohook.testing import RecordingHost
 from . import mutant_host
 from .tour import CALLS, EVENTS
 
-PROBE = (sys.executable, "-m", "picohook", "probe")
+REAL = (sys.executable, "-m", "picohook", "probe")
+PROBE = (preloaded.path_of("picohook"), "probe")
 META = Meta(agent_id="a", turn_id="t", session_key="s", iteration=1)
 MESSAGES = [{"role": "user", "content": "hi"}]
 
@@ -62,7 +64,7 @@ async def test_the_host_of_this_package_passes_every_requirement(report_file, di
 @pytest.mark.anyio
 async def test_the_report_can_be_named_in_the_environment(report_file):
     env = {"PICOHOOK_PROBE_REPORT": str(report_file)}
-    async with RecordingHost([HookSpec(name="probe", command=PROBE, stages=("before_tool",), env=env)]) as host:
+    async with RecordingHost([HookSpec(name="probe", command=REAL, stages=("before_tool",), env=env)]) as host:
         begun = json.loads(report_file.read_bytes())
         await host.before_tool(ToolCall(tool="probe_plain"))
     ended = json.loads(report_file.read_bytes())
@@ -107,7 +109,6 @@ def test_reports_of_several_probes_are_merged():
 
 
 IDS = load("host").ids
-SERVE = "import sys; from picohook.conformance.probe import serve; serve(sys.argv[1], 0.1)"
 MISBEHAVING = {"HOST-HELLO-4": "run_mute", "HOST-LINE-4": "run_deaf"}
 
 
@@ -116,7 +117,7 @@ def told_of(host, path, misbehaving):
     found = []
     for number, way in enumerate(("run", *misbehaving)):
         file = path.with_name(f"{number}.json")
-        assert getattr(host([sys.executable, "-c", SERVE, str(file)]), way)() == 0
+        assert getattr(host([*PROBE, "--hold", "0.1", str(file)]), way)() == 0
         found.append(reports.read(json.loads(file.read_bytes()), load("host")))
     report = reports.merged(found)
     assert report.complete
