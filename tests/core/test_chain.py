@@ -183,6 +183,10 @@ class TestWhatEndsIt:
         outcome = await chain("before_tool", says("a", Respond({}, changes={"arguments": {"cached": True}})))
         assert outcome.payload.arguments == {"cached": True}
 
+    async def test_respond_is_a_response_of_the_request_as_the_hook_edited_it(self, chain, says):
+        outcome = await chain("before_llm", says("a", Respond({"content": "x"}, changes={"model": "other"})))
+        assert (outcome.payload.model, outcome.result.model) == ("other", "other")
+
     async def test_respond_with_a_wrong_result_is_a_failure(self, chain, says):
         outcome = await chain("before_tool", says("a", Respond({"for_llm": 5}), on_failure="deny"))
         assert (outcome.action, outcome.result) == ("deny_tool", None)

@@ -42,6 +42,11 @@ def test_after_comes_before_priority():
     assert order(*hooks) == "bca"
 
 
+def test_one_whose_after_is_satisfied_has_its_own_priority_again():
+    hooks = [hook("a", priority=1), hook("b", priority=3, after=("a",)), hook("c", priority=2), hook("d", priority=4)]
+    assert order(*hooks) == "acbd"
+
+
 def test_after_one_of_an_earlier_layer_holds_anyway():
     assert order(hook("a", layer="user", after=("b",)), hook("b", layer="builtin")) == "ba"
 

@@ -271,6 +271,22 @@ async def test_a_call_that_a_listener_changes_does_not_run(tool, at):
     assert "changed" in result.for_llm
 
 
+class Marks(Listener):
+    """Gives the payload another meta."""
+
+    def begin(self, stage, payload):
+        meta = payload.meta.model_copy(update={"trace_path": stage.name})
+        return Account(stage, payload.model_copy(update={"meta": meta}))
+
+
+@pytest.mark.parametrize("at", ["asking", "concluded"])
+async def test_a_call_that_a_listener_changes_does_not_run_though_another_one_marks_its_meta(tool, at):
+    hooks = [guard(), FunctionHook("last", {"before_tool": lambda _: None}, after=["guard"])]
+    result = await run(tool, *hooks, listeners=[Marks(), spoiling(at)])
+    assert tool.ran == []
+    assert "changed" in result.for_llm
+
+
 async def test_an_outcome_in_which_a_listener_replaces_the_call_is_a_copy(tool):
     await run(tool, guard(), listeners=[spoiling("replaced")])
     assert tool.ran == [{"files": [["a"]]}]
@@ -293,11 +309,6 @@ async def test_a_function_of_on_change_gets_a_copy_of_the_outcome(tool):
 
 
 async def test_a_mark_of_a_listener_in_the_meta_does_not_count_as_a_change(tool):
-    class Marks(Listener):
-        def begin(self, stage, payload):
-            meta = payload.meta.model_copy(update={"trace_path": stage.name})
-            return Account(stage, payload.model_copy(update={"meta": meta}))
-
     await run(tool, guard(), listeners=[Marks()])
     await run(tool, FunctionHook("e", {"before_tool": lambda _: Modify({"tool": "x"})}), guard(), listeners=[Marks()])
     assert len(tool.ran) == 2

@@ -162,6 +162,15 @@ async def test_a_wrong_answer_is_refused_at_once_and_the_turn_can_still_be_resum
         assert (await go_on(session, paused, Continue())).content == "done"
 
 
+@pytest.mark.parametrize("decision", [Pause(), Skip(), Retry("again")])
+async def test_a_stage_that_is_asked_alone_refuses_a_wrong_answer_before_any_hook_is_asked(decision):
+    paused, other = FakeHook("h", {"before_tool": Pause()}), FakeHook("other", {"before_tool": None})
+    async with host_with(paused, other) as host:
+        with pytest.raises(PicohookError, match=f"{type(decision).__name__} is no answer for a hook that paused at"):
+            await host.before_tool(*calls("rm"), answered=("h", decision))
+    assert (paused.asked, other.asked) == ([], [])
+
+
 @pytest.mark.parametrize("stage", ["before_tool", "before_finish"])
 async def test_an_answer_that_cannot_be_taken_is_the_embedders_mistake_and_never_a_yes(stage):
     wrong = Modify({"arguments": "all of them"} if stage == "before_tool" else {"messages": "none"})
@@ -192,6 +201,16 @@ async def test_a_pause_at_the_end_can_be_answered_with_another_round():
 
 
 # What is kept.
+
+
+async def test_a_hook_whose_filter_did_not_match_is_asked_about_a_call_that_the_answer_makes_match():
+    gate = FakeHook("gate", {"before_tool": Deny("no rm")}, filter={"tool": "rm"}, priority=1)
+    boss, tools = FakeHook("boss", {"before_tool": Pause()}, priority=2), Tools()
+    async with host_with(gate, boss) as host, host.session("s1") as session:
+        paused = through_text(await pause(session, "ls"), KEY)
+        result = await go_on(session, paused, Modify({"tool": "rm"}), tools)
+    assert told(result.messages) == [("c0", "Tool execution denied by hook: no rm")]
+    assert tools.ran == []
 
 
 async def test_earlier_decisions_are_kept_and_the_later_hooks_are_asked():
@@ -722,6 +741,11 @@ async def test_a_text_that_was_changed_does_not_pass_for_the_embedders_own(chang
 async def test_nor_does_a_text_with_another_key():
     with pytest.raises(PicohookError, match="sealed with another key"):
         PausedTurn.from_json(await paused_text(b"another"), KEY)
+
+
+async def test_a_sealed_text_whose_members_were_put_in_another_order_is_still_the_embedders_own():
+    text = json.dumps(json.loads(await paused_text(KEY)), sort_keys=True)
+    assert PausedTurn.from_json(text, KEY).authentic
 
 
 async def test_an_empty_key_is_refused():

@@ -222,6 +222,15 @@ async def test_a_session_whose_hooks_cannot_be_mounted_does_not_begin(hook, erro
             pass
 
 
+async def test_hooks_of_a_session_that_wait_for_each_other_are_refused_and_none_of_them_is_asked():
+    circle = [FakeHook("a", {"before_tool": Deny("no")}, after=("b",)), FakeHook("b", after=("a",))]
+    async with host_with() as host, host.session("s1") as session:
+        with pytest.raises(ConfigError, match="waits for itself"):
+            await session.mount(*circle)
+        assert session.hooks == ()
+        assert await one_tool(session) == ["bash"]
+
+
 async def test_a_hook_of_a_session_owns_tools_in_that_session_only():
     def offering():
         weather = {"type": "function", "function": {"name": "weather"}}
