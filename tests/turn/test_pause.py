@@ -166,7 +166,9 @@ async def test_a_wrong_answer_is_refused_at_once_and_the_turn_can_still_be_resum
 async def test_a_stage_that_is_asked_alone_refuses_a_wrong_answer_before_any_hook_is_asked(decision):
     paused, other = FakeHook("h", {"before_tool": Pause()}), FakeHook("other", {"before_tool": None})
     async with host_with(paused, other) as host:
-        with pytest.raises(PicohookError, match=f"{type(decision).__name__} is not a valid answer for a hook that paused at"):
+        with pytest.raises(
+            PicohookError, match=f"{type(decision).__name__} is not a valid answer for a hook that paused at"
+        ):
             await host.before_tool(*calls("rm"), answered=("h", decision))
     assert (paused.asked, other.asked) == ([], [])
 
