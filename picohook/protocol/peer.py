@@ -131,6 +131,7 @@ class Peer:
         """The queued lines. Those of the requests in `_unwanted` are never written. The first line is none of them."""
         self._unwanted: set[int] = set()
         self._unwanted_bytes = 0
+        """The bytes of the lines that became unwanted since all unwanted lines were dropped."""
         self._offset = 0
         self._queued = 0
         self._events: deque[bytes] = deque()
@@ -205,27 +206,22 @@ class Peer:
         """Drop the line of a request of which nothing was written.
 
         To search the queue for each line would take quadratic time. So the line stays until it is the first, or until such
-        lines have more bytes than the others. Then one pass drops them all.
+        lines have had more bytes than the others have. Then one pass drops them all.
         """
         self._queued -= size
         self._unwanted.add(request_id)
         self._unwanted_bytes += size
         if self._unwanted_bytes > self._queued:
             self._out = deque(line for line in self._out if line[0] not in self._unwanted)
-            self._forget_unwanted()
+            self._unwanted.clear()
+            self._unwanted_bytes = 0
         else:
             self._skip_unwanted()
 
     def _skip_unwanted(self) -> None:
         """Drop the unwanted lines at the front of the queue."""
         while self._out and self._out[0][0] in self._unwanted:
-            request_id, size, _ = self._out.popleft()
-            self._unwanted.remove(request_id)
-            self._unwanted_bytes -= size
-
-    def _forget_unwanted(self) -> None:
-        self._unwanted.clear()
-        self._unwanted_bytes = 0
+            self._unwanted.remove(self._out.popleft()[0])
 
     def _enqueue(self, line: bytes, what: int = _NO_REQUEST) -> None:
         self._out.append((what, len(line), (line,)))
@@ -293,8 +289,6 @@ class Peer:
             self._sent = self._next_id - 1
             out.clear()
             self._offset = 0
-            if self._unwanted:
-                self._forget_unwanted()
             return True
         count += self._offset
         while out and count >= out[0][1]:
@@ -356,7 +350,6 @@ class Peer:
         tokens = self.waiting
         self._pending.clear()
         self._out.clear()
-        self._forget_unwanted()
         self.dropped_events += len(self._events)
         self._events.clear()
         self._offset = self._queued = self._event_bytes = 0
