@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from . import asking, chains, events, peers, sidecar, standing
+from . import abandoned, asking, chains, events, peers, sidecar, standing
 from .chart import draw
 from .given import Given, build
 from .measure import Row
@@ -29,6 +29,7 @@ ALL = {
     "sizes": chains.sizes,
     "numbers": chains.numbers,
     "in-flight": asking.in_flight,
+    "abandoned": abandoned.abandoned,
     "peers": peers.peers,
     "sidecar": sidecar.sidecar,
 }

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +107,7 @@ class Supervisor:
         self._life: _Life | None = None
         self._child: Child | None = None
         self._budget = RestartBudget(spec.restart)
-        self._waiting: list[Waiter] = []
+        self._waiting: dict[Waiter, None] = {}
         self._wake = anyio.Event()
         self._stopping = False
 
@@ -128,15 +127,14 @@ class Supervisor:
             if self.state in {HookState.FAILED, HookState.STOPPING, HookState.STOPPED}:
                 raise self._unavailable()
             waiter = self._reactor.waiter()
-            self._waiting.append(waiter)
+            self._waiting[waiter] = None
             try:
                 await waiter.wait(deadline)
             except TimeoutError:
                 message = f"it is {self.state.value}, and was not ready in time{self._last_words()}"
                 raise HookTimeoutError(message, hook=self.spec.name) from None
             finally:
-                with suppress(ValueError):
-                    self._waiting.remove(waiter)
+                self._waiting.pop(waiter, None)
         return self.channel
 
     def reset(self) -> None:
