@@ -32,14 +32,14 @@ import sys
 import time
 
 from .namespace import new_namespace, prepare_namespaces
-from .start_hook import become_hook
+from .start_hook import start_hook
 from .sweep import kill_marked
 from .syscalls import RLIMIT_LOCKS, close_from, ignoring, libc, remove_cgroup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, NoReturn
+    from typing import Any
 
 CONTROL = 3
 KILL_WAIT, PAUSE, PAUSE_MOST = 2.0, 0.001, 0.05
@@ -149,13 +149,9 @@ class LauncherProgram:
             from_inside = -1
             try:
                 if self.namespaces:
-                    child, from_inside = new_namespace(
-                        lambda teller: self.be_second(teller, request, fds[1:], writable)
-                    )
+                    child, from_inside = new_namespace(lambda: start_hook(request, fds[1:], writable), self.proc)
                 else:
-                    child = os.fork()
-                    if not child:
-                        become_hook(request, fds[1:], writable)
+                    child = start_hook(request, fds[1:], writable)
             except OSError:
                 os.close(readable)
                 raise
@@ -170,11 +166,6 @@ class LauncherProgram:
             os.set_blocking(from_inside, False)
             self.insiders[from_inside] = hook
             self.poll.register(from_inside, select.POLLIN)
-
-    def be_second(self, teller: int, request: dict[str, Any], descriptors: list[int], report: int) -> NoReturn:
-        """Write the pid that this process has outside its namespace, then become the hook. Runs in the second process."""
-        os.write(teller, os.fsencode(os.readlink("self", dir_fd=self.proc)) + b" ")
-        become_hook(request, descriptors, report)
 
     def read_inside(self, hook: HookProcess) -> None:
         """Read the report of a namespace. When the hook has ended, kill the namespace."""
