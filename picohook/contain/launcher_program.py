@@ -117,8 +117,7 @@ class LauncherProgram:
                 elif fd in self.insiders:
                     self.read_inside(self.insiders[fd])
             self.reap()
-            for hook in [hook for hook in self.hooks.values() if hook.code is not None]:
-                self.finish(hook)
+            self.finish([hook for hook in self.hooks.values() if hook.code is not None])
 
     def obey(self) -> bool:
         """Carry out the next message of the host. Returns False when the host has closed the socket."""
@@ -247,18 +246,23 @@ class LauncherProgram:
                         hook.has_ended(code)
                     hook.child = 0
 
-    def finish(self, hook: HookProcess) -> None:
-        """Kill the remaining processes of an ended hook, and tell the host when none is left."""
+    def finish(self, ended: list[HookProcess]) -> None:
+        """Kill the remaining processes of ended hooks, and tell the host of each hook that has none left."""
         # In a namespace the kernel kills them, before the first process can be reaped.
-        left = (kill_marked(hook.mark, self.proc) or self.kill_unmarked()) if hook.mark else int(hook.child > 0)
-        hook.searches += 1
-        if not left or time.monotonic() > hook.until:
-            remove_cgroup(hook.cgroup)
-            del self.hooks[hook.number]
-            ended = (
-                f"failed {hook.number} {hook.why_not}" if hook.why_not else f"ended {hook.number} {hook.code} {left}"
-            )
-            self.tell(ended)
+        marks = {hook.mark for hook in ended if hook.mark}
+        left = kill_marked(marks, self.proc)
+        unmarked = self.kill_unmarked() if not marks <= left.keys() else 0
+        for hook in ended:
+            count = (left.get(hook.mark) or unmarked) if hook.mark else int(hook.child > 0)
+            hook.searches += 1
+            if not count or time.monotonic() > hook.until:
+                remove_cgroup(hook.cgroup)
+                del self.hooks[hook.number]
+                self.tell(
+                    f"failed {hook.number} {hook.why_not}"
+                    if hook.why_not
+                    else f"ended {hook.number} {hook.code} {count}"
+                )
 
     def kill_unmarked(self) -> int:
         """Kill the orphans that have no hook's mark. Returns how many there were."""
@@ -274,46 +278,56 @@ class LauncherProgram:
 
     def end(self) -> None:
         """Kill and reap every descendant, with or without a mark."""
-        for hook in self.hooks.values():
-            if hook.mark:
-                kill_marked(hook.mark, self.proc)
+        kill_marked({hook.mark for hook in self.hooks.values() if hook.mark}, self.proc)
         until = time.monotonic() + KILL_WAIT
-        while time.monotonic() < until:
+        # It reaps before it searches, because usually nothing is left. It never waits for one certain process: the first
+        # process of a namespace ends only when all others in it are reaped, and this process may have to reap some of them.
+        while self.reap_any() and time.monotonic() < until:
             for pid in self.children():
                 with ignoring(OSError):
                     os.kill(pid, _signal.SIGKILL)
-            try:
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    pass
-            except ChildProcessError:  # a subreaper without children has no descendants
+            if not self.reap_any():
                 break
             time.sleep(PAUSE)
         for hook in self.hooks.values():
             remove_cgroup(hook.cgroup)
 
+    def reap_any(self) -> bool:
+        """Reap all ended children. Returns whether any child is left. A subreaper without children has no descendants."""
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return False
+        return True
+
     def children(self) -> Iterator[int]:
         """The pids of the children of this process. They stay valid, because only this process reaps its children."""
+        me = os.getpid()
         for name in os.listdir(self.proc):
             with ignoring(OSError, ValueError):
                 fd = os.open(f"{int(name)}/stat", os.O_RDONLY, dir_fd=self.proc)
                 with open(fd, "rb") as file:
                     parent = int(file.read().rpartition(b")")[2].split()[1])
-                if parent == os.getpid():
+                if parent == me:
                     yield int(name)
 
 
 def main() -> None:
-    """Serve a host until it ends."""
-    os.set_inheritable(CONTROL, False)
-    close_from(CONTROL + 1)
+    """Serve a host until it ends. Then end at once: the end of a Python takes milliseconds, and the host waits for it."""
     try:
-        launcher = LauncherProgram(int(sys.argv[1]), sys.argv[2])
-    except OSError as error:
-        os.write(CONTROL, f"unable {error.strerror or error}".encode())
-        return
-    try:
-        launcher.serve()
-    except BrokenPipeError:  # the host is gone
-        pass
+        os.set_inheritable(CONTROL, False)
+        close_from(CONTROL + 1)
+        try:
+            launcher = LauncherProgram(int(sys.argv[1]), sys.argv[2])
+        except OSError as error:
+            os.write(CONTROL, f"unable {error.strerror or error}".encode())
+            return
+        try:
+            launcher.serve()
+        except BrokenPipeError:  # the host is gone
+            pass
+        finally:
+            launcher.end()
     finally:
-        launcher.end()
+        os._exit(0)
