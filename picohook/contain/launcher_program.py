@@ -63,11 +63,6 @@ class HookProcess:
         self.searches = 0
         self.until = 0.0
 
-    def has_ended(self, code: int) -> None:
-        """Note the hook's exit code. Its remaining processes are killed next."""
-        self.code = code
-        self.until = time.monotonic() + KILL_WAIT
-
 
 class LauncherProgram:
     """Serves one host."""
@@ -81,6 +76,9 @@ class LauncherProgram:
         if os.getppid() != host:
             raise OSError(errno.ESRCH, "the host is gone")
         self.hooks: dict[int, HookProcess] = {}
+        self.by_child: dict[int, HookProcess] = {}
+        self.ended: list[HookProcess] = []
+        """The hooks that have ended, and may have processes left."""
         self.reports: dict[int, HookProcess] = {}
         self.insiders: dict[int, HookProcess] = {}
         # First, because with an inherited SIG_IGN no child could be waited for.
@@ -104,8 +102,8 @@ class LauncherProgram:
     def serve(self) -> None:
         """Serve until the host is gone."""
         while True:
-            searches = [hook.searches for hook in self.hooks.values() if hook.code is not None]
-            for fd, _ in self.poll.poll(min(PAUSE * 2 ** min(searches), PAUSE_MOST) * 1000 if searches else None):
+            pause = min((PAUSE * 2**hook.searches for hook in self.ended), default=None)
+            for fd, _ in self.poll.poll(None if pause is None else min(pause, PAUSE_MOST) * 1000):
                 if fd == self.host or (fd == CONTROL and not self.obey()):
                     return
                 if fd == self.woken:
@@ -117,7 +115,8 @@ class LauncherProgram:
                 elif fd in self.insiders:
                     self.read_inside(self.insiders[fd])
             self.reap()
-            self.finish([hook for hook in self.hooks.values() if hook.code is not None])
+            if self.ended:
+                self.finish()
 
     def obey(self) -> bool:
         """Carry out the next message of the host. Returns False when the host has closed the socket."""
@@ -159,7 +158,8 @@ class LauncherProgram:
         except OSError as error:
             self.tell(f"failed {number} {error.errno} spawn")
             return
-        hook = self.hooks[number] = self.reports[readable] = HookProcess(number, child, from_inside, readable, request)
+        hook = HookProcess(number, child, from_inside, readable, request)
+        self.hooks[number] = self.by_child[child] = self.reports[readable] = hook
         self.poll.register(readable, select.POLLIN)
         if from_inside >= 0:
             os.set_blocking(from_inside, False)
@@ -175,7 +175,13 @@ class LauncherProgram:
             self.started(hook)
         if hook.child:
             os.kill(hook.child, _signal.SIGKILL)
-        hook.has_ended(hook.code_inside)
+        self.has_ended(hook, hook.code_inside)
+
+    def has_ended(self, hook: HookProcess, code: int) -> None:
+        """Note a hook's exit code. Its remaining processes are killed next."""
+        hook.code = code
+        hook.until = time.monotonic() + KILL_WAIT
+        self.ended.append(hook)
 
     def receive(self, hook: HookProcess) -> None:
         """Receive what the namespace of a hook wrote: the pid of the hook, and at the hook's end its exit code."""
@@ -231,7 +237,7 @@ class LauncherProgram:
         """Reap all ended processes: hooks, first processes of namespaces, and orphans."""
         with ignoring(ChildProcessError):
             while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                hook = next((hook for hook in self.hooks.values() if hook.child == ended.si_pid), None)
+                hook = self.by_child.pop(ended.si_pid, None)
                 if hook is not None:
                     if self.reports.get(hook.report) is hook:  # the number may belong to another process by now
                         self.started(hook, gone=not hook.mark)
@@ -243,11 +249,12 @@ class LauncherProgram:
                 code = os.waitstatus_to_exitcode(os.waitpid(ended.si_pid, 0)[1])
                 if hook is not None:
                     if hook.code is None:
-                        hook.has_ended(code)
+                        self.has_ended(hook, code)
                     hook.child = 0
 
-    def finish(self, ended: list[HookProcess]) -> None:
+    def finish(self) -> None:
         """Kill the remaining processes of ended hooks, and tell the host of each hook that has none left."""
+        ended, self.ended = self.ended, []
         # In a namespace the kernel kills them, before the first process can be reaped.
         marks = {hook.mark for hook in ended if hook.mark}
         left = kill_marked(marks, self.proc)
@@ -255,23 +262,21 @@ class LauncherProgram:
         for hook in ended:
             count = (left.get(hook.mark) or unmarked) if hook.mark else int(hook.child > 0)
             hook.searches += 1
-            if not count or time.monotonic() > hook.until:
-                remove_cgroup(hook.cgroup)
-                del self.hooks[hook.number]
-                self.tell(
-                    f"failed {hook.number} {hook.why_not}"
-                    if hook.why_not
-                    else f"ended {hook.number} {hook.code} {count}"
-                )
+            if count and time.monotonic() <= hook.until:
+                self.ended.append(hook)
+                continue
+            remove_cgroup(hook.cgroup)
+            del self.hooks[hook.number]
+            how = f"failed {hook.number} {hook.why_not}" if hook.why_not else f"ended {hook.number} {hook.code} {count}"
+            self.tell(how)
 
     def kill_unmarked(self) -> int:
         """Kill the orphans that have no hook's mark. Returns how many there were."""
-        hooks = {hook.child for hook in self.hooks.values()}
         marks = {hook.mark for hook in self.hooks.values()}
         found = 0
         for pid in self.children():
             with ignoring(OSError):  # it runs as another user now
-                if pid not in hooks and marks.isdisjoint(resource.prlimit(pid, RLIMIT_LOCKS)):
+                if pid not in self.by_child and marks.isdisjoint(resource.prlimit(pid, RLIMIT_LOCKS)):
                     os.kill(pid, _signal.SIGKILL)
                     found += 1
         return found
