@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from . import asking, chains, events, peers, sidecar, standing
+from . import abandoned, asking, chains, events, peers, sidecar, standing, start_stop
 from .chart import draw
 from .given import Given, build
 from .measure import Row
@@ -24,11 +24,13 @@ ALL = {
     "memory": standing.memory,
     "imports": standing.imports,
     "starting": standing.starting,
+    "start-stop": start_stop.start_stop,
     "hook-sides": asking.hook_sides,
     "sdk-start": standing.sdk_start,
     "sizes": chains.sizes,
     "numbers": chains.numbers,
     "in-flight": asking.in_flight,
+    "abandoned": abandoned.abandoned,
     "peers": peers.peers,
     "sidecar": sidecar.sidecar,
 }

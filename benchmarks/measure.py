@@ -7,8 +7,9 @@ import gc
 import os
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import anyio
@@ -70,12 +71,23 @@ class Times(dict[str, float]):
 
 async def alternate(rounds: int, **what: Timed) -> Times:
     """The times of each, over so many rounds."""
-    seen: dict[str, list[float]] = {name: [] for name in what}
+
+    async def only_part(timed: Timed) -> tuple[float]:
+        return (await timed(),)
+
+    (times,) = await alternate_parts(rounds, **{name: partial(only_part, timed) for name, timed in what.items()})
+    return times
+
+
+async def alternate_parts(rounds: int, **what: Callable[[], Awaitable[Sequence[float]]]) -> list[Times]:
+    """For works of several timed parts: the times of each part, over so many rounds."""
+    seen: dict[str, list[Sequence[float]]] = {name: [] for name in what}
     for _ in range(rounds):
         for name, timed in what.items():
             gc.collect()
             seen[name].append(await timed())
-    return Times(seen)
+    parts = range(len(next(iter(seen.values()))[0]))
+    return [Times({name: [times[part] for times in all_times] for name, all_times in seen.items()}) for part in parts]
 
 
 def p50(count: int, once: Callable[[], Awaitable[Any]]) -> Timed:

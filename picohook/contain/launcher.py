@@ -296,7 +296,7 @@ class LaunchedProcess:
         if self._mark:
             from .sweep import kill_marked  # noqa: PLC0415 - rarely needed
 
-            kill_marked(self._mark)
+            kill_marked({self._mark})
         if self._pidfd < 0:
             self.has_failed(launcher_ended())
         else:

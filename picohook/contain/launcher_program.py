@@ -32,14 +32,14 @@ import sys
 import time
 
 from .namespace import new_namespace, prepare_namespaces
-from .start_hook import become_hook
+from .start_hook import start_hook
 from .sweep import kill_marked
 from .syscalls import RLIMIT_LOCKS, close_from, ignoring, libc, remove_cgroup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, NoReturn
+    from typing import Any
 
 CONTROL = 3
 KILL_WAIT, PAUSE, PAUSE_MOST = 2.0, 0.001, 0.05
@@ -63,11 +63,6 @@ class HookProcess:
         self.searches = 0
         self.until = 0.0
 
-    def has_ended(self, code: int) -> None:
-        """Note the hook's exit code. Its remaining processes are killed next."""
-        self.code = code
-        self.until = time.monotonic() + KILL_WAIT
-
 
 class LauncherProgram:
     """Serves one host."""
@@ -81,6 +76,9 @@ class LauncherProgram:
         if os.getppid() != host:
             raise OSError(errno.ESRCH, "the host is gone")
         self.hooks: dict[int, HookProcess] = {}
+        self.by_child: dict[int, HookProcess] = {}
+        self.ended: list[HookProcess] = []
+        """The hooks that have ended, and may have processes left."""
         self.reports: dict[int, HookProcess] = {}
         self.insiders: dict[int, HookProcess] = {}
         # First, because with an inherited SIG_IGN no child could be waited for.
@@ -104,8 +102,8 @@ class LauncherProgram:
     def serve(self) -> None:
         """Serve until the host is gone."""
         while True:
-            searches = [hook.searches for hook in self.hooks.values() if hook.code is not None]
-            for fd, _ in self.poll.poll(min(PAUSE * 2 ** min(searches), PAUSE_MOST) * 1000 if searches else None):
+            pause = min((PAUSE * 2**hook.searches for hook in self.ended), default=None)
+            for fd, _ in self.poll.poll(None if pause is None else min(pause, PAUSE_MOST) * 1000):
                 if fd == self.host or (fd == CONTROL and not self.obey()):
                     return
                 if fd == self.woken:
@@ -117,8 +115,8 @@ class LauncherProgram:
                 elif fd in self.insiders:
                     self.read_inside(self.insiders[fd])
             self.reap()
-            for hook in [hook for hook in self.hooks.values() if hook.code is not None]:
-                self.finish(hook)
+            if self.ended:
+                self.finish()
 
     def obey(self) -> bool:
         """Carry out the next message of the host. Returns False when the host has closed the socket."""
@@ -149,13 +147,9 @@ class LauncherProgram:
             from_inside = -1
             try:
                 if self.namespaces:
-                    child, from_inside = new_namespace(
-                        lambda teller: self.be_second(teller, request, fds[1:], writable)
-                    )
+                    child, from_inside = new_namespace(lambda: start_hook(request, fds[1:], writable), self.proc)
                 else:
-                    child = os.fork()
-                    if not child:
-                        become_hook(request, fds[1:], writable)
+                    child = start_hook(request, fds[1:], writable)
             except OSError:
                 os.close(readable)
                 raise
@@ -164,17 +158,13 @@ class LauncherProgram:
         except OSError as error:
             self.tell(f"failed {number} {error.errno} spawn")
             return
-        hook = self.hooks[number] = self.reports[readable] = HookProcess(number, child, from_inside, readable, request)
+        hook = HookProcess(number, child, from_inside, readable, request)
+        self.hooks[number] = self.by_child[child] = self.reports[readable] = hook
         self.poll.register(readable, select.POLLIN)
         if from_inside >= 0:
             os.set_blocking(from_inside, False)
             self.insiders[from_inside] = hook
             self.poll.register(from_inside, select.POLLIN)
-
-    def be_second(self, teller: int, request: dict[str, Any], descriptors: list[int], report: int) -> NoReturn:
-        """Write the pid that this process has outside its namespace, then become the hook. Runs in the second process."""
-        os.write(teller, os.fsencode(os.readlink("self", dir_fd=self.proc)) + b" ")
-        become_hook(request, descriptors, report)
 
     def read_inside(self, hook: HookProcess) -> None:
         """Read the report of a namespace. When the hook has ended, kill the namespace."""
@@ -185,7 +175,13 @@ class LauncherProgram:
             self.started(hook)
         if hook.child:
             os.kill(hook.child, _signal.SIGKILL)
-        hook.has_ended(hook.code_inside)
+        self.has_ended(hook, hook.code_inside)
+
+    def has_ended(self, hook: HookProcess, code: int) -> None:
+        """Note a hook's exit code. Its remaining processes are killed next."""
+        hook.code = code
+        hook.until = time.monotonic() + KILL_WAIT
+        self.ended.append(hook)
 
     def receive(self, hook: HookProcess) -> None:
         """Receive what the namespace of a hook wrote: the pid of the hook, and at the hook's end its exit code."""
@@ -241,7 +237,7 @@ class LauncherProgram:
         """Reap all ended processes: hooks, first processes of namespaces, and orphans."""
         with ignoring(ChildProcessError):
             while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                hook = next((hook for hook in self.hooks.values() if hook.child == ended.si_pid), None)
+                hook = self.by_child.pop(ended.si_pid, None)
                 if hook is not None:
                     if self.reports.get(hook.report) is hook:  # the number may belong to another process by now
                         self.started(hook, gone=not hook.mark)
@@ -253,76 +249,90 @@ class LauncherProgram:
                 code = os.waitstatus_to_exitcode(os.waitpid(ended.si_pid, 0)[1])
                 if hook is not None:
                     if hook.code is None:
-                        hook.has_ended(code)
+                        self.has_ended(hook, code)
                     hook.child = 0
 
-    def finish(self, hook: HookProcess) -> None:
-        """Kill the remaining processes of an ended hook, and tell the host when none is left."""
+    def finish(self) -> None:
+        """Kill the remaining processes of ended hooks, and tell the host of each hook that has none left."""
+        ended, self.ended = self.ended, []
         # In a namespace the kernel kills them, before the first process can be reaped.
-        left = (kill_marked(hook.mark, self.proc) or self.kill_unmarked()) if hook.mark else int(hook.child > 0)
-        hook.searches += 1
-        if not left or time.monotonic() > hook.until:
+        marks = {hook.mark for hook in ended if hook.mark}
+        left = kill_marked(marks, self.proc)
+        unmarked = self.kill_unmarked() if not marks <= left.keys() else 0
+        for hook in ended:
+            count = (left.get(hook.mark) or unmarked) if hook.mark else int(hook.child > 0)
+            hook.searches += 1
+            if count and time.monotonic() <= hook.until:
+                self.ended.append(hook)
+                continue
             remove_cgroup(hook.cgroup)
             del self.hooks[hook.number]
-            ended = (
-                f"failed {hook.number} {hook.why_not}" if hook.why_not else f"ended {hook.number} {hook.code} {left}"
-            )
-            self.tell(ended)
+            how = f"failed {hook.number} {hook.why_not}" if hook.why_not else f"ended {hook.number} {hook.code} {count}"
+            self.tell(how)
 
     def kill_unmarked(self) -> int:
         """Kill the orphans that have no hook's mark. Returns how many there were."""
-        hooks = {hook.child for hook in self.hooks.values()}
         marks = {hook.mark for hook in self.hooks.values()}
         found = 0
         for pid in self.children():
             with ignoring(OSError):  # it runs as another user now
-                if pid not in hooks and marks.isdisjoint(resource.prlimit(pid, RLIMIT_LOCKS)):
+                if pid not in self.by_child and marks.isdisjoint(resource.prlimit(pid, RLIMIT_LOCKS)):
                     os.kill(pid, _signal.SIGKILL)
                     found += 1
         return found
 
     def end(self) -> None:
         """Kill and reap every descendant, with or without a mark."""
-        for hook in self.hooks.values():
-            if hook.mark:
-                kill_marked(hook.mark, self.proc)
+        kill_marked({hook.mark for hook in self.hooks.values() if hook.mark}, self.proc)
         until = time.monotonic() + KILL_WAIT
-        while time.monotonic() < until:
+        # It reaps before it searches, because usually nothing is left. It never waits for one certain process: the first
+        # process of a namespace ends only when all others in it are reaped, and this process may have to reap some of them.
+        while self.reap_any() and time.monotonic() < until:
             for pid in self.children():
                 with ignoring(OSError):
                     os.kill(pid, _signal.SIGKILL)
-            try:
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    pass
-            except ChildProcessError:  # a subreaper without children has no descendants
+            if not self.reap_any():
                 break
             time.sleep(PAUSE)
         for hook in self.hooks.values():
             remove_cgroup(hook.cgroup)
 
+    def reap_any(self) -> bool:
+        """Reap all ended children. Returns whether any child is left. A subreaper without children has no descendants."""
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return False
+        return True
+
     def children(self) -> Iterator[int]:
         """The pids of the children of this process. They stay valid, because only this process reaps its children."""
+        me = os.getpid()
         for name in os.listdir(self.proc):
             with ignoring(OSError, ValueError):
                 fd = os.open(f"{int(name)}/stat", os.O_RDONLY, dir_fd=self.proc)
                 with open(fd, "rb") as file:
                     parent = int(file.read().rpartition(b")")[2].split()[1])
-                if parent == os.getpid():
+                if parent == me:
                     yield int(name)
 
 
 def main() -> None:
-    """Serve a host until it ends."""
-    os.set_inheritable(CONTROL, False)
-    close_from(CONTROL + 1)
+    """Serve a host until it ends. Then end at once: the end of a Python takes milliseconds, and the host waits for it."""
     try:
-        launcher = LauncherProgram(int(sys.argv[1]), sys.argv[2])
-    except OSError as error:
-        os.write(CONTROL, f"unable {error.strerror or error}".encode())
-        return
-    try:
-        launcher.serve()
-    except BrokenPipeError:  # the host is gone
-        pass
+        os.set_inheritable(CONTROL, False)
+        close_from(CONTROL + 1)
+        try:
+            launcher = LauncherProgram(int(sys.argv[1]), sys.argv[2])
+        except OSError as error:
+            os.write(CONTROL, f"unable {error.strerror or error}".encode())
+            return
+        try:
+            launcher.serve()
+        except BrokenPipeError:  # the host is gone
+            pass
+        finally:
+            launcher.end()
     finally:
-        launcher.end()
+        os._exit(0)

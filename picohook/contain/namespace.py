@@ -36,8 +36,8 @@ def prepare_namespaces() -> str:
     return note
 
 
-def new_namespace(start: Callable[[int], NoReturn] | None) -> tuple[int, int]:
-    """Start a hook in a new PID namespace; see `be_first`.
+def new_namespace(start: Callable[[], int] | None, proc: int = -1) -> tuple[int, int]:
+    """Start a hook in a new PID namespace; see `be_first`. `proc` is an open /proc of this process's own namespace.
 
     Returns the pid of the namespace's first process, and a pipe to read its report from. Raises `OSError`.
     """
@@ -54,7 +54,7 @@ def new_namespace(start: Callable[[int], NoReturn] | None) -> tuple[int, int]:
             raise OSError(number, f"clone3: {os.strerror(number)}")  # noqa: TRY301
         if not first:
             os.close(told)  # so that a write fails when the reader is gone
-            be_first(teller, start)
+            be_first(teller, start, proc)
     except OSError:
         os.close(told)
         raise
@@ -63,8 +63,8 @@ def new_namespace(start: Callable[[int], NoReturn] | None) -> tuple[int, int]:
     return first, told
 
 
-def be_first(teller: int, start: Callable[[int], NoReturn] | None) -> NoReturn:
-    """Be PID 1 of a namespace. A child writes its pid and becomes the hook. PID 1 writes the hook's exit code, and waits.
+def be_first(teller: int, start: Callable[[], int] | None, proc: int) -> NoReturn:
+    """Be PID 1 of a namespace: start the hook, write the pid that it has outside, and at its end its exit code. Then wait.
 
     It waits to be killed. Until then the hook is not reaped, so no signal can reach another process with its pid. Without
     `start` it only writes a note.
@@ -84,10 +84,12 @@ def be_first(teller: int, start: Callable[[int], NoReturn] | None) -> NoReturn:
         if start is None:
             os.write(teller, note.encode())
             os._exit(0)
-        hook = os.fork()
-        if not hook:
-            start(teller)
-        close_from(0, but=teller)  # else the socket would stay open without the launcher
+        hook = start()
+        os.write(teller, outer_pid(hook, proc) + b" ")
+        os.chdir("/")  # the hook's directory is not kept in use
+        # Only now, because the launcher expects the pid before it sees the end of the hook's report. The launcher's socket
+        # closes here too: it would stay open without the launcher.
+        close_from(0, but=teller)
         while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)).si_pid != hook:  # type: ignore[union-attr]
             os.waitpid(ended.si_pid, 0)  # type: ignore[union-attr] # an orphan
         os.write(teller, b"%d " % (ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status))  # type: ignore[union-attr]
@@ -95,3 +97,11 @@ def be_first(teller: int, start: Callable[[int], NoReturn] | None) -> NoReturn:
             _signal.pause()
     finally:
         os._exit(1)
+
+
+def outer_pid(pid: int, proc: int) -> bytes:
+    """The pid of a child in the namespace to which this /proc belongs."""
+    pidfd = os.pidfd_open(pid)
+    info = os.open(f"self/fdinfo/{pidfd}", os.O_RDONLY, dir_fd=proc)
+    lines = os.read(info, 4096).split(b"\n")
+    return next(line for line in lines if line.startswith(b"Pid:"))[4:].strip()

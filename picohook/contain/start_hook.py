@@ -1,4 +1,8 @@
-"""Turns a forked child of the launcher into the hook: session, streams, limits, environment, program."""
+"""Starts a hook: session, streams, limits, environment, program.
+
+`posix_spawn` starts most hooks: it copies no memory. A hook with limits, a mark or a program that is started by its descriptor
+needs code between fork and exec.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,40 @@ from .syscalls import RLIMIT_LOCKS, enter_user_namespace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
+
+
+IGNORED = [number for number in _signal.valid_signals() if _signal.getsignal(number) == _signal.SIG_IGN]
+"""The signals that Python ignores, and those that a shell ignores that started the host in the background."""
+
+
+def start_hook(request: dict[str, Any], descriptors: list[int], report: int) -> int:
+    """Start the hook as a child of this process, and return its pid.
+
+    Writes to `report` the errno and the step that failed. May change this process's directory, and ends it if the hook is not
+    started.
+    """
+    if request["mark"] or request["cgroup"] or request["own_users"] or request["limits"] or request["by_descriptor"]:
+        pid = os.fork()
+        if not pid:
+            become_hook(request, descriptors, report)
+        return pid
+    step = "dir"
+    try:
+        if request["cwd"]:
+            os.chdir(request["cwd"])
+        step = "exec"
+        return os.posix_spawn(
+            request["argv"][0],
+            request["argv"],
+            request["env"],
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(descriptors[:3])],
+            setsid=True,
+            setsigdef=IGNORED,
+            setsigmask=(),
+        )
+    except Exception as error:  # noqa: BLE001 - every error is reported to the host
+        report_failure(error, step, report)
+        os._exit(127)
 
 
 def become_hook(request: dict[str, Any], descriptors: list[int], report: int) -> NoReturn:
@@ -47,15 +85,19 @@ def become_hook(request: dict[str, Any], descriptors: list[int], report: int) ->
         program = descriptors[3] if request["by_descriptor"] else request["argv"][0]
         os.execve(program, request["argv"], request["env"])  # noqa: S606 - no shell is wanted
     except Exception as error:  # noqa: BLE001 - every error is reported to the host
-        number = errno.ENOMEM if isinstance(error, MemoryError) else getattr(error, "errno", None) or errno.EINVAL
-        os.write(report, f"{number} {step}".encode())
+        report_failure(error, step, report)
     finally:
         os._exit(127)
 
 
+def report_failure(error: Exception, step: str, report: int) -> None:
+    """Write the errno and the step to `report`."""
+    number = errno.ENOMEM if isinstance(error, MemoryError) else getattr(error, "errno", None) or errno.EINVAL
+    os.write(report, f"{number} {step}".encode())
+
+
 def default_signals() -> None:
-    """Reset signals that are ignored or blocked, by Python, or by a shell that started the host in the background."""
-    for number in _signal.valid_signals():
-        if _signal.getsignal(number) == _signal.SIG_IGN:
-            _signal.signal(number, _signal.SIG_DFL)
+    """Reset the signals that are ignored or blocked."""
+    for number in IGNORED:
+        _signal.signal(number, _signal.SIG_DFL)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())

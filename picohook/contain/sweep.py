@@ -18,40 +18,50 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def marked_processes(mark: int, proc: int | str = "/proc") -> Iterator[tuple[int, int]]:
-    """The living processes with this mark. Yields a pid, and a pidfd that is valid until the next iteration."""
+def marked_processes(marks: set[int], proc: int | str = "/proc") -> Iterator[tuple[int, int, int]]:
+    """The living processes with one of these marks.
+
+    Yields the pid, a pidfd that is valid until the next iteration, and the mark. A process may have two marks.
+    """
     for pid in (int(name) for name in os.listdir(proc) if name.isdigit()):
         with ignoring(OSError):  # it has ended, or belongs to another user
-            if mark not in resource.prlimit(pid, RLIMIT_LOCKS):
+            if marks.isdisjoint(resource.prlimit(pid, RLIMIT_LOCKS)):
                 continue
             pidfd = os.pidfd_open(pid)
             try:
                 # Check again with the pidfd open, in case the number belongs to another process by now.
                 poll = select.poll()
                 poll.register(pidfd, select.POLLIN)  # readable if it is a zombie
-                if mark in resource.prlimit(pid, RLIMIT_LOCKS) and not poll.poll(0):
-                    yield pid, pidfd
+                found = marks.intersection(resource.prlimit(pid, RLIMIT_LOCKS))
+                if found and not poll.poll(0):
+                    for mark in found:
+                        yield pid, pidfd, mark
             finally:
                 os.close(pidfd)
 
 
-def kill_marked(mark: int, proc: int | str = "/proc") -> int:
-    """Kill the processes with this mark. Returns how many were found. The host too calls this, if its launcher was killed.
+def kill_marked(marks: set[int], proc: int | str = "/proc") -> dict[int, int]:
+    """Kill the processes with one of these marks. Returns how many were found for each mark of which any were found.
 
-    All are stopped before the first is killed. A stopped process does not fork, but still counts towards a limit on processes,
-    so this also ends a fork bomb.
+    The host too calls this, if its launcher was killed. All are stopped before the first is killed. A stopped process does not
+    fork, but still counts towards a limit on processes, so this also ends a fork bomb.
     """
-    seen: set[int] = set()
+    if not marks:
+        return {}
+    seen: set[tuple[int, int]] = set()
     before = -1
     while before < len(seen):
         before = len(seen)
-        for pid, pidfd in marked_processes(mark, proc):
-            if pid not in seen:
-                seen.add(pid)
+        for pid, pidfd, mark in marked_processes(marks, proc):
+            if (pid, mark) not in seen:
+                seen.add((pid, mark))
                 with ignoring(OSError):
                     _signal.pidfd_send_signal(pidfd, _signal.SIGSTOP)
     if seen:
-        for _, pidfd in marked_processes(mark, proc):
+        for _, pidfd, _ in marked_processes(marks, proc):
             with ignoring(OSError):
                 _signal.pidfd_send_signal(pidfd, _signal.SIGKILL)
-    return len(seen)
+    found: dict[int, int] = {}
+    for _, mark in seen:
+        found[mark] = found.get(mark, 0) + 1
+    return found

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000
 RLIMIT_LOCKS = 10
+CLOSE_RANGE = 436  # the same on nearly every architecture
 
 LIBC = ctypes.PyDLL(None, use_errno=True)  # PyDLL keeps the interpreter's lock, which the child of a clone needs
 
@@ -46,7 +47,12 @@ def enter_user_namespace(more: int = 0) -> None:
 
 def close_from(least: int, but: int = -1) -> None:
     """Close all descriptors from `least` on, except `but`."""
-    for fd in map(int, os.listdir("/proc/self/fd")):
+    for first, last in ((least, but - 1), (max(least, but + 1), 0xFFFFFFFF)):
+        if first <= last and LIBC.syscall(CLOSE_RANGE, ctypes.c_uint(first), ctypes.c_uint(last), 0):
+            break
+    else:
+        return
+    for fd in map(int, os.listdir("/proc/self/fd")):  # before Linux 5.9
         if fd >= least and fd != but:
             with ignoring(OSError):  # the listing's own descriptor
                 os.close(fd)

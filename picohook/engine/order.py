@@ -62,17 +62,20 @@ def _sorted(hooks: Sequence[Hook]) -> list[Hook]:
     """The hooks in order: next comes the first, by priority and name, of those whose `after` is satisfied."""
     here = {hook.name: hook for hook in hooks}
     waits = {name: {other for other in hook.spec.after if other in here} for name, hook in here.items()}
+    followers: dict[str, list[str]] = {name: [] for name in here}
+    for name, others in waits.items():
+        for other in others:
+            followers[other].append(name)
     free = [(here[name].spec.priority, name) for name, others in waits.items() if not others]
     heapq.heapify(free)
     ordered: list[Hook] = []
     while free:
         _, name = heapq.heappop(free)
         ordered.append(here[name])
-        for other, others in waits.items():
-            if name in others:
-                others.discard(name)
-                if not others:
-                    heapq.heappush(free, (here[other].spec.priority, other))
+        for other in followers[name]:
+            waits[other].discard(name)
+            if not waits[other]:
+                heapq.heappush(free, (here[other].spec.priority, other))
     left = [name for name, others in waits.items() if others]
     if left:
         cycle = _cycle(left[0], waits)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from ..transport.reactor import Reactor, Waiter
     from .plan import Plan, Seen, Verify
     from .spawn import Spawner
+    from .start_turns import StartTurns, Turn
 
 START_WAIT = 10.0
 """Seconds that the system may take to start a process. The time for its hello begins afterwards."""
@@ -80,6 +80,7 @@ class Supervisor:
         spec: HookSpec,
         reactor: Reactor,
         spawner: Spawner,
+        turns: StartTurns,
         *,
         log: Log,
         read: Callable[[Stage[Any], Reply], Decision],
@@ -98,6 +99,7 @@ class Supervisor:
         """Set when the first start has succeeded or failed."""
         self._reactor = reactor
         self._spawner = spawner
+        self._turns = turns
         self._log = log
         self._read = read
         self._hello_timeout = hello_timeout
@@ -108,7 +110,7 @@ class Supervisor:
         self._life: _Life | None = None
         self._child: Child | None = None
         self._budget = RestartBudget(spec.restart)
-        self._waiting: list[Waiter] = []
+        self._waiting: dict[Waiter, None] = {}
         self._wake = anyio.Event()
         self._stopping = False
 
@@ -128,15 +130,14 @@ class Supervisor:
             if self.state in {HookState.FAILED, HookState.STOPPING, HookState.STOPPED}:
                 raise self._unavailable()
             waiter = self._reactor.waiter()
-            self._waiting.append(waiter)
+            self._waiting[waiter] = None
             try:
                 await waiter.wait(deadline)
             except TimeoutError:
                 message = f"it is {self.state.value}, and was not ready in time{self._last_words()}"
                 raise HookTimeoutError(message, hook=self.spec.name) from None
             finally:
-                with suppress(ValueError):
-                    self._waiting.remove(waiter)
+                self._waiting.pop(waiter, None)
         return self.channel
 
     def reset(self) -> None:
@@ -213,12 +214,16 @@ class Supervisor:
     async def _run_process(self) -> HookError:
         """Run one process from its start to its end. Returns why it ended."""
         self._enter(HookState.STARTING)
+        with self._turns.turn() as turn:
+            return await self._start_and_serve(turn)
+
+    async def _start_and_serve(self, turn: Turn) -> HookError:
         life = self._life = _Life()
         started: tuple[Child, Channel] | None = None
         try:
             with life.starting:
                 seen, planned = await self._prepare()
-                started = await self._spawn(life, planned)
+                started = await self._spawn(life, planned, turn)
         except TimeoutError:
             return HookCrashedError("was not started in time", hook=self.spec.name)
         except (SpawnDelayedError, NoThreadError) as error:
@@ -239,6 +244,7 @@ class Supervisor:
             with life.greeting:
                 try:
                     await channel.hello(self.spec.modes, self._reactor.now() + self._hello_timeout())
+                    turn.over()
                     await self._verify_again(seen)
                     if not life.over:
                         self.channel = channel
@@ -287,12 +293,13 @@ class Supervisor:
         if now != seen:
             raise ChangedError(self.spec.name)
 
-    async def _spawn(self, life: _Life, planned: Plan) -> tuple[Child, Channel]:
+    async def _spawn(self, life: _Life, planned: Plan, turn: Turn) -> tuple[Child, Channel]:
         def exited() -> None:
             channel.drain()
             self._over(life, "")
 
         try:
+            await turn.take()
             child = await Child.start(
                 self._reactor,
                 self._spawner,
@@ -304,6 +311,7 @@ class Supervisor:
             )
         finally:
             planned.close()
+        turn.runs(child.pid)
         channel = Channel(
             self._reactor,
             child.stdout,

@@ -10,7 +10,7 @@ when no request waits. A line whose first byte was sent is always finished first
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
@@ -28,7 +28,7 @@ from .messages import InvalidLine, Notification, Reply, Request, Response
 from .responses import read_response
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 GATHER = 64
 """The most buffers that `data_to_send` returns: enough for an efficient write, and within every system's limit."""
@@ -89,8 +89,8 @@ PeerEvent = ReplyReceived | NotificationReceived | DroppedLine | LineTooLong
 _Line = tuple[int, int, tuple[bytes, ...]]
 """A queued line: the id of its request, or one of the two constants below; its size; its buffers."""
 _NO_REQUEST, _AN_EVENT = 0, -1
-_Pending = tuple[int, Any, bool]
-"""A request that waits for its reply: its id, its token, and whether its reply is read strictly."""
+_Pending = tuple[int, Any, bool, int]
+"""A request that waits for its reply: its id, its token, whether its reply is read strictly, and the size of its line."""
 
 CONTINUE_REPLY = Reply(words.CONTINUE_RESULT)
 """The reply that every known reply stands for."""
@@ -121,9 +121,17 @@ class Peer:
         """The id of the last request that was written completely."""
         self._pending: dict[bytes, _Pending] = {}
         """The requests that wait for a reply, by the digits of the id, oldest first."""
-        self._abandoned: dict[int, None] = {}
+        self._oldest = b""
+        """The digits of the request that was the oldest when `oldest` was last read."""
+        self._abandoned: OrderedDict[int, None] = (
+            OrderedDict()
+        )  # a dict takes long to find its first key after removals
         self._blank_lines = 0
         self._out: deque[_Line] = deque()
+        """The queued lines. Those of the requests in `_unwanted` are never written. The first line is none of them."""
+        self._unwanted: set[int] = set()
+        self._unwanted_bytes = 0
+        """The bytes of the lines that became unwanted since all unwanted lines were dropped."""
         self._offset = 0
         self._queued = 0
         self._events: deque[bytes] = deque()
@@ -164,7 +172,7 @@ class Peer:
         self._next_id = request_id + 1
         self._out.append((request_id, size, buffers))
         self._queued += size
-        self._pending[digits] = request_id, token, strict
+        self._pending[digits] = request_id, token, strict, size
         return request_id
 
     def notify(self, line: bytes) -> None:
@@ -185,16 +193,35 @@ class Peer:
         if pending is None or self.state is PeerState.CLOSED:
             return
         if request_id > self._sent and not (self._offset and self._out[0][0] == request_id):
-            line = next(line for line in self._out if line[0] == request_id)
-            self._out.remove(line)
-            self._queued -= line[1]
+            self._unqueue(request_id, pending[3])
             return
         self._abandoned[request_id] = None
         if len(self._abandoned) > ABANDONED:
-            del self._abandoned[next(iter(self._abandoned))]
+            self._abandoned.popitem(last=False)
         if "cancel" in self.capabilities:
             params = {"id": request_id, "reason": cut(reason, words.MAX_REASON)}
             self._enqueue(notification_line(words.CANCEL, encode(params)))
+
+    def _unqueue(self, request_id: int, size: int) -> None:
+        """Drop the line of a request of which nothing was written.
+
+        To search the queue for each line would take quadratic time. So the line stays until it is the first, or until such
+        lines have had more bytes than the others have. Then one pass drops them all.
+        """
+        self._queued -= size
+        self._unwanted.add(request_id)
+        self._unwanted_bytes += size
+        if self._unwanted_bytes > self._queued:
+            self._out = deque(line for line in self._out if line[0] not in self._unwanted)
+            self._unwanted.clear()
+            self._unwanted_bytes = 0
+        else:
+            self._skip_unwanted()
+
+    def _skip_unwanted(self) -> None:
+        """Drop the unwanted lines at the front of the queue."""
+        while self._out and self._out[0][0] in self._unwanted:
+            self._unwanted.remove(self._out.popleft()[0])
 
     def _enqueue(self, line: bytes, what: int = _NO_REQUEST) -> None:
         self._out.append((what, len(line), (line,)))
@@ -205,12 +232,14 @@ class Peer:
     @property
     def oldest(self) -> int | None:
         """The id of the request that has waited longest; None if none waits."""
-        return next((request_id for request_id, _, _ in self._pending.values()), None)
+        if self._oldest not in self._pending:  # a dict takes long to find its first key after removals
+            self._oldest = next(iter(self._pending), b"")
+        return int(self._oldest) if self._oldest else None
 
     @property
     def waiting(self) -> list[Any]:
         """The tokens of the requests that wait for a reply, oldest first."""
-        return [token for _, token, _ in self._pending.values()]
+        return [pending[1] for pending in self._pending.values()]
 
     def in_flight(self) -> int:
         """How many requests wait for a reply."""
@@ -239,7 +268,10 @@ class Peer:
         if len(out) == 1 and not self._offset:
             return out[0][2]
         buffers: list[bytes | memoryview] = []
-        for _, _, parts in islice(out, GATHER):
+        lines: Iterable[_Line] = islice(out, GATHER)
+        if self._unwanted:
+            lines = [line for line in lines if line[0] not in self._unwanted]
+        for _, _, parts in lines:
             buffers += parts
         skip = self._offset
         while skip:
@@ -264,6 +296,8 @@ class Peer:
             what, size, _ = out.popleft()
             count -= size
             self._sent = max(self._sent, what)
+            if self._unwanted:
+                self._skip_unwanted()
         self._offset = count
         # Events that were not begun return to their queue, so that the next request is sent before them.
         while out and out[-1][0] == _AN_EVENT and (len(out) > 1 or not count):
@@ -354,7 +388,7 @@ class Peer:
         pending = self._waiting(response.id)
         if pending is None or pending[0] > self._sent:
             return self._unexpected(response.id, line)
-        request_id, token, strict = pending
+        request_id, token, strict, _ = pending
         del self._pending[b"%d" % request_id]
         return token, read_response(response, strict=strict)
 

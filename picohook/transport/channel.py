@@ -100,7 +100,7 @@ class Channel:
         self._notifications = RateLimit(NOTIFICATION_QUOTA, QUOTA_WINDOW)
         self._logged_lines = RateLimit(LOGGED_LINES, 1.0)
         self._error: HookError | None = None
-        self._flush_waiters: list[Waiter] = []
+        self._flush_waiters: dict[Waiter, None] = {}
         self.failed_calls = 0
         """How many calls failed when the channel was closed."""
         self._hint = ""
@@ -108,7 +108,7 @@ class Channel:
         self._hint_at = 0
         """The last request that was sent before that line came."""
         self._silence: SilenceProbe | None = None
-        self._deadlines = Deadlines(reactor, lambda: self._peer.waiting, self._timed_out)
+        self._deadlines = Deadlines(reactor, self._peer, self._timed_out)
         self._on_cancel = self._abandon  # stored, because each lookup of a method makes an object
         self._pipe = pipe_kind(tap, name)(reactor, stdout, stdin, on_data=self._received, on_end=self._ended)
 
@@ -195,7 +195,7 @@ class Channel:
     def _send(self, call: Promise) -> None:
         self._latest = call.request
         if call.deadline < self._deadlines.next:
-            self._deadlines.set(call.deadline)
+            self._deadlines.add(call)
         # A single request is written at once; several in one turn of the loop are written together.
         if self._scheduled:
             return
@@ -230,13 +230,13 @@ class Channel:
         if not self.faulted and self._error is None and self._peer.wants_to_send:
             self._flush_soon()
             waiter = self._reactor.waiter()
-            self._flush_waiters.append(waiter)
+            self._flush_waiters[waiter] = None
             try:
                 await waiter.wait(deadline)
             except TimeoutError:
                 return False
             finally:
-                self._flush_waiters.remove(waiter)
+                del self._flush_waiters[waiter]
         return not self.faulted and self._error is None
 
     # Ending.
@@ -284,7 +284,7 @@ class Channel:
         Only a timeout of the oldest call counts, because later calls may only wait for it. After one counts, the next has to be
         of a call that was sent later.
         """
-        if self._peer.oldest == request and request > self._struck:
+        if request > self._struck and self._peer.oldest == request:
             self._struck = self._latest
             self._strikes += 1
             if self._strikes >= STRIKES:

@@ -2,56 +2,85 @@
 
 from __future__ import annotations
 
+import heapq
 import math
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
+    from ..protocol.peer import Peer
     from .reactor import Promise, Reactor
 
 NEVER = float("inf")
+SPARE = 64
+"""How many calls that have ended may be in the heap, however few are in flight."""
+_request_of = attrgetter("request")
 
 
 class Deadlines:
-    """Calls `on_timeout` with the calls whose deadline has passed."""
+    """Calls `on_timeout` with the calls whose deadline has passed, oldest first.
 
-    __slots__ = ("_alarm", "_on_timeout", "_reactor", "_waiting", "next")
+    Most calls end long before their deadline, so a new call only moves the alarm. When the alarm rings, the calls in flight
+    are put in a heap. From then on each new call is added to the heap, until the heap is empty or most of its calls have ended.
+    So not every ring has to look at all calls, and calls that end in time need no heap.
+    """
 
-    def __init__(
-        self,
-        reactor: Reactor,
-        waiting: Callable[[], Iterable[Promise]],
-        on_timeout: Callable[[list[Promise]], None],
-    ) -> None:
+    __slots__ = ("_alarm", "_alarm_at", "_heap", "_on_timeout", "_peer", "_reactor", "next")
+
+    def __init__(self, reactor: Reactor, peer: Peer, on_timeout: Callable[[list[Promise]], None]) -> None:
+        """The tokens of the peer's requests are the calls."""
         self.next = NEVER
-        """The time of the alarm: the first deadline, or earlier, if the call that it was set for has ended."""
+        """Calls with an earlier deadline have to be added; others need not be."""
+        self._alarm_at = NEVER
+        """The first deadline, or earlier, if the call with the first deadline has ended."""
+        self._heap: list[tuple[float, int]] = []
+        """Deadlines and requests. A call in flight may have a later deadline by now; others have ended."""
         self._reactor = reactor
-        self._waiting = waiting
+        self._peer = peer
         self._on_timeout = on_timeout
         self._alarm = reactor.alarm(self._check)
 
-    def set(self, when: float) -> None:
-        """Check the calls at this time, and not at the time set before."""
-        self.next = when
-        if when < NEVER:
+    def add(self, call: Promise) -> None:
+        """Add a call whose deadline is earlier than `next`."""
+        if self._heap:
+            heapq.heappush(self._heap, (call.deadline, call.request))
+            if len(self._heap) > 2 * self._peer.in_flight() + SPARE:
+                self._heap.clear()
+        self._set(min(call.deadline, self._alarm_at))
+
+    def _set(self, when: float) -> None:
+        if when < self._alarm_at:
             self._alarm.set(when)
+        self._alarm_at = when
+        self.next = NEVER if self._heap else when
 
     def _check(self) -> None:
-        now, following = self._reactor.now(), NEVER
-        late = []
-        for call in self._waiting():
-            if call.deadline <= now:
-                late.append(call)
+        now, heap, late = self._reactor.now(), self._heap, []
+        if not heap:
+            heap += [(call.deadline, call.request) for call in self._peer.waiting]
+            heapq.heapify(heap)
+        while heap:
+            deadline, request = heap[0]
+            call = self._peer.pending_token(request)
+            if call is not None and call.deadline > deadline:
+                heapq.heapreplace(heap, (call.deadline, request))
+            elif call is None or deadline <= now:
+                heapq.heappop(heap)
+                if call is not None:
+                    late.append(call)
             else:
-                following = min(following, call.deadline)
-        self.set(following)
+                break
+        self._alarm_at = NEVER
+        self._set(heap[0][0] if heap else NEVER)
+        late.sort(key=_request_of)
         self._on_timeout(late)
 
     def close(self) -> None:
         """Stop the alarm, and drop the callbacks."""
         self._alarm.off()
-        del self._alarm, self._on_timeout, self._waiting
+        del self._alarm, self._on_timeout, self._peer
 
 
 def shown_seconds(timeout: float) -> str:

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 from hypothesis import given, strategies as st
+from steps import growth
 
 from picohook.engine.order import LAYERS, audiences, in_order, seats
 from picohook.errors import ConfigError
@@ -114,3 +115,14 @@ def test_observers_are_told_of_the_kinds_they_name():
     assert told.keys() == words.EVENT_KINDS.keys()
     assert told["error"] == (a, b)
     assert all(told[kind] == (b,) for kind in told.keys() - {"error"})
+
+
+@pytest.mark.parametrize("after_each_other", [False, True])
+def test_the_work_for_each_hook_does_not_grow_with_their_number(after_each_other):
+    def prepare(number):
+        names = [f"h{place:04}" for place in range(number)]
+        afters = [(name,) for name in names[1:]] + [()] if after_each_other else [()] * number
+        hooks = [hook(name, after=after) for name, after in zip(names, afters, strict=True)]
+        return lambda: in_order(hooks)
+
+    assert growth(prepare, 50, 400) < 1.25

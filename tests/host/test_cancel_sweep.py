@@ -123,9 +123,9 @@ async def test_C1_a_call_cancelled_at_any_point_leaves_no_caller_waiting_and_the
             assert (await host.approve_tool(asking())).approved
             for mounted in host._mounted.by_name.values():
                 supervised = mounted.hook._supervisor
-                assert supervised._waiting == []
+                assert not supervised._waiting
                 assert supervised.channel._peer.in_flight() == 0
-                assert supervised.channel._flush_waiters == []
+                assert not supervised.channel._flush_waiters
             assert descriptors() == before
             assert len(children()) == alive
             await settled(tasks)

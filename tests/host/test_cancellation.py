@@ -45,10 +45,10 @@ async def cancel_after(turns, function, *arguments):
 def assert_nobody_waits(host: Host):
     for mounted in host._mounted.by_name.values():
         supervised = mounted.hook._supervisor
-        assert supervised._waiting == []
+        assert not supervised._waiting
         if supervised.channel is not None:
             assert supervised.channel._peer.in_flight() == 0
-            assert supervised.channel._flush_waiters == []
+            assert not supervised.channel._flush_waiters
 
 
 @pytest.mark.parametrize("turns", TURNS)
