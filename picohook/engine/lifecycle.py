@@ -15,7 +15,6 @@ from ..contain.tiers import Containment
 from ..errors import ConfigError, HookCrashedError, PicohookError, Problem
 from ..hooks.base import HostServices
 from ..model.spec import NO_MODEL, NO_MODEL_HINT
-from ..process.start_turns import StartTurns
 from ..transport.event_loop import current_reactor
 from .event_queue import EventQueue
 from .order import OF_SESSION, Arrangement, in_order
@@ -62,7 +61,6 @@ class MountedHooks(Arrangement):
         self.sessions: set[Arrangement] = set()
         """The arrangements of sessions that have hooks of their own."""
         self.containment: Containment | None = None
-        self._turns: StartTurns
         self.events: EventQueue
         self.told: Callable[[Event, Sequence[Hook]], None] | None = None
         """Called with every event that is handed on, and with the hooks that get it."""
@@ -94,7 +92,6 @@ class MountedHooks(Arrangement):
         _running.add(self)
         self.events = EventQueue(self._reactor, self.told)
         self.containment = Containment(self._reactor, self.log)
-        self._turns = StartTurns(self._reactor)
 
     async def leave(self) -> bool:
         """Stop all hooks and the host's own tasks. Any task may call it, and calling it twice is fine.
@@ -256,15 +253,7 @@ class MountedHooks(Arrangement):
         reactor = self.require_open()
         assert self.containment is not None
         site = HostServices(
-            reactor,
-            log,
-            self.timeouts,
-            self.containment,
-            self._turns,
-            self._verify,
-            self.model_of,
-            self._notice,
-            self.tap,
+            reactor, log, self.timeouts, self.containment, self._verify, self.model_of, self._notice, self.tap
         )
         hook.failures.log_to(log)
         hook.open(site)

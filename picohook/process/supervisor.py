@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from ..transport.reactor import Reactor, Waiter
     from .plan import Plan, Seen, Verify
     from .spawn import Spawner
-    from .start_turns import StartTurns, Turn
 
 START_WAIT = 10.0
 """Seconds that the system may take to start a process. The time for its hello begins afterwards."""
@@ -80,7 +79,6 @@ class Supervisor:
         spec: HookSpec,
         reactor: Reactor,
         spawner: Spawner,
-        turns: StartTurns,
         *,
         log: Log,
         read: Callable[[Stage[Any], Reply], Decision],
@@ -99,7 +97,6 @@ class Supervisor:
         """Set when the first start has succeeded or failed."""
         self._reactor = reactor
         self._spawner = spawner
-        self._turns = turns
         self._log = log
         self._read = read
         self._hello_timeout = hello_timeout
@@ -214,16 +211,12 @@ class Supervisor:
     async def _run_process(self) -> HookError:
         """Run one process from its start to its end. Returns why it ended."""
         self._enter(HookState.STARTING)
-        with self._turns.turn() as turn:
-            return await self._start_and_serve(turn)
-
-    async def _start_and_serve(self, turn: Turn) -> HookError:
         life = self._life = _Life()
         started: tuple[Child, Channel] | None = None
         try:
             with life.starting:
                 seen, planned = await self._prepare()
-                started = await self._spawn(life, planned, turn)
+                started = await self._spawn(life, planned)
         except TimeoutError:
             return HookCrashedError("was not started in time", hook=self.spec.name)
         except (SpawnDelayedError, NoThreadError) as error:
@@ -244,7 +237,6 @@ class Supervisor:
             with life.greeting:
                 try:
                     await channel.hello(self.spec.modes, self._reactor.now() + self._hello_timeout())
-                    turn.over()
                     await self._verify_again(seen)
                     if not life.over:
                         self.channel = channel
@@ -293,13 +285,12 @@ class Supervisor:
         if now != seen:
             raise ChangedError(self.spec.name)
 
-    async def _spawn(self, life: _Life, planned: Plan, turn: Turn) -> tuple[Child, Channel]:
+    async def _spawn(self, life: _Life, planned: Plan) -> tuple[Child, Channel]:
         def exited() -> None:
             channel.drain()
             self._over(life, "")
 
         try:
-            await turn.take()
             child = await Child.start(
                 self._reactor,
                 self._spawner,
@@ -311,7 +302,6 @@ class Supervisor:
             )
         finally:
             planned.close()
-        turn.runs(child.pid)
         channel = Channel(
             self._reactor,
             child.stdout,

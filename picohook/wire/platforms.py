@@ -57,18 +57,6 @@ def uvloop_has_monotonic_time() -> bool:
     return LINUX
 
 
-def wants_processor(pid: int) -> bool:
-    """Whether a process runs, waits for a processor, or reads from a disk. False where the system does not say so."""
-    if not LINUX:
-        return False
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            state = file.read().rpartition(b")")[2].split()[0]
-    except (OSError, IndexError):
-        return False
-    return state in {b"R", b"D"}
-
-
 def exit_descriptor(process: subprocess.Popen[bytes]) -> int:
     """A descriptor that becomes readable when the process has ended. Raises `OSError`.
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 import pytest
 from grounds import Ground, Held, Hosting, grounds, lacking, stray
-from scripted import HANG, HELLO, PATIENCE, SERVE, descriptors
+from scripted import HANG, HELLO, SERVE, descriptors
 
 from picohook import Host, RestartPolicy, Timeouts, ToolCall
 from picohook.contain.tiers import Containment
@@ -96,24 +96,6 @@ async def test_P13_descendants_that_lost_their_mark_do_not_outlive_the_host(grou
         line = await board.line("daemon")
         hosting.process.kill()
         await line.dead()
-
-
-@pytest.mark.parametrize("end", ["closed", "killed"])
-async def test_the_launcher_itself_is_gone_when_its_host_has_ended(end, ground, board):
-    """It ends all namespaces first, and the first process of one ends only when all others were reaped."""
-    with Hosting(ground, "close", stray("h", *Strays(board).steps(), SERVE, grace=0.05), stray("other")) as hosting:
-        assert await hosting.said() == "ready"
-        lines = await Strays(board).lines()
-        launcher, *_ = [pid for pid in offspring(hosting.process.pid) if "launcher_program" in command_of(pid)]
-        pidfd = os.pidfd_open(launcher)
-        if end == "closed":
-            assert await hosting.do("close") == "closed"
-        else:
-            hosting.process.kill()
-        with anyio.fail_after(PATIENCE):
-            await anyio.wait_readable(pidfd)
-        os.close(pidfd)
-        await all_dead(lines)
 
 
 async def test_P13_a_worker_that_the_host_forked_does_not_keep_its_hooks_alive(ground, board):
@@ -345,11 +327,6 @@ def offspring(pid):
                 for child in map(int, file.read().split()):
                     found += [child, *offspring(child)]
     return found
-
-
-def command_of(pid):
-    with open(f"/proc/{pid}/cmdline", "rb") as file:
-        return file.read().decode()
 
 
 def inner(pid):
