@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+import threading
 
 STAGES = (
     "before_llm",
@@ -436,8 +437,14 @@ class END_4(Hook):
 
 class END_5(Hook):
     def run(self):
-        signal.signal(signal.SIGTERM, lambda *_: os._exit(7))
+        # A handler of Python's would not run when the signal comes just before a read that waits.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        threading.Thread(target=self.end_at_a_signal, daemon=True).start()
         super().run()
+
+    def end_at_a_signal(self):
+        signal.sigwait({signal.SIGTERM})
+        os._exit(7)
 
 
 def main():
