@@ -283,13 +283,6 @@ def tasks_alive() -> int:
         return trio.lowlevel.current_statistics().tasks_living
 
 
-async def rested() -> int:
-    """How many tasks the event loop has, once its own tasks that are about to end have had their turns."""
-    for _ in range(20):
-        await anyio.lowlevel.checkpoint()
-    return tasks_alive()
-
-
 async def settled(tasks: int) -> None:
     """Until there are only so many tasks: some of the event loop's own take some turns to be gone."""
     with anyio.move_on_after(PATIENCE):

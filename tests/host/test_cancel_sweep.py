@@ -13,7 +13,7 @@ import sys
 import anyio
 import anyio.lowlevel
 import pytest
-from scripted import children, command, descriptors, rested, scripted, settled, tasks_alive
+from scripted import children, command, descriptors, scripted, settled, tasks_alive
 
 from picohook import Host, LLMRequest, RestartPolicy, Timeouts, ToolCall, ToolResult, ToolReturn
 from picohook.model.payloads import Prompt
@@ -130,7 +130,7 @@ async def test_C1_a_call_cancelled_at_any_point_leaves_no_caller_waiting_and_the
             assert len(children()) == alive
             await settled(tasks)
 
-        before, alive, tasks = descriptors(), len(children()), await rested()
+        before, alive, tasks = descriptors(), len(children()), tasks_alive()
         assert await sweep(lambda: ASKED[what](host), check) >= 1
 
 

@@ -9,7 +9,7 @@ import gc
 import anyio
 import anyio.lowlevel
 import pytest
-from scripted import HANG, HELLO, SERVE, children, descriptors, rested, scripted, settled, tasks_alive
+from scripted import HANG, HELLO, SERVE, children, descriptors, scripted, settled, tasks_alive
 
 from picohook import FunctionHook, HookCrashedError, Host, Timeouts, ToolCall
 from picohook.process import restart
@@ -94,7 +94,7 @@ async def test_S9_a_host_cancelled_at_a_point_of_a_hooks_life_leaves_nothing(mom
 @pytest.mark.parametrize("turns", TURNS)
 async def test_a_mount_that_is_cancelled_leaves_nothing(turns):
     async with Host([scripted("good")], timeouts=FAR) as host:
-        before, tasks, alive = descriptors(), await rested(), children().keys()
+        before, tasks, alive = descriptors(), tasks_alive(), children().keys()
         await cancel_after(turns, host.mount, scripted("new"))
         if len(host.hooks) == 2:  # it was done before
             await host.unmount("new")
@@ -177,7 +177,7 @@ async def test_C1_a_caller_cancelled_while_it_waits_for_an_answer_leaves_no_othe
     hooks = [scripted("g", stages=BOTH), scripted("h", board.call("h"), SERVE, stages=BOTH)]
     async with Host(hooks, timeouts=FAR) as host:
         line = await board.line("h")
-        before = await rested()
+        before = tasks_alive()
         call = asking(["tell", "asked"], ["wait"], who="h")
         await cancel_when_blocked(getattr(host, stage), call, before=line.said)
         assert_nobody_waits(host)

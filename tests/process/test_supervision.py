@@ -7,7 +7,7 @@ import threading
 
 import anyio
 import pytest
-from scripted import HANG, HELLO, SERVE, children, descriptors, rested, scripted
+from scripted import HANG, HELLO, SERVE, children, descriptors, scripted, tasks_alive
 
 from picohook import HookCrashedError, Host, RestartPolicy, Timeouts, ToolCall
 from picohook.process import restart, supervisor
@@ -249,7 +249,7 @@ async def test_promise_9_thirty_restarts_leave_no_growth(board, monkeypatch):
                 await host.before_tool(asking())
             gc.collect()
             own = descriptors() - len(lines)
-            return (own, len(children()), len(supervised._waiting), await rested()), threading.active_count()
+            return (own, len(children()), len(supervised._waiting), tasks_alive()), threading.active_count()
 
         before, threads_before = await rounds(3)
         after, threads_after = await rounds(30)
