@@ -128,7 +128,7 @@ class Peer:
         )  # a dict takes long to find its first key after removals
         self._blank_lines = 0
         self._out: deque[_Line] = deque()
-        """The queued lines. Those of the requests in `_unwanted` are never written. The first line is none of them."""
+        """The queued lines. Those of the requests in `_unwanted` are never written. Neither end of the queue is one."""
         self._unwanted: set[int] = set()
         self._unwanted_bytes = 0
         """The bytes of the lines that became unwanted since all unwanted lines were dropped."""
@@ -205,8 +205,8 @@ class Peer:
     def _unqueue(self, request_id: int, size: int) -> None:
         """Drop the line of a request of which nothing was written.
 
-        To search the queue for each line would take quadratic time. So the line stays until it is the first, or until such
-        lines have had more bytes than the others have. Then one pass drops them all.
+        To search the queue for each line would take quadratic time. So the line stays until it is the first or the last,
+        or until such lines have had more bytes than the others have. Then one pass drops them all.
         """
         self._queued -= size
         self._unwanted.add(request_id)
@@ -216,12 +216,14 @@ class Peer:
             self._unwanted.clear()
             self._unwanted_bytes = 0
         else:
-            self._skip_unwanted()
+            self._drop_unwanted_ends()
 
-    def _skip_unwanted(self) -> None:
-        """Drop the unwanted lines at the front of the queue."""
+    def _drop_unwanted_ends(self) -> None:
+        """Drop the unwanted lines at both ends of the queue."""
         while self._out and self._out[0][0] in self._unwanted:
             self._unwanted.remove(self._out.popleft()[0])
+        while self._out and self._out[-1][0] in self._unwanted:
+            self._unwanted.remove(self._out.pop()[0])
 
     def _enqueue(self, line: bytes, what: int = _NO_REQUEST) -> None:
         self._out.append((what, len(line), (line,)))
@@ -297,7 +299,7 @@ class Peer:
             count -= size
             self._sent = max(self._sent, what)
             if self._unwanted:
-                self._skip_unwanted()
+                self._drop_unwanted_ends()
         self._offset = count
         # Events that were not begun return to their queue, so that the next request is sent before them.
         while out and out[-1][0] == _AN_EVENT and (len(out) > 1 or not count):

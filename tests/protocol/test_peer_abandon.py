@@ -55,6 +55,18 @@ def test_when_all_are_abandoned_nothing_is_written_and_a_later_request_is(hook, 
     assert [line["id"] for line in hook.read] == [later]
 
 
+def test_events_behind_which_a_request_was_abandoned_still_let_the_next_request_go_first(hook):
+    for number in range(3):
+        hook.peer.notify(b'{"event":"%s"}\n' % (b"%d" % number * 200))
+    hook.peer.data_to_send()
+    hook.peer.abandon(hook.ask("late"), "late")
+    hook.take(4)
+    asked = hook.ask("next")
+    while hook.peer.wants_to_send:
+        assert hook.take(50)
+    assert [line.get("id") for line in hook.read] == [None, asked, None, None]
+
+
 def test_those_after_the_last_line_leave_nothing_behind_when_it_is_written(hook):
     first, second = hook.ask("first"), hook.ask("second")
     hook.peer.abandon(second, "late")
