@@ -38,11 +38,13 @@ class FileThreads:
         self._stuck = [ended for ended in self._stuck if not ended.is_set()]
         if len(self._stuck) >= MOST_STUCK:
             raise TimeoutError
-        begun, ended = threading.Event(), threading.Event()
+        begun, abandoned, ended = threading.Event(), threading.Event(), threading.Event()
 
-        def run() -> T:
+        def work_in_thread() -> T:
             begun.set()
             try:
+                if abandoned.is_set():
+                    raise TimeoutError
                 return work()
             finally:
                 ended.set()
@@ -50,12 +52,13 @@ class FileThreads:
         try:
             with anyio.CancelScope(deadline=deadline):
                 limiter = anyio.CapacityLimiter(math.inf)  # a separate one, so that a stuck thread blocks no other work
-                return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
+                return await anyio.to_thread.run_sync(work_in_thread, abandon_on_cancel=True, limiter=limiter)
             raise TimeoutError
         except RuntimeError as error:
             if begun.is_set():
                 raise
             raise NoThreadError(str(error)) from None
         finally:
+            abandoned.set()
             if begun.is_set() and not ended.is_set():
                 self._stuck.append(ended)

@@ -16,6 +16,8 @@ import socket
 import struct
 import sys
 import tempfile
+import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ import anyio
 import anyio.lowlevel
 
 from picohook import HookSpec
+from picohook.process import threads
 
 BADHOOK = f"import sys; sys.path.append({str(Path(__file__).parent)!r}); import badhook; badhook.main()"
 PATIENCE = 30.0
@@ -292,9 +295,23 @@ async def settled(tasks: int) -> None:
 
 
 def descriptors() -> int:
-    """How many descriptors this process has open: those of tests before, which nothing leads to any more, not counted."""
+    """How many descriptors this process has open, when no thread reads a file and nothing leads to those of tests before.
+
+    A start that is cancelled gives up its thread, which closes its file a moment later.
+    """
+    patience = time.monotonic() + PATIENCE
+    while reads_files() and time.monotonic() < patience:
+        os.sched_yield()
     gc.collect()
     return len(os.listdir("/proc/self/fd"))
+
+
+def reads_files() -> bool:
+    """Whether a thread of `FileThreads` is at work."""
+    for frame, _ in (walked for top in sys._current_frames().values() for walked in traceback.walk_stack(top)):
+        if frame.f_code.co_filename == threads.__file__ and frame.f_code.co_name == "work_in_thread":
+            return True
+    return False
 
 
 def children() -> dict[int, str]:
