@@ -44,8 +44,11 @@ if TYPE_CHECKING:
 
 START_WAIT = 10.0
 """Seconds that the system may take to start a process. The time for its hello begins afterwards."""
-EXIT_WAIT = 0.05
-"""Seconds to wait for the end of a process whose pipe broke, so that the error can name its exit code."""
+EXIT_WAIT = 0.5
+"""Seconds to wait for the end of a process whose pipe broke, so that the error can name its exit code.
+
+A busy machine needs some of them. Only calls to a hook that closes its pipe and lives on wait for all of it.
+"""
 SHOWN_TAIL = 500
 """How many characters of stderr an error shows; its `stderr_tail` has more."""
 FAULT_GRACE = 0.5

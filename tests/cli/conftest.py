@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 30
+PATIENCE = 90
 """Seconds after which a test fails instead of waiting on."""
 NO_TERMINALS = {subprocess.PIPE, subprocess.DEVNULL}
 OF_PYTHON = re.compile("PYTHON|LANG|LC_").match

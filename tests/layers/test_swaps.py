@@ -328,8 +328,11 @@ async def test_files_that_stay_stuck_take_a_bounded_number_of_threads():
     threads, reactor = FileThreads(), current_reactor()
     try:
         for _ in range(MOST_STUCK):
-            with pytest.raises(TimeoutError):
-                await threads.run(released.wait, reactor.now() + 0.05)
+            begun = threading.Event()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(threads.run, lambda begun=begun: (begun.set(), released.wait()), reactor.now() + 60)
+                await anyio.to_thread.run_sync(begun.wait)
+                tasks.cancel_scope.cancel()
         with pytest.raises(TimeoutError):
             await threads.run(pytest.fail, reactor.now() + 60)
         left = list(threads._stuck)
