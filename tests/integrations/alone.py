@@ -21,14 +21,15 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = ("agent-hooks", "langchain", "openai-agents", "pydantic-ai")
 TOOLS = {"hypothesis", "pytest", "pytest-timeout", "pytest-xdist", "trio"}
-"""The packages of the extra `dev` that these tests need."""
+"""The packages of the extra `test` that these tests need."""
 
 
 def needed(extra: str) -> list[str]:
     """Return what to install: picohook with the extra, the tests' tools, and the limits that `dev` sets."""
-    names = [one for one in PROJECT["optional-dependencies"]["dev"] if one.partition(">=")[0] in TOOLS or "<" in one]
-    limits = [one for one in names if "<" not in one or one.startswith(extra)]
-    return ["--editable", f"{ROOT}[{extra}]", *limits]
+    extras = PROJECT["optional-dependencies"]
+    tools = [one for one in extras["test"] if one.partition(">=")[0] in TOOLS]
+    limits = [one for one in extras["dev"] if "<" in one and one.startswith(extra)]
+    return ["--editable", f"{ROOT}[{extra}]", *tools, *limits]
 
 
 def install(extra: str, place: Path) -> Path:
