@@ -26,6 +26,8 @@ _HOME = {
     "Compaction": "model.payloads",
     "ConfigError": "errors",
     "Continue": "model.decisions",
+    "DecidedCall": "turns.tool_call",
+    "DecidedRequest": "turns.model_call",
     "Decision": "model.decisions",
     "Delivery": "turns.delivery",
     "Deny": "model.decisions",
@@ -94,6 +96,7 @@ _HOME = {
     "ToolCall": "model.payloads",
     "ToolResult": "model.payloads",
     "ToolReturn": "model.payloads",
+    "ToolRun": "turns.tool_call",
     "TrailEntry": "model.trail",
     "TrustError": "errors",
     "Turn": "turns.turn",
@@ -101,6 +104,7 @@ _HOME = {
     "blade_hooks": "hooks.blade",
     "calls_of": "model.conversation",
     "openai_chat": "hooks.openai_chat",
+    "text_of": "model.conversation",
     "watch": "config.reload.watch",
     "worker_hooks": "hooks.worker",
 }
@@ -141,7 +145,7 @@ if TYPE_CHECKING:
     from .listeners.audit import AuditLog as AuditLog, RequiredAuditLog as RequiredAuditLog
     from .listeners.listener import Account as Account, Listener as Listener, RequiredListener as RequiredListener
     from .listeners.otel import OpenTelemetry as OpenTelemetry
-    from .model.conversation import calls_of as calls_of
+    from .model.conversation import calls_of as calls_of, text_of as text_of
     from .model.decisions import (
         AbortTurn as AbortTurn,
         Approve as Approve,
@@ -190,9 +194,11 @@ if TYPE_CHECKING:
     from .record.recorder import Recorder as Recorder
     from .turns.abort import AbortTurnError as AbortTurnError, HardAbortError as HardAbortError
     from .turns.delivery import Delivery as Delivery
+    from .turns.model_call import DecidedRequest as DecidedRequest
     from .turns.paused import PausedError as PausedError, PausedTurn as PausedTurn
     from .turns.rounds import RetryLimitError as RetryLimitError
     from .turns.session import Session as Session
+    from .turns.tool_call import DecidedCall as DecidedCall, ToolRun as ToolRun
     from .turns.turn import Turn as Turn, TurnResult as TurnResult
 
 

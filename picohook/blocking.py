@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
+from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,8 @@ from anyio.from_thread import BlockingPortal
 
 from .errors import PicohookError
 from .model.stages import STAGES
-from .turns.model_call import run_llm
-from .turns.tool_call import run_tool
+from .turns.model_call import decide_llm, run_llm
+from .turns.tool_call import decide, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
         ToolReturn,
     )
     from .model.spec import HookSpec
+    from .turns.model_call import DecidedRequest
+    from .turns.tool_call import DecidedCall, ToolRun
 
 
 class BlockingHost:
@@ -114,6 +117,22 @@ class BlockingHost:
     def ask(self, stage: str, payload: Payload | Mapping[str, Any]) -> Outcome[Any]:
         """See `Host.ask`."""
         return self._call(self._host.ask, stage, payload)  # type: ignore[no-any-return]
+
+    def decide(self, call: ToolCall | Mapping[str, Any], *, known: DecidedCall | None = None) -> DecidedCall:
+        """See `Host.decide`."""
+        return self._call(decide, self._host, call, None, known)  # type: ignore[no-any-return]
+
+    def conclude(self, decided: DecidedCall, result: Any, **ran: Unpack[ToolRun]) -> ToolResult:
+        """See `Host.conclude`."""
+        return self._call(partial(decided.conclude, result, **ran))  # type: ignore[no-any-return]
+
+    def decide_llm(self, request: LLMRequest | Mapping[str, Any]) -> DecidedRequest:
+        """See `Host.decide_llm`."""
+        return self._call(decide_llm, self._host, request)  # type: ignore[no-any-return]
+
+    def conclude_llm(self, decided: DecidedRequest, response: LLMResponse | Mapping[str, Any]) -> LLMResponse | None:
+        """See `Host.conclude_llm`."""
+        return self._call(decided.conclude, response)  # type: ignore[no-any-return]
 
     def run_tool(self, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
         """See `Host.run_tool`. The tool runs in a worker thread, so hooks are served while it blocks."""

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from .hooks.base import Hook
     from .model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult
     from .model.spec import HookSpec
+    from .turns.model_call import DecidedRequest
     from .turns.session import Session
+    from .turns.tool_call import DecidedCall, ToolRun
 
 
 class HostSettings(Settings, total=False):
@@ -181,23 +183,59 @@ class Host(Engine):
             raise PicohookError("only a running host that was made by `Host.from_config` can be reloaded")
         return self._reloader
 
+    async def decide(self, call: ToolCall | Mapping[str, Any], *, known: DecidedCall | None = None) -> DecidedCall:
+        """The half of a tool call before the tool: before_tool and approve_tool, with their events.
+
+        The tool is to run with `call` of the decision, unless the decision has a `result` for the model already. `known` is an
+        earlier decision. If it is about the same call it holds again, and no hook is asked. Raises `AbortTurnError`,
+        `HardAbortError` or `PausedError` if a hook decides that.
+        """
+        return await tool_call.decide(self, call, known=known)
+
+    async def conclude(self, decided: DecidedCall, result: Any, **ran: Unpack[ToolRun]) -> ToolResult:
+        """The half of a tool call after the tool: after_tool, with its event. Returns the result for the model.
+
+        `result` is what the tool returned or the exception that it raised, and `ran` says how it ran. The hooks are those of
+        the host, session or turn that decided. Raises `PicohookError` for a call that was not to run, ran with other
+        arguments, or is concluded already. Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook decides that.
+        """
+        return await decided.conclude(result, **ran)
+
     async def run_tool(self, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
-        """Make a whole tool call: before_tool, approve_tool, `execute(call)` and after_tool, with its events.
+        """Make a whole tool call: `decide`, `execute(call)` and `conclude`.
 
         Returns the tool's result; for a denied call, a result that tells the model of the denial. Raises `AbortTurnError`,
         `HardAbortError` or `PausedError` if a hook decides that.
         """
         return await tool_call.run_tool(self, call, execute)
 
+    async def decide_llm(self, request: LLMRequest | Mapping[str, Any]) -> DecidedRequest:
+        """The half of a model call before the model: before_llm, with its event.
+
+        The model is to be sent the `request` of the decision, unless the decision has a `response` already. Raises
+        `AbortTurnError`, `HardAbortError` or `PausedError` if a hook decides that, and `RetryLimitError` after too many rounds.
+        """
+        return await model_call.decide_llm(self, request)
+
+    async def conclude_llm(
+        self, decided: DecidedRequest, response: LLMResponse | Mapping[str, Any]
+    ) -> LLMResponse | None:
+        """The half of a model call after the model: after_llm, with its event. Returns the response as hooks leave it.
+
+        Returns None if a hook asks for another round. Then the model is to be sent the decision's new `request`, and this is
+        concluded again. Raises as `decide_llm` does, and `PicohookError` for a request that was not to be sent or is concluded
+        already.
+        """
+        return await decided.conclude(response)
+
     async def run_llm(
         self, request: LLMRequest | Mapping[str, Any], complete: Callable[[LLMRequest], Awaitable[Any]]
     ) -> LLMResponse:
-        """Make a whole model call: before_llm, `complete(request)` and after_llm, with its events.
+        """Make a whole model call: `decide_llm`, `complete(request)` and `conclude_llm`.
 
-        Calls the model again if a hook asks for another round. Returns the last response. Raises `AbortTurnError`,
-        `HardAbortError` or `PausedError` if a hook decides that, and `RetryLimitError` after too many rounds.
+        Calls the model again if a hook asks for another round. Returns the last response. Raises as `decide_llm` does.
         """
-        return await model_call.run_llm(self, request, complete, took=self.note_hard_abort)
+        return await model_call.run_llm(self, request, complete)
 
     def session(self, session_id: str, **about: Any) -> Session:
         """A session with a user: `async with host.session("s1") as session, session.turn("hello") as turn: ...`.

@@ -123,7 +123,6 @@ type Call struct {
 	Meta      object          `json:"meta"`
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"` // raw: what hooks leave is what runs, to the last digit
-	Result    *Result         `json:"result,omitempty"`
 }
 
 // Result is the result of a call, for the model.
@@ -131,71 +130,35 @@ type Result struct {
 	ForLLM string `json:"for_llm"`
 }
 
-// Outcome is the decision of the hooks at a stage.
-type Outcome struct {
-	Action   string  `json:"action"`
-	Payload  Call    `json:"payload"`
-	Approved *bool   `json:"approved"`
-	Result   *Result `json:"result"`
-	Reason   string  `json:"reason"`
-	ForLLM   string  `json:"reason_for_llm"` // given where a hook failed: Reason is for people then
+// Decided is what hooks decided about a call.
+type Decided struct {
+	Action  string  `json:"action"`
+	Reason  string  `json:"reason"`
+	Call    Call    `json:"call"`
+	Decided int64   `json:"decided"`
+	Result  *Result `json:"result"`
 }
 
-// denied is the text for the model about a call that does not run.
-func (o Outcome) denied(by string) string {
-	reason := o.ForLLM
-	if reason == "" {
-		reason = o.Reason
-	}
-	if reason == "" {
-		return "Tool execution denied by " + by
-	}
-	return "Tool execution denied by " + by + ": " + reason
-}
-
-func (o Outcome) goesOn() error {
-	if o.Action == "continue" || o.Action == "modify" {
-		return nil
-	}
-	return errors.New(o.Action + ": " + o.Reason) // pause, abort_turn, hard_abort
-}
-
-// RunTool makes a whole tool call: before, approve, execute, after. It returns the text for the model.
+// RunTool makes a whole tool call: hooks decide, the tool runs, hooks see the result. It returns the text for the model.
 func (h *Hooks) RunTool(call Call, execute func(json.RawMessage) (string, error)) (string, error) {
-	var before, approval, after Outcome
-	if err := h.Ask("before_tool", call, &before); err != nil {
+	var decided Decided
+	if err := h.Ask("tool.decide", call, &decided); err != nil {
 		return "", err
 	}
-	switch {
-	case before.Action == "respond":
-		return before.Result.ForLLM, nil
-	case before.Action == "deny_tool" && before.Approved != nil && !*before.Approved:
-		return before.denied("approval hook"), nil
-	case before.Action == "deny_tool":
-		return before.denied("hook"), nil
+	if decided.Action == "continue" {
+		said, err := execute(decided.Call.Arguments)
+		if err != nil {
+			return "", err
+		}
+		ran := object{"decided": decided.Decided, "result": Result{ForLLM: said}}
+		if err := h.Ask("tool.conclude", ran, &decided); err != nil {
+			return "", err
+		}
 	}
-	if err := before.goesOn(); err != nil {
-		return "", err
+	if decided.Result == nil { // pause, abort_turn, hard_abort
+		return "", errors.New(decided.Action + ": " + decided.Reason)
 	}
-	call = before.Payload // as the hooks left it
-	if err := h.Ask("approve_tool", call, &approval); err != nil {
-		return "", err
-	}
-	if approval.Approved == nil || !*approval.Approved {
-		return approval.denied("approval hook"), nil
-	}
-	said, err := execute(call.Arguments)
-	if err != nil {
-		return "", err
-	}
-	call.Result = &Result{ForLLM: said}
-	if err := h.Ask("after_tool", call, &after); err != nil {
-		return "", err
-	}
-	if err := after.goesOn(); err != nil {
-		return "", err
-	}
-	return after.Payload.Result.ForLLM, nil
+	return decided.Result.ForLLM, nil
 }
 
 func tool(arguments json.RawMessage) (string, error) {

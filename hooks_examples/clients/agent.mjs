@@ -72,34 +72,15 @@ class Hooks {
   }
 }
 
-/** Make a whole tool call: before, approve, execute, after. Returns the text for the model. */
+/** Make a whole tool call: hooks decide, the tool runs, hooks see the result. Returns the text for the model. */
 async function runTool(hooks, turn, tool, args, execute) {
-  const asked = { meta: { TurnID: turn }, tool, arguments: args };
-  const before = await hooks.ask("before_tool", asked);
-  if (before.action === "respond") return before.result.for_llm;
-  if (before.action === "deny_tool") {
-    const by = before.approved === false ? "approval hook" : "hook";
-    return denied(by, before);
+  let decided = await hooks.ask("tool.decide", { meta: { TurnID: turn }, tool, arguments: args });
+  if (decided.action === "continue") {
+    const result = { for_llm: await execute(decided.call.arguments) };
+    decided = await hooks.ask("tool.conclude", { decided: decided.decided, result });
   }
-  goesOn(before);
-  const call = before.payload; // as the hooks left it
-  const approval = await hooks.ask("approve_tool", call);
-  if (approval.approved !== true)
-    return denied("approval hook", approval);
-  const after = await hooks.ask("after_tool", { ...call, result: { for_llm: await execute(call.arguments) } });
-  goesOn(after);
-  return after.payload.result.for_llm;
-}
-
-/** The text for the model about a call that does not run. */
-function denied(by, outcome) {
-  const reason = outcome.reason_for_llm ?? outcome.reason;
-  return `Tool execution denied by ${by}${reason ? `: ${reason}` : ""}`;
-}
-
-/** Throws for pause, abort_turn and hard_abort. */
-function goesOn({ action, reason }) {
-  if (action !== "continue" && action !== "modify") throw new Error(`${action}: ${reason}`);
+  if (!decided.result) throw new Error(`${decided.action}: ${decided.reason}`); // pause, abort_turn, hard_abort
+  return decided.result.for_llm;
 }
 
 if (process.argv.length !== 3) {

@@ -60,32 +60,14 @@ class Hooks:
 def run_tool(
     hooks: Hooks, turn: str, tool: str, arguments: dict[str, Any], execute: Callable[[dict[str, Any]], str]
 ) -> Any:
-    """Make a whole tool call: before, approve, execute, after. Returns the text for the model."""
-    call = {"meta": {"TurnID": turn}, "tool": tool, "arguments": arguments}
-    before = hooks.ask("before_tool", **call)
-    match before["action"]:
-        case "respond":
-            return before["result"]["for_llm"]
-        case "deny_tool":
-            by = "approval hook" if before.get("approved") is False else "hook"
-            return denied(by, before)
-        case "continue" | "modify":
-            call = before["payload"]  # as the hooks left it
-        case ending:  # pause, abort_turn, hard_abort
-            raise RuntimeError(f"{ending}: {before['reason']}")
-    approval = hooks.ask("approve_tool", **call)
-    if approval.get("approved") is not True:
-        return denied("approval hook", approval)
-    after = hooks.ask("after_tool", **call, result={"for_llm": execute(call["arguments"])})
-    if after["action"] not in {"continue", "modify"}:
-        raise RuntimeError(f"{after['action']}: {after['reason']}")
-    return after["payload"]["result"]["for_llm"]
-
-
-def denied(by: str, outcome: dict[str, Any]) -> str:
-    """Return the text for the model about a call that does not run."""
-    reason = outcome.get("reason_for_llm", outcome["reason"])
-    return f"Tool execution denied by {by}" + (f": {reason}" if reason else "")
+    """Make a whole tool call: hooks decide, the tool runs, hooks see the result. Returns the text for the model."""
+    decided = hooks.ask("tool.decide", meta={"TurnID": turn}, tool=tool, arguments=arguments)
+    if decided["action"] == "continue":
+        result = {"for_llm": execute(decided["call"]["arguments"])}
+        decided = hooks.ask("tool.conclude", decided=decided["decided"], result=result)
+    if "result" not in decided:  # pause, abort_turn, hard_abort
+        raise RuntimeError(f"{decided['action']}: {decided['reason']}")
+    return decided["result"]["for_llm"]
 
 
 CALLS = (

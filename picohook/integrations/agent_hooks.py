@@ -9,13 +9,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ..model.conversation import text_of
-from ..model.payloads import Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult, ToolReturn
-from ..turns.abort import AbortTurnError, HardAbortError, raise_if_ended
-from ..turns.model_call import with_notes
-from ..turns.paused import PausedError
-from ..turns.tool_call import approve, conclude
-from ..wire import words
+from .. import (
+    AbortTurnError,
+    Finish,
+    LLMRequest,
+    LLMResponse,
+    Meta,
+    PausedError,
+    Prompt,
+    ToolCall,
+    ToolResult,
+    ToolReturn,
+    text_of,
+)
 from . import extra
 
 with extra("agent-hooks"):
@@ -24,8 +30,7 @@ with extra("agent-hooks"):
 if TYPE_CHECKING:
     from agent_hooks import AgentContext
 
-    from ..host import Host
-    from ..model.decisions import Outcome
+    from .. import Host, Outcome
 
 
 class PicohookInterceptor:
@@ -41,13 +46,7 @@ class PicohookInterceptor:
     async def intercept(self, context: AgentContext, /) -> Verdict:
         """Return the verdict on one emission."""
         meta = Meta(agent_id=context["agent"]["id"], session_key=context["session"]["id"], source="agent_hooks")
-        try:
-            return await getattr(self, f"_{context['interception_point']}")(context, meta)  # type: ignore[no-any-return]
-        except PausedError as paused:
-            return Verdict.escalate(reason="picohook:pause", message=paused.reason)
-        except AbortTurnError as ended:
-            action = words.HARD_ABORT if isinstance(ended, HardAbortError) else words.ABORT_TURN
-            return Verdict.deny(reason=f"picohook:{action}", message=ended.outcome.reason_for_llm)
+        return await getattr(self, f"_{context['interception_point']}")(context, meta)  # type: ignore[no-any-return]
 
     async def _agent_startup(self, context: AgentContext, meta: Meta) -> Verdict:
         del context
@@ -74,9 +73,9 @@ class PicohookInterceptor:
             meta=meta,
         )
         outcome = await self._host.before_llm(asked)
-        if outcome.action == words.RESPOND:
+        if outcome.action == "respond":
             return Verdict.deny(reason="picohook:respond", message=text_of(outcome.result.response))
-        noted = with_notes(outcome.payload, outcome.notes)
+        noted = outcome.payload.with_notes(outcome.notes)
         told = [{"role": "system", "content": noted.system_prompt}] if noted.system_prompt else []
         return _verdict(outcome, "$target", asked.messages, [*told, *noted.messages])
 
@@ -87,28 +86,37 @@ class PicohookInterceptor:
 
     async def _pre_tool_call(self, context: AgentContext, meta: Meta) -> Verdict:
         call = _call(context, meta, context["target"])
-        before = await self._host.before_tool(call)
-        decided = await approve(self._host, before)
+        try:
+            decided = await self._host.decide(call)
+        except (AbortTurnError, PausedError) as ended:
+            return _verdict(ended.outcome, "", None, None)
         if decided.result is not None:
-            action = words.RESPOND if before.action == words.RESPOND else words.DENY
-            return Verdict.deny(reason=f"picohook:{action}", message=decided.result.for_llm)
+            return Verdict.deny(reason=f"picohook:{decided.action}", message=decided.result.for_llm)
         if decided.call.tool != call.tool:
-            return Verdict.deny(
-                reason=f"picohook:{words.DENY}",
-                message=f"a hook replaced {call.tool} with {decided.call.tool}, which cannot be done here",
-            )
-        self._host.emit("tool_exec_start", {"Tool": call.tool, "Arguments": decided.call.arguments}, meta=meta)
-        return _verdict(before, "$target", context["target"], decided.call.arguments)  # the host runs what hooks saw
+            why = f"a hook replaced {call.tool} with {decided.call.tool}, which cannot be done here"
+            self._host.emit("tool_exec_skipped", {"Tool": decided.call.tool, "Reason": why}, meta=meta)
+            return Verdict.deny(reason="picohook:deny_tool", message=why)
+        return _verdict(decided.outcomes[0], "$target", context["target"], decided.call.arguments)
 
     async def _post_tool_call(self, context: AgentContext, meta: Meta) -> Verdict:
+        # Asked as a stage: a call whose pause the host's approver lifted was never decided here.
         value, told = context["target"], context["tool_result"]
-        result = ToolResult(for_llm=value if isinstance(value, str) else json.dumps(value), is_error=told["is_error"])
+        text = value if isinstance(value, str) else json.dumps(value)
         call = _call(context, meta, context["tool_call"]["args"])
         duration = round((told.get("duration_ms") or 0) * 1_000_000)
-        left = await conclude(self._host, ToolReturn(**call.__dict__, result=result, duration=duration))
-        if left.for_llm == result.for_llm:
-            return Verdict.allow()
-        return _transform("$target", left.for_llm if isinstance(value, str) else _read(left.for_llm))
+        result = ToolResult(for_llm=text, is_error=told["is_error"])
+        outcome = await self._host.after_tool(ToolReturn(**call.__dict__, result=result, duration=duration))
+        left = outcome.payload.result
+        ended = {
+            "Tool": call.tool,
+            "Duration": duration,
+            "ForLLMLen": len(left.for_llm),
+            "ForUserLen": len(left.for_user),
+            "IsError": left.is_error,
+            "Async": left.async_,
+        }
+        self._host.emit("tool_exec_end", ended, about=call)
+        return _verdict(outcome, "$target", value, left.for_llm if isinstance(value, str) else _read(left.for_llm))
 
     async def _output(self, context: AgentContext, meta: Meta) -> Verdict:
         outcome = await self._host.before_finish(
@@ -123,9 +131,12 @@ def _call(context: AgentContext, meta: Meta, arguments: dict[str, Any]) -> ToolC
 
 
 def _verdict(outcome: Outcome[Any], path: str, before: Any, after: Any) -> Verdict:
-    """Return the verdict of an outcome: allow, or transform if hooks changed the target. Raises if hooks end the turn."""
-    raise_if_ended(outcome)
-    if outcome.action == words.RETRY:
+    """Return the verdict of an outcome: allow, transform if hooks changed the target, or what ends the turn."""
+    if outcome.action == "pause":
+        return Verdict.escalate(reason="picohook:pause", message=outcome.reason)
+    if outcome.action in {"abort_turn", "hard_abort"}:
+        return Verdict.deny(reason=f"picohook:{outcome.action}", message=outcome.reason_for_llm)
+    if outcome.action == "retry":
         return Verdict.deny(reason="picohook:retry", message=outcome.feedback)
     concerns = tuple(Concern(message=note.system_message) for note in outcome.notes if note.system_message)
     return Verdict(decision=Decision.ALLOW, warnings=concerns) if before == after else _transform(path, after, concerns)

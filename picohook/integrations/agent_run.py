@@ -10,41 +10,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from ..engine.tool_ownership import tool_names
-from ..errors import PicohookError
-from ..model.conversation import calls_of
-from ..model.payloads import ToolResult
-from ..turns.abort import AbortTurnError, HardAbortError
-from ..turns.digest import call_digest
-from ..turns.paused import PausedError
-from ..turns.session import Session
-from ..turns.tool_call import Decided, approve, conclude, execute_tool, not_run
-from ..wire.text import cut
+from .. import AbortTurnError, HardAbortError, PausedError, PicohookError, Session, ToolResult, calls_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
-    from ..engine.tasks import Service
-    from ..host import Host
-    from ..model.payloads import LLMRequest, LLMResponse, ToolCall
+    from .. import DecidedCall, Host, LLMRequest, LLMResponse, ToolCall, Turn
 
 T = TypeVar("T")
 
 Message = dict[str, Any]
 
 SHOWN = 200
-"""The most bytes of a tool that an error shows."""
-
-
-class FrameworkSignal(BaseException):
-    """Carries an exception that a framework uses as a signal past code that would treat it as a failure of the tool."""
-
-    def __init__(self, raised: Exception) -> None:
-        super().__init__(raised)
-        self.raised = raised
-
+"""The most characters of a tool that an error shows."""
 
 _CURRENT: ContextVar[AgentRun | None] = ContextVar("picohook_current_run", default=None)
 
@@ -52,15 +32,6 @@ _CURRENT: ContextVar[AgentRun | None] = ContextVar("picohook_current_run", defau
 def current_run() -> AgentRun | None:
     """Return the run whose tool runs in this context; None outside of tools."""
     return _CURRENT.get()
-
-
-class _RunSession(Session):
-    """The session of a run. If its host is that of a session, it has the hooks of that session, and ends with it."""
-
-    def __init__(self, host: Host, session_id: str, *, agent_id: str) -> None:
-        super().__init__(host, session_id, agent_id=agent_id)
-        if host.is_session_view:
-            self._host = host
 
 
 class AgentRun:
@@ -82,18 +53,18 @@ class AgentRun:
         self.host = host
         outer = current_run()
         self.parent = outer if outer is not None and outer.host is host else None
-        if self.parent is None:
-            self.turn = _RunSession(host, session_id, agent_id=agent_id).turn(prompt, turn_id=turn_id)
-        else:
-            session = _RunSession(host, self.parent.turn.session.id, agent_id=agent_id)
-            self.turn = session.turn(prompt, turn_id=turn_id, parent=self.parent.turn)
+        outer_turn = None if self.parent is None else self.parent.turn
+        name = session_id if outer_turn is None else outer_turn.session.id
+        self.turn: Turn = Session(host, name, agent_id=agent_id, shared=True).turn(
+            prompt, turn_id=turn_id, parent=outer_turn
+        )
         self.ended: AbortTurnError | PausedError | None = None
         """The error with which a hook ended the run. After that, no hook, model or tool is called in the run."""
         self._signals: tuple[type[Exception], ...] = (*signals, PausedError)
         self._open = False
-        self._ending: Service[None] | None = None
+        self._ending: Callable[[], Awaitable[None]] | None = None
         self._locks: dict[str, anyio.Lock] = {}
-        self._decided: dict[str, tuple[bytes, Decided]] = {}
+        self._decided: dict[str, DecidedCall] = {}
 
     async def __aenter__(self) -> Self:
         await self.turn.__aenter__()
@@ -107,9 +78,9 @@ class AgentRun:
         # So a task of the host ends the turn, and every attempt waits for that task.
         if self._open:
             self._open = False
-            self._ending = self.host.begin_task(partial(self._end, kind, error, trace))
+            self._ending = self.host.begin_task(partial(self._end, kind, error, trace)).result
         if self._ending is not None:
-            await self._ending.result()
+            await self._ending()
 
     async def _end(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -151,60 +122,40 @@ class AgentRun:
         the same call again, hooks are asked about the new result only.
         """
         self._require_open()
-        returned: list[T] = []
-        raised: list[Exception] = []
-
-        async def run(own: ToolCall) -> ToolResult:
-            try:
-                with self.inside_tool():
-                    returned.append(await execute(own))
-            except self._signals as error:
-                raise FrameworkSignal(error) from None
-            except Exception as error:
-                raised.append(error)
-                raise
-            return show(returned[0])
-
-        call = call.model_copy(update={"meta": self.turn.meta.model_copy(update={"source": "turn.tool"})})
         try:
             decided = await self._decide(call)
             if decided.result is not None:
                 return decided.result
-            outcome = await execute_tool(self.host, decided, run)
-            if isinstance(outcome, ToolResult):
-                return outcome
-            result = await conclude(self.host, outcome, self.turn.take)
-        except FrameworkSignal as signal:
-            not_run(self.host, call, "", type(signal.raised).__name__)
-            raise signal.raised from None
+            raised: Exception | None = None
+            try:
+                with self.inside_tool():
+                    returned = await execute(decided.call)
+                shown: ToolResult | Exception = show(returned)
+            except self._signals as signal:
+                skipped = {"Tool": decided.call.tool, "Reason": type(signal).__name__}
+                self.host.emit("tool_exec_skipped", skipped, about=decided.call)
+                raise
+            except Exception as error:  # noqa: BLE001 - a tool can fail in any way
+                shown = raised = error
+            result = await self.host.conclude(decided, shown)
         except AbortTurnError as error:
             self.ended = error
             raise
-        inner_ended = bool(raised) and isinstance(raised[0], AbortTurnError)
-        if inner_ended or result != outcome.result:
+        if isinstance(raised, AbortTurnError) or decided.outcomes[-1].action == "modify":
             return result
-        if raised:
-            raise raised[0]
-        return returned[0]
+        if raised is not None:
+            raise raised
+        return returned
 
-    async def _decide(self, call: ToolCall) -> Decided:
-        """Return the decision of hooks on this call. They are asked once, and again if the call has changed since.
-
-        The digest includes the iteration: the same id in the next response is another call.
-        """
-        identity, digest = call.tool_call_id, call_digest(call)
+    async def _decide(self, call: ToolCall) -> DecidedCall:
+        """Return the decision of hooks on this call. They are asked once, and again if the call has changed since."""
+        identity = call.tool_call_id
         if not identity:
-            return await self._ask(call)
+            return await self.turn.decide(call)
         async with self._locks.setdefault(identity, anyio.Lock()):
-            known = self._decided.get(identity)
-            if known is None or known[0] != digest:
-                self._decided[identity] = known = digest, await self._ask(call)
-            return known[1]
-
-    async def _ask(self, call: ToolCall) -> Decided:
-        before = await self.host.before_tool(call)
-        self.turn.take(before)
-        return await approve(self.host, before, self.turn.take)
+            decided = await self.turn.decide(call, known=self._decided.get(identity))
+            self._decided[identity] = decided
+            return decided
 
     @contextmanager
     def inside_tool(self) -> Iterator[None]:
@@ -248,16 +199,14 @@ def function_tool(name: str, description: str | None, parameters: Mapping[str, A
 
 def added_functions(asked: Iterable[Message], edited: Iterable[Message]) -> list[Message]:
     """Return the functions that hooks added to the tools. Raises `PicohookError` for another kind of tool."""
-    known = tool_names(asked)
+    known = {(tool.get("function") or tool).get("name") for tool in asked}
     new = []
     for tool in edited:
         function = tool.get("function") or tool
         if tool in asked or function.get("name") in known:
             continue
         if not isinstance(function.get("name"), str) or tool.get("type", "function") != "function":
-            raise PicohookError(
-                f"{cut(str(tool), SHOWN)}: a hook added this tool, and only functions can be added here"
-            )
+            raise PicohookError(f"{str(tool)[:SHOWN]}: a hook added this tool, and only functions can be added here")
         new.append(function)
     return new
 

@@ -13,8 +13,7 @@ from uuid import uuid4
 
 from pydantic_core import to_jsonable_python
 
-from ..model.payloads import LLMRequest, ToolResult
-from ..turns.abort import AbortTurnError
+from .. import AbortTurnError, LLMRequest, ToolResult
 from . import extra
 from .agent_run import AgentRun, Message, rebuilt, tool_call
 from .langchain_graphs import GRAPHS, asked_for
@@ -43,8 +42,7 @@ if TYPE_CHECKING:
     from langchain.agents.middleware.types import ModelRequest, ToolCallRequest
     from langgraph.runtime import Runtime
 
-    from ..host import Host
-    from ..model.payloads import ToolCall
+    from .. import Host, ToolCall
 
     Handler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ToolHandler = Callable[[ToolCallRequest], Awaitable["ToolMessage | Command[Any]"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..errors import PicohookError
+from .. import PicohookError
 from . import extra
 from .agent_run import current_run
 

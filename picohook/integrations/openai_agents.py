@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from ..errors import PicohookError
+from .. import PicohookError
 from . import extra
 from .agent_run import AgentRun, current_run
 from .openai_guards import GuardedCall, GuardedModel, GuardedProvider
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from agents import RunContextWrapper, RunResult, RunResultStreaming, Tool
 
-    from ..host import Host
+    from .. import Host
 
 UNGUARDED = (ComputerTool, LocalShellTool, ApplyPatchTool)
 """Tools that run in this process, but have no function for hooks to wrap."""

@@ -8,8 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..errors import PicohookError
-from ..model.payloads import ToolResult
+from .. import PicohookError, ToolResult
 from . import extra
 from .agent_run import tool_call
 from .openai_messages import ModelInput, answered, nothing, replayed, shown_output
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from agents.tool_context import ToolContext
     from openai.types.responses import Response
 
-    from ..model.payloads import LLMRequest, ToolCall
+    from .. import LLMRequest, ToolCall
     from .agent_run import AgentRun, Message
 
 

@@ -9,8 +9,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
-from ..model.conversation import text_of
-from ..model.payloads import LLMRequest
+from .. import LLMRequest, text_of
 from . import extra
 from .agent_run import Message, added_functions, function_call, function_tool, rebuilt
 

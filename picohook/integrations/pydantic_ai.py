@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
 
-from ..errors import PicohookError
-from ..model.payloads import LLMRequest, ToolResult
+from .. import PicohookError, ToolResult
 from . import extra
 from .agent_run import AgentRun, current_run, tool_call
 from .pydantic_ai_messages import added_tools, request_of, shown_answer, text_of, with_answer, with_edits
@@ -43,8 +42,7 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.tools import RunContext
 
-    from ..host import Host
-    from ..model.payloads import ToolCall
+    from .. import Host, LLMRequest, ToolCall
 
 SIGNALS = (ApprovalRequired, CallDeferred, SkipToolExecution)
 """Exceptions with which a tool defers its call. They are neither failures nor results."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import to_jsonable_python
 
-from ..model.payloads import LLMRequest
+from .. import LLMRequest
 from . import extra
 from .agent_run import Message, added_functions, function_call, function_tool, rebuilt, tool_call
 

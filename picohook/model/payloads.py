@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self
 
-    from .trail import StageTrail
+    from .trail import Notes, StageTrail
 
 _UNCHANGEABLE = frozenset({str, int, float, bool, type(None)})
 
@@ -192,6 +192,18 @@ class LLMRequest(Payload):
     options: dict[str, Any] = Field(default_factory=dict)
     system_prompt: str | None = None
     graceful_terminal: bool = False
+
+    def with_notes(self, notes: Iterable[Notes]) -> Self:
+        """The request with the context and the messages that hooks add to it."""
+        notes = tuple(notes)
+        context = [note.additional_context for note in notes if note.additional_context]
+        injected = [message for note in notes for message in note.inject_messages]
+        if not context and not injected:
+            return self
+        prompt = "\n\n".join([*([self.system_prompt] if self.system_prompt else []), *context])
+        return self.model_copy(
+            update={"system_prompt": prompt or self.system_prompt, "messages": [*self.messages, *injected]}
+        )
 
 
 class LLMResponse(Payload):

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..model.payloads import LLMRequest
 from ..model.replies import read_decision
-from ..model.stages import STAGES
-from ..turns.model_call import answered, requested, with_notes
+from ..model.stages import BEFORE_TOOL, STAGES
+from ..turns.model_call import answered, requested
 from ..turns.paused import decided_in, not_asked_again, require_taken
 from ..turns.session import Session
-from ..turns.tool_call import denied, ended, started
+from ..turns.tool_call import DecidedCall, denied, ended, started
 from ..turns.turn import Turn
 from ..wire import words
 from .server.jsonrpc import INVALID_PARAMS, NOT_OPEN, RpcError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from ..model.decisions import Outcome
-    from ..model.payloads import Payload
+    from ..model.payloads import Payload, ToolCall
     from ..model.stages import Stage
 
 _SOURCES = {
@@ -67,6 +67,19 @@ class RemoteTurn(Turn):
         if changed and outcome.action == words.CONTINUE:
             outcome = replace(outcome, action=words.MODIFY)
         return self._record(outcome, payload)
+
+    async def decide(self, call: ToolCall, *, known: DecidedCall | None = None) -> DecidedCall:
+        """`Turn.decide`, with the fields that the client left out."""
+        del known
+        call = call.model_copy(update=self._filled_in(BEFORE_TOOL, call))
+
+        def took(outcome: Outcome[Any]) -> None:
+            self._take_of_tool(outcome)
+            self._keep_pause(outcome, call)
+
+        decided = DecidedCall(self.host, call, took)
+        await decided.ask()
+        return decided
 
     async def resume(self, call_id: str, answer: Mapping[str, Any]) -> Outcome[Any]:
         """The outcome of the stage at which a hook paused. `answer` is the reply of that hook. Raises `RpcError`."""
@@ -120,12 +133,7 @@ class RemoteTurn(Turn):
         if not self._again:
             self.meta = self.meta.model_copy(update={"iteration": request.meta.iteration or self.meta.iteration + 1})
         self._again = False
-        context, injected = self._context, self._injected
-        self._context, self._injected = [], []
-        if not context and not injected:
-            return request
-        prompt = "\n\n".join(text for text in (request.system_prompt or "", *context) if text)
-        return request.model_copy(update={"system_prompt": prompt or None, "messages": [*request.messages, *injected]})
+        return self.with_added(request)
 
     # Outcomes.
 
@@ -140,14 +148,18 @@ class RemoteTurn(Turn):
         concluded = getattr(self, f"_concluded_{outcome.stage}", None)
         if concluded is not None:
             concluded(outcome)
-        if outcome.action == words.PAUSE:
-            call_id = getattr(outcome.payload, "tool_call_id", None) or ""
-            stale = not_asked_again(self.host, outcome, given)
-            self._paused_at[call_id] = outcome, {*decided, *decided_in(outcome)} - stale
+        self._keep_pause(outcome, given, decided)
         if outcome.action == words.RETRY:
             self._again = outcome.stage in {"before_llm", "after_llm"}
             self._rounds.spend(outcome.feedback, outcome.payload)
         return outcome
+
+    def _keep_pause(self, outcome: Outcome[Any], given: Payload, decided: Collection[str] = ()) -> None:
+        """Keep the outcome for `resume`, if it is a pause."""
+        if outcome.action == words.PAUSE:
+            call_id = getattr(outcome.payload, "tool_call_id", None) or ""
+            stale = not_asked_again(self.host, outcome, given)
+            self._paused_at[call_id] = outcome, {*decided, *decided_in(outcome)} - stale
 
     def _concluded_before_prompt(self, outcome: Outcome[Any]) -> None:
         if outcome.action in {words.CONTINUE, words.MODIFY}:
@@ -204,5 +216,5 @@ class RemoteSession(Session):
 
 
 def _with_its_notes(outcome: Outcome[Any]) -> Outcome[Any]:
-    payload = with_notes(outcome.payload, outcome.notes)
+    payload = outcome.payload.with_notes(outcome.notes)
     return outcome if payload is outcome.payload else replace(outcome, action=words.MODIFY, payload=payload)

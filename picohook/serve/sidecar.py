@@ -15,6 +15,7 @@ from ..observe.log import Log
 from ..wire.words import MAX_LINE
 from .methods import METHODS
 from .methods.context import SidecarContext
+from .methods.tool_calls import TOOL_METHODS
 from .server.connection import Connection, ConnectionLimits, two_descriptors
 from .server.dispatch import LibraryDispatcher
 from .server.listening_socket import ListeningSocket
@@ -31,8 +32,9 @@ GRACE = 5.0
 """Seconds that open calls have when the server ends."""
 NOUN = "the sidecar"
 LIMITS = ConnectionLimits(line=MAX_LINE)
-DISPATCHER = LibraryDispatcher(METHODS, direct=STAGES)
-"""The stages, which do not use the library: an agent asks them at every step, and the library would take most of the time."""
+DISPATCHER = LibraryDispatcher(METHODS, direct={*STAGES, *(method.name for method in TOOL_METHODS)})
+"""The stages and tool calls do not use the library: an agent asks them at every step, and the library would take most of the
+time."""
 
 
 class Sidecar:

@@ -39,8 +39,10 @@ class BaseSession:
         deliver: Callable[[Delivery], Any] | None = None,
         show: Callable[[str], Any] | None = None,
         hooks: Iterable[Hook | HookSpec] = (),
+        shared: bool = False,
     ) -> None:
-        self._host = host.session_view()
+        """With `shared`, a session of another session's host has the hooks of that session, and ends with it."""
+        self._host = host if shared and host.is_session_view else host.session_view()
         self._waiting = tuple(hooks)
         self._own: SessionHooks | None = None
         self._entered = False

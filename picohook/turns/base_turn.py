@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..errors import PicohookError
-from ..model.conversation import content_of, text_of, tool_message
+from ..model.conversation import assistant_message, content_of, text_of, tool_message
+from ..model.trail import Notes
 from ..wire import words
 from ..wire.text import cut, escape
 from .abort import AbortTurnError
 from .delivery import deliver_result
-from .model_call import with_notes
 from .paused import PausedError, PausedTurn
 from .rounds import Rounds
 
@@ -290,19 +290,39 @@ class BaseTurn:
             self._show(notes.system_message)
 
     def _take_of_llm(self, outcome: Outcome[Any]) -> None:
-        """Like `take`, for `run_llm`. It adds the notes itself to a request that goes to the model."""
-        if outcome.stage == "before_llm" and outcome.action != words.RETRY:
+        """Like `take`, for a model call. The notes for a request that goes to the model are in it already."""
+        before = outcome.stage == "before_llm"
+        if before and outcome.action != words.RETRY:
             self.asked_with(outcome)
-        if outcome.action == words.RETRY or (outcome.stage == "before_llm" and outcome.action != words.RESPOND):
+        if outcome.action == words.RETRY or (before and outcome.action != words.RESPOND):
             self._keep_trail(outcome)
             for notes in outcome.notes:
                 self._show(notes.system_message)
         else:
             self.take(outcome)
+        response = outcome.result if before else outcome.payload
+        if outcome.action == words.RESPOND or (not before and outcome.action in {words.CONTINUE, words.MODIFY}):
+            self._response = dict(response.response)
+            self.messages.append(assistant_message(self._response))
+
+    def _take_of_tool(self, outcome: Outcome[Any]) -> None:
+        """Like `take`, for a tool call. Notes the call for turn_end when it is done."""
+        self.take(outcome)
+        if outcome.stage == "after_tool":
+            self.note_run(outcome.payload, outcome.payload.result)
+        elif outcome.action == words.RESPOND:
+            self.note_run(outcome.payload, outcome.result)
+
+    def with_added(self, request: LLMRequest) -> LLMRequest:
+        """The request with what hooks have added since the last one."""
+        added = [Notes(additional_context=text) for text in self._context]
+        added.append(Notes(inject_messages=tuple(self._injected)))
+        self._context, self._injected = [], []
+        return request.with_notes(added)
 
     def asked_with(self, outcome: Outcome[LLMRequest]) -> None:
         """Keep the model and the system prompt for later stages, as before_llm left them."""
-        request = with_notes(outcome.payload, outcome.notes)
+        request = outcome.payload.with_notes(outcome.notes)
         self._model, self._system_prompt = request.model, request.system_prompt
 
     def _keep_trail(self, outcome: Outcome[Any]) -> None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..model.payloads import ToolResult, ToolReturn, traced
+from ..model.payloads import ToolResult, ToolReturn
 from ..wire.words import CONTINUE, MODIFY, PAUSE
 from .abort import AbortTurnError, HardAbortError, raise_if_ended
 from .digest import call_digest
 from .paused import PausedError, decided_in, guards_of, not_asked_again, require_taken
-from .tool_call import Decided, Trails, approve, ended, execute_tool, not_run
+from .tool_call import DecidedCall, ended, not_run, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -46,8 +46,7 @@ class Batch:
         self._execute = execute
         self._parallel = parallel
         self._trusted = trusted
-        self._trails = [Trails(turn.take) for _ in self._steps]
-        """For each call, its trails."""
+        self._calls = [DecidedCall(turn.host, step.call, turn.take) for step in self._steps]
         self._returned: dict[int, ToolReturn] = {}
         """What tools that have begun returned, by the index of their calls."""
 
@@ -94,7 +93,8 @@ class Batch:
         async def deliver(call: ToolCall, result: ToolResult, duration: int) -> ToolResult:
             return await self._end(step, call, result, duration)
 
-        decided = await approve(self._host, outcome, self._trails[index].take, deliver)
+        decided = self._calls[index]
+        await decided.approve(outcome, deliver)
         step.result, step.digest, step.approvers = decided.result, decided.digest.hex(), approvers
         step.seen = step.digest
 
@@ -106,7 +106,7 @@ class Batch:
             known -= guards
         outcome = await self._host.before_tool(step.call, answered=answered, skip=known)
         require_taken(answered, outcome)
-        self._trails[index].take(outcome)
+        self._calls[index].take(outcome)
         step.asked |= self._fingerprints(decided_in(outcome))
         if outcome.action == PAUSE:
             stale = not_asked_again(self._host, outcome, step.call)
@@ -133,9 +133,14 @@ class Batch:
     async def _run_tool(self, index: int, step: Step, others: anyio.CancelScope, failures: list[BaseException]) -> None:
         if self._skipped(step):
             return
-        decided = Decided(step.call, digest=bytes.fromhex(step.digest))
+        decided = self._calls[index]
+        decided.approved(step.call, bytes.fromhex(step.digest))
         try:
-            returned = await execute_tool(self._host, decided, self._execute)
+            decided.start()
+            step.result = decided.result
+            if step.result is not None:
+                return
+            self._returned[index] = decided.returned(await value_of(self._execute, decided.call))
         except BaseException as error:
             interrupted = ToolResult(for_llm=INTERRUPTED, is_error=True)
             self._returned[index] = ToolReturn(**step.call.__dict__, result=interrupted, error=INTERRUPTED)
@@ -145,11 +150,6 @@ class Batch:
             elif anyio.current_effective_deadline() == -math.inf:
                 raise
             # Something that the tool waited for was cancelled, and the batch was not. So the tool failed.
-        else:
-            if isinstance(returned, ToolReturn):
-                self._returned[index] = returned
-            else:
-                step.result = returned
 
     # After.
 
@@ -161,7 +161,7 @@ class Batch:
                 continue
             returned = self._returned[index]
             after = await self._host.after_tool(returned)
-            self._trails[index].take(after)
+            self._calls[index].take(after)
             going_on = after.action in {CONTINUE, MODIFY}
             await self._end(step, returned, after.payload.result if going_on else _kept(after), returned.duration)
             try:
@@ -209,7 +209,7 @@ class Batch:
                     step.result, step.delivered = await self._turn.deliver(step.call, _settled(step)), True
         finally:
             self._record()
-        return [traced(_settled(step), trails.all) for step, trails in zip(self._steps, self._trails, strict=True)]
+        return [call.traced(_settled(step)) for step, call in zip(self._steps, self._calls, strict=True)]
 
     def _record(self) -> None:
         for step in self._steps:

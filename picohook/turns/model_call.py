@@ -1,82 +1,109 @@
-"""A model call: before_llm, the model, after_llm, and again with a hook's feedback."""
+"""A model call: before_llm, the model, after_llm, and again with a hook's feedback.
+
+`decide_llm` is what comes before the model, and `conclude_llm` what comes after it. `run_llm` is both, in rounds.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..model.payloads import LLMRequest, LLMResponse, traced
+from ..model.payloads import LLMRequest, LLMResponse
 from ..model.stages import BEFORE_LLM
 from ..wire import words
 from .abort import raise_if_ended
+from .decided import Decided
 from .rounds import Rounds
-from .tool_call import Trails, ignore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from ..engine.engine import Engine
     from ..model.decisions import Outcome
-    from ..model.trail import Notes
-    from .tool_call import Took
+    from .decided import Took
+
+
+class DecidedRequest(Decided):
+    """A model call that hooks have decided on. The model is to be sent `request`, or the call has its `response` already."""
+
+    def __init__(
+        self, host: Engine, request: LLMRequest, took: Took | None = None, rounds: Rounds | None = None
+    ) -> None:
+        super().__init__(host, took)
+        self.request = request
+        """The request as hooks left it, with what they add to it."""
+        self.response: LLMResponse | None = None
+        """The response as hooks left it; None if the model is to be asked."""
+        self._given = request
+        self._rounds = rounds or Rounds(host)
+
+    async def ask(self) -> None:
+        """before_llm, and again with a hook's feedback. Sets `request` or `response`."""
+        while (outcome := await self.host.before_llm(self._given)).action == words.RETRY:
+            self.take(outcome)
+            self._again(outcome)
+        self.take(outcome)
+        if outcome.action == words.RESPOND:
+            self.response = self.traced(outcome.result)
+            return
+        raise_if_ended(outcome)
+        self.request = outcome.payload.with_notes(outcome.notes)
+        requested(self.host, self.request)
+        self._open = True
+
+    async def conclude(self, answer: Any) -> LLMResponse | None:
+        """after_llm, and before_llm again if a hook asks for another round. Sets and returns `response`. See `conclude_llm`."""
+        self.close()
+        after = await self.host.after_llm(_response(answer, self.request))
+        answered(self.host, after.payload)
+        self.take(after)
+        if after.action == words.RETRY:
+            self._again(after)
+            await self.ask()
+        else:
+            raise_if_ended(after)
+            self.response = self.traced(after.payload)
+        return self.response
+
+    def _again(self, outcome: Outcome[Any]) -> None:
+        """Add the feedback to the request. Raises `RetryLimitError`."""
+        self._rounds.spend(outcome.feedback, self._given)
+        request = self._given.with_notes(outcome.notes)
+        feedback = {"role": "user", "content": outcome.feedback}
+        self._given = request.model_copy(update={"messages": [*request.messages, feedback]})
+
+
+async def decide_llm(
+    host: Engine,
+    request: LLMRequest | Mapping[str, Any],
+    took: Took | None = None,
+    rounds: Rounds | None = None,
+) -> DecidedRequest:
+    """before_llm. See `Host.decide_llm`."""
+    decided = DecidedRequest(host, BEFORE_LLM.given(request), took, rounds)
+    await decided.ask()
+    return decided
 
 
 async def run_llm(
-    host: Engine,
-    request: LLMRequest | Mapping[str, Any],
-    complete: Callable[[LLMRequest], Awaitable[Any]],
-    rounds: Rounds | None = None,
-    took: Took = ignore,
+    host: Engine, request: LLMRequest | Mapping[str, Any], complete: Callable[[LLMRequest], Awaitable[Any]]
 ) -> LLMResponse:
     """before_llm, the model, after_llm, and again with a hook's feedback, as often as the retry limit allows.
 
     Raises `RetryLimitError`, `AbortTurnError`, `PausedError`, and any error of `complete`.
     """
-    request = BEFORE_LLM.given(request)
-    rounds = rounds or Rounds(host)
-    trails = Trails(took)
-    while True:
-        outcome: Outcome[Any] = await host.before_llm(request)
-        trails.take(outcome)
-        if outcome.action == words.RESPOND:
-            response: LLMResponse = outcome.result
-            return traced(response, trails.all)
-        if outcome.action != words.RETRY:
-            raise_if_ended(outcome)
-            outcome = await _complete(host, with_notes(outcome.payload, outcome.notes), complete)
-            trails.take(outcome)
-            if outcome.action != words.RETRY:
-                raise_if_ended(outcome)
-                return traced(outcome.payload, trails.all)
-        rounds.spend(outcome.feedback, request)
-        request = with_notes(request, outcome.notes)
-        feedback = {"role": "user", "content": outcome.feedback}
-        request = request.model_copy(update={"messages": [*request.messages, feedback]})
+    return await in_rounds(await decide_llm(host, request), complete)
 
 
-async def _complete(
-    host: Engine, request: LLMRequest, complete: Callable[[LLMRequest], Awaitable[Any]]
-) -> Outcome[LLMResponse]:
-    requested(host, request)
-    response = await complete(request)
-    if not isinstance(response, LLMResponse):
-        response = LLMResponse(
-            meta=request.meta,
-            context=request.context,
-            channel=request.channel,
-            chat_id=request.chat_id,
-            model=request.model,
-            response=response,
-            messages=request.messages,
-        )
-    else:
-        response = _placed(response, request)
-    after = await host.after_llm(response)
-    answered(host, after.payload)
-    return after
+async def in_rounds(decided: DecidedRequest, complete: Callable[[LLMRequest], Awaitable[Any]]) -> LLMResponse:
+    """Ask the model until hooks have left a response."""
+    while decided.response is None:
+        await decided.conclude(await complete(decided.request))
+    return decided.response
 
 
-def _placed(response: LLMResponse, request: LLMRequest) -> LLMResponse:
-    """The response, with its missing fields taken from the request."""
+def _response(answer: Any, request: LLMRequest) -> LLMResponse:
+    """The model's answer as the response to this request, whose place it takes unless it has its own."""
+    response = answer if isinstance(answer, LLMResponse) else LLMResponse(response=answer)
     left_out = {
         name: getattr(request, name)
         for name in ("meta", "context", "channel", "chat_id", "model", "messages")
@@ -107,15 +134,3 @@ def answered(host: Engine, response: LLMResponse) -> None:
         "HasReasoning": bool(message.get("reasoning") or message.get("reasoning_content")),
     }
     host.emit("llm_response", event, about=response)
-
-
-def with_notes(request: LLMRequest, notes: tuple[Notes, ...]) -> LLMRequest:
-    """The request with the context and the messages that hooks add to it."""
-    context = [note.additional_context for note in notes if note.additional_context]
-    injected = [message for note in notes for message in note.inject_messages]
-    if not context and not injected:
-        return request
-    prompt = "\n\n".join([*([request.system_prompt] if request.system_prompt else []), *context])
-    return request.model_copy(
-        update={"system_prompt": prompt or request.system_prompt, "messages": [*request.messages, *injected]}
-    )

@@ -1,133 +1,208 @@
-"""A tool call: before_tool, approve_tool, the tool, after_tool. `run_tool` does all steps; a batch does them one by one."""
+"""A tool call: before_tool, approve_tool, the tool, after_tool.
+
+`decide` is what comes before the tool, and `conclude` what comes after it. `run_tool` is both. A batch does the steps of
+`DecidedCall` one by one.
+"""
 
 from __future__ import annotations
 
+import copy
 import json
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
+from ..errors import PicohookError
 from ..model.conversation import content_of
 from ..model.encoded import CHANGED
-from ..model.payloads import ToolCall, ToolResult, ToolReturn, deep_copy, traced
-from ..model.stages import BEFORE_TOOL
+from ..model.payloads import ToolCall, ToolResult, ToolReturn, deep_copy
+from ..model.stages import AFTER_TOOL, BEFORE_TOOL
 from ..wire import words
 from .abort import AbortTurnError, hard_abort_in, raise_if_ended
+from .decided import Decided
 from .digest import approved_digest, call_digest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from typing import Self, Unpack
 
     from ..engine.engine import Engine
     from ..model.decisions import Outcome
-    from ..model.trail import StageTrail
+    from ..model.trail import OutcomeAction
+    from .decided import Took
 
-    Took = Callable[[Outcome[Any]], None]
     Deliver = Callable[[ToolCall, ToolResult, int], Awaitable[ToolResult]]
 
 DENIED_BY_HOOK = "Tool execution denied by hook: {}"
 DENIED_BY_APPROVAL = "Tool execution denied by approval hook: {}"
 
 
-def ignore(outcome: Outcome[Any]) -> None:
-    """Accept an outcome, and do nothing."""
+class ToolRun(TypedDict, total=False):
+    """How a tool ran, where the framework that ran it says so."""
+
+    arguments: Mapping[str, Any] | None
+    """The arguments with which it ran. They have to be those of the decided call."""
+    duration: int | None
+    """How long it ran, in nanoseconds. By default, the time since the decision."""
+    error: str | None
+    """The error that it raised. An exception given as the result says it by itself."""
 
 
-class Trails:
-    """Collects the trails of outcomes, and passes each outcome on."""
+class DecidedCall(Decided):
+    """A tool call that hooks have decided on. The tool is to run with `call`, or the call has its `result` already."""
 
-    def __init__(self, took: Took = ignore) -> None:
-        self.all: list[StageTrail] = []
-        self._took = took
+    def __init__(self, host: Engine, call: ToolCall, took: Took | None = None) -> None:
+        super().__init__(host, took)
+        self.result: ToolResult | None = None
+        """The result for the model, if the tool is not to run; otherwise None."""
+        self.digest = b""
+        """The digest of the call that approvers saw."""
+        self._given = self._call = call
+        self._begun = 0
 
-    def take(self, outcome: Outcome[Any]) -> None:
-        """Add the trail of an outcome."""
-        self.all.append(outcome.stage_trail)
-        self._took(outcome)
+    @property
+    def call(self) -> ToolCall:
+        """The call as hooks left it. This is a new copy each time, which the tool may change."""
+        return self._call.deep_copy()
+
+    @property
+    def action(self) -> OutcomeAction:
+        """`continue` if the tool is to run, `respond` if a hook answered the call, `deny_tool` if it was denied."""
+        if self.result is None:
+            return words.CONTINUE
+        return words.RESPOND if self.outcomes[-1].action == words.RESPOND else words.DENY
+
+    async def ask(self) -> None:
+        """before_tool and approve_tool, and the event that the tool is about to run. Sets `result` if it is not to run."""
+        before = await self.host.before_tool(self._given)
+        self.take(before)
+        await self.approve(before)
+        self.start()
+        if self.result is not None:
+            self.result = self.traced(self.result)
+
+    async def conclude(self, value: Any, **ran: Unpack[ToolRun]) -> ToolResult:
+        """after_tool, and the event that the call is done. Returns the result for the model. See `Host.conclude`."""
+        returned = self.returned(value, **ran)
+        after = await self.host.after_tool(returned)
+        self.take(after)
+        ended(self.host, returned, after.payload.result, returned.duration)
+        raise_if_ended(after)
+        return self.traced(after.payload.result)
+
+    def again(self, call: ToolCall) -> Self | None:
+        """The same decision, for another run of the same call; None for another call."""
+        if call_digest(call) != call_digest(self._given):
+            return None
+        made = copy.copy(self)
+        made.outcomes = [outcome for outcome in self.outcomes if outcome.stage != AFTER_TOOL.name]
+        made.start()
+        return made
+
+    # The steps of a batch.
+
+    async def approve(self, before: Outcome[ToolCall], deliver: Deliver | None = None) -> None:
+        """Act on the outcome of before_tool, and ask approvers if the tool is to run. Sets `result` or `digest`.
+
+        `deliver` gets a hook's answer, and emits the event that the call is done. Raises `PausedError` and `AbortTurnError`.
+        """
+        call = self._call = before.payload
+        if before.action == words.RESPOND:
+            started(self.host, call)
+            if deliver is not None:
+                self.result = await deliver(call, before.result, 0)
+                return
+            ended(self.host, call, before.result, 0)
+            self.result = before.result
+            return
+        if before.action == words.DENY:
+            self.result = denied(self.host, before)
+            return
+        raise_if_ended(before)
+        digest = approved_digest(before)
+        if digest is None:
+            self._deny(DENIED_BY_HOOK.format(CHANGED))
+            return
+        approval = await self.host.approve_tool(call)
+        self.take(approval)
+        if approval.approved:
+            self.digest = digest
+        else:
+            self.result = denied(self.host, approval)
+
+    def approved(self, call: ToolCall, digest: bytes) -> None:
+        """Set the call that hooks approved earlier."""
+        self._call, self.digest = call, digest
+
+    def start(self) -> None:
+        """Emit the event that the tool is about to run. A call that was changed since its approval is denied."""
+        if self.result is not None:
+            return
+        own = self._call.deep_copy()  # nobody else can change it
+        if call_digest(own) != self.digest:
+            self._deny(DENIED_BY_APPROVAL.format("the call was changed after it was approved"))
+            return
+        self._call = own
+        started(self.host, own)
+        self._open = True
+        self._begun = time.monotonic_ns()
+
+    def returned(
+        self,
+        value: Any,
+        *,
+        arguments: Mapping[str, Any] | None = None,
+        duration: int | None = None,
+        error: str | None = None,
+    ) -> ToolReturn:
+        """The call with what its tool returned, or the exception that it raised.
+
+        Raises `PicohookError` if the tool ran with other arguments, and `HardAbortError` if that ended a turn inside the tool.
+        """
+        spent = time.monotonic_ns() - self._begun
+        self.close()
+        if arguments is not None and arguments != self._call.arguments:
+            text = f"the tool {self._call.tool} ran with other arguments than hooks have decided on"
+            not_run(self.host, self._call, text, text)
+            raise PicohookError(text)
+        result, raised = _result_of(value)
+        return ToolReturn(
+            **self._call.__dict__,
+            result=result,
+            duration=spent if duration is None else duration,
+            error=raised or error,
+        )
+
+    def _deny(self, text: str) -> None:
+        self.result = not_run(self.host, self._call, text, text)
 
 
-@dataclass(slots=True)
-class Decided:
-    """A call that hooks have decided on. It runs as it is, or has its result already."""
-
-    call: ToolCall
-    result: ToolResult | None = None
-    digest: bytes = b""
-    """The digest of the call that approvers saw."""
+async def decide(
+    host: Engine, call: ToolCall | Mapping[str, Any], took: Took | None = None, known: DecidedCall | None = None
+) -> DecidedCall:
+    """before_tool and approve_tool. See `Host.decide`."""
+    given: ToolCall = deep_copy(BEFORE_TOOL.given(call))  # the caller's later changes do not count
+    if known is not None and (decided := known.again(given)) is not None:
+        return decided
+    decided = DecidedCall(host, given, took)
+    await decided.ask()
+    return decided
 
 
 async def run_tool(host: Engine, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
     """before_tool, approve_tool, the tool, after_tool. The tool runs only the call that guards and approvers saw."""
-    trails = Trails(host.note_hard_abort)
-    before = await host.before_tool(
-        deep_copy(BEFORE_TOOL.given(call))
-    )  # a copy: the caller's later changes do not count
-    trails.take(before)
-    decided = await approve(host, before, trails.take)
-    result = decided.result
-    if result is None:
-        returned = await execute_tool(host, decided, execute)
-        result = returned if isinstance(returned, ToolResult) else await conclude(host, returned, trails.take)
-    return traced(result, trails.all)
+    decided = await decide(host, call)
+    if decided.result is not None:
+        return decided.result
+    return await decided.conclude(await value_of(execute, decided.call))
 
 
-async def approve(
-    host: Engine, before: Outcome[ToolCall], took: Took = ignore, deliver: Deliver | None = None
-) -> Decided:
-    """Act on the outcome of before_tool, and ask approvers if the tool is to run. Returns the call, with any result.
-
-    `deliver` gets a hook's answer, and emits the event that the call is done. Raises `PausedError` and `AbortTurnError`.
-    """
-    call = before.payload
-    if before.action == words.RESPOND:
-        started(host, call)
-        if deliver is not None:
-            return Decided(call, await deliver(call, before.result, 0))
-        ended(host, call, before.result, 0)
-        return Decided(call, before.result)
-    if before.action == words.DENY:
-        return Decided(call, denied(host, before))
-    raise_if_ended(before)
-    digest = approved_digest(before)
-    if digest is None:
-        text = DENIED_BY_HOOK.format(CHANGED)
-        return Decided(call, not_run(host, call, text, text))
-    approval = await host.approve_tool(call)
-    took(approval)
-    if not approval.approved:
-        return Decided(call, denied(host, approval))
-    return Decided(call, digest=digest)
-
-
-async def execute_tool(host: Engine, decided: Decided, execute: Callable[[ToolCall], Any]) -> ToolReturn | ToolResult:
-    """Run the tool on exactly the call that was approved. A changed call is denied."""
-    call = decided.call
-    own = call.deep_copy()  # so that the tool cannot change what hooks see
-    if call_digest(own) != decided.digest:
-        text = DENIED_BY_APPROVAL.format("the call was changed after it was approved")
-        return not_run(host, call, text, text)
-    started(host, call)
-    begun = time.monotonic_ns()
-    error: str | None = None
+async def value_of(execute: Callable[[ToolCall], Any], call: ToolCall) -> Any:
+    """What a tool returns, or the exception that it raises: the model is told either."""
     try:
-        result = as_tool_result(await _called(execute, own))
-    except Exception as failure:  # noqa: BLE001 - a tool that fails is a result that the model is told
-        if (ended_all := hard_abort_in(failure)) is not None:
-            raise ended_all from None  # the hard abort of a turn inside the tool
-        # A hook may have ended a turn inside the tool.
-        why = failure.outcome.reason_for_llm if isinstance(failure, AbortTurnError) else failure
-        error = f"{type(failure).__name__}: {why}".removesuffix(": ")
-        result = ToolResult(for_llm=error, is_error=True)
-    return ToolReturn(**call.__dict__, result=result, duration=time.monotonic_ns() - begun, error=error)
-
-
-async def conclude(host: Engine, returned: ToolReturn, took: Took = ignore) -> ToolResult:
-    """after_tool, and the event that the call is done. Returns the result. Raises `PausedError` and `AbortTurnError`."""
-    after = await host.after_tool(returned)
-    took(after)
-    ended(host, returned, after.payload.result, returned.duration)
-    raise_if_ended(after)
-    return after.payload.result
+        returned = execute(call)
+        return await returned if hasattr(returned, "__await__") else returned
+    except Exception as error:  # noqa: BLE001 - a tool can fail in any way
+        return error
 
 
 def denied(host: Engine, outcome: Outcome[ToolCall]) -> ToolResult:
@@ -159,9 +234,19 @@ def as_tool_result(returned: Any) -> ToolResult:
     return ToolResult(for_llm=json.dumps(returned, ensure_ascii=False, default=str))
 
 
-async def _called(execute: Callable[[ToolCall], Any], call: ToolCall) -> Any:
-    returned = execute(call)
-    return await returned if hasattr(returned, "__await__") else returned
+def _result_of(value: Any) -> tuple[ToolResult, str | None]:
+    """What the model is told of a tool's return value or exception, and the error, if any."""
+    if not isinstance(value, Exception):
+        try:
+            return as_tool_result(value), None
+        except Exception as failure:  # noqa: BLE001 - an object of a program's own can fail in any way
+            value = failure
+    if (ended_all := hard_abort_in(value)) is not None:
+        raise ended_all from None  # the hard abort of a turn inside the tool
+    # A hook may have ended a turn inside the tool.
+    why = value.outcome.reason_for_llm if isinstance(value, AbortTurnError) else value
+    error = f"{type(value).__name__}: {why}".removesuffix(": ")
+    return ToolResult(for_llm=error, is_error=True), error
 
 
 def started(host: Engine, call: ToolCall) -> None:

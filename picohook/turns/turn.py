@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
-from ..model.conversation import assistant_message, calls_of
+from ..model.conversation import calls_of
 from ..model.payloads import Finish, LLMRequest, LLMResponse, Prompt, ToolCall, ToolResult, deep_copy
 from ..wire import words
 from .abort import raise_if_ended
 from .base_turn import BaseTurn, from_user
 from .batch import Batch
-from .model_call import run_llm
+from .model_call import decide_llm, in_rounds
 from .paused import PausedError, Step, decided_in, require_taken
+from .tool_call import decide
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from ..model.decisions import Outcome
     from ..model.trail import StageTrail
     from .delivery import Delivery
+    from .model_call import DecidedRequest
+    from .tool_call import DecidedCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +68,20 @@ class Turn(BaseTurn):
 
     async def llm(self, request: LLMRequest, complete: Callable[[LLMRequest], Awaitable[Any]]) -> LLMResponse:
         """before_llm, the model, after_llm. The request gets what hooks have added since the last one."""
+        return await in_rounds(await self.decide_llm(request), complete)
+
+    async def decide_llm(self, request: LLMRequest) -> DecidedRequest:
+        """`Host.decide_llm` in this turn. The request gets what hooks have added since the last one."""
         self._resumed_at("before_llm")
         self._last_answer = self.interrupted
         self.meta = self.meta.model_copy(update={"iteration": self.meta.iteration + 1})
-        prompt = "\n\n".join(text for text in (request.system_prompt or "", *self._context) if text)
-        request = request.model_copy(
-            update={
-                **self._place("turn.llm.request"),
-                "messages": [*request.messages, *self._injected],
-                "system_prompt": prompt or request.system_prompt,
-                **({"graceful_terminal": True, "tools": []} if self.interrupted else {}),
-            }
-        )
-        self._context, self._injected = [], []
-        response = await run_llm(self.host, request, complete, self._rounds, self._take_of_llm)
-        self._response = dict(response.response)
-        self.messages.append(assistant_message(response.response))
-        return response
+        last = {"graceful_terminal": True, "tools": []} if self.interrupted else {}
+        request = self.with_added(request).model_copy(update={**self._place("turn.llm.request"), **last})
+        return await decide_llm(self.host, request, self._take_of_llm, self._rounds)
+
+    async def decide(self, call: ToolCall, *, known: DecidedCall | None = None) -> DecidedCall:
+        """`Host.decide` in this turn. The caller adds the result to the conversation, and delivers the user's part."""
+        return await decide(self.host, call.model_copy(update=self._place("turn.tool")), self._take_of_tool, known)
 
     async def tools(
         self,

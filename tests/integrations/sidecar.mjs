@@ -26,11 +26,8 @@ function ask(method, params) {
 }
 
 async function call([id, tool, args]) {
-  const before = await ask("before_tool", { tool, arguments: args, tool_call_id: id });
-  if (before.action === "deny_tool") return [id, `Tool execution denied by hook: ${before.reason}`];
-  const approval = await ask("approve_tool", before.payload);
-  if (!approval.approved) return [id, `Tool execution denied by approval hook: ${approval.reason}`];
-  return [id, "it ran"];
+  const decided = await ask("tool.decide", { tool, arguments: args, tool_call_id: id });
+  return [id, decided.action === "continue" ? "it ran" : decided.result.for_llm];
 }
 
 console.log(JSON.stringify(Object.fromEntries(await Promise.all(JSON.parse(calls).map(call)))));

@@ -166,6 +166,8 @@ async def test_results_match_its_schemas(serving, connect, tmp_path):
             "session.unmount": {"session": "s", "hook": "own"},
             "turn.start": {"session": "s", "turn": "t"},
             "turn.end": {"turn": "t"},
+            "tool.decide": {"tool": "x"},
+            "tool.conclude": {"decided": 1, "result": {}},
             "session.end": {"session": "s"},
             "status": {},
             "list": {},

@@ -8,6 +8,7 @@ from ..control import CONTROL_METHODS
 from ..server.dispatch import Method, Params
 from .sessions import SESSION_METHODS
 from .stages import STAGE_METHODS
+from .tool_calls import TOOL_METHODS
 from .turns import TURN_METHODS
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ METHODS = (
     *STAGE_METHODS,
     *SESSION_METHODS,
     *TURN_METHODS,
+    *TOOL_METHODS,
     *CONTROL_METHODS,
     Method("shutdown", "End the server when all open requests are answered.", _shutdown),
 )

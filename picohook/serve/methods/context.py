@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ...engine.engine import Engine
     from ...model.payloads import Meta
     from ...turns.base_session import BaseSession
+    from ...turns.tool_call import DecidedCall
     from ..remote_turn import RemoteSession, RemoteTurn
     from ..server.connection import Connection
 
@@ -31,6 +32,9 @@ class SidecarContext(ControlContext):
         """The requests to the client, which answers its own hooks."""
         self.sessions: dict[str, RemoteSession] = {}
         self.turns: dict[str, RemoteTurn] = {}
+        self.decided: dict[int, tuple[DecidedCall, RemoteTurn | None]] = {}
+        """The calls that were decided and are not concluded, and their turns."""
+        self._last_decided = 0
         self.taken = taken
         """The names of the sessions of all connections. They are unique, since hooks own tools by session."""
         self.end = end
@@ -63,6 +67,20 @@ class SidecarContext(ControlContext):
                     NOT_OPEN, f"the {kind} {name!r} is over, and hooks that were mounted for it are not asked"
                 )
 
+    def keep_decided(self, decided: DecidedCall, turn: RemoteTurn | None) -> int:
+        """Keep a call that the client runs, until it is concluded or its turn ends. Returns its number."""
+        self._last_decided += 1
+        self.decided[self._last_decided] = decided, turn
+        return self._last_decided
+
+    def take_decided(self, number: int) -> DecidedCall:
+        """A decided call, which is concluded now. Raises `RpcError`."""
+        if number not in self.decided:
+            raise RpcError(
+                NOT_OPEN, f"this connection has no decided call {number}: each is concluded once, in its turn"
+            )
+        return self.decided.pop(number)[0]
+
     def begin_session(self, session: RemoteSession) -> None:
         """Keep a session that begins. Its name may have been used before."""
         self.taken.add(session.id)
@@ -77,6 +95,7 @@ class SidecarContext(ControlContext):
     def forget_turn(self, turn: RemoteTurn) -> None:
         """Drop a turn that ends."""
         del self.turns[turn.meta.turn_id]
+        self.decided = {name: kept for name, kept in self.decided.items() if kept[1] is not turn}
         self._remember_end("turn", turn.meta.turn_id, turn.session)
 
     async def end_session(self, session: RemoteSession, reason: str) -> None:

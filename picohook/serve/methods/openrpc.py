@@ -72,7 +72,7 @@ def _method(method: Method, schemas: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": method.name,
         "summary": method.summary,
-        "paramStructure": "by-name" if method.name in STAGES else "either",
+        "paramStructure": "either" if issubclass(method.params, Params) else "by-name",
         "params": sorted(params, key=lambda param: not param["required"]),
         "result": {"name": "outcome" if method.name in STAGES else "result", "schema": method.result},
         "errors": [{"$ref": f"#/components/errors/{_name(code)}"} for code in (*OF_EVERY_METHOD, *method.errors)],

@@ -15,7 +15,7 @@ INTERNAL_ERROR: Final = -32603
 REFUSED: Final = -32000
 """The host cannot do it. The message says why. `data.problems` lists the mistakes of a configuration."""
 NOT_OPEN: Final = -32001
-"""This connection has no such session or turn."""
+"""This connection has no such session, turn, pause or decided call."""
 TAKEN: Final = -32002
 """A session or turn of this name is open already."""
 RETRY_LIMIT: Final = -32003
