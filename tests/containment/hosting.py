@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import resource
+import signal
 import sys
 from pathlib import Path
 
@@ -53,6 +54,10 @@ async def obey(host):
                 _, most = resource.prlimit(pid, resource.RLIMIT_NPROC)
                 resource.prlimit(pid, resource.RLIMIT_NPROC, (int(rest[0]) if rest else most, most))
             say("limited")
+        elif verb == "catch":
+            # Not by `say`, which the signal may interrupt.
+            signal.signal(getattr(signal, rest[0]), lambda *_, name=rest[0]: os.write(1, f"{json.dumps(name)}\n".encode()))
+            say("catches it")
         elif verb == "crash":
             os.abort()
         elif verb == "exit":
