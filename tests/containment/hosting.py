@@ -56,17 +56,23 @@ async def obey(host):
             say("limited")
         elif verb == "catch":
             # Not by `say`, which the signal may interrupt.
-            signal.signal(getattr(signal, rest[0]), lambda *_, name=rest[0]: os.write(1, f"{json.dumps(name)}\n".encode()))
+            signal.signal(
+                getattr(signal, rest[0]), lambda *_, name=rest[0]: os.write(1, f"{json.dumps(name)}\n".encode())
+            )
             say("catches it")
-        elif verb == "crash":
-            os.abort()
-        elif verb == "exit":
-            os._exit(3)
-        elif verb == "raise":
-            raise ZeroDivisionError
+        elif verb in {"crash", "exit", "raise"}:
+            fail(verb)
         else:
             return verb
     return "end"
+
+
+def fail(how):
+    if how == "crash":
+        os.abort()
+    if how == "exit":
+        os._exit(3)
+    raise ZeroDivisionError
 
 
 def family():
