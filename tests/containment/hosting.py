@@ -3,6 +3,7 @@
 `python hosting.py BACKEND HOOKS`, the hooks as JSON. It is there to be killed, to crash, and to be forgotten.
 """
 
+import asyncio
 import contextlib
 import json
 import os
@@ -55,16 +56,22 @@ async def obey(host):
                 resource.prlimit(pid, resource.RLIMIT_NPROC, (int(rest[0]) if rest else most, most))
             say("limited")
         elif verb == "catch":
-            # Not by `say`, which the signal may interrupt.
-            signal.signal(
-                getattr(signal, rest[0]), lambda *_, name=rest[0]: os.write(1, f"{json.dumps(name)}\n".encode())
-            )
+            catch(rest[0])
             say("catches it")
         elif verb in {"crash", "exit", "raise"}:
             fail(verb)
         else:
             return verb
     return "end"
+
+
+def catch(name):
+    """Say the name of a signal when it arrives, also while the event loop waits."""
+    number, said = getattr(signal, name), f"{json.dumps(name)}\n".encode()
+    try:
+        asyncio.get_running_loop().add_signal_handler(number, os.write, 1, said)
+    except RuntimeError:  # trio, which every signal wakes
+        signal.signal(number, lambda *_: os.write(1, said))  # not by `say`, which it may interrupt
 
 
 def fail(how):
@@ -125,8 +132,6 @@ async def forget(hooks):
 def main(backend, how, hooks):
     specs = [HookSpec(**hook) for hook in json.loads(hooks)]
     if how == "forget" and backend == "asyncio":
-        import asyncio  # noqa: PLC0415
-
         loop = asyncio.new_event_loop()
         host = loop.run_until_complete(forget(specs))
         loop.close()

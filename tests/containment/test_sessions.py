@@ -65,7 +65,7 @@ async def test_a_hook_has_no_terminal_and_keys_and_a_hang_up_reach_only_its_host
         assert (await hosting.do("status"))[1]["h"] == ["ready", pid, held]
 
 
-async def test_P13_no_descendant_outlives_a_host_that_a_hang_up_ends(tier, session, board, backend):
+async def test_no_descendant_outlives_a_host_that_a_hang_up_ends(tier, session, board, backend):
     strays = Strays(board)
     hook = stray("h", *strays.steps(), SERVE, session=session)
     with Terminal() as terminal, Hosting(Ground(tier), "close", hook, backend=backend, terminal=terminal) as hosting:
@@ -76,7 +76,7 @@ async def test_P13_no_descendant_outlives_a_host_that_a_hang_up_ends(tier, sessi
 
 
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGTERM"])
-async def test_P13_no_descendant_outlives_a_host_that_a_signal_to_its_whole_session_ends(name, tier, board, backend):
+async def test_no_descendant_outlives_a_host_that_a_signal_to_its_whole_session_ends(name, tier, board, backend):
     """The signal reaches the launcher too."""
     strays = Strays(board)
     hook = stray("h", *strays.steps(), SERVE)
