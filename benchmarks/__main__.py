@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from . import abandoned, asking, chains, events, peers, sidecar, standing, start_stop
+from . import abandoned, asking, busy, chains, events, peers, sidecar, standing, start_stop
 from .chart import draw
 from .given import Given, build
 from .measure import Row
@@ -30,6 +30,7 @@ ALL = {
     "sizes": chains.sizes,
     "numbers": chains.numbers,
     "in-flight": asking.in_flight,
+    "busy": busy.busy,
     "abandoned": abandoned.abandoned,
     "peers": peers.peers,
     "sidecar": sidecar.sidecar,

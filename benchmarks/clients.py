@@ -22,7 +22,10 @@ class Pipe:
     """The floor: blocking writes of lines that are ready, and reads up to the newline."""
 
     def __init__(self, command: list[str]) -> None:
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        # In a process group of its own and in this session, as a hook is.
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, process_group=0
+        )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self.stdin, self.stdout = self._process.stdin.fileno(), self._process.stdout.fileno()

@@ -54,7 +54,7 @@ def _bare(program: str, number: int) -> tuple[float, float]:
 
 
 def _spawn(program: str) -> tuple[int, int, int, int]:
-    """Start the program in a session of its own. Returns its pid, and the other ends of its streams."""
+    """Start the program in a process group of its own, as a hook. Returns its pid, and the other ends of its streams."""
     pipes = os.pipe(), os.pipe(), os.pipe()
     theirs = pipes[0][0], pipes[1][1], pipes[2][1]
     pid = os.posix_spawn(
@@ -62,7 +62,7 @@ def _spawn(program: str) -> tuple[int, int, int, int]:
         [program],
         {"PATH": os.environ["PATH"]},
         file_actions=[(os.POSIX_SPAWN_DUP2, fd, stream) for stream, fd in enumerate(theirs)],
-        setsid=True,
+        setpgroup=0,
         setsigdef=(signal.SIGPIPE,),
     )
     for fd in theirs:

@@ -77,8 +77,9 @@ def unused_settings(spec: HookSpec, given: Iterable[str]) -> Iterator[str]:
     for key in () if spec.command else ("events", "restart"):
         if key in given:
             yield f"{key}: it is for a process that is kept running, and this hook has none"
-    if "stdio" in given and not (spec.command or spec.run):
-        yield "stdio: it is for a hook that is a program"
+    for key in () if spec.command or spec.run else ("stdio", "session"):
+        if key in given:
+            yield f"{key}: it is for a hook that is a program"
     yield from _unused_filters(spec)
 
 

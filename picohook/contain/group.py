@@ -49,7 +49,7 @@ class _GroupProcess:
             stderr=streams[2],
             cwd=plan.cwd,
             env=dict(plan.env),
-            start_new_session=True,
+            start_new_session=True,  # the only way here to take the terminal away, so `session` has no effect
         )
         try:
             self._exit_fd = exit_descriptor(self._process)

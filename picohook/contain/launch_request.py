@@ -32,6 +32,7 @@ def launch_request(plan: Plan, mark: int, rows: list[Row], group: str) -> dict[s
         "limits": rows,
         "cgroup": group,
         "by_descriptor": plan.program is not None,
+        "own_session": plan.session == "own",
         "own_users": any(row[0] == "processes" for row in rows),
     }
 

@@ -11,6 +11,9 @@ die. When the host closes the socket, or ends in any way, every descendant is ki
 With `namespace`, each hook runs in its own PID namespace (`namespace.py`). The first process of the namespace starts the hook
 and reports its end. When the first process ends, the kernel kills all others, and it ends with the launcher.
 
+Hooks have a process group each. They are in the host's session, or in one of their own, and have no terminal: this process
+gives up the one of the host's session.
+
 With `sweep`, the processes of a hook have a mark (`sweep.py`). Orphans become children of the launcher
 (PR_SET_CHILD_SUBREAPER), so that it also finds those that have no hook's mark. A process that takes the mark of another hook
 ends with that hook. A hook can kill the launcher.
@@ -31,10 +34,10 @@ import select
 import sys
 import time
 
-from .namespace import new_namespace, prepare_namespaces
+from .namespace import HANDLED, new_namespace, prepare_namespaces
 from .start_hook import start_hook
 from .sweep import kill_marked
-from .syscalls import RLIMIT_LOCKS, close_from, ignoring, libc, remove_cgroup
+from .syscalls import RLIMIT_LOCKS, close_from, ignoring, leave_terminal, libc, remove_cgroup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,8 +84,11 @@ class LauncherProgram:
         """The hooks that have ended, and may have processes left."""
         self.reports: dict[int, HookProcess] = {}
         self.insiders: dict[int, HookProcess] = {}
-        # First, because with an inherited SIG_IGN no child could be waited for.
-        _signal.signal(_signal.SIGCHLD, lambda *_: None)
+        # First, because with an inherited SIG_IGN no child could be waited for. The others may be meant for the host's whole
+        # session: this process ends with the host.
+        for number in HANDLED:
+            _signal.signal(number, lambda *_: None)
+        self.has_terminal = not leave_terminal()
         self.namespaces = tier == "namespace"
         note = prepare_namespaces() if self.namespaces else ""
         libc("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -143,6 +149,7 @@ class LauncherProgram:
                 request = marshal.load(file)  # noqa: S302 - from the host
             if request["by_descriptor"] and len(fds) < 5:  # noqa: PLR2004
                 raise OSError(errno.EMFILE, "")  # noqa: TRY301 - it must not be started by its path instead
+            request["own_session"] |= self.has_terminal  # which a session of its own does not have
             readable, writable = os.pipe()  # a successful exec closes the write end
             from_inside = -1
             try:
@@ -227,11 +234,14 @@ class LauncherProgram:
         """Signal a hook's process group, unless its leader was reaped: the number may belong to another group by then."""
         hook = self.hooks.get(number)
         if hook is not None and hook.code is None:
+            pid = hook.pid or hook.child
             with ignoring(PermissionError):  # it runs as another user now
                 try:
-                    os.killpg(hook.pid or hook.child, signal)
+                    os.killpg(pid, signal)
                 except ProcessLookupError:  # it was just forked and leads no group yet
-                    os.kill(hook.pid or hook.child, signal)
+                    os.kill(pid, signal)
+                if signal == _signal.SIGKILL:  # in a shared session it can leave its group
+                    os.kill(pid, signal)
 
     def reap(self) -> None:
         """Reap all ended processes: hooks, first processes of namespaces, and orphans."""

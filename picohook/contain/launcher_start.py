@@ -62,7 +62,7 @@ def start_launcher(theirs: socket.socket, tier: str) -> tuple[int, int]:
                 (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
                 (os.POSIX_SPAWN_DUP2, end, CONTROL),
             ],
-            setsid=True,
+            setpgroup=0,  # not a session of its own: its hooks can be in the host's
             setsigmask=(),  # hooks do not inherit the blocked signals of the host's thread
         )
     finally:

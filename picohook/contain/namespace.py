@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
+HANDLED = _signal.SIGCHLD, _signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM
+"""The signals that the launcher handles."""
 PR_SET_PDEATHSIG = 1
 MS_NOSUID_NODEV_NOEXEC, MS_REC_SLAVE = 2 | 4 | 8, 1 << 14 | 1 << 19
 CLONE3 = 435  # the same on nearly every architecture
@@ -71,9 +73,8 @@ def be_first(teller: int, start: Callable[[], int] | None, proc: int) -> NoRetur
     """
     try:
         _signal.set_wakeup_fd(-1)
-        for number in (_signal.SIGCHLD, _signal.SIGINT):  # PID 1 gets from inside only the signals that it handles
+        for number in HANDLED:  # PID 1 gets from inside only the signals that it handles
             _signal.signal(number, _signal.SIG_DFL)
-        os.setsid()
         # Not earlier, because a change of credentials clears it. If the launcher has ended before, the write below fails.
         libc("prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
         note = " "

@@ -1,4 +1,4 @@
-"""Starts a hook: session, streams, limits, environment, program.
+"""Starts a hook: process group, session, streams, limits, environment, program.
 
 `posix_spawn` starts most hooks: it copies no memory. A hook with limits, a mark or a program that is started by its descriptor
 needs code between fork and exec.
@@ -43,9 +43,9 @@ def start_hook(request: dict[str, Any], descriptors: list[int], report: int) -> 
             request["argv"],
             request["env"],
             file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(descriptors[:3])],
-            setsid=True,
             setsigdef=IGNORED,
             setsigmask=(),
+            **({"setsid": True} if request["own_session"] else {"setpgroup": 0}),
         )
     except Exception as error:  # noqa: BLE001 - every error is reported to the host
         report_failure(error, step, report)
@@ -56,7 +56,10 @@ def become_hook(request: dict[str, Any], descriptors: list[int], report: int) ->
     """Become the hook. If a step fails, write the errno and the step to `report`, and exit."""
     step = "exec"
     try:
-        os.setsid()
+        if request["own_session"]:
+            os.setsid()
+        else:
+            os.setpgid(0, 0)
         for number, fd in enumerate(descriptors[:3]):
             os.dup2(fd, number)
         default_signals()

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000
 RLIMIT_LOCKS = 10
+TIOCNOTTY = 0x5422  # the same on nearly every architecture
 CLOSE_RANGE = 436  # the same on nearly every architecture
 
 LIBC = ctypes.PyDLL(None, use_errno=True)  # PyDLL keeps the interpreter's lock, which the child of a clone needs
@@ -56,6 +57,18 @@ def close_from(least: int, but: int = -1) -> None:
         if fd >= least and fd != but:
             with ignoring(OSError):  # the listing's own descriptor
                 os.close(fd)
+
+
+def leave_terminal() -> bool:
+    """Give up the controlling terminal, which the children of this process do not have then. Returns whether it has none."""
+    with ignoring(OSError):
+        terminal = os.open("/dev/tty", os.O_RDWR)
+        try:
+            libc("ioctl", terminal, TIOCNOTTY)
+        finally:
+            os.close(terminal)
+    with open("/proc/self/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[4] == b"0"
 
 
 def remove_cgroup(cgroup: str) -> None:

@@ -67,6 +67,7 @@ Size = Annotated[
 ]
 Contain = Literal["best", "required", "sweep", "group"]
 Stdio = Literal["pipe", "socket"]
+ProcessSession = Literal["shared", "own"]
 if TYPE_CHECKING:
     StageName: TypeAlias = str
 else:
@@ -198,6 +199,10 @@ class HookSpec(Settings):
     stdio: Stdio = Field(
         default="pipe",
         description="The kind of its standard input and output. Another process cannot open a socket.",
+    )
+    session: ProcessSession = Field(
+        default="shared",
+        description="The session of its process: the host's, without its terminal, or one of its own.",
     )
     limits: Limits | None = Field(default=None, description="Limits on its processes.")
     sandbox: Sandbox | None = Field(

@@ -29,7 +29,7 @@ class SpawnDelayedError(Exception):
 
 
 class Child:
-    """A running process, the leader of its own session, with pipes as its three standard streams.
+    """A running process, the leader of its own process group, with pipes as its three standard streams.
 
     The kernel's handle on the process reports its end. The end of its output would not do: a grandchild may hold that open.
     Until `exited` is set the process is not reaped, so no signal can reach another process with the same number.
@@ -95,7 +95,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The number of the process, and of its group and session."""
+        """The number of the process, and of its group."""
         return self._process.pid
 
     @property

@@ -18,7 +18,7 @@ from .environment import environment
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..model.spec import Contain, HookSpec, Limits, Sandbox, Stdio
+    from ..model.spec import Contain, HookSpec, Limits, ProcessSession, Sandbox, Stdio
     from ..wire.regular_files import Identity
 
     Seen = Mapping[str, Identity]
@@ -67,6 +67,7 @@ class Plan:
     limits: Limits | None = None
     sandbox: Sandbox | None = None
     stdio: Stdio = "pipe"
+    session: ProcessSession = "shared"
     program: OpenProgram | None = None
     """The open program, if it was checked and can be started by its descriptor; None if it is started by its path."""
 
@@ -108,6 +109,7 @@ def plan(spec: HookSpec, environ: Mapping[str, str], seen: Seen | None = None) -
         spec.limits,
         spec.sandbox,
         spec.stdio,
+        spec.session,
         program_itself,
     )
 

@@ -21,7 +21,7 @@ class NotAvailableError(ValueError):
 
 
 class SpawnedProcess(Protocol):
-    """A started process, the leader of its own session and process group."""
+    """A started process, the leader of its own process group. It has no terminal."""
 
     @property
     def pid(self) -> int:

@@ -210,6 +210,7 @@ def test_other_defaults_apply_to_hooks_that_do_not_set_them(write: Write) -> Non
             inherit_env = ["TOKEN"]
             grace = 7
             max_line_bytes = 1000
+            session = "own"
             env = { A = "default", B = "default" }
             restart = { max_starts = 9, window = 90 }
             [hooks.plain]
@@ -223,6 +224,7 @@ def test_other_defaults_apply_to_hooks_that_do_not_set_them(write: Write) -> Non
             inherit_env = false
             grace = 2
             max_line_bytes = 2000
+            session = "shared"
             env = { B = "own", C = "own" }
             restart = { window = 10 }
             """,
@@ -230,11 +232,11 @@ def test_other_defaults_apply_to_hooks_that_do_not_set_them(write: Write) -> Non
     )
     plain, own = config.hooks
     assert (plain.on_failure, plain.respond) == (OnFailure.DENY, RespondRule.FORBID)
-    assert (plain.inherit_env, plain.grace, plain.max_line_bytes) == (("TOKEN",), 7, 1000)
+    assert (plain.inherit_env, plain.grace, plain.max_line_bytes, plain.session) == (("TOKEN",), 7, 1000, "own")
     assert plain.env == {"A": "default", "B": "default"}
     assert plain.restart == RestartPolicy(max_starts=9, window=90)
     assert (own.on_failure, own.respond) == (OnFailure.CONTINUE, RespondRule.OWN)
-    assert (own.inherit_env, own.grace, own.max_line_bytes) == (False, 2, 2000)
+    assert (own.inherit_env, own.grace, own.max_line_bytes, own.session) == (False, 2, 2000, "shared")
     assert own.env == {"A": "default", "B": "own", "C": "own"}
     assert own.restart == RestartPolicy(max_starts=9, window=10)
 

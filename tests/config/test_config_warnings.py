@@ -155,8 +155,10 @@ def test_warnings_are_found_in_every_format(write):
     ]
 
 
-def test_stdio_of_a_hook_that_is_not_a_program_is_a_warning(write):
-    said = ["stdio: it is for a hook that is a program"]
-    assert hook(write, stdio="socket") == []
-    assert hook(write, command=None, run="cat", stdio="socket") == []
-    assert hook(write, command=None, python="module:function", stdio="socket") == said
+@pytest.mark.parametrize(("key", "value"), [("stdio", "socket"), ("session", "own")])
+def test_a_setting_of_processes_for_a_hook_that_is_not_a_program_is_a_warning(key, value, write):
+    assert hook(write, **{key: value}) == []
+    assert hook(write, command=None, run="cat", **{key: value}) == []
+    assert hook(write, command=None, python="module:function", **{key: value}) == [
+        f"{key}: it is for a hook that is a program"
+    ]

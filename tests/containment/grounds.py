@@ -8,8 +8,10 @@ import dataclasses
 import functools
 import json
 import os
+import pty
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,7 +20,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from scripted import PATIENCE, SERVE
+from scripted import HANG, PATIENCE, SERVE
 
 from picohook import HookSpec
 
@@ -29,6 +31,7 @@ CONTAIN = {"namespace": "required", "sweep": "sweep", "group": "group"}
 """The setting that gets a tier."""
 SOMEBODY = 12345
 """A user without any rights, for a test that runs as root."""
+STUBBORN = [["ignore", "SIGTERM"], ["ignore", "SIGHUP"], ["ignore", "SIGINT"]]
 
 
 @functools.cache
@@ -168,6 +171,33 @@ def stray(name, *steps, python=None, **settings):
     return HookSpec(name=name, command=command, **settings)
 
 
+class Strays:
+    """Everything that a hook can leave behind, and the lines to it."""
+
+    def __init__(self, board, name="h"):
+        self._board = board
+        self._name = name
+        self._names = ["hook", "child", "session", "daemon", "bare"]
+
+    def steps(self):
+        call = {name: self._board.call(f"{self._name}.{name}") for name in self._names}
+        return [
+            call["hook"],
+            ["fork", [*STUBBORN, call["child"], HANG]],
+            ["fork", [*STUBBORN, ["setsid"], call["session"], HANG]],
+            ["daemon", [*STUBBORN, call["daemon"], HANG]],
+            ["daemon", [["bare", [*STUBBORN, call["bare"], HANG]]]],
+        ]
+
+    async def lines(self):
+        return [await self._board.line(f"{self._name}.{name}") for name in self._names]
+
+
+async def all_dead(lines):
+    for line in lines:
+        await line.dead()
+
+
 class Held:
     """Three descriptors for processes, and the end of a pipe that ends with the last of those that hold them."""
 
@@ -201,7 +231,7 @@ class Held:
 class Hosting:
     """A host in a process of its own."""
 
-    def __init__(self, ground, how, *hooks, backend="asyncio", pass_fds=()):
+    def __init__(self, ground, how, *hooks, backend="asyncio", pass_fds=(), terminal=None):
         means = means_for(ground.user)
         moved = {sys.executable: means.python, STRAY: str(means.root / Path(STRAY).relative_to(ROOT))}
         given = [
@@ -212,11 +242,17 @@ class Hosting:
             }
             for hook in hooks
         ]
+        here = means.root / HERE.relative_to(ROOT)
+        command = [means.python, str(here / "hosting.py"), backend, how, json.dumps(given)]
+        if terminal is not None:
+            command = [means.python, str(here / "leader.py"), *terminal.arguments, *command]
+            pass_fds = (*pass_fds, *terminal.theirs)
         self.process = subprocess.Popen(
-            [means.python, str(means.root / HERE.relative_to(ROOT) / "hosting.py"), backend, how, json.dumps(given)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=means.environment, cwd=means.root,
-            pass_fds=pass_fds, **as_user(ground.user),
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=means.environment, cwd=means.root,
+            pass_fds=pass_fds, start_new_session=terminal is not None, **as_user(ground.user),
         )  # fmt: skip
+        if terminal is not None:
+            terminal.is_in_use()
         self._buffered = b""
 
     async def said(self):
@@ -248,6 +284,47 @@ class Hosting:
         self.process.stdout.close()
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
+
+
+class Terminal:
+    """A terminal for a host, in a session of its own that `leader.py` leads."""
+
+    def __init__(self, where="foreground", *before):
+        """`before` is a command that becomes the host."""
+        self._ours, theirs = pty.openpty()
+        self._leader, control = socket.socketpair()
+        self.theirs = theirs, control.detach()
+        self.arguments = *map(str, self.theirs), where, *before
+
+    def is_in_use(self):
+        for fd in self.theirs:
+            os.close(fd)
+        self._leader.setblocking(False)
+
+    def press(self, key):
+        os.write(self._ours, key)
+
+    async def stopped(self):
+        """Until the host is stopped."""
+        with anyio.fail_after(PATIENCE):
+            await anyio.wait_readable(self._leader)
+        assert self._leader.recv(1), "the host ended"
+
+    def resume(self):
+        """Let it go on, as `fg` does."""
+        self._leader.send(b".")
+
+    def hang_up(self):
+        os.close(self._ours)
+        self._ours = -1
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._leader.close()
+        if self._ours >= 0:
+            os.close(self._ours)
 
 
 def version():

@@ -3,10 +3,12 @@
 `python hosting.py BACKEND HOOKS`, the hooks as JSON. It is there to be killed, to crash, and to be forgotten.
 """
 
+import asyncio
 import contextlib
 import json
 import os
 import resource
+import signal
 import sys
 from pathlib import Path
 
@@ -53,15 +55,31 @@ async def obey(host):
                 _, most = resource.prlimit(pid, resource.RLIMIT_NPROC)
                 resource.prlimit(pid, resource.RLIMIT_NPROC, (int(rest[0]) if rest else most, most))
             say("limited")
-        elif verb == "crash":
-            os.abort()
-        elif verb == "exit":
-            os._exit(3)
-        elif verb == "raise":
-            raise ZeroDivisionError
+        elif verb == "catch":
+            catch(rest[0])
+            say("catches it")
+        elif verb in {"crash", "exit", "raise"}:
+            fail(verb)
         else:
             return verb
     return "end"
+
+
+def catch(name):
+    """Say the name of a signal when it arrives, also while the event loop waits."""
+    number, said = getattr(signal, name), f"{json.dumps(name)}\n".encode()
+    try:
+        asyncio.get_running_loop().add_signal_handler(number, os.write, 1, said)
+    except RuntimeError:  # trio, which every signal wakes
+        signal.signal(number, lambda *_: os.write(1, said))  # not by `say`, which it may interrupt
+
+
+def fail(how):
+    if how == "crash":
+        os.abort()
+    if how == "exit":
+        os._exit(3)
+    raise ZeroDivisionError
 
 
 def family():
@@ -114,8 +132,6 @@ async def forget(hooks):
 def main(backend, how, hooks):
     specs = [HookSpec(**hook) for hook in json.loads(hooks)]
     if how == "forget" and backend == "asyncio":
-        import asyncio  # noqa: PLC0415
-
         loop = asyncio.new_event_loop()
         host = loop.run_until_complete(forget(specs))
         loop.close()

@@ -46,6 +46,19 @@ class Stray(Hook):
         """Lose the mark, as only somebody does who knows of it."""
         resource.setrlimit(RLIMIT_LOCKS, (0, 0))
 
+    def do_join(self, group):
+        """Become a member of another process group."""
+        os.setpgid(0, group)
+
+    def do_leave_group(self):
+        """Join the process group of a child, and leave another child in its own."""
+        for _ in range(2):
+            child = os.fork()
+            while not child:
+                signal.pause()
+        os.setpgid(child, child)
+        os.setpgid(0, child)
+
     def do_kill_parent(self):
         os.kill(os.getppid(), signal.SIGKILL)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from grounds import Ground, Held, Hosting, grounds, lacking, stray
+from grounds import STUBBORN, Ground, Held, Hosting, Strays, all_dead, grounds, lacking, stray
 from scripted import HANG, HELLO, SERVE, descriptors
 
 from picohook import Host, RestartPolicy, Timeouts, ToolCall
@@ -26,38 +26,10 @@ from picohook.transport.event_loop import current_reactor
 pytestmark = pytest.mark.anyio
 
 FAR = Timeouts(interceptor=60, approval=60, hello=60)
-STUBBORN = [["ignore", "SIGTERM"], ["ignore", "SIGHUP"], ["ignore", "SIGINT"]]
 
 
 def asking(*steps):
     return ToolCall(tool="bash", arguments={"do": list(steps)})
-
-
-class Strays:
-    """Everything that a hook can leave behind, and the lines to it."""
-
-    def __init__(self, board, name="h"):
-        self._board = board
-        self._name = name
-        self._names = ["hook", "child", "session", "daemon", "bare"]
-
-    def steps(self):
-        call = {name: self._board.call(f"{self._name}.{name}") for name in self._names}
-        return [
-            call["hook"],
-            ["fork", [*STUBBORN, call["child"], HANG]],
-            ["fork", [*STUBBORN, ["setsid"], call["session"], HANG]],
-            ["daemon", [*STUBBORN, call["daemon"], HANG]],
-            ["daemon", [["bare", [*STUBBORN, call["bare"], HANG]]]],
-        ]
-
-    async def lines(self):
-        return [await self._board.line(f"{self._name}.{name}") for name in self._names]
-
-
-async def all_dead(lines):
-    for line in lines:
-        await line.dead()
 
 
 ENDS = {

@@ -356,13 +356,18 @@ async def test_a_hook_has_default_signal_handling_even_if_its_host_ignores_or_bl
     assert told == [[False] * 3, [False] * 3]
 
 
-async def test_a_hook_leads_a_session_of_its_own_in_its_directory(board, tmp_path):
-    spec = scripted("leader", board.call("leader"), ["tell_session"], SERVE, dir=str(tmp_path))
+@pytest.mark.parametrize("session", ["own", "shared"])
+async def test_a_hook_leads_a_process_group_in_its_directory_and_a_session_where_it_has_its_own(
+    session, board, tmp_path
+):
+    spec = scripted("leader", board.call("leader"), ["tell_session"], SERVE, dir=str(tmp_path), session=session)
     async with Host([spec], timeouts=FAR) as host:
         line = await board.line("leader")
-        pid, session, group, cwd = json.loads(await line.said())
-        assert pid == session == group  # its number in its own namespace
+        pid, _, group, cwd = json.loads(await line.said())
+        assert pid == group  # its number in its own namespace
         assert line.pid == only(host).pid != os.getpid()
+        is_shared = session == "shared" and only(host).containment != "group"
+        assert os.getsid(line.pid) == (os.getsid(0) if is_shared else line.pid)
         assert cwd == str(tmp_path)
 
 

@@ -12,6 +12,7 @@ from ...model.spec import (
     Contain,
     HookSpec,
     OnFailure,
+    ProcessSession,
     RespondRule,
     RestartPolicy,
     Seconds,
@@ -44,7 +45,7 @@ _TIMES = {
     "hello_timeout": "hello",
     "chain_budget": "chain",
 }
-_SAME = ("on_failure", "respond", "inherit_env", "max_line_bytes", "grace", "contain")
+_SAME = ("on_failure", "respond", "inherit_env", "max_line_bytes", "grace", "contain", "session")
 
 
 class Defaults(Settings):
@@ -67,6 +68,7 @@ class Defaults(Settings):
     max_line_bytes: int = Field(default=_HOOK.max_line_bytes, ge=1)
     grace: Seconds = _HOOK.grace
     contain: Contain = _HOOK.contain
+    session: ProcessSession = _HOOK.session
 
     @property
     def timeouts(self) -> Timeouts:
