@@ -17,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 import anyio
+import preloaded
 import pytest
 from scripted import PATIENCE, SERVE
 
@@ -27,6 +28,8 @@ ROOT = HERE.parents[1]
 STRAY = str(HERE / "stray.py")
 CONTAIN = {"namespace": "required", "sweep": "sweep", "group": "group"}
 """The setting that gets a tier."""
+ONE_LOOP = pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})], ids=["asyncio"])
+"""For a test whose host is in a process of its own, with an event loop of its own."""
 SOMEBODY = 12345
 """A user without any rights, for a test that runs as root."""
 
@@ -199,10 +202,11 @@ class Held:
 
 
 class Hosting:
-    """A host in a process of its own."""
+    """A host in a process of its own: forked from one that has imported it, where the same user runs the tests."""
 
     def __init__(self, ground, how, *hooks, backend="asyncio", pass_fds=()):
         means = means_for(ground.user)
+        forked = ground.user is None and not pass_fds
         moved = {sys.executable: means.python, STRAY: str(means.root / Path(STRAY).relative_to(ROOT))}
         given = [
             hook.model_dump(mode="json", exclude_unset=True)
@@ -213,7 +217,10 @@ class Hosting:
             for hook in hooks
         ]
         self.process = subprocess.Popen(
-            [means.python, str(means.root / HERE.relative_to(ROOT) / "hosting.py"), backend, how, json.dumps(given)],
+            [
+                preloaded.program("python") if forked else means.python,
+                str(means.root / HERE.relative_to(ROOT) / "hosting.py"), backend, how, json.dumps(given),
+            ],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=means.environment, cwd=means.root,
             pass_fds=pass_fds, **as_user(ground.user),
         )  # fmt: skip
