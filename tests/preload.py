@@ -27,19 +27,19 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# What hooks import.
-LEAN = (
+IMPORTED = (
+    "anyio._backends._asyncio",
+    "anyio._backends._trio",
     "argparse",
-    "asyncio",
-    "json",
-    "picohook.sdk",
-    "re",
-    "subprocess",
-    "textwrap",
-    "time",
-    "tokenize",
     "jsonrpcserver",
+    "picohook.sdk",
+    "rich.live",
+    "rich.progress",
+    "rich.table",
+    "textwrap",
+    "tokenize",
 )
+"""What programs import, beside the command line, which imports the rest."""
 EXAMPLE = os.path.join(os.path.dirname(__file__), "..", "hooks_examples", "picohook.toml")
 WITH_A_VALUE = {"-W", "-X"}
 """Options of Python whose value is an argument of its own."""
@@ -60,27 +60,20 @@ class Order(NamedTuple):
         return cls(program, cwd, rest[: int(count)], {name: value for name, _, value in entries})
 
 
-def warm_up(*, whole: bool) -> None:
-    """Import what programs import; of the `whole` command line also what it builds at its first use."""
-    for name in LEAN:
+def warm_up() -> None:
+    """Import what programs import, and build what the command line builds at its first use."""
+    for name in IMPORTED:
         importlib.import_module(name)
-    if whole:
-        warm_up_the_command_line()
-    gc.collect()
-    gc.freeze()
-
-
-def warm_up_the_command_line() -> None:
     cli, config = importlib.import_module("picohook.cli"), importlib.import_module("picohook.config")
     models = importlib.import_module("picohook.model.payloads")
-    for name in ("rich.live", "rich.progress", "rich.table", "anyio._backends._asyncio"):
-        importlib.import_module(name)
     for found in pkgutil.walk_packages(cli.__path__, "picohook.cli."):
         importlib.import_module(found.name)
     for model in vars(models).values():
         if isinstance(model, type) and issubclass(model, models.FrozenModel):
             model.model_rebuild()
     config.load(EXAMPLE)
+    gc.collect()
+    gc.freeze()
 
 
 class Server:
@@ -276,6 +269,6 @@ if __name__ == "__main__":
     if os.fork():
         os._exit(0)
     os.setsid()
-    warm_up(whole=sys.argv[3] == "whole")
+    warm_up()
     wanted = Server(at, int(sys.argv[2])).serve()
     end(to_its_end(run_picohook if wanted.program == "picohook" else run_python, wanted.arguments))

@@ -39,15 +39,12 @@ def directory() -> str:
 
 
 @functools.cache
-def socket_of(kind: str) -> str:
-    """Where a preloaded process listens. It is started when it is asked for first, and ends with this process.
-
-    The `whole` one has imported the command line. The `lean` one has imported what hooks import.
-    """
-    path = os.path.join(directory(), kind)
+def preloaded_socket() -> str:
+    """Where the preloaded process listens. It is started when it is asked for first, and ends with this process."""
+    path = os.path.join(directory(), "socket")
     lifeline, _held_until_the_end = os.pipe()
     environment = {name: value for name, value in os.environ.items() if name in AT_HOME}
-    command = [sys.executable, str(HERE / "preload.py"), path, str(lifeline), kind]
+    command = [sys.executable, str(HERE / "preload.py"), path, str(lifeline)]
     subprocess.run(command, pass_fds=[lifeline], env=environment, check=True)
     os.close(lifeline)
     return path
@@ -60,13 +57,13 @@ def path_of(name: str) -> str:
 
 @functools.cache
 def program(name: str) -> str:
-    """Build `python` or `picohook`: a Python for hooks, or the command line. Without a C compiler it is the real one."""
+    """Build `python` or `picohook`. Without a C compiler it is the real one."""
     path = path_of(name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if name == "python":
         os.symlink(name, path_of("python3"))
     if shutil.which("cc"):
-        settings = {"AT": socket_of("lean" if name == "python" else "whole"), "PROGRAM": name, "PYTHON": sys.executable}
+        settings = {"AT": preloaded_socket(), "PROGRAM": name, "PYTHON": sys.executable}
         definitions = [f'-D{key}="{value}"' for key, value in settings.items()]
         subprocess.run(["cc", "-O1", *definitions, "-o", path, HERE / "preloaded.c"], check=True)
     else:
@@ -104,7 +101,7 @@ class Popen(subprocess.Popen):
         streams = [given if given != -1 else own for own, given in enumerate((p2cread, c2pwrite, errwrite))]
         data = order("picohook", os.fspath(cwd or os.getcwd()), args, os.environ if env is None else env)
         self._server = socket.socket(socket.AF_UNIX)
-        self._server.connect(socket_of("whole"))
+        self._server.connect(preloaded_socket())
         sent = socket.send_fds(self._server, [data], streams)
         if sent < len(data):  # otherwise the program may have ended already, and nobody reads
             self._server.sendall(data[sent:])

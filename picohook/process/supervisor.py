@@ -22,6 +22,7 @@ import anyio
 
 from ..errors import HookCrashedError, HookError, HookTimeoutError, PicohookError
 from ..transport.channel import PIPE_ENDS, Channel, HookCounters
+from ..wire.platforms import is_ending
 from ..wire.text import last_words
 from .child import Child, SpawnDelayedError
 from .plan import ChangedError, plan
@@ -44,11 +45,9 @@ if TYPE_CHECKING:
 
 START_WAIT = 10.0
 """Seconds that the system may take to start a process. The time for its hello begins afterwards."""
-EXIT_WAIT = 0.5
-"""Seconds to wait for the end of a process whose pipe broke, so that the error can name its exit code.
-
-A busy machine needs some of them. Only calls to a hook that closes its pipe and lives on wait for all of it.
-"""
+EXIT_WAIT, END_WAIT = 0.2, 5.0
+"""Seconds to wait for the end of a process whose pipe broke, so that the error can name its exit code: before a look at the
+process, and after one that shows that it is ending."""
 SHOWN_TAIL = 500
 """How many characters of stderr an error shows; its `stderr_tail` has more."""
 FAULT_GRACE = 0.5
@@ -343,6 +342,9 @@ class Supervisor:
         elif life.fault in PIPE_ENDS and not child.exited.is_set():
             with anyio.move_on_after(EXIT_WAIT):
                 await child.exited.wait()
+            if is_ending(child.pid):
+                with anyio.move_on_after(END_WAIT):
+                    await child.exited.wait()
         error = life.error or self._why(life, child, channel)
         channel.close(error)
         if channel.failed_calls and not self.spec.retry:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import subprocess
 
 LINUX = sys.platform == "linux"
+PF_EXITING = 0x4
+"""The flag of a process that is ending, in proc(5)."""
 
 WINDOWS_REFUSED = (
     "picohook runs hooks on Linux and macOS only: on Windows, run it in WSL (Windows Subsystem for Linux)."
@@ -55,6 +57,19 @@ def pipe_size_command() -> int:
 def uvloop_has_monotonic_time() -> bool:
     """Whether the clock of uvloop is `time.monotonic`."""
     return LINUX
+
+
+def is_ending(pid: int) -> bool:
+    """Whether the kernel is ending this process or has ended it. Always true where the kernel does not say so.
+
+    The kernel closes the pipes of a process before it reports the end. On a busy machine there is time between the two.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            flags = file.read().rpartition(b")")[2].split()[6]
+    except OSError:
+        return True
+    return not LINUX or bool(int(flags) & PF_EXITING)
 
 
 def exit_descriptor(process: subprocess.Popen[bytes]) -> int:

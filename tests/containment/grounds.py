@@ -19,6 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 import anyio
+import preloaded
 import pytest
 from scripted import HANG, PATIENCE, SERVE
 
@@ -29,6 +30,8 @@ ROOT = HERE.parents[1]
 STRAY = str(HERE / "stray.py")
 CONTAIN = {"namespace": "required", "sweep": "sweep", "group": "group"}
 """The setting that gets a tier."""
+ONE_LOOP = pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})], ids=["asyncio"])
+"""For a test whose host is in a process of its own, with an event loop of its own."""
 SOMEBODY = 12345
 """A user without any rights, for a test that runs as root."""
 STUBBORN = [["ignore", "SIGTERM"], ["ignore", "SIGHUP"], ["ignore", "SIGINT"]]
@@ -229,10 +232,11 @@ class Held:
 
 
 class Hosting:
-    """A host in a process of its own."""
+    """A host in a process of its own: forked from one that has imported it, where the same user runs the tests."""
 
     def __init__(self, ground, how, *hooks, backend="asyncio", pass_fds=(), terminal=None):
         means = means_for(ground.user)
+        forked = ground.user is None and not pass_fds and terminal is None
         moved = {sys.executable: means.python, STRAY: str(means.root / Path(STRAY).relative_to(ROOT))}
         given = [
             hook.model_dump(mode="json", exclude_unset=True)
@@ -243,7 +247,8 @@ class Hosting:
             for hook in hooks
         ]
         here = means.root / HERE.relative_to(ROOT)
-        command = [means.python, str(here / "hosting.py"), backend, how, json.dumps(given)]
+        python = preloaded.program("python") if forked else means.python
+        command = [python, str(here / "hosting.py"), backend, how, json.dumps(given)]
         if terminal is not None:
             command = [means.python, str(here / "leader.py"), *terminal.arguments, *command]
             pass_fds = (*pass_fds, *terminal.theirs)

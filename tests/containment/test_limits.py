@@ -9,7 +9,7 @@ import signal
 
 import anyio
 import pytest
-from grounds import SOMEBODY, Ground, Hosting, lacking, stray, version
+from grounds import ONE_LOOP, SOMEBODY, Ground, Hosting, lacking, stray, version
 from scripted import HANG, SERVE
 
 from picohook import Host, RestartPolicy, Timeouts, ToolCall
@@ -119,6 +119,7 @@ def ground(request):
     return Ground("namespace", request.param)
 
 
+@ONE_LOOP
 async def test_processes_are_counted_for_each_hook_by_itself(ground, board):
     """However many the same user has elsewhere, or another hook."""
     hooks = [
@@ -133,6 +134,7 @@ async def test_processes_are_counted_for_each_hook_by_itself(ground, board):
             assert await line.said() == "7"  # it, and two daemons
 
 
+@ONE_LOOP
 async def test_P12_a_fork_bomb_is_capped_and_dead(ground, board):
     bomb = stray("bomb", limits=Limits(processes=40), restart=ONCE)
     calm = stray("calm")
@@ -148,6 +150,7 @@ async def test_P12_a_fork_bomb_is_capped_and_dead(ground, board):
         assert await hosting.said() == "closed"
 
 
+@ONE_LOOP
 async def test_P12_a_fork_bomb_is_dead_with_its_host(ground, board):
     with Hosting(ground, "close", stray("bomb", limits=Limits(processes=40))) as hosting:
         assert await hosting.said() == "ready"

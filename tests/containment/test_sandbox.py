@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from grounds import CONTAIN, HERE, Ground, Hosting, lacking, means_for, stray
+from grounds import CONTAIN, HERE, ONE_LOOP, Ground, Hosting, lacking, means_for, stray
 from scripted import SERVE
 
 from picohook import Host, RestartPolicy, Timeouts, ToolCall
@@ -128,6 +128,7 @@ async def test_without_a_network_there_is_only_its_own_loopback(kind, board, pla
                     udp.recv(1)
 
 
+@ONE_LOOP
 async def test_an_unprivileged_user_can_use_it_too(board, tmp_path_factory):
     """In the namespace that the hooks live in, which is a user namespace then."""
     ground = Ground("namespace", 12345 if os.geteuid() == 0 else None)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 from grounds import CONTAIN, SOMEBODY, Ground, Held, Hosting, lacking, stray
 from hosting import family
@@ -396,6 +397,30 @@ async def test_P18_the_launcher_holds_no_descriptor_of_the_hosts_and_keeps_none_
     finally:
         os.close(leaky)
         os.close(other)
+
+
+async def test_P1_an_exit_that_a_busy_machine_reports_late_is_still_an_exit(tier, board, monkeypatch):
+    """Here the launcher is stopped, so that the end of the output is seen long before the end of the process."""
+    monkeypatch.setattr("picohook.process.supervisor.EXIT_WAIT", 0)
+    async with Host([stray("h", board.call("h"), SERVE, contain=CONTAIN[tier])], timeouts=FAR) as host:
+        line = await board.line("h")
+        (launcher,) = host._mounted.containment._launchers
+        supervised = host._mounted.by_name["h"].hook._supervisor
+        outcomes = []
+
+        async def ask():
+            outcomes.append(await host.before_tool(ToolCall(tool="bash", arguments={"do": [["wait"], ["exit", 3]]})))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            os.kill(launcher.pid, signal.SIGSTOP)
+            line.go_on()
+            await line.dead()
+            while supervised.channel is not None:
+                await anyio.lowlevel.checkpoint()
+            await anyio.wait_all_tasks_blocked()
+            os.kill(launcher.pid, signal.SIGCONT)
+    assert outcomes[0].trail[0].error == "it exited with code 3"
 
 
 async def test_P15_a_process_that_has_ended_is_not_signalled_any_more(tier):

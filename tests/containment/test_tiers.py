@@ -14,7 +14,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from grounds import STUBBORN, Ground, Held, Hosting, Strays, all_dead, grounds, lacking, stray
+from grounds import ONE_LOOP, STUBBORN, Ground, Held, Hosting, Strays, all_dead, grounds, lacking, stray
 from scripted import HANG, HELLO, SERVE, descriptors
 
 from picohook import Host, RestartPolicy, Timeouts, ToolCall
@@ -60,6 +60,7 @@ async def test_P10_P11_P13_C2_no_descendant_outlives_the_host(end, ground, board
         await all_dead(lines)
 
 
+@ONE_LOOP
 async def test_P13_descendants_that_lost_their_mark_do_not_outlive_the_host(ground, board):
     """As children of a subreaper they are found without it; in a namespace they are not even looked for."""
     hidden = [["unmark"], ["daemon", [*STUBBORN, board.call("daemon"), HANG]]]
@@ -70,6 +71,7 @@ async def test_P13_descendants_that_lost_their_mark_do_not_outlive_the_host(grou
         await line.dead()
 
 
+@ONE_LOOP
 async def test_P13_a_worker_that_the_host_forked_does_not_keep_its_hooks_alive(ground, board):
     """It has copies of the host's descriptors, so that the end of the host is not the end of its socket."""
     readable, writable = os.pipe()
@@ -84,6 +86,7 @@ async def test_P13_a_worker_that_the_host_forked_does_not_keep_its_hooks_alive(g
         os.close(writable)
 
 
+@ONE_LOOP
 @pytest.mark.parametrize("how", ["restart", "crash"])
 async def test_a_hooks_daemons_end_with_its_process_while_those_of_others_live(how, ground, board):
     one, other = Strays(board, "one"), Strays(board, "other")
@@ -197,6 +200,7 @@ class Counted:
                 send, value = coroutine.throw, error
 
 
+@ONE_LOOP
 @pytest.mark.parametrize("ground", grounds("namespace"), indirect=True)
 async def test_a_hostile_hook_cannot_free_itself_of_the_namespace(ground, board):
     """It kills whatever it sees: that is its own hook, and with that it ends itself. Nobody else notices."""
@@ -239,6 +243,7 @@ async def test_P13_a_process_that_drops_its_mark_still_ends_with_its_hook(ends, 
         assert kept.alive
 
 
+@ONE_LOOP
 @pytest.mark.parametrize("ground", grounds("sweep"), indirect=True)
 async def test_a_sweep_cannot_contain_a_hook_that_kills_the_launcher_and_status_says_so(ground, board):
     """What the tier does not promise, so that nobody thinks it does."""

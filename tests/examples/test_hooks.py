@@ -21,6 +21,12 @@ HOOKS = ["logger", "call_limit", "weather", "redactor", "path_guard", "event_cou
 ECHO = {"type": "function", "function": {"name": "echo"}}
 
 
+@pytest.fixture(scope="module")
+def anyio_backend():
+    """One event loop: these hooks are processes, and cannot tell which one their host has."""
+    return "asyncio", {"use_uvloop": False}
+
+
 @pytest.fixture
 def only(config, output):
     """A host with one of the configured hooks."""

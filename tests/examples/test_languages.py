@@ -29,6 +29,12 @@ ODD = (
 )
 
 
+@pytest.fixture(scope="module")
+def anyio_backend():
+    """One event loop: these hooks are processes, and cannot tell which one their host has."""
+    return "asyncio", {"use_uvloop": False}
+
+
 @pytest.fixture(params=LANGUAGES, ids=lambda language: language.name)
 def language(request):
     return request.param

@@ -20,6 +20,12 @@ from .conftest import EXAMPLES
 ODD = '"q" \\ \n \u2028 caf\u00e9 \U0001f600 \0'
 
 
+@pytest.fixture(scope="module")
+def anyio_backend():
+    """One event loop: these hooks are processes, and cannot tell which one their host has."""
+    return "asyncio", {"use_uvloop": False}
+
+
 @pytest.fixture
 def start(output):
     """A host with one of the scripts as its hook."""

@@ -40,6 +40,9 @@ HANG = ["hang"]
 
 Steps = list[list[Any]]
 
+look = getattr(os, "waitid", None)
+"""Bound here, since tests take it away."""
+
 
 def command(*steps: list[Any]) -> tuple[str, ...]:
     """The command of a hook that does these steps."""
@@ -286,12 +289,21 @@ def tasks_alive() -> int:
         return trio.lowlevel.current_statistics().tasks_living
 
 
-async def settled(tasks: int) -> None:
-    """Until there are only so many tasks: some of the event loop's own take some turns to be gone."""
+def held() -> tuple[int, int, int]:
+    """How many descriptors and processes this process has, and how many tasks its event loop."""
+    return descriptors(), len(children()), tasks_alive()
+
+
+async def settled(before: tuple[int, int, int]) -> None:
+    """Until no more is held than before: threads, and tasks of the event loop's own, take a moment to be gone."""
     with anyio.move_on_after(PATIENCE):
-        while tasks_alive() != tasks:
+        while _more_than(before):
             await anyio.lowlevel.checkpoint()
-    assert tasks_alive() == tasks
+    assert not _more_than(before), (held(), before)
+
+
+def _more_than(before: tuple[int, int, int]) -> bool:
+    return any(now > then for now, then in zip(held(), before, strict=True))
 
 
 def descriptors() -> int:
@@ -316,7 +328,11 @@ def reads_files() -> bool:
 
 def children() -> dict[int, str]:
     """The processes that this process has started and not yet reaped, with their state as in ps."""
-    found = {}
+    found: dict[int, str] = {}
+    try:
+        look(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)  # it reaps none of them
+    except ChildProcessError:
+        return found
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:

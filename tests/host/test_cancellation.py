@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import gc
 
 import anyio
 import anyio.lowlevel
 import pytest
-from scripted import HANG, HELLO, SERVE, children, descriptors, scripted, settled, tasks_alive
+from scripted import HANG, HELLO, SERVE, children, held, scripted, settled
 
 from picohook import FunctionHook, HookCrashedError, Host, Timeouts, ToolCall
 from picohook.process import restart
@@ -54,8 +53,7 @@ def assert_nobody_waits(host: Host):
 
 @pytest.mark.parametrize("turns", TURNS)
 async def test_S9_a_host_cancelled_while_it_starts_leaves_nothing(turns):
-    gc.collect()
-    before, tasks = descriptors(), tasks_alive()
+    before = held()
 
     async def serve():
         async with Host([scripted("a"), scripted("b"), FunctionHook("f", on_event=print)], timeouts=FAR):
@@ -63,8 +61,7 @@ async def test_S9_a_host_cancelled_while_it_starts_leaves_nothing(turns):
 
     await cancel_after(turns, serve)
     assert not children()
-    assert descriptors() == before
-    await settled(tasks)
+    await settled(before)
 
 
 @pytest.mark.parametrize("moment", ["started", "in_hello", "serving", "crashed"])
@@ -73,7 +70,7 @@ async def test_S9_a_host_cancelled_at_a_point_of_a_hooks_life_leaves_nothing(mom
     steps = [["read"], ["reply", {}]]
     steps.insert(at, board.call("here"))
     steps.insert(at + 1, ["exit", 1] if moment == "crashed" else HANG)
-    before, tasks_before = descriptors(), tasks_alive()
+    before = held()
     async with anyio.create_task_group() as tasks:
 
         async def serve():
@@ -88,20 +85,18 @@ async def test_S9_a_host_cancelled_at_a_point_of_a_hooks_life_leaves_nothing(mom
     assert not line.alive
     assert not children()
     line.close()
-    assert descriptors() == before
-    await settled(tasks_before)
+    await settled(before)
 
 
 @pytest.mark.parametrize("turns", TURNS)
 async def test_a_mount_that_is_cancelled_leaves_nothing(turns):
     async with Host([scripted("good")], timeouts=FAR) as host:
-        before, tasks, alive = descriptors(), tasks_alive(), children().keys()
+        before, alive = held(), children().keys()
         await cancel_after(turns, host.mount, scripted("new"))
         if len(host.hooks) == 2:  # it was done before
             await host.unmount("new")
         assert children().keys() == alive
-        assert descriptors() == before
-        await settled(tasks)
+        await settled(before)
         assert (await host.before_tool(asking())).trail[0].error is None
 
 
@@ -178,7 +173,7 @@ async def test_C1_a_caller_cancelled_while_it_waits_for_an_answer_leaves_no_othe
     hooks = [scripted("g", stages=BOTH), scripted("h", board.call("h"), SERVE, stages=BOTH)]
     async with Host(hooks, timeouts=FAR) as host:
         line = await board.line("h")
-        before = tasks_alive()
+        before = held()
         call = asking(["tell", "asked"], ["wait"], who="h")
         await cancel_when_blocked(getattr(host, stage), call, before=line.said)
         assert_nobody_waits(host)
@@ -280,7 +275,7 @@ async def test_asyncios_own_timeout_around_a_call_leaves_no_caller_waiting(board
 
 
 async def test_S12_a_host_that_fails_to_start_for_a_required_hook_leaves_nothing(board):
-    before, tasks = descriptors(), tasks_alive()
+    before = held()
     hooks = [scripted("good", board.call("good"), SERVE), scripted("bad", ["exit", 3], required=True)]
     host = Host(hooks, timeouts=FAR)
     with pytest.raises(HookCrashedError, match="hook bad is required, and did not start: it exited with code 3"):
@@ -289,8 +284,7 @@ async def test_S12_a_host_that_fails_to_start_for_a_required_hook_leaves_nothing
     assert not line.alive
     assert not children()
     line.close()
-    assert descriptors() == before
-    await settled(tasks)
+    await settled(before)
 
 
 async def test_C1_callers_cancelled_while_they_wait_for_a_slot_leave_it_to_the_others(board):

@@ -14,6 +14,7 @@ import pytest
 
 from picohook import HookCrashedError, HookSpec, Host, RestartPolicy, Timeouts, ToolCall
 from picohook.errors import HandshakeError
+from picohook.model.filters import Filter
 from picohook.observe.log import Log
 from picohook.serve.control import DISPATCHER, ControlContext
 from picohook.serve.server.connection import Connection, ConnectionLimits, two_descriptors
@@ -22,6 +23,7 @@ from picohook.transport.event_loop import current_reactor
 
 pytestmark = pytest.mark.anyio
 
+FAR = Timeouts(interceptor=60, approval=60, hello=60, chain=60)
 
 ANSWERS = """
 import json, sys
@@ -46,7 +48,7 @@ for line in sys.stdin:
 async def test_a_call_leaves_no_cycles_of_objects_behind(answer, failure):
     call = ToolCall(tool="bash", arguments={"answer": answer})
     hook = HookSpec(name="h", command=(sys.executable, "-c", ANSWERS), stages=("before_tool",))
-    async with Host([hook], timeouts=Timeouts(interceptor=60)) as host:
+    async with Host([hook], timeouts=FAR) as host:
         assert (await host.before_tool(call)).trail[0].failure == failure
         gc.collect()
         gc.disable()
@@ -111,8 +113,8 @@ async def leave_the_calls(host):
 
 
 async def be_late(host):
-    assert (await host.before_tool(do("hang"))).trail[0].failure == "timeout"
-    await host.before_tool(do("answer"))
+    outcome = await host.before_tool(ToolCall(tool="late", arguments={"do": "hang"}))
+    assert outcome.trail[-1].failure == "timeout"
 
 
 async def restart(host):
@@ -137,13 +139,14 @@ async def have_a_session(host):
 
 
 async def have_another_host(_):
-    async with Host([lives("h")]) as host:
+    async with Host([lives("h")], timeouts=FAR) as host:
         await host.before_tool(do("answer"))
 
 
 async def test_the_end_of_a_host_leaves_no_cycles_of_objects_behind():
     found = {}
-    async with Host([lives("h", timeout=0.1)], timeouts=Timeouts(approval=60, chain=60)) as host:
+    hooks = [lives("h", filter=Filter(tool="bash")), lives("late", filter=Filter(tool="late"), timeout=0.1)]
+    async with Host(hooks, timeouts=FAR) as host:
         for end in (
             die,
             leave_the_calls,

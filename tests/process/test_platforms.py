@@ -67,6 +67,16 @@ async def test_without_linux_features_a_host_serves_restarts_and_ends(board, jou
     assert descriptors() == before
 
 
+def test_a_process_is_ending_from_its_exit_until_nothing_is_known_of_it(monkeypatch):
+    assert not platforms.is_ending(os.getpid())
+    with subprocess.Popen(["/bin/true"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert platforms.is_ending(process.pid)
+    assert platforms.is_ending(process.pid)
+    monkeypatch.setattr(platforms, "LINUX", False)
+    assert platforms.is_ending(os.getpid())
+
+
 def test_a_program_is_opened_to_be_started_by_descriptor_on_linux_alone(monkeypatch):
     path = os.path.realpath("/bin/sh")
     seen = {path: identity(os.stat(path))}

@@ -35,11 +35,12 @@ def test_every_state_but_stopped_leads_to_stopped():
 
 
 @pytest.mark.anyio
-async def test_an_illegal_step_gives_the_hook_up_and_hurts_neither_the_host_nor_another_hook(monkeypatch):
+async def test_an_illegal_step_gives_the_hook_up_and_hurts_neither_the_host_nor_another_hook(monkeypatch, journal):
     spec = scripted("h", stages=("before_tool", "approve_tool"))
     monkeypatch.setitem(states.STEPS, HookState.STARTING, states.STEPS[HookState.STARTING] - {HookState.READY})
-    async with Host([spec]) as host:
+    async with Host([spec], logger=journal) as host:
         monkeypatch.undo()
+        await journal.seen("failed: it is not started again until it is reset")
         await host.mount(scripted("other"))
         broken, other = (next(hook for hook in host.status().hooks if hook.name == name) for name in ("h", "other"))
         assert (broken.state, other.state) == ("failed", "ready")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 
 import anyio
 import pytest
-from scripted import HANG, HELLO, SERVE, children, descriptors, scripted, tasks_alive
+from scripted import HANG, HELLO, SERVE, children, descriptors, held, scripted, settled
 
 from picohook import HookCrashedError, Host, RestartPolicy, Timeouts, ToolCall
 from picohook.process import restart, supervisor
@@ -247,17 +246,18 @@ async def test_promise_9_thirty_restarts_leave_no_growth(board, monkeypatch):
                     await host.before_tool(asking(["close", 1], HANG))
                 supervised._budget.failures = 0
                 await host.before_tool(asking())
-            gc.collect()
-            own = descriptors() - len(lines)
-            return (own, len(children()), len(supervised._waiting), tasks_alive()), threading.active_count()
+            assert not supervised._waiting
+            for line in lines:
+                await line.dead()
+                line.close()
+            lines.clear()
 
-        before, threads_before = await rounds(3)
-        after, threads_after = await rounds(30)
-        assert after == before
-        assert threads_after <= threads_before  # a thread of another test may have ended meanwhile
+        await rounds(3)
+        before, threads = held(), threading.active_count()
+        await rounds(30)
+        await settled(before)
+        assert threading.active_count() <= threads  # a thread of another test may have ended meanwhile
         assert only(host).starts == 34
-        for line in lines:
-            await line.dead()
     assert not children()
 
 

@@ -11,7 +11,7 @@ import stat
 import anyio
 import anyio.lowlevel
 import pytest
-from scripted import PATIENCE, descriptors, settled, tasks_alive
+from scripted import PATIENCE, held, settled
 
 from picohook import FunctionHook, Host, Modify, PicohookError
 from picohook.serve.server.connection import ConnectionLimits
@@ -91,7 +91,7 @@ async def test_clients_leave_nothing_behind(serving, connect):
         await (await connect()).result("before_tool", {"tool": "x"})
         while len(sidecar.server.handlers) > 1:
             await anyio.lowlevel.checkpoint()
-        before, tasks = descriptors(), tasks_alive()
+        before = held()
         for _ in range(5):
             client = await connect()
             await client.result("before_tool", {"tool": "x"})
@@ -99,9 +99,9 @@ async def test_clients_leave_nothing_behind(serving, connect):
             await client.result("watch")
             await client.stream.aclose()
         with anyio.fail_after(PATIENCE):
-            while descriptors() > before or sidecar._host.on_change:
+            while sidecar._host.on_change:
                 await anyio.lowlevel.checkpoint()
-        await settled(tasks)
+        await settled(before)
         assert sidecar._taken == set()
 
 
