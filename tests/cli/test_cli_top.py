@@ -188,7 +188,7 @@ def test_memory_is_that_of_all_processes_of_a_hook():
     helper = hoard.format("pass")
     parent = hoard.format(f"subprocess.Popen([sys.executable, '-c', {helper!r}])")
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", parent], start_new_session=True, **pipes) as hook:
+    with subprocess.Popen([sys.executable, "-c", parent], process_group=0, **pipes) as hook:
         assert [hook.stdout.readline() for _ in range(2)] == [b"there\n"] * 2
         held = memory({hook.pid})
         hook.stdin.close()

@@ -26,7 +26,7 @@ app = App()
 
 _STYLES = {"ready": "green", "failed": "bold red"}
 _NUMBERS = ("calls/s", "p50 ms", "p99 ms", "failed", "drops", "restarts", "memory")
-_SESSION, _RSS = 3, 21
+_GROUP, _RSS = 2, 21
 """Fields of /proc/PID/stat, counted from the one after the name."""
 
 
@@ -246,7 +246,7 @@ def _rate(count: int, before: int, seconds: float | None) -> float | None:
 
 
 def memory(leaders: Collection[int], proc: str = "/proc") -> dict[int, int]:
-    """Return the resident bytes of the process session that each of these processes leads. Empty without a /proc."""
+    """Return the resident bytes of the process group that each of these processes leads. Empty without a /proc."""
     held: dict[int, int] = {}
     try:
         numbers = [name for name in os.listdir(proc) if name.isdecimal()]
@@ -259,7 +259,7 @@ def memory(leaders: Collection[int], proc: str = "/proc") -> dict[int, int]:
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
             continue  # it has ended
-        session = int(fields[_SESSION])
-        if session in leaders:
-            held[session] = held.get(session, 0) + int(fields[_RSS]) * page
+        group = int(fields[_GROUP])
+        if group in leaders:
+            held[group] = held.get(group, 0) + int(fields[_RSS]) * page
     return held
