@@ -16,17 +16,22 @@ import pytest
 
 HERE = Path(__file__).parent
 STARTS = {
-    "subprocess",
-    "preloaded",
-    "preload",
-    "executable",
+    "Plan",
     "command",
-    "scripted",
-    "run_process",
+    "executable",
     "fork",
+    "from_config",
     "posix_spawn",
+    "preload",
+    "preloaded",
+    "run_process",
+    "scripted",
+    "stray",
+    "subprocess",
 }
 """Names that functions mention which start processes."""
+FIXTURES = {"board", "script", "shell_hook", "tier"}
+"""Fixtures of tests that start processes: processes call in, shell commands, programs, and containment."""
 LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
@@ -76,9 +81,9 @@ def suite_of(item: pytest.Item) -> str:
 
 
 def starts_a_process(item: pytest.Item) -> bool:
-    fixtures = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009 - pytest has no public way to them
-    functions = [item.function, *(one.func for defined in fixtures for one in defined)]  # type: ignore[attr-defined]
-    return any(map(mentions_a_start, functions))
+    fixtures = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009 - pytest has no public way to them
+    defined = [one.func for several in fixtures.values() for one in several]
+    return not FIXTURES.isdisjoint(fixtures) or any(map(mentions_a_start, [item.function, *defined]))  # type: ignore[attr-defined]
 
 
 @functools.cache

@@ -134,11 +134,10 @@ async def test_processes_are_counted_for_each_hook_by_itself(ground, board):
             assert await line.said() == "7"  # it, and two daemons
 
 
-@ONE_LOOP
-async def test_P12_a_fork_bomb_is_capped_and_dead(ground, board):
+async def test_P12_a_fork_bomb_is_capped_and_dead(ground, board, backend):
     bomb = stray("bomb", limits=Limits(processes=40), restart=ONCE)
     calm = stray("calm")
-    with Hosting(ground, "close", bomb, calm) as hosting:
+    with Hosting(ground, "close", bomb, calm, backend=backend) as hosting:
         assert await hosting.said() == "ready"
         hosting.tell(f"ask {json.dumps({'do': [['daemon', [board.call('bomb'), ['bomb']]]], 'who': 'bomb'})}")
         line = await board.line("bomb")
@@ -150,9 +149,8 @@ async def test_P12_a_fork_bomb_is_capped_and_dead(ground, board):
         assert await hosting.said() == "closed"
 
 
-@ONE_LOOP
-async def test_P12_a_fork_bomb_is_dead_with_its_host(ground, board):
-    with Hosting(ground, "close", stray("bomb", limits=Limits(processes=40))) as hosting:
+async def test_P12_a_fork_bomb_is_dead_with_its_host(ground, board, backend):
+    with Hosting(ground, "close", stray("bomb", limits=Limits(processes=40)), backend=backend) as hosting:
         assert await hosting.said() == "ready"
         hosting.tell(f"ask {json.dumps({'do': [['daemon', [board.call('bomb'), ['bomb']]]], 'who': 'bomb'})}")
         line = await board.line("bomb")

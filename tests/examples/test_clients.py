@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -53,9 +54,19 @@ def config(tmp_path):
 
 
 @pytest.fixture
-def server(config, tmp_path):
+def kinds(tmp_path):
+    """What the observer writes, which ends with the observer."""
+    os.mkfifo(tmp_path / "kinds")
+    descriptor = os.open(tmp_path / "kinds", os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(descriptor, True)
+    with open(descriptor) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def serving(config):
     """`picohook serve` at a socket."""
-    path = tmp_path / "hooks.sock"
+    path = config.with_name("hooks.sock")
     command = [sys.executable, "-m", "picohook", "serve", "--config", str(config), "--socket", str(path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr.readline() == f"Serving at {path}\n"
@@ -70,17 +81,17 @@ def need(program):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_an_agent_in_each_language_is_guarded_alike(language, config, request, tmp_path):
+def test_an_agent_in_each_language_is_guarded_alike(language, config, kinds):
     command, over = LANGUAGES[language]
     need(command[0])
-    place = request.getfixturevalue("server") if over == "socket" else config
-    done = subprocess.run([*command, str(place)], capture_output=True, check=False, text=True, timeout=100)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == EXPECTED
-    kinds = (tmp_path / "kinds").read_text().split()
-    assert kinds[:2] == ["session_start", "turn_start"]
-    assert kinds[-3:] == ["turn_end", "task_completed", "session_end"]
-    calls = sorted(kind for kind in kinds if kind.startswith("tool"))
+    with serving(config) if over == "socket" else contextlib.nullcontext(config) as place:
+        done = subprocess.run([*command, str(place)], capture_output=True, check=False, text=True, timeout=100)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.splitlines() == EXPECTED
+    seen = kinds.read().split()
+    assert seen[:2] == ["session_start", "turn_start"]
+    assert seen[-3:] == ["turn_end", "task_completed", "session_end"]
+    calls = sorted(kind for kind in seen if kind.startswith("tool"))
     assert calls == ["tool_exec_end"] * 2 + ["tool_exec_skipped"] * 2 + ["tool_exec_start"] * 2
 
 

@@ -43,7 +43,7 @@ def script(tmp_path):
 
 
 @pytest.fixture
-def run():
+def shell_hook():
     """A hook that is a shell command, asked at before_tool if nothing else is said."""
 
     def make(command: str, **settings: Any) -> HookSpec:

@@ -32,8 +32,8 @@ def edits(shell):
     return f"{{ {shell}; }} | {sys.executable} -I -S -c {shlex.quote(code)}"
 
 
-async def said(run, shell, **settings):
-    outcome = await asked(run(edits(shell), **settings))
+async def said(shell_hook, shell, **settings):
+    outcome = await asked(shell_hook(edits(shell), **settings))
     assert outcome.trail[0].error is None
     return outcome.payload.arguments["said"]
 
@@ -41,45 +41,45 @@ async def said(run, shell, **settings):
 # The contract.
 
 
-async def test_the_params_of_the_question_are_on_stdin_as_a_hook_process_gets_them(run):
-    assert json.loads(await said(run, "cat")) == CALL.wire()
+async def test_the_params_of_the_question_are_on_stdin_as_a_hook_process_gets_them(shell_hook):
+    assert json.loads(await said(shell_hook, "cat")) == CALL.wire()
 
 
-async def test_the_stage_and_the_directory_are_in_the_environment(run, tmp_path):
+async def test_the_stage_and_the_directory_are_in_the_environment(shell_hook, tmp_path):
     shell = 'echo "$PICOHOOK_EVENT $PICOHOOK_CWD $(pwd)"'
-    assert await said(run, shell, dir=str(tmp_path)) == f"before_tool {tmp_path} {tmp_path}\n"
+    assert await said(shell_hook, shell, dir=str(tmp_path)) == f"before_tool {tmp_path} {tmp_path}\n"
 
 
-async def test_no_variable_in_the_environment_has_a_name_of_j_clis(run):
-    assert "JCLI" not in await said(run, "env")
+async def test_no_variable_in_the_environment_has_a_name_of_j_clis(shell_hook):
+    assert "JCLI" not in await said(shell_hook, "env")
 
 
-async def test_without_a_directory_it_is_the_hosts(run, tmp_path, monkeypatch):
+async def test_without_a_directory_it_is_the_hosts(shell_hook, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert await said(run, 'echo "$PICOHOOK_CWD $(pwd)"') == f"{tmp_path} {tmp_path}\n"
+    assert await said(shell_hook, 'echo "$PICOHOOK_CWD $(pwd)"') == f"{tmp_path} {tmp_path}\n"
 
 
-async def test_variables_of_its_environment_cannot_replace_those_of_the_event(run):
-    assert await said(run, "echo $PICOHOOK_EVENT", env={"PICOHOOK_EVENT": "mine"}) == "before_tool\n"
+async def test_variables_of_its_environment_cannot_replace_those_of_the_event(shell_hook):
+    assert await said(shell_hook, "echo $PICOHOOK_EVENT", env={"PICOHOOK_EVENT": "mine"}) == "before_tool\n"
 
 
-async def test_it_sees_the_part_of_the_environment_that_its_settings_allow(run, monkeypatch):
+async def test_it_sees_the_part_of_the_environment_that_its_settings_allow(shell_hook, monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", "abc")
     shell = 'echo "[$SECRET_TOKEN]"'
-    assert await said(run, shell) == "[]\n"
-    assert await said(run, shell, inherit_env=["SECRET_TOKEN"]) == "[abc]\n"
-    assert await said(run, shell, inherit_env=True) == "[abc]\n"
-    assert await said(run, shell, env={"SECRET_TOKEN": "own"}) == "[own]\n"
+    assert await said(shell_hook, shell) == "[]\n"
+    assert await said(shell_hook, shell, inherit_env=["SECRET_TOKEN"]) == "[abc]\n"
+    assert await said(shell_hook, shell, inherit_env=True) == "[abc]\n"
+    assert await said(shell_hook, shell, env={"SECRET_TOKEN": "own"}) == "[own]\n"
 
 
 @pytest.mark.parametrize("shell", ["true", "echo", "echo '{}'", "cat > /dev/null"])
-async def test_no_output_changes_nothing(run, shell):
-    outcome = await asked(run(shell))
+async def test_no_output_changes_nothing(shell_hook, shell):
+    outcome = await asked(shell_hook(shell))
     assert (outcome.action, outcome.trail[0].error) == ("continue", None)
 
 
-async def test_the_shell_handles_pipelines_variables_and_substitutions(run):
-    outcome = await asked(run("""x=deny_tool; echo '{"action": "'$(printf $x)'", "reason": "no"}' | cat"""))
+async def test_the_shell_handles_pipelines_variables_and_substitutions(shell_hook):
+    outcome = await asked(shell_hook("""x=deny_tool; echo '{"action": "'$(printf $x)'", "reason": "no"}' | cat"""))
     assert (outcome.action, outcome.reason) == ("deny_tool", "no")
 
 
@@ -95,8 +95,8 @@ async def test_the_shell_handles_pipelines_variables_and_substitutions(run):
         ('{"action": "modify"}', "`modify` came without `call` or `patch`"),
     ],
 )
-async def test_an_answer_without_a_decision_never_continues(run, answer, error):
-    outcome = await asked(run(f"echo '{answer}'", on_failure="deny"))
+async def test_an_answer_without_a_decision_never_continues(shell_hook, answer, error):
+    outcome = await asked(shell_hook(f"echo '{answer}'", on_failure="deny"))
     assert outcome.action == "deny_tool"
     assert outcome.trail[0].error.startswith(error)
 
@@ -120,19 +120,19 @@ async def test_an_answer_without_a_decision_never_continues(run, answer, error):
         ("""echo '{"action": "deny"}'""", "the action 'deny' is not one of before_tool's: did you mean `deny_tool`?"),
     ],
 )
-async def test_each_error_is_a_failure_that_names_it(run, shell, error):
-    outcome = await asked(run(shell))
+async def test_each_error_is_a_failure_that_names_it(shell_hook, shell, error):
+    outcome = await asked(shell_hook(shell))
     assert outcome.action == "continue"
     assert outcome.payload == CALL
     assert outcome.trail[0].error.startswith(error)
 
 
-async def test_a_missing_directory_of_a_hook_is_named(run):
-    outcome = await asked(run("true", dir="/no/such/place"))
+async def test_a_missing_directory_of_a_hook_is_named(shell_hook):
+    outcome = await asked(shell_hook("true", dir="/no/such/place"))
     assert outcome.trail[0].error == "cannot be started: its directory /no/such/place does not exist"
 
 
-async def test_the_exit_code_and_stderr_are_on_the_error(run):
+async def test_the_exit_code_and_stderr_are_on_the_error(shell_hook):
     class Watched(CommandHook):
         async def handle(self, question):
             try:
@@ -141,37 +141,37 @@ async def test_the_exit_code_and_stderr_are_on_the_error(run):
                 self.caught = error
                 raise
 
-    hook = Watched(run("echo one >&2; echo two >&2; exit 7"))
+    hook = Watched(shell_hook("echo one >&2; echo two >&2; exit 7"))
     await asked(hook)
     assert (hook.caught.exit_code, hook.caught.stderr_tail) == (7, "one\ntwo")
 
 
-async def test_a_failure_counts_as_its_on_failure_says(run):
-    assert (await asked(run("exit 1", on_failure="deny"))).action == "deny_tool"
-    assert (await asked(run("exit 1", on_failure="abort"))).action == "abort_turn"
+async def test_a_failure_counts_as_its_on_failure_says(shell_hook):
+    assert (await asked(shell_hook("exit 1", on_failure="deny"))).action == "deny_tool"
+    assert (await asked(shell_hook("exit 1", on_failure="abort"))).action == "abort_turn"
 
 
-async def test_a_failed_try_is_repeated_before_it_counts_as_a_failure(run, tmp_path):
+async def test_a_failed_try_is_repeated_before_it_counts_as_a_failure(shell_hook, tmp_path):
     count = tmp_path / "count"
-    outcome = await asked(run(f"echo x >> {count}; exit 1", retry=2, on_failure="deny"))
+    outcome = await asked(shell_hook(f"echo x >> {count}; exit 1", retry=2, on_failure="deny"))
     assert count.read_text() == "x\n" * 3
     assert (outcome.action, outcome.trail[0].retries) == ("deny_tool", 2)
 
 
-async def test_a_retry_that_succeeds_is_a_success(run, tmp_path):
+async def test_a_retry_that_succeeds_is_a_success(shell_hook, tmp_path):
     flag = tmp_path / "flag"
     shell = f"""if [ -e {flag} ]; then echo '{{"action": "deny_tool"}}'; else touch {flag}; exit 1; fi"""
-    outcome = await asked(run(shell, retry=1))
+    outcome = await asked(shell_hook(shell, retry=1))
     assert (outcome.action, outcome.trail[0].error, outcome.trail[0].retries) == ("deny_tool", None, 1)
 
 
 # Children that do not behave.
 
 
-async def test_when_the_host_stops_waiting_it_is_killed_with_its_descendants(run, board):
+async def test_when_the_host_stops_waiting_it_is_killed_with_its_descendants(shell_hook, board):
     hanging = shlex.join(command(board.call("child"), HANG))
     grandchild = shlex.join(command(board.call("grandchild"), HANG))
-    async with Host([run(f"{grandchild} & {hanging}", timeout=600)], timeouts=FAR) as host:
+    async with Host([shell_hook(f"{grandchild} & {hanging}", timeout=600)], timeouts=FAR) as host:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.before_tool, CALL)
             lines = [await board.line("child"), await board.line("grandchild")]
@@ -181,10 +181,10 @@ async def test_when_the_host_stops_waiting_it_is_killed_with_its_descendants(run
             await line.dead()
 
 
-async def test_at_its_timeout_it_fails_and_its_descendants_are_killed(run, board):
+async def test_at_its_timeout_it_fails_and_its_descendants_are_killed(shell_hook, board):
     hanging = shlex.join(command(board.call("child"), HANG))
     grandchild = shlex.join(command(board.call("grandchild"), HANG))
-    outcome = await asked(run(f"{grandchild} & {hanging}", timeout=1, on_failure="deny"))
+    outcome = await asked(shell_hook(f"{grandchild} & {hanging}", timeout=1, on_failure="deny"))
     assert outcome.trail[0].error == "it did not end in time, and was killed"
     assert outcome.action == "deny_tool"
     while not board.nobody_called():  # as far as it came before its time was over
@@ -196,21 +196,21 @@ LARGE = ToolCall(tool="Bash", arguments={"text": "x" * 1_000_000})
 
 
 @pytest.mark.parametrize("shell", ["echo '{}'", "exec 0<&-; echo '{}'", "head -c 10 >/dev/null; echo '{}'"])
-async def test_unread_stdin_blocks_nothing(run, shell):
-    outcome = await asked(run(shell), LARGE)
+async def test_unread_stdin_blocks_nothing(shell_hook, shell):
+    outcome = await asked(shell_hook(shell), LARGE)
     assert (outcome.action, outcome.trail[0].error) == ("continue", None)
 
 
-async def test_a_command_that_reads_stdin_gets_all_of_it(run):
-    outcome = await asked(run("""[ $(wc -c) -gt 1000000 ] && echo '{"action": "deny_tool"}'"""), LARGE)
+async def test_a_command_that_reads_stdin_gets_all_of_it(shell_hook):
+    outcome = await asked(shell_hook("""[ $(wc -c) -gt 1000000 ] && echo '{"action": "deny_tool"}'"""), LARGE)
     assert outcome.action == "deny_tool"
 
 
-async def test_a_command_that_leaves_its_pipes_to_a_child_blocks_nothing_and_the_child_ends(run, board):
+async def test_a_command_that_leaves_its_pipes_to_a_child_blocks_nothing_and_the_child_ends(shell_hook, board):
     child = shlex.join(command(board.call("child"), ["wait"], ["write", "{}"]))
     grandchild = shlex.join(command(board.call("grandchild"), HANG))
     outcomes = []
-    async with Host([run(f"{grandchild} & exec {child}", timeout=600)], timeouts=FAR) as host:
+    async with Host([shell_hook(f"{grandchild} & exec {child}", timeout=600)], timeouts=FAR) as host:
         async with anyio.create_task_group() as tasks:
 
             async def ask():
@@ -223,25 +223,25 @@ async def test_a_command_that_leaves_its_pipes_to_a_child_blocks_nothing_and_the
     assert (outcomes[0].action, outcomes[0].trail[0].error) == ("continue", None)
 
 
-async def test_a_command_with_endless_output_is_stopped_at_the_limit(run):
-    outcome = await asked(run("exec yes", max_line_bytes=100_000))
+async def test_a_command_with_endless_output_is_stopped_at_the_limit(shell_hook):
+    outcome = await asked(shell_hook("exec yes", max_line_bytes=100_000))
     assert outcome.trail[0].error == "it wrote more than 100000 bytes, and was killed"
 
 
-async def test_a_flood_on_stderr_does_not_block_it(run):
-    outcome = await asked(run("head -c 1000000 /dev/zero >&2; echo '{}'"))
+async def test_a_flood_on_stderr_does_not_block_it(shell_hook):
+    outcome = await asked(shell_hook("head -c 1000000 /dev/zero >&2; echo '{}'"))
     assert outcome.trail[0].error is None
 
 
-async def test_an_escape_on_stderr_is_written_out(run):
-    outcome = await asked(run(r"printf '\033[2Jx' >&2; exit 1"))
+async def test_an_escape_on_stderr_is_written_out(shell_hook):
+    outcome = await asked(shell_hook(r"printf '\033[2Jx' >&2; exit 1"))
     assert outcome.trail[0].error == r"it exited with code 1; it said: \x1b[2Jx"
 
 
 # Around it.
 
 
-async def test_it_is_verified_before_each_run(run):
+async def test_it_is_verified_before_each_run(shell_hook):
     allowed = [True]
     seen = []
 
@@ -250,7 +250,7 @@ async def test_it_is_verified_before_each_run(run):
         if not allowed[0]:
             raise TrustError([Problem("hooks.yaml", "", "changed since it was trusted")])
 
-    async with Host([run("echo '{}'", on_failure="deny")], timeouts=FAR, verify=verify) as host:
+    async with Host([shell_hook("echo '{}'", on_failure="deny")], timeouts=FAR, verify=verify) as host:
         assert (await host.before_tool(CALL)).action == "continue"
         allowed[0] = False
         outcome = await host.before_tool(CALL)
@@ -258,10 +258,10 @@ async def test_it_is_verified_before_each_run(run):
     assert seen == ["run", "run"]
 
 
-async def test_many_are_asked_at_the_same_time_up_to_the_limit(run, board):
+async def test_many_are_asked_at_the_same_time_up_to_the_limit(shell_hook, board):
     shell = f"exec {shlex.join(command(board.call('child'), ['wait'], ['write', '{}']))}"
     async with (
-        Host([run(shell, max_in_flight=2, timeout=60)], timeouts=FAR) as host,
+        Host([shell_hook(shell, max_in_flight=2, timeout=60)], timeouts=FAR) as host,
         anyio.create_task_group() as tasks,
     ):
         for _ in range(3):
@@ -275,9 +275,9 @@ async def test_many_are_asked_at_the_same_time_up_to_the_limit(run, board):
         third.go_on()
 
 
-async def test_waiting_for_a_free_slot_counts_toward_its_timeout(run, board):
+async def test_waiting_for_a_free_slot_counts_toward_its_timeout(shell_hook, board):
     shell = f"exec {shlex.join(command(board.call('child'), HANG))}"
-    hook = run(
+    hook = shell_hook(
         shell,
         max_in_flight=1,
         timeouts={"before_tool": 600, "approve_tool": 0.1},
@@ -291,7 +291,7 @@ async def test_waiting_for_a_free_slot_counts_toward_its_timeout(run, board):
     assert (outcome.approved, outcome.trail[0].error) == (False, "timed out waiting for a free slot (max_in_flight)")
 
 
-async def test_an_approver_can_say_yes(run):
+async def test_an_approver_can_say_yes(shell_hook):
     for shell, approved in [
         ("""echo '{"approved": true}'""", True),
         ("""echo '{"approved": false, "reason": "no"}'""", False),
@@ -301,7 +301,7 @@ async def test_an_approver_can_say_yes(run):
         ("""echo '{"approved": true}'; exit 1""", False),
         ("""echo '{"approved": false, "approved": true}'""", False),
     ]:
-        async with Host([run(shell, stages=["approve_tool"])], timeouts=FAR) as host:
+        async with Host([shell_hook(shell, stages=["approve_tool"])], timeouts=FAR) as host:
             assert (await host.approve_tool(CALL)).approved is approved, shell
 
 
@@ -316,9 +316,9 @@ async def test_an_approver_can_say_yes(run):
         ),
     ],
 )
-async def test_an_event_comes_as_a_hook_process_gets_it(run, tmp_path, dialect, name, read):
+async def test_an_event_comes_as_a_hook_process_gets_it(shell_hook, tmp_path, dialect, name, read):
     told = tmp_path / "told"
-    hook = run(f"echo $PICOHOOK_EVENT >> {told}; cat >> {told}", observe=["session_start"], events=dialect)
+    hook = shell_hook(f"echo $PICOHOOK_EVENT >> {told}; cat >> {told}", observe=["session_start"], events=dialect)
     async with Host([hook], timeouts=FAR) as host:
         host.emit("session_start", {"SessionKey": "s1"}, meta=Meta(session_key="s1"))
     named, params = told.read_text().splitlines()
@@ -326,16 +326,18 @@ async def test_an_event_comes_as_a_hook_process_gets_it(run, tmp_path, dialect, 
     assert read(json.loads(params)) == (name, {"SessionKey": "s1"}, "s1")
 
 
-async def test_a_result_at_an_event_is_ignored_and_logged(run, journal):
+async def test_a_result_at_an_event_is_ignored_and_logged(shell_hook, journal):
     async with Host(
-        [run("""echo '{"action": "deny_tool"}'""", observe=["turn_start"])], timeouts=FAR, logger=journal
+        [shell_hook("""echo '{"action": "deny_tool"}'""", observe=["turn_start"])], timeouts=FAR, logger=journal
     ) as host:
         await host.emit_and_wait("turn_start")
     assert len(journal.all("ignored a part of its answer", at="turn_start", fields="action")) == 1
 
 
-async def test_its_questions_are_counted(run):
-    async with Host([run("[ -z $FAIL ] && cat >/dev/null || exit 1", filter={"tool": "Bash"})], timeouts=FAR) as host:
+async def test_its_questions_are_counted(shell_hook):
+    async with Host(
+        [shell_hook("[ -z $FAIL ] && cat >/dev/null || exit 1", filter={"tool": "Bash"})], timeouts=FAR
+    ) as host:
         await host.before_tool(CALL)
         await host.before_tool(ToolCall(tool="Read"))
         (status,) = host.status().hooks
