@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ import typer
 
 from ..config.layers import Layers
 from ..config.model_endpoints import model_clients
+from ..errors import PicohookError
 from ..host import Host
 from ..listeners.listener import Listener
 from ..model.spec import Timeouts
@@ -59,6 +61,19 @@ async def _until_signalled(work: Callable[[], Awaitable[T]]) -> T:
     with ended_by_signals():
         done = await work()
     return done  # noqa: RET504 - for type checkers, the block may end without a return
+
+
+def own_streams() -> tuple[int, int]:
+    """Reserve standard input and output for a protocol. Other code in this process reads nothing, and writes to stderr.
+
+    Returns the descriptors. Raises `PicohookError` if a standard stream is closed.
+    """
+    if None in (sys.__stdin__, sys.__stdout__, sys.__stderr__):  # their descriptors may belong to another file by now
+        raise PicohookError("standard input, output or error is closed: there is no client to serve")
+    streams = os.dup(0), os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    return streams
 
 
 @contextlib.contextmanager

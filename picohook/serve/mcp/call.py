@@ -1,0 +1,157 @@
+"""One tool call on its way through hooks: it is held until they have decided, and so is its result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.lowlevel
+
+from ...model.payloads import Meta, ToolCall, ToolResult
+from ...protocol.codec import encode
+from ...turns.abort import AbortTurnError, HardAbortError
+from ...turns.paused import PausedError
+from ...turns.tool_call import DENIED_BY_HOOK, approve, conclude, ended, execute_tool, not_run
+from .messages import CALL, VERSION, RefusedLineError, line_of, result_line, same_names
+from .results import edited, made, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...turns.base_session import BaseSession
+
+
+class HeldCall:
+    """A tool call of the client. `run` returns the line that answers it."""
+
+    def __init__(self, session: BaseSession, server: str, line: bytes, request: dict[str, Any]) -> None:
+        """Take the line of a request. `server` is the server's name to hooks. Raises `RefusedLineError`."""
+        self.id = request["id"]
+        params = request.get("params", {})
+        arguments = params.get("arguments")
+        why = same_names(params, CALL)
+        if type(params.get("name")) is not str:
+            why = "a tool call has no name"
+        elif type(arguments) is not dict and arguments is not None:
+            why = "the arguments of a tool call are not an object"
+        elif "task" in params:
+            why = "the result of a task does not pass the hooks: call the tool without `task`"
+        if why:
+            raise RefusedLineError(why, asks=self.id)
+        self.scope = anyio.CancelScope()
+        self.sent = False
+        """Whether the server was asked."""
+        self.held = 0
+        """The bytes of it that wait for hooks."""
+        self._session = session
+        self._prefix = f"mcp__{server}__"
+        self._line = line
+        self._request = request
+        self._answered = anyio.Event()
+        self._answer: tuple[bytes, dict[str, Any]] | None = None
+        about = params.get("_meta")
+        about = about if type(about) is dict else {}
+        self._newer = VERSION in about
+        trace = about.get("traceparent")
+        self.call = ToolCall(
+            meta=Meta(
+                agent_id=session.agent_id,
+                session_key=session.id,
+                source="mcp",
+                traceparent=trace if type(trace) is str else "",
+            ),
+            context={"tool_name": params["name"], "mcp_server": server},
+            tool=self._prefix + params["name"],
+            arguments=arguments or {},
+            tool_call_id=self.id if type(self.id) is str else encode(self.id).decode(),
+        )
+
+    @property
+    def answered(self) -> bool:
+        """Whether the server has answered."""
+        return self._answer is not None
+
+    def take(self, line: bytes, response: dict[str, Any]) -> None:
+        """Take the server's answer. Raises `RefusedLineError` if the server was not asked, or has answered."""
+        if not self.sent or self.answered:
+            raise RefusedLineError("it answers a tool call that waits for hooks")
+        self._answer = line, response
+        self._answered.set()
+
+    async def run(self, send: Callable[[bytes], None]) -> bytes:
+        """Ask the hooks, `send` the call to the server, and ask them about its result. Returns the line of the answer."""
+        try:
+            self._session.require_open()
+            result = await self._run(send)
+        except AbortTurnError as error:
+            host = self._session.host
+            if isinstance(error, HardAbortError) and host.ended_by is None:
+                host.ended_by = error.outcome  # the proxy cannot end the agent, but it calls no more tools for it
+            result = _failed(f"A hook ended the turn: {error.outcome.reason_for_llm}")
+        except PausedError as error:
+            result = _failed(f"A hook paused the call, and MCP cannot resume it: {error.outcome.reason_for_llm}")
+        return result if isinstance(result, bytes) else result_line(self.id, made(result, newer=self._newer))
+
+    async def _run(self, send: Callable[[bytes], None]) -> bytes | ToolResult:
+        host = self._session.host
+        took = host.note_hard_abort
+        seen: list[ToolResult] = []
+
+        async def execute(own: ToolCall) -> ToolResult:
+            line = self._edited_line(own)
+            await anyio.lowlevel.checkpoint_if_cancelled()  # nothing between here and `send` waits
+            self.sent = True
+            self._line = b""
+            send(line)
+            await self._answered.wait()
+            assert self._answer is not None
+            seen.append(shown(self._answer[1]))
+            return seen[0]
+
+        before = await host.before_tool(self.call)
+        took(before)
+        decided = await approve(host, before, took)
+        if decided.result is not None:
+            return decided.result
+        if not decided.call.tool.startswith(self._prefix):
+            text = DENIED_BY_HOOK.format(
+                f"it renamed the call to {decided.call.tool}, which is not a tool of this server"
+            )
+            return not_run(host, decided.call, text, text)
+        returned = await execute_tool(host, decided, execute)
+        if isinstance(returned, ToolResult):
+            return returned
+        refused = returned.error
+        if self._answer is not None and refused is None:
+            line, response = self._answer
+            kind = self._kind(response)
+            if kind == "complete":
+                after = await conclude(host, returned, took)
+                return (
+                    line
+                    if after == seen[0]
+                    else result_line(self.id, edited(response, seen[0], after, newer=self._newer))
+                )
+            if kind == "input_required":  # the client repeats the call with what the server wants to know
+                ended(host, returned, returned.result, returned.duration)
+                return line
+            refused = f"it is of the unknown kind {kind!r}"
+        ended(host, returned, returned.result, returned.duration)
+        return _failed(f"picohook refused the server's result: {refused}")
+
+    def _kind(self, response: dict[str, Any]) -> Any:
+        """The kind of a result. Only a client of the newer protocol knows any other than the complete one."""
+        if not self._newer or "error" in response:
+            return "complete"
+        return response["result"].get("resultType", "complete")
+
+    def _edited_line(self, own: ToolCall) -> bytes:
+        """The line for the server: the client's own, unless hooks edited the call."""
+        if own.tool == self.call.tool and encode(own.arguments) == encode(self.call.arguments):
+            return self._line
+        params = {**self._request["params"], "name": own.tool.removeprefix(self._prefix), "arguments": own.arguments}
+        return line_of({**self._request, "params": params})
+
+
+def _failed(text: str) -> ToolResult:
+    return ToolResult(for_llm=text, is_error=True)
