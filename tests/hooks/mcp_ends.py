@@ -99,11 +99,11 @@ def result(identity, *texts, **more):
 class Between:
     """A proxy that runs, and both its ends."""
 
-    def __init__(self, host):
-        self.host = host
+    def __init__(self, session, **settings):
         self.client, self.server = End(), End()
         self.over = anyio.Event()
-        self.proxy: Proxy
+        ends = self.client.descriptors, self.server.descriptors
+        self.proxy = Proxy(session, SERVER, *ends, log=Log(), **settings)
 
     async def stop(self):
         """End the server, as a supervisor does."""
@@ -111,8 +111,7 @@ class Between:
         if not self.over.is_set():
             self.proxy.server.stream.drain()
 
-    async def run(self, session, **settings):
-        self.proxy = Proxy(session, SERVER, self.client.descriptors, self.server.descriptors, log=Log(), **settings)
+    async def run(self):
         try:
             await self.proxy.run(self.stop)
         finally:
@@ -127,11 +126,10 @@ class Between:
 async def between(*hooks, host=None, **settings):
     """A proxy with these hooks. The block leaves when it likes: then the client goes away."""
     async with host or Host(hooks) as running, Session(running, "s1") as session:
-        made = Between(running)
+        made = Between(session, **settings)
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(lambda: made.run(session, **settings))
-                await anyio.lowlevel.checkpoint()
+                tasks.start_soon(made.run)
                 yield made
                 made.client.close()
                 await made.ended()
