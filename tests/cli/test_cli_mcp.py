@@ -122,6 +122,31 @@ def test_a_server_that_floods_waits_for_its_client(project, command):
         assert process.wait(PATIENCE) == 0
 
 
+def test_a_tool_that_changed_since_an_earlier_run_is_hidden_until_it_is_unpinned(project, command):
+    server = project.path / "files.py"
+    server.write_text(SERVER.replace("result = {", 'result = {"tools": [{"name": "read", "description": "old"}], '))
+    denying = [*command[:3], "--changed", "deny", *command[3:]]
+
+    def tools():
+        done = project(*denying, stdin=line("tools/list", 1))
+        assert done.code == 0, done.err
+        return [tool["description"] for tool in done.json["result"]["tools"]], done.err
+
+    assert tools() == (["old"], "started\n")
+    server.write_text(server.read_text().replace("old", "new"))
+    shown, err = tools()
+    assert shown == []
+    assert "a tool of an MCP server has changed server='python' tool='read'" in err
+    unpinned = project("mcp", "--unpin", *command[3:])
+    assert (unpinned.code, unpinned.out) == (0, "the tools of this command are pinned anew when they are listed\n")
+    assert tools() == (["new"], "started\n")
+    (pins,) = (project.home / ".config/picohook/mcp-pins").iterdir()
+    assert pins.stat().st_mode & 0o777 == 0o600
+    pins.write_text("{}")
+    assert "is damaged" in project(*denying, stdin="").err
+    assert [project("mcp", "--unpin", *command[3:]).out.split()[0] for _ in range(2)] == ["the", "nothing"]
+
+
 @pytest.mark.parametrize(("program", "why"), [("./nowhere", "does not exist"), ("nowhere", "is not on the PATH")])
 def test_a_server_that_cannot_be_started_is_an_error(project, command, program, why):
     done = project(*command[:-2], program, stdin="")

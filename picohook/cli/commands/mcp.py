@@ -1,25 +1,20 @@
 """`picohook mcp`: hooks between an MCP client and an MCP server."""
 
-import contextlib
 import re
-import sys
-from collections.abc import Sequence
-from importlib.util import find_spec
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import anyio
 import typer
 
-from ...config.layers import Layers
-from ...config.model_endpoints import model_clients
-from ...host import Host
-from ...listeners.listener import Listener
+from ...config import mcp_pins
 from ...serve.mcp.server import serve_mcp
+from ...serve.mcp.tool_list import Changed, Pins
+from .. import output
 from ..command import App, Verbose
 from ..configuration import Named, configured
-from ..host import ended_by_signals, own_streams
-from ..listeners import Audit, Otel, Record, hide_key, listeners
+from ..host import own_streams, with_hooks
+from ..listeners import Audit, Otel, Record
 
 app = App()
 
@@ -41,6 +36,17 @@ def mcp(
             show_default=False,
         ),
     ] = "",
+    changed: Annotated[
+        Changed,
+        typer.Option(
+            "--changed",
+            metavar="warn|deny",
+            help="What to do when a tool is not described as when it was first seen: warn, or hide it and deny its calls.",
+        ),
+    ] = "warn",
+    unpin: Annotated[
+        bool, typer.Option("--unpin", help="Forget how the server described its tools, and start nothing.")
+    ] = False,
     audit: Audit = None,
     otel: Otel = False,
     record: Record = None,
@@ -58,25 +64,18 @@ def mcp(
     name = name or re.sub(r"[^\w.-]", "-", Path(command[0]).stem)
     if not re.fullmatch(r"[\w.-]+", name):
         raise typer.BadParameter("must have letters, digits, `_`, `-` and `.` only", param_hint="--name")
+    if unpin:
+        known = mcp_pins.remove(command)
+        output.line("the tools of this command are pinned anew when they are listed" if known else "nothing was pinned")
+        return
+    pins = Pins(mcp_pins.read(command), partial(mcp_pins.write, command), changed)
     layers = configured(config)
     streams = own_streams()
-    with (
-        contextlib.redirect_stdout(sys.stderr),  # hooks in this process may print
-        listeners(layers.configs, audit=audit, otel=otel, record=record) as made,
-    ):
-        hide_key()
-        faster = {"use_uvloop": find_spec("uvloop") is not None}
-        code = anyio.run(_serve, layers, made, name, command, streams, backend_options=faster)
+    code = with_hooks(
+        layers,
+        lambda host: serve_mcp(host, name, command, streams, pins=pins),
+        audit=audit,
+        otel=otel,
+        record=record,
+    )
     raise typer.Exit(code)
-
-
-async def _serve(
-    config: Layers, made: list[Listener], name: str, command: Sequence[str], streams: tuple[int, int]
-) -> int:
-    model_of = model_clients(config)
-    with ended_by_signals():
-        async with Host(
-            config.hooks, timeouts=config.timeouts, verify=config.verify, model_of=model_of, listeners=made
-        ) as host:
-            code = await serve_mcp(host, name, command, streams)
-    return code

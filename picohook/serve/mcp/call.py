@@ -11,7 +11,7 @@ from ...model.payloads import Meta, ToolCall, ToolResult
 from ...protocol.codec import encode
 from ...turns.abort import AbortTurnError, HardAbortError
 from ...turns.paused import PausedError
-from ...turns.tool_call import DENIED_BY_HOOK, approve, conclude, ended, execute_tool, not_run
+from ...turns.tool_call import approve, conclude, ended, execute_tool, not_run
 from .messages import CALL, VERSION, RefusedLineError, line_of, result_line, same_names
 from .results import edited, made, shown
 
@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...turns.base_session import BaseSession
+    from .tool_list import ToolList
 
 
 class HeldCall:
     """A tool call of the client. `run` returns the line that answers it."""
 
-    def __init__(self, session: BaseSession, server: str, line: bytes, request: dict[str, Any]) -> None:
+    def __init__(
+        self, session: BaseSession, server: str, tools: ToolList, line: bytes, request: dict[str, Any]
+    ) -> None:
         """Take the line of a request. `server` is the server's name to hooks. Raises `RefusedLineError`."""
         self.id = request["id"]
         params = request.get("params", {})
@@ -47,6 +50,7 @@ class HeldCall:
         self._prefix = f"mcp__{server}__"
         self._line = line
         self._request = request
+        self._hidden = tools.why_hidden(params["name"])
         self._answered = anyio.Event()
         self._answer: tuple[bytes, dict[str, Any]] | None = None
         about = params.get("_meta")
@@ -61,7 +65,7 @@ class HeldCall:
                 traceparent=trace if type(trace) is str else "",
             ),
             context={"tool_name": params["name"], "mcp_server": server},
-            tool=self._prefix + params["name"],
+            tool=tools.name_for_hooks(params["name"]),
             arguments=arguments or {},
             tool_call_id=self.id if type(self.id) is str else encode(self.id).decode(),
         )
@@ -108,15 +112,16 @@ class HeldCall:
             seen.append(shown(self._answer[1]))
             return seen[0]
 
+        if self._hidden:
+            text = f"Tool execution denied: {self._hidden}"
+            return not_run(host, self.call, text, text)
         before = await host.before_tool(self.call)
         took(before)
         decided = await approve(host, before, took)
         if decided.result is not None:
             return decided.result
         if not decided.call.tool.startswith(self._prefix):
-            text = DENIED_BY_HOOK.format(
-                f"it renamed the call to {decided.call.tool}, which is not a tool of this server"
-            )
+            text = f"no hook answered the call of {decided.call.tool}, which is not a tool of this server"
             return not_run(host, decided.call, text, text)
         returned = await execute_tool(host, decided, execute)
         if isinstance(returned, ToolResult):

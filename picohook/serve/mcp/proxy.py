@@ -18,6 +18,7 @@ from ..server.jsonrpc import INTERNAL_ERROR, REFUSED
 from ..server.stream import Stream
 from .call import HeldCall
 from .messages import RefusedLineError, error_line, read
+from .tool_list import Pins, ToolList
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -104,6 +105,7 @@ class Proxy:
         server: tuple[int, int],
         *,
         log: Log,
+        pins: Pins | None = None,
         max_line: int = MAX_LINE,
     ) -> None:
         """Takes the descriptors of both sides, each to read from and to write to. `name` is the server's name to hooks."""
@@ -119,6 +121,9 @@ class Proxy:
         self._calls: dict[Any, HeldCall] = {}
         """The tool calls that have no answer, by id."""
         self._held = 0
+        self._tools = ToolList(session, name, pins or Pins(), log)
+        self._lists = 0
+        """How many lists of tools hooks are asked about."""
         self.client = _Side("the client", client, self, self._from_client)
         self.server = _Side("the server", server, self, self._from_server)
         self._tasks: TaskGroup
@@ -137,7 +142,7 @@ class Proxy:
                 for call in self._calls.values():
                     if not call.answered:
                         call.scope.cancel()
-                await self._until(lambda: self.client.stream.broken or not self._calls)
+                await self._until(lambda: self.client.stream.broken or not (self._calls or self._lists))
                 await self.client.stream.emptied()
                 self._tasks.cancel_scope.cancel()
         finally:
@@ -215,10 +220,16 @@ class Proxy:
                 self._open(identity, message["method"], sender)
             elif message["method"] == "notifications/cancelled" and self._cancel(message, sender):
                 return
-        elif identity is not None and receiver.asked.pop(identity, None) is None:
-            if receiver.cancelled.pop(identity, receiver) is None:
-                return  # it was cancelled, and nothing waits for it
-            raise RefusedLineError("it answers no request")
+        elif identity is not None:
+            method = receiver.asked.pop(identity, None)
+            if method is None:
+                if receiver.cancelled.pop(identity, receiver) is None:
+                    return  # it was cancelled, and nothing waits for it
+                raise RefusedLineError("it answers no request")
+            if method == "tools/list" and receiver is self.client:
+                self._lists += 1
+                self._tasks.start_soon(self._list, line + b"\n", message)
+                return
         receiver.send(line + b"\n")
         self.check()
 
@@ -258,7 +269,7 @@ class Proxy:
             raise RefusedLineError("a tool call has no id")
         if self._held > MOST_HELD:
             raise RefusedLineError("too many tool calls wait for hooks", asks=message["id"])
-        call = HeldCall(self._session, self._name, line + b"\n", message)
+        call = HeldCall(self._session, self._name, self._tools, line + b"\n", message)
         self._open(call.id, message["method"], self.client)
         self._calls[call.id] = call
         self._weigh(call, len(line))
@@ -275,18 +286,32 @@ class Proxy:
 
         try:
             with call.scope:
-                try:
-                    answer = await call.run(send)
-                except Exception as error:  # noqa: BLE001 - the client is not told what it was
-                    self._log.error("a tool call of MCP failed", why=repr(error))
-                    answer = error_line(call.id, "the call failed", INTERNAL_ERROR)
-                self.client.send(answer)
+                self.client.send(await self._made(call.id, call.run(send)))
         finally:
             self._weigh(call, 0)
             if self._calls.get(call.id) is call:
                 del self._calls[call.id], self.client.asked[call.id]
             self.balance()
             self.check()
+
+    async def _list(self, line: bytes, response: Message) -> None:
+        try:
+            self.client.send(await self._made(response["id"], self._tools.filter(line, response)))
+        finally:
+            self._lists -= 1
+            self.balance()
+            self.check()
+
+    async def _made(self, identity: Any, answer: Awaitable[bytes]) -> bytes:
+        """The answer to a request, or a line with an error."""
+        try:
+            return await answer
+        except RefusedLineError as error:
+            self.warn(self.server, str(error))
+            return error_line(identity, f"the answer was refused: {error}", REFUSED)
+        except Exception as error:  # noqa: BLE001 - the client is not told what it was
+            self._log.error("a request of MCP failed", why=repr(error))
+            return error_line(identity, "the request failed", INTERNAL_ERROR)
 
     def _cancel(self, message: Message, sender: _Side) -> bool:
         """Note that a request was cancelled. Returns whether it is a tool call that the server was never asked."""

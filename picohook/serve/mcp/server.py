@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ...engine.engine import Engine
     from ...observe.log import Logger
+    from .tool_list import Pins
 
 START_WAIT = 10.0
 """Seconds that the system may take to start the server."""
@@ -33,7 +34,13 @@ GRACE = 1.5
 
 
 async def serve_mcp(
-    host: Engine, name: str, command: Sequence[str], client: tuple[int, int], *, logger: Logger | None = None
+    host: Engine,
+    name: str,
+    command: Sequence[str],
+    client: tuple[int, int],
+    *,
+    pins: Pins | None = None,
+    logger: Logger | None = None,
 ) -> int:
     """Start an MCP server by its command, and pass the lines between it and the client's descriptors.
 
@@ -60,7 +67,7 @@ async def serve_mcp(
     except (HookCrashedError, SpawnDelayedError) as error:
         raise PicohookError(f"the MCP server {name} {error}") from None
     session = Session(host, f"mcp-{uuid.uuid4().hex}")
-    proxy = Proxy(session, name, client, (child.stdout, child.stdin), log=log)
+    proxy = Proxy(session, name, client, (child.stdout, child.stdin), log=log, pins=pins)
 
     def ended() -> None:
         proxy.server.stream.drain()
