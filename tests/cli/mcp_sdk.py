@@ -9,6 +9,7 @@ import anyio
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.types import ElicitResult
 
 server = MCPServer("sdk")
 
@@ -50,21 +51,27 @@ def plain(result):
 
 async def conversation(command, mode):
     parameters = StdioServerParameters(command=command[0], args=command[1:])
-    progress = []
+    progress, asked = [], []
 
     async def note(*told):
         progress.append(told)
 
-    async with Client(stdio_client(parameters), mode=mode) as client:
+    async def approve(_, question):
+        asked.append(question.message.splitlines()[:2])
+        return ElicitResult(action="accept", content={"approve": "2" in question.message.splitlines()[1]})
+
+    async with Client(stdio_client(parameters), mode=mode, elicitation_callback=approve) as client:
         return {
             "version": client.protocol_version,
             "tools": plain(await client.list_tools()),
             "add": plain(await client.call_tool("add", {"a": 1, "b": 2**70})),
             "fail": plain(await client.call_tool("fail", {})),
-            "wrong": plain(await client.call_tool("add", {"a": "x"})),
+            "wrong": plain(await client.call_tool("add", {"a": "x2"})),
             "count": plain(await client.call_tool("count", {}, progress_callback=note)),
             "progress": progress,
             "resource": plain(await client.read_resource("text://one")),
+            "asked": asked,
+            "not approved": plain(await client.call_tool("add", {"a": 1, "b": 1})),
             "denied": plain(await client.call_tool("remove", {"path": "x"})),
         }
 

@@ -178,10 +178,11 @@ def test_without_a_named_configuration_it_asks_those_that_are_found_and_trusted(
 
 
 def test_the_official_client_and_server_get_the_same_results_with_and_without_it(project):
-    """In both eras of the protocol. The last call is denied where picohook is between them."""
+    """In both eras of the protocol. With picohook between them the user is asked about `add`, and the last call is denied."""
     project.hook("guard", GUARD.replace("mcp__files__", "mcp__sdk__"), on_failure="deny")
     server = [sys.executable, str(SDK), "server"]
-    between = [sys.executable, "-m", "picohook", "mcp", "--config", str(project.config), "--name", "sdk", "--", *server]
+    options = ["--config", str(project.config), "--name", "sdk", "--approve", "mcp__sdk__add"]
+    between = [sys.executable, "-m", "picohook", "mcp", *options, "--", *server]
     done = subprocess.run(
         [sys.executable, str(SDK), "client", json.dumps([server, between])],
         cwd=project.path,
@@ -194,5 +195,11 @@ def test_the_official_client_and_server_get_the_same_results_with_and_without_it
     assert {one["version"] for one in direct} == {"2025-11-25", "2026-07-28"}
     for plain, guarded in zip(direct, through, strict=True):
         assert guarded["denied"]["content"][0]["text"] == "Tool execution denied by hook: not remove"
-        assert plain["denied"]["isError"] is False
-        assert {**plain, "denied": 0} == {**guarded, "denied": 0}
+        assert "Tool execution denied by approval hook" in guarded["not approved"]["content"][0]["text"]
+        questions = [["Allow mcp__sdk__add?", arguments] for arguments in (f'{{"a": 1, "b": {2**70}}}', '{"a": "x2"}')]
+        assert guarded["asked"][:2] == questions
+        assert (plain["denied"]["isError"], plain["asked"]) == (False, [])
+        differ = ("denied", "not approved", "asked")
+        assert {name: one for name, one in plain.items() if name not in differ} == {
+            name: one for name, one in guarded.items() if name not in differ
+        }

@@ -123,10 +123,10 @@ class Between:
 
 
 @contextlib.asynccontextmanager
-async def between(*hooks, host=None, **settings):
+async def between(*hooks, host=None, approver=None, **settings):
     """A proxy with these hooks. The block leaves when it likes: then the client goes away."""
-    async with host or Host(hooks) as running, Session(running, "s1") as session:
-        made = Between(session, **settings)
+    async with host or Host(hooks) as running, Session(running, "s1", hooks=[approver] if approver else []) as session:
+        made = Between(session, approver=approver, **settings)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(made.run)

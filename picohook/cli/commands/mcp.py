@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ...config import mcp_pins
+from ...serve.mcp.approval import ClientApprover
 from ...serve.mcp.server import serve_mcp
 from ...serve.mcp.tool_list import Changed, Pins
 from .. import output
@@ -36,6 +37,15 @@ def mcp(
             show_default=False,
         ),
     ] = "",
+    approve: Annotated[
+        str | None,
+        typer.Option(
+            "--approve",
+            metavar="TOOLS",
+            help="Ask the user, through the client, before each call of these tools, such as 'mcp__files__write*'.",
+            show_default=False,
+        ),
+    ] = None,
     changed: Annotated[
         Changed,
         typer.Option(
@@ -69,11 +79,15 @@ def mcp(
         output.line("the tools of this command are pinned anew when they are listed" if known else "nothing was pinned")
         return
     pins = Pins(mcp_pins.read(command), partial(mcp_pins.write, command), changed)
+    try:
+        approver = None if approve is None else ClientApprover(approve)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--approve") from None
     layers = configured(config)
     streams = own_streams()
     code = with_hooks(
         layers,
-        lambda host: serve_mcp(host, name, command, streams, pins=pins),
+        lambda host: serve_mcp(host, name, command, streams, pins=pins, approver=approver),
         audit=audit,
         otel=otel,
         record=record,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -12,23 +13,34 @@ from ...protocol.codec import encode
 from ...turns.abort import AbortTurnError, HardAbortError
 from ...turns.paused import PausedError
 from ...turns.tool_call import approve, conclude, ended, execute_tool, not_run
-from .messages import CALL, VERSION, RefusedLineError, line_of, result_line, same_names
+from .messages import CALL, VERSION, Message, RefusedLineError, line_of, result_line, same_names
 from .results import edited, made, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...turns.base_session import BaseSession
+    from .approval import ClientApprover, Round
     from .tool_list import ToolList
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """What all calls of one client share."""
+
+    session: BaseSession
+    server: str
+    """The server's name to hooks."""
+    tools: ToolList
+    approver: ClientApprover | None
 
 
 class HeldCall:
     """A tool call of the client. `run` returns the line that answers it."""
 
-    def __init__(
-        self, session: BaseSession, server: str, tools: ToolList, line: bytes, request: dict[str, Any]
-    ) -> None:
-        """Take the line of a request. `server` is the server's name to hooks. Raises `RefusedLineError`."""
+    def __init__(self, shared: CallContext, line: bytes, request: Message) -> None:
+        """Take the line of a request. Raises `RefusedLineError`."""
+        session, server = shared.session, shared.server
         self.id = request["id"]
         params = request.get("params", {})
         arguments = params.get("arguments")
@@ -50,7 +62,8 @@ class HeldCall:
         self._prefix = f"mcp__{server}__"
         self._line = line
         self._request = request
-        self._hidden = tools.why_hidden(params["name"])
+        self._approver = shared.approver
+        self._hidden = shared.tools.why_hidden(params["name"])
         self._answered = anyio.Event()
         self._answer: tuple[bytes, dict[str, Any]] | None = None
         about = params.get("_meta")
@@ -65,7 +78,7 @@ class HeldCall:
                 traceparent=trace if type(trace) is str else "",
             ),
             context={"tool_name": params["name"], "mcp_server": server},
-            tool=tools.name_for_hooks(params["name"]),
+            tool=shared.tools.name_for_hooks(params["name"]),
             arguments=arguments or {},
             tool_call_id=self.id if type(self.id) is str else encode(self.id).decode(),
         )
@@ -86,7 +99,10 @@ class HeldCall:
         """Ask the hooks, `send` the call to the server, and ask them about its result. Returns the line of the answer."""
         try:
             self._session.require_open()
+            asking = self._begin()
             result = await self._run(send)
+            if asking is not None and asking.result is not None and not self.sent:
+                return result_line(self.id, asking.result)
         except AbortTurnError as error:
             host = self._session.host
             if isinstance(error, HardAbortError) and host.ended_by is None:
@@ -95,6 +111,16 @@ class HeldCall:
         except PausedError as error:
             result = _failed(f"A hook paused the call, and MCP cannot resume it: {error.outcome.reason_for_llm}")
         return result if isinstance(result, bytes) else result_line(self.id, made(result, newer=self._newer))
+
+    def _begin(self) -> Round | None:
+        """Begin the round in which the user may be asked. The server does not get what is for picohook."""
+        if self._approver is None:
+            return None
+        asking, params = self._approver.begin(self._request["params"])
+        if params is not self._request["params"]:
+            self._request = {**self._request, "params": params}
+            self._line = line_of(self._request)
+        return asking
 
     async def _run(self, send: Callable[[bytes], None]) -> bytes | ToolResult:
         host = self._session.host

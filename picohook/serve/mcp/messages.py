@@ -14,7 +14,7 @@ from ..server.jsonrpc import INVALID_REQUEST, RpcError, error_response
 
 Message: TypeAlias = dict[str, Any]
 _ENVELOPE = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
-CALL = frozenset({"name", "arguments", "task"})
+CALL = frozenset({"name", "arguments", "task", "requestState", "inputResponses"})
 """The members of a tool call's params that decide what it does."""
 RESULT = frozenset({"content", "structuredContent", "isError", "resultType"})
 """The members of a tool's result that the proxy reads."""

@@ -6,6 +6,7 @@ side reads. A held call does not hold up the lines after it.
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -16,8 +17,8 @@ from ...transport.event_loop import current_reactor
 from ...wire.words import MAX_LINE
 from ..server.jsonrpc import INTERNAL_ERROR, REFUSED
 from ..server.stream import Stream
-from .call import HeldCall
-from .messages import RefusedLineError, error_line, read
+from .call import CallContext, HeldCall
+from .messages import RefusedLineError, error_line, line_of, read
 from .tool_list import Pins, ToolList
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from ...observe.log import Log
     from ...turns.base_session import BaseSession
+    from .approval import ClientApprover
     from .messages import Message
 
 UNREAD = 1 << 18
@@ -94,6 +96,19 @@ class _Side:
         del self._proxy, self._take, self.send
 
 
+class _Question:
+    """A request of the proxy's own to the client."""
+
+    def __init__(self) -> None:
+        self.answered = anyio.Event()
+        self.result: Any = None
+
+    def answer(self, response: Message) -> None:
+        """Take the client's answer."""
+        self.result = response.get("result")
+        self.answered.set()
+
+
 class Proxy:
     """The lines between one client and one server."""
 
@@ -106,14 +121,13 @@ class Proxy:
         *,
         log: Log,
         pins: Pins | None = None,
+        approver: ClientApprover | None = None,
         max_line: int = MAX_LINE,
     ) -> None:
         """Takes the descriptors of both sides, each to read from and to write to. `name` is the server's name to hooks."""
         self.max_line = max_line
         self.failure = ""
         """Why the connection had to end; empty if it did not have to."""
-        self._session = session
-        self._name = name
         self._log = log
         self._now = current_reactor().now
         self._logged = RateLimit(LOGGED, WINDOW)
@@ -124,6 +138,11 @@ class Proxy:
         self._tools = ToolList(session, name, pins or Pins(), log)
         self._lists = 0
         """How many lists of tools hooks are asked about."""
+        self._questions: dict[Any, _Question] = {}
+        """The proxy's own requests to the client."""
+        self._shared = CallContext(session, name, self._tools, approver)
+        if approver is not None:
+            approver.session, approver.ask = session, self.ask_client
         self.client = _Side("the client", client, self, self._from_client)
         self.server = _Side("the server", server, self, self._from_server)
         self._tasks: TaskGroup
@@ -167,6 +186,9 @@ class Proxy:
         """See whether it is over. Call this when something has changed."""
         if self.client.ended or self.server.ended:
             self._changed.set()
+        if self.client.ended:
+            for question in self._questions.values():
+                question.answered.set()
 
     def fail(self, why: str) -> None:
         """End the connection, because a side broke the protocol for good."""
@@ -218,8 +240,13 @@ class Proxy:
         if "method" in message:
             if identity is not None:
                 self._open(identity, message["method"], sender)
+                if self._shared.approver is not None and message["method"] == "initialize":
+                    self._shared.approver.initialized(message.get("params", {}))
             elif message["method"] == "notifications/cancelled" and self._cancel(message, sender):
                 return
+        elif identity in self._questions and sender is self.client:
+            self._questions[identity].answer(message)
+            return
         elif identity is not None:
             method = receiver.asked.pop(identity, None)
             if method is None:
@@ -262,6 +289,24 @@ class Proxy:
         if self._logged.take(self._now()):
             self._log.warning("refused a line of MCP", side=sender.name, why=why)
 
+    async def ask_client(self, method: str, params: dict[str, Any]) -> Any:
+        """The client's result for a request of the proxy's own; None if it answers with an error, or has ended."""
+        if self.client.ended:
+            return None
+        identity = f"picohook-{secrets.token_hex(8)}"
+        question = self._questions[identity] = _Question()
+        self.client.send(line_of({"jsonrpc": "2.0", "id": identity, "method": method, "params": params}))
+        try:
+            await question.answered.wait()
+        except anyio.get_cancelled_exc_class():
+            cancelled = {"method": "notifications/cancelled", "params": {"requestId": identity}}
+            self.client.send(line_of({"jsonrpc": "2.0", **cancelled}))
+            self.server.cancelled[identity] = None  # as if it were the server's
+            raise
+        finally:
+            del self._questions[identity]
+        return question.result
+
     # Tool calls.
 
     def _hold(self, line: bytes, message: Message) -> None:
@@ -269,7 +314,7 @@ class Proxy:
             raise RefusedLineError("a tool call has no id")
         if self._held > MOST_HELD:
             raise RefusedLineError("too many tool calls wait for hooks", asks=message["id"])
-        call = HeldCall(self._session, self._name, self._tools, line + b"\n", message)
+        call = HeldCall(self._shared, line + b"\n", message)
         self._open(call.id, message["method"], self.client)
         self._calls[call.id] = call
         self._weigh(call, len(line))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ...engine.engine import Engine
     from ...observe.log import Logger
+    from .approval import ClientApprover
     from .tool_list import Pins
 
 START_WAIT = 10.0
@@ -40,6 +41,7 @@ async def serve_mcp(
     client: tuple[int, int],
     *,
     pins: Pins | None = None,
+    approver: ClientApprover | None = None,
     logger: Logger | None = None,
 ) -> int:
     """Start an MCP server by its command, and pass the lines between it and the client's descriptors.
@@ -66,8 +68,8 @@ async def serve_mcp(
         raise PicohookError(f"the MCP server {name} was not started in time") from None
     except (HookCrashedError, SpawnDelayedError) as error:
         raise PicohookError(f"the MCP server {name} {error}") from None
-    session = Session(host, f"mcp-{uuid.uuid4().hex}")
-    proxy = Proxy(session, name, client, (child.stdout, child.stdin), log=log, pins=pins)
+    session = Session(host, f"mcp-{uuid.uuid4().hex}", hooks=() if approver is None else (approver,))
+    proxy = Proxy(session, name, client, (child.stdout, child.stdin), log=log, pins=pins, approver=approver)
 
     def ended() -> None:
         proxy.server.stream.drain()
