@@ -162,7 +162,10 @@ def test_a_line_that_is_too_long_is_an_error(project, command):
     assert err.endswith("Error: a line of the client has more than 16777216 bytes\n")
 
 
-@pytest.mark.parametrize("arguments", [["--name", "a b", "--", "true"], []])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--name", "a b", "--", "true"], ["--approve", "/(/", "--", "true"], ["--refuse", "x", "--", "true"], []],
+)
 def test_wrong_usage(project, command, arguments):
     done = project(*command[:3], *arguments, stdin="")
     assert (done.code, done.out) == (2, "")

@@ -142,6 +142,33 @@ async def test_a_server_whose_question_gets_a_bad_answer_is_told():
         assert (await both.server.message())["id"] == 7
 
 
+async def test_a_method_that_is_refused_does_not_reach_the_client_and_others_do():
+    asked = as_line({"id": 7, "method": "sampling/createMessage"}), as_line({"id": 8, "method": "roots/list"})
+    async with between(refused=["sampling/createMessage"]) as both:
+        await both.server.send(*asked)
+        assert await both.client.line() == asked[1]
+        answer = await both.server.message()
+        assert (answer["id"], "which is refused here" in answer["error"]["message"]) == (7, True)
+
+
+@pytest.mark.parametrize(
+    "asked", [call(1, newer=True), as_line({"id": 1, "method": "prompts/get"})], ids=["call", "prompt"]
+)
+async def test_a_newer_server_gets_no_input_that_is_refused(asked):
+    def asks(*methods):
+        requests = {str(number): {"method": method} for number, method in enumerate(methods)}
+        return as_line({"id": 1, "result": {"resultType": "input_required", "inputRequests": requests}})
+
+    async with between(refused=["sampling/createMessage"]) as both:
+        for methods, passes in ((["roots/list"], True), (["roots/list", "sampling/createMessage"], False)):
+            await both.client.send(asked)
+            await both.server.line()
+            await both.server.send(asks(*methods))
+            line = await both.client.line()
+            assert (line == asks(*methods)) is passes
+        assert json.loads(line)["error"]["code"] == -32000
+
+
 async def test_a_second_request_with_an_open_id_is_refused_and_the_first_is_answered():
     async with between() as both:
         await both.client.send({"id": 1, "method": "ping"}, call(1), {"id": 1.0, "method": "other"})

@@ -9,6 +9,7 @@ import typer
 
 from ...config import mcp_pins
 from ...serve.mcp.approval import ClientApprover
+from ...serve.mcp.messages import ASKS
 from ...serve.mcp.server import serve_mcp
 from ...serve.mcp.tool_list import Changed, Pins
 from .. import output
@@ -43,6 +44,15 @@ def mcp(
             "--approve",
             metavar="TOOLS",
             help="Ask the user, through the client, before each call of these tools, such as 'mcp__files__write*'.",
+            show_default=False,
+        ),
+    ] = None,
+    refuse: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--refuse",
+            metavar="|".join(ASKS),
+            help="Do not let the server ask the client for this. Can be given more than once.",
             show_default=False,
         ),
     ] = None,
@@ -83,11 +93,14 @@ def mcp(
         approver = None if approve is None else ClientApprover(approve)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--approve") from None
+    if unknown := set(refuse or ()) - ASKS.keys():
+        raise typer.BadParameter(f"must be {', '.join(ASKS)}, not {', '.join(unknown)}", param_hint="--refuse")
+    refused = [ASKS[one] for one in refuse or ()]
     layers = configured(config)
     streams = own_streams()
     code = with_hooks(
         layers,
-        lambda host: serve_mcp(host, name, command, streams, pins=pins, approver=approver),
+        lambda host: serve_mcp(host, name, command, streams, pins=pins, approver=approver, refused=refused),
         audit=audit,
         otel=otel,
         record=record,

@@ -6,11 +6,14 @@ refused: a key that is there twice, or in another case, and a carriage return in
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...protocol.codec import decode, decode_value, encode
 from ...protocol.messages import Request, Response
 from ..server.jsonrpc import INVALID_REQUEST, RpcError, error_response
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 Message: TypeAlias = dict[str, Any]
 _ENVELOPE = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
@@ -20,6 +23,14 @@ RESULT = frozenset({"content", "structuredContent", "isError", "resultType"})
 """The members of a tool's result that the proxy reads."""
 VERSION = "io.modelcontextprotocol/protocolVersion"
 """The member of `_meta` that each request of the newer protocol has."""
+
+
+ASKS = {
+    "sampling": "sampling/createMessage",
+    "elicitation": "elicitation/create",
+    "roots": "roots/list",
+}
+"""What a server can ask its client for: names for people, and the methods."""
 
 
 class RefusedLineError(ValueError):
@@ -84,6 +95,18 @@ def same_names(value: dict[str, Any], names: frozenset[str]) -> str:
         if name.casefold() in {one.casefold() for one in names}:
             return f"the name {name!r} differs only in case from one that MCP has"
     return ""
+
+
+def require_allowed(message: Message, refused: Collection[str]) -> None:
+    """Raise `RefusedLineError` if a message of the server asks the client for one of these methods, in either era."""
+    asked = [message.get("method")]
+    result = message.get("result")
+    if type(result) is dict and type(requests := result.get("inputRequests")) is dict:
+        asked += [one.get("method") for one in requests.values() if type(one) is dict]
+    for method in asked:
+        if method in refused:
+            key = "asks" if "method" in message else "answers"
+            raise RefusedLineError(f"the server asks for {method}, which is refused here", **{key: message.get("id")})
 
 
 def line_of(value: dict[str, Any]) -> bytes:

@@ -18,11 +18,11 @@ from ...wire.words import MAX_LINE
 from ..server.jsonrpc import INTERNAL_ERROR, REFUSED
 from ..server.stream import Stream
 from .call import CallContext, HeldCall
-from .messages import RefusedLineError, error_line, line_of, read
+from .messages import RefusedLineError, error_line, line_of, read, require_allowed
 from .tool_list import Pins, ToolList
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection
 
     from anyio.abc import TaskGroup
 
@@ -122,12 +122,17 @@ class Proxy:
         log: Log,
         pins: Pins | None = None,
         approver: ClientApprover | None = None,
+        refused: Collection[str] = (),
         max_line: int = MAX_LINE,
     ) -> None:
-        """Takes the descriptors of both sides, each to read from and to write to. `name` is the server's name to hooks."""
+        """Take the descriptors of both sides, each to read from and to write to.
+
+        `name` is the server's name to hooks. `refused` are methods for which the server may not ask the client.
+        """
         self.max_line = max_line
         self.failure = ""
         """Why the connection had to end; empty if it did not have to."""
+        self._refused = refused
         self._log = log
         self._now = current_reactor().now
         self._logged = RateLimit(LOGGED, WINDOW)
@@ -226,6 +231,8 @@ class Proxy:
     def _from_server(self, line: bytes) -> None:
         try:
             message = read(line)
+            if self._refused:
+                require_allowed(message, self._refused)
             call = self._calls.get(message.get("id")) if "method" not in message else None
             if call is None:
                 self._pass(line, message, self.server, self.client)

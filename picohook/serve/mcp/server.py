@@ -21,7 +21,7 @@ from ...turns.session import Session
 from .proxy import Proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from ...engine.engine import Engine
     from ...observe.log import Logger
@@ -42,9 +42,10 @@ async def serve_mcp(
     *,
     pins: Pins | None = None,
     approver: ClientApprover | None = None,
+    refused: Collection[str] = (),
     logger: Logger | None = None,
 ) -> int:
-    """Start an MCP server by its command, and pass the lines between it and the client's descriptors.
+    """Start an MCP server by its command, and pass the lines between it and the client's descriptors, as a `Proxy` does.
 
     Returns the exit code: 0 if the client ended first, else the server's own, or 128 and the number of the signal that ended
     it. Raises `PicohookError` if the server cannot be started, a line is too long, or the client's descriptors fail.
@@ -69,7 +70,9 @@ async def serve_mcp(
     except (HookCrashedError, SpawnDelayedError) as error:
         raise PicohookError(f"the MCP server {name} {error}") from None
     session = Session(host, f"mcp-{uuid.uuid4().hex}", hooks=() if approver is None else (approver,))
-    proxy = Proxy(session, name, client, (child.stdout, child.stdin), log=log, pins=pins, approver=approver)
+    proxy = Proxy(
+        session, name, client, (child.stdout, child.stdin), log=log, pins=pins, approver=approver, refused=refused
+    )
 
     def ended() -> None:
         proxy.server.stream.drain()
