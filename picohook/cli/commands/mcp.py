@@ -13,10 +13,11 @@ from ...serve.mcp.messages import ASKS
 from ...serve.mcp.server import serve_mcp
 from ...serve.mcp.tool_list import Changed, Pins
 from .. import output
-from ..command import App, Verbose
+from ..command import App, Verbose, require_file
 from ..configuration import Named, configured
 from ..host import own_streams, with_hooks
 from ..listeners import Audit, Otel, Record
+from ..mcp_clients import put_before, take_away
 
 app = App()
 
@@ -24,9 +25,9 @@ app = App()
 @app.command(context_settings={"allow_interspersed_args": False})
 def mcp(
     command: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(metavar="-- COMMAND...", help="The command that starts the server.", show_default=False),
-    ],
+    ] = None,
     *,
     config: Named = None,
     name: Annotated[
@@ -67,6 +68,24 @@ def mcp(
     unpin: Annotated[
         bool, typer.Option("--unpin", help="Forget how the server described its tools, and start nothing.")
     ] = False,
+    init: Annotated[
+        Path | None,
+        typer.Option(
+            "--init",
+            metavar="CLIENT.json",
+            help="Put picohook mcp, with these options, before every server in this configuration of a client.",
+            show_default=False,
+        ),
+    ] = None,
+    undo: Annotated[
+        Path | None,
+        typer.Option(
+            "--undo",
+            metavar="CLIENT.json",
+            help="Take picohook mcp away from every server in this configuration.",
+            show_default=False,
+        ),
+    ] = None,
     audit: Audit = None,
     otel: Otel = False,
     record: Record = None,
@@ -81,6 +100,13 @@ def mcp(
     call, and about its result. Ends with the server or the client, whichever ends first. Exits as the server does.
     """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
+    if init is not None or undo is not None:
+        if command or (init is not None and undo is not None):
+            raise typer.BadParameter("give one of --init, --undo and a command")
+        _edit_client(init, undo, _options(config=config, approve=approve, refuse=refuse, changed=changed, audit=audit))
+        return
+    if not command:
+        raise typer.BadParameter("give the command that starts the server: picohook mcp -- COMMAND")
     name = name or re.sub(r"[^\w.-]", "-", Path(command[0]).stem)
     if not re.fullmatch(r"[\w.-]+", name):
         raise typer.BadParameter("must have letters, digits, `_`, `-` and `.` only", param_hint="--name")
@@ -106,3 +132,29 @@ def mcp(
         record=record,
     )
     raise typer.Exit(code)
+
+
+def _options(
+    *, config: Path | None, approve: str | None, refuse: list[str] | None, changed: str, audit: Path | None
+) -> list[str]:
+    """Return the options for a client's configuration, with absolute paths: a client starts servers where it likes."""
+    pairs = [
+        ("--config", config and config.absolute()),
+        ("--approve", approve),
+        ("--audit", audit and audit.absolute()),
+    ]
+    pairs += [("--refuse", one) for one in refuse or ()]
+    pairs += [("--changed", changed)] if changed != "warn" else []
+    return [str(part) for pair in pairs if pair[1] is not None for part in pair]
+
+
+def _edit_client(init: Path | None, undo: Path | None, options: list[str]) -> None:
+    if init is not None:
+        servers, done = put_before(require_file(init), options), "is guarded now"
+    else:
+        assert undo is not None
+        servers, done = take_away(require_file(undo)), "is as it was"
+    for server in servers:
+        output.line(f"{server} {done}")
+    if not servers:
+        output.line("nothing to change")
