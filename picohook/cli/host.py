@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import anyio
@@ -30,11 +31,12 @@ def with_hooks(
     *,
     timeouts: Timeouts | None = None,
     more_listeners: Sequence[Listener] = (),
+    faster: bool = False,
     **options: Any,
 ) -> T:
     """Start the hooks, and return what `work` returns. A signal that ends the program stops the hooks first.
 
-    `options` are those of `listeners`.
+    `faster` is that of `in_loop`, `options` are those of `listeners`.
     """
 
     async def serve() -> T:
@@ -48,13 +50,21 @@ def with_hooks(
                 return await work(host)
 
     model_of = model_clients(config)  # before the loop: it may read certificates
-    return in_loop(serve)
+    return in_loop(serve, faster=faster)
 
 
-def in_loop(work: Callable[[], Awaitable[T]]) -> T:
-    """Return what `work` returns, run in an event loop. A signal that ends the program cancels it first."""
+def in_loop(work: Callable[[], Awaitable[T]], *, faster: bool = False) -> T:
+    """Return what `work` returns, run in an event loop. A signal that ends the program cancels it first.
+
+    `faster` uses uvloop if it is installed. Loading it pays only for a program that runs for long.
+    """
     with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
-        return anyio.run(_until_signalled, work)
+        return anyio.run(_until_signalled, work, backend_options={"use_uvloop": faster and has_uvloop()})
+
+
+def has_uvloop() -> bool:
+    """Return whether uvloop is installed."""
+    return find_spec("uvloop") is not None
 
 
 async def _until_signalled(work: Callable[[], Awaitable[T]]) -> T:

@@ -127,6 +127,7 @@ def mcp(
     code = with_hooks(
         layers,
         lambda host: serve_mcp(host, name, command, streams, pins=pins, approver=approver, refused=refused),
+        faster=True,
         audit=audit,
         otel=otel,
         record=record,

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -20,7 +19,7 @@ from ...serve.sidecar import Sidecar
 from .. import output
 from ..command import App, Verbose
 from ..configuration import AsPicoClaw, Named, read
-from ..host import ended_by_signals, on_endings, own_streams
+from ..host import ended_by_signals, has_uvloop, on_endings, own_streams
 from ..listeners import Audit, Otel, Record, hide_key, listeners
 
 app = App()
@@ -69,7 +68,7 @@ def serve(
         output.note("Serving this terminal: type one JSON-RPC request a line, and end the input (Ctrl-D) to stop.")
     with contextlib.redirect_stdout(sys.stderr), listeners((), audit=audit, otel=otel, record=record) as made:
         # Hooks in this process may print.
-        faster = {"use_uvloop": find_spec("uvloop") is not None}
+        faster = {"use_uvloop": has_uvloop()}
         anyio.run(_serve, config, picoclaw, socket, streams, metrics, made, backend_options=faster)
 
 

@@ -52,6 +52,8 @@ class _Side:
         """Its requests that have no answer, by id: their methods."""
         self.cancelled: dict[Any, None] = {}
         """The ids of its last requests that it cancelled. The other side may still answer them."""
+        self.alone = True
+        """Whether the line that it sent now came alone. Lines that come together are written together."""
         self._lines = LineBuffer(proxy.max_line)
         self._proxy = proxy
         self._take = take
@@ -66,7 +68,9 @@ class _Side:
         self.send = self.stream.send
 
     def _received(self, data: bytes) -> None:
-        for line in self._lines.feed(data):
+        lines = self._lines.feed(data)
+        self.alone = len(lines) == 1
+        for line in lines:
             if line.strip():
                 self._take(line)
         if self._lines.too_long:
@@ -264,7 +268,7 @@ class Proxy:
                 self._lists += 1
                 self._tasks.start_soon(self._list, line + b"\n", message)
                 return
-        receiver.send(line + b"\n")
+        receiver.stream.send(line + b"\n", at_once=sender.alone)
         self.check()
 
     def _open(self, identity: Any, method: str, sender: _Side) -> None:
@@ -334,11 +338,12 @@ class Proxy:
     async def _run(self, call: HeldCall) -> None:
         def send(line: bytes) -> None:
             self._weigh(call, 0)
-            self.server.send(line)
+            self.server.stream.send(line, at_once=self.client.alone)
 
         try:
             with call.scope:
-                self.client.send(await self._made(call.id, call.run(send)))
+                answer = await self._made(call.id, call.run(send))
+                self.client.stream.send(answer, at_once=self.server.alone)
         finally:
             self._weigh(call, 0)
             if self._calls.get(call.id) is call:
