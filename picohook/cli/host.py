@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import anyio
@@ -12,6 +14,7 @@ import typer
 
 from ..config.layers import Layers
 from ..config.model_endpoints import model_clients
+from ..errors import PicohookError
 from ..host import Host
 from ..listeners.listener import Listener
 from ..model.spec import Timeouts
@@ -28,11 +31,12 @@ def with_hooks(
     *,
     timeouts: Timeouts | None = None,
     more_listeners: Sequence[Listener] = (),
+    faster: bool = False,
     **options: Any,
 ) -> T:
     """Start the hooks, and return what `work` returns. A signal that ends the program stops the hooks first.
 
-    `options` are those of `listeners`.
+    `faster` is that of `in_loop`, `options` are those of `listeners`.
     """
 
     async def serve() -> T:
@@ -46,19 +50,40 @@ def with_hooks(
                 return await work(host)
 
     model_of = model_clients(config)  # before the loop: it may read certificates
-    return in_loop(serve)
+    return in_loop(serve, faster=faster)
 
 
-def in_loop(work: Callable[[], Awaitable[T]]) -> T:
-    """Return what `work` returns, run in an event loop. A signal that ends the program cancels it first."""
+def in_loop(work: Callable[[], Awaitable[T]], *, faster: bool = False) -> T:
+    """Return what `work` returns, run in an event loop. A signal that ends the program cancels it first.
+
+    `faster` uses uvloop if it is installed. Loading it pays only for a program that runs for long.
+    """
     with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
-        return anyio.run(_until_signalled, work)
+        return anyio.run(_until_signalled, work, backend_options={"use_uvloop": faster and has_uvloop()})
+
+
+def has_uvloop() -> bool:
+    """Return whether uvloop is installed."""
+    return find_spec("uvloop") is not None
 
 
 async def _until_signalled(work: Callable[[], Awaitable[T]]) -> T:
     with ended_by_signals():
         done = await work()
     return done  # noqa: RET504 - for type checkers, the block may end without a return
+
+
+def own_streams() -> tuple[int, int]:
+    """Reserve standard input and output for a protocol. Other code in this process reads nothing, and writes to stderr.
+
+    Returns the descriptors. Raises `PicohookError` if a standard stream is closed.
+    """
+    if None in (sys.__stdin__, sys.__stdout__, sys.__stderr__):  # their descriptors may belong to another file by now
+        raise PicohookError("standard input, output or error is closed: there is no client to serve")
+    streams = os.dup(0), os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    return streams
 
 
 @contextlib.contextmanager

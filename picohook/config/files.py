@@ -1,16 +1,20 @@
-"""Reads a file that decides which programs run, and refuses one that other users could have written."""
+"""Reads a file that decides which programs run, and refuses one that other users could have written. Replaces files."""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
-from typing import TYPE_CHECKING
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from ..errors import ConfigError, Problem
 from ..wire.regular_files import open_regular, read_open, too_large
+from ..wire.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from .problems import Problems
 
@@ -39,6 +43,24 @@ def read(path: Path, problems: Problems, most: int = MOST) -> bytes:
         problems.fail("", refused.removeprefix("it ") if refused.startswith("it is ") else f"cannot be read: {refused}")
     except ValueError:
         problems.fail("", "cannot be read: its name holds a NUL character")
+
+
+def replace(path: Path, document: Any) -> None:
+    """Replaces a file by a JSON document in one step. Only its user can read it. Raises `ConfigError`."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, new = tempfile.mkstemp(dir=path.parent, prefix=f"{path.stem}-")  # 0600 from the start
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+                json.dump(document, stream, indent=2)
+                stream.flush()
+                os.fsync(stream.fileno())
+            Path(new).replace(path)
+        except BaseException:
+            Path(new).unlink()
+            raise
+    except OSError as error:
+        raise ConfigError([Problem(escape(str(path)), "", f"cannot be written: {error.strerror}")]) from None
 
 
 def strangers(status: os.stat_result) -> Iterator[tuple[str, str]]:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, Problem, TrustError
 from ..wire.text import escape
 from . import files
 from .problems import Problems
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 VERSION = 2
 MOST = 16 << 20
@@ -61,18 +62,4 @@ def read() -> dict[str, Digests]:
 
 def write(known: dict[str, Digests]) -> None:
     """Replace the file in one step. Raises `ConfigError` if it cannot be written."""
-    file = path()
-    try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, new = tempfile.mkstemp(dir=file.parent, prefix="trust-")  # 0600 from the start
-        try:
-            with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-                json.dump({"version": VERSION, "trusted": known}, stream, indent=2)
-                stream.flush()
-                os.fsync(stream.fileno())
-            Path(new).replace(file)
-        except BaseException:
-            Path(new).unlink()
-            raise
-    except OSError as error:
-        raise ConfigError([Problem(escape(str(file)), "", f"cannot be written: {error.strerror}")]) from None
+    files.replace(path(), {"version": VERSION, "trusted": known})

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..model.decisions import Outcome
     from ..observe.log import Logger
     from ..process.plan import Verify
+    from ..process.spawn import Spawner
     from .session_hooks import SessionHooks
     from .status import Reloaded
     from .tasks import Service
@@ -169,6 +170,13 @@ class BaseEngine:
     def hooks(self) -> tuple[Hook, ...]:
         """The hooks that are mounted."""
         return self._mounted.hooks
+
+    @property
+    def spawner(self) -> Spawner:
+        """Starts processes that are contained as hooks are, and end with the host at the latest."""
+        spawner = self._mounted.containment
+        assert spawner is not None
+        return spawner
 
     @property
     def inherited(self) -> bool:

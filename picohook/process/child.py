@@ -39,7 +39,7 @@ class Child:
         self,
         reactor: Reactor,
         process: SpawnedProcess,
-        pipes: tuple[int, int, int],
+        pipes: tuple[int, ...],
         *,
         log: Log,
         on_exit: Callable[[], None],
@@ -47,13 +47,13 @@ class Child:
         self._reactor = reactor
         self._owner = os.getpid()
         self._process = process
-        self.stdin, self.stdout, stderr = pipes
+        self.stdin, self.stdout, *stderr = pipes
         self._log = log
         self._on_exit = on_exit
         self.exited = anyio.Event()
         for fd in pipes:
             os.set_blocking(fd, False)
-        self._stderr = StderrReader(reactor, stderr, log)
+        self._stderr = StderrReader(reactor, stderr[0], log) if stderr else None
         process.when_ended(self._exit_seen)
 
     @classmethod
@@ -67,8 +67,9 @@ class Child:
         name: str,
         log: Log,
         on_exit: Callable[[], None],
+        stderr: int | None = None,
     ) -> Child:
-        """Start a process.
+        """Start a process. Its stderr is a pipe that is logged, or a copy of the descriptor `stderr`.
 
         Raises `HookCrashedError` if it cannot be started, `SpawnDelayedError` if that may pass, and `TimeoutError` at the
         deadline. After an error or a cancellation no process is left. `on_exit` is called when the process has ended and its
@@ -77,9 +78,10 @@ class Child:
         pipes: list[int] = []
         stream = _sockets if plan.stdio == "socket" else os.pipe
         try:
-            for make in (stream, stream, os.pipe):
+            for make in (stream, stream):
                 pipes += make()
-            theirs, ours = (pipes[0], pipes[3], pipes[5]), (pipes[1], pipes[2], pipes[4])
+            pipes += reversed(os.pipe()) if stderr is None else (os.dup(stderr),)
+            theirs, ours = (pipes[0], pipes[3], pipes[4]), (pipes[1], pipes[2], *pipes[5:])
             process = await spawner.spawn(plan, theirs, deadline)
         except BaseException as error:
             for fd in pipes:
@@ -110,8 +112,8 @@ class Child:
 
     @property
     def stderr_tail(self) -> str:
-        """The end of its stderr, escaped line by line."""
-        return self._stderr.tail
+        """The end of its stderr, escaped line by line; empty if it is not read here."""
+        return "" if self._stderr is None else self._stderr.tail
 
     def describe_exit(self) -> str:
         """How the process ended, in words."""
@@ -131,7 +133,8 @@ class Child:
             self._log.error("survived SIGKILL: it is stuck in the kernel", pid=self.pid)
 
     def _exit_seen(self) -> None:
-        self._stderr.drain()
+        if self._stderr is not None:
+            self._stderr.drain()
         self.exited.set()
         self._on_exit()
         del self._on_exit  # it is called once, and may hold the owner of this object

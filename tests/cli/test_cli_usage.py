@@ -15,6 +15,7 @@ COMMANDS = {
     "run": "SCRIPT",
     "trust": "[CONFIG]",
     "serve": "",
+    "mcp": "-- COMMAND...",
     "control": "COMMAND [ARGS]...",
     "top": "",
     "trace": "RECORD",

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -20,7 +19,7 @@ from ...serve.sidecar import Sidecar
 from .. import output
 from ..command import App, Verbose
 from ..configuration import AsPicoClaw, Named, read
-from ..host import ended_by_signals, on_endings
+from ..host import ended_by_signals, has_uvloop, on_endings, own_streams
 from ..listeners import Audit, Otel, Record, hide_key, listeners
 
 app = App()
@@ -64,23 +63,13 @@ def serve(
     """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
     read(config, picoclaw)  # raises errors before anything starts; the host reads the files again by itself
-    streams = None if socket else _own_streams()
+    streams = None if socket else own_streams()
+    if streams is not None and os.isatty(streams[0]):
+        output.note("Serving this terminal: type one JSON-RPC request a line, and end the input (Ctrl-D) to stop.")
     with contextlib.redirect_stdout(sys.stderr), listeners((), audit=audit, otel=otel, record=record) as made:
         # Hooks in this process may print.
-        faster = {"use_uvloop": find_spec("uvloop") is not None}
+        faster = {"use_uvloop": has_uvloop()}
         anyio.run(_serve, config, picoclaw, socket, streams, metrics, made, backend_options=faster)
-
-
-def _own_streams() -> tuple[int, int]:
-    """Reserve standard input and output for the protocol. Other code in this process reads nothing, and writes to stderr."""
-    if None in (sys.__stdin__, sys.__stdout__, sys.__stderr__):  # their descriptors may belong to another file by now
-        raise PicohookError("standard input, output or error is closed: there is no client to serve")
-    streams = os.dup(0), os.dup(1)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(2, 1)
-    if os.isatty(streams[0]):
-        output.note("Serving this terminal: type one JSON-RPC request a line, and end the input (Ctrl-D) to stop.")
-    return streams
 
 
 async def _serve(  # noqa: PLR0917 - anyio.run calls it

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 CHUNK = 65536
 LINES_AT_ONCE = 64
+MOST_DRAINED = 1 << 20
+"""The most bytes that a pipe can have when its writer has ended."""
 
 
 class Stream:
@@ -52,6 +54,7 @@ class Stream:
         self._out: deque[bytes | memoryview] = deque()
         self._reading = False
         self._ended = False
+        self._closing_write = False
         self._scheduled = False
         self._blocked = False
         self._emptied: anyio.Event | None = None
@@ -84,27 +87,42 @@ class Stream:
             self._readable()
             self._reactor.soon(self._read_file)
 
-    def _readable(self) -> None:
+    def drain(self) -> None:
+        """Read what is there. Does not wait for another process that holds the other end open."""
+        for _ in range(MOST_DRAINED // CHUNK):
+            self.read_on()
+            if not self._readable():
+                break
+
+    def _readable(self) -> bool:
+        """Read once. Returns whether there may be more."""
         if not self._reading:
-            return
+            return False
         try:
             data = os.read(self._read_fd, CHUNK)
         except BlockingIOError:
-            return
+            return False
         except OSError as error:
             self._fail("input cannot be read", error)
-            return
+            return False
         if data:
             self._on_data(data)
-            return
+            return True
         self.pause()
         self._ended = True
+        if self._write_fd >= 0:
+            self._look_at_reader()
+        if not self.broken:
+            self._on_end()  # the other side may still be reading
+        return False
+
+    def _look_at_reader(self) -> None:
+        """Find out whether the reader has gone, or watch for that."""
         if _hung_up(self._write_fd):
             self._break()
             return
         if not os.path.samestat(os.fstat(self._read_fd), os.fstat(self._write_fd)) and _is_pipe(self._write_fd):
             self._reactor.on_readable(self._write_fd, self._check_reader)
-        self._on_end()  # the other side may still be reading
 
     def _check_reader(self) -> None:
         """Called when the write end is readable, which reports that the reader has gone."""
@@ -123,7 +141,7 @@ class Stream:
 
     def send(self, line: bytes, *, at_once: bool = False) -> None:
         """Write a line: at once, or together with the other lines of this pass of the event loop."""
-        if self.broken:
+        if self.broken or self._closing_write:
             return
         self._out.append(line)
         self.unsent += len(line)
@@ -134,6 +152,15 @@ class Stream:
         elif not self._scheduled:
             self._scheduled = True
             self._reactor.soon(self._write_scheduled)
+
+    def close_write(self) -> None:
+        """Close the write end once everything is written. Lines that are sent later are dropped."""
+        self._closing_write = True
+        if not self._out and self._write_fd >= 0:
+            self._reactor.release(self._write_fd)
+            os.close(self._write_fd)
+            self._before = [(fd, blocking) for fd, blocking in self._before if fd != self._write_fd]
+            self._write_fd = -1
 
     async def emptied(self) -> None:
         """Return when everything is written, or the reader has gone."""
@@ -176,6 +203,8 @@ class Stream:
                 out.popleft()
         if self._emptied is not None:
             self._emptied.set()
+        if self._closing_write:
+            self.close_write()
         if not self.broken:
             self._on_written()
         return False

@@ -1,0 +1,161 @@
+"""`picohook mcp`: hooks between an MCP client and an MCP server."""
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...config import mcp_pins
+from ...serve.mcp.approval import ClientApprover
+from ...serve.mcp.messages import ASKS
+from ...serve.mcp.server import serve_mcp
+from ...serve.mcp.tool_list import Changed, Pins
+from .. import output
+from ..command import App, Verbose, require_file
+from ..configuration import Named, configured
+from ..host import own_streams, with_hooks
+from ..listeners import Audit, Otel, Record
+from ..mcp_clients import put_before, take_away
+
+app = App()
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def mcp(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="-- COMMAND...", help="The command that starts the server.", show_default=False),
+    ] = None,
+    *,
+    config: Named = None,
+    name: Annotated[
+        str,
+        typer.Option(
+            "--name",
+            metavar="NAME",
+            help="The server's name: to hooks, its tools are mcp__NAME__TOOL. Default: its program's name.",
+            show_default=False,
+        ),
+    ] = "",
+    approve: Annotated[
+        str | None,
+        typer.Option(
+            "--approve",
+            metavar="TOOLS",
+            help="Ask the user, through the client, before each call of these tools, such as 'mcp__files__write*'.",
+            show_default=False,
+        ),
+    ] = None,
+    refuse: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--refuse",
+            metavar="|".join(ASKS),
+            help="Do not let the server ask the client for this. Can be given more than once.",
+            show_default=False,
+        ),
+    ] = None,
+    changed: Annotated[
+        Changed,
+        typer.Option(
+            "--changed",
+            metavar="warn|deny",
+            help="What to do when a tool is not described as when it was first seen: warn, or hide it and deny its calls.",
+        ),
+    ] = "warn",
+    unpin: Annotated[
+        bool, typer.Option("--unpin", help="Forget how the server described its tools, and start nothing.")
+    ] = False,
+    init: Annotated[
+        Path | None,
+        typer.Option(
+            "--init",
+            metavar="CLIENT.json",
+            help="Put picohook mcp, with these options, before every server in this configuration of a client.",
+            show_default=False,
+        ),
+    ] = None,
+    undo: Annotated[
+        Path | None,
+        typer.Option(
+            "--undo",
+            metavar="CLIENT.json",
+            help="Take picohook mcp away from every server in this configuration.",
+            show_default=False,
+        ),
+    ] = None,
+    audit: Audit = None,
+    otel: Otel = False,
+    record: Record = None,
+    verbose: Verbose = False,
+) -> None:
+    """Put hooks between an MCP client and an MCP server.
+
+    \b
+    picohook mcp --name files -- npx -y @modelcontextprotocol/server-filesystem .
+
+    Starts the server, and passes on what client and server say over standard input and output. Hooks are asked about each tool
+    call, and about its result. Ends with the server or the client, whichever ends first. Exits as the server does.
+    """  # noqa: D301 - click reads a backspace character, not an escape
+    del verbose
+    if init is not None or undo is not None:
+        if command or (init is not None and undo is not None):
+            raise typer.BadParameter("give one of --init, --undo and a command")
+        _edit_client(init, undo, _options(config=config, approve=approve, refuse=refuse, changed=changed, audit=audit))
+        return
+    if not command:
+        raise typer.BadParameter("give the command that starts the server: picohook mcp -- COMMAND")
+    name = name or re.sub(r"[^\w.-]", "-", Path(command[0]).stem)
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise typer.BadParameter("must have letters, digits, `_`, `-` and `.` only", param_hint="--name")
+    if unpin:
+        known = mcp_pins.remove(command)
+        output.line("the tools of this command are pinned anew when they are listed" if known else "nothing was pinned")
+        return
+    pins = Pins(mcp_pins.read(command), partial(mcp_pins.write, command), changed)
+    try:
+        approver = None if approve is None else ClientApprover(approve)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--approve") from None
+    if unknown := set(refuse or ()) - ASKS.keys():
+        raise typer.BadParameter(f"must be {', '.join(ASKS)}, not {', '.join(unknown)}", param_hint="--refuse")
+    refused = [ASKS[one] for one in refuse or ()]
+    layers = configured(config)
+    streams = own_streams()
+    code = with_hooks(
+        layers,
+        lambda host: serve_mcp(host, name, command, streams, pins=pins, approver=approver, refused=refused),
+        faster=True,
+        audit=audit,
+        otel=otel,
+        record=record,
+    )
+    raise typer.Exit(code)
+
+
+def _options(
+    *, config: Path | None, approve: str | None, refuse: list[str] | None, changed: str, audit: Path | None
+) -> list[str]:
+    """Return the options for a client's configuration, with absolute paths: a client starts servers where it likes."""
+    pairs = [
+        ("--config", config and config.absolute()),
+        ("--approve", approve),
+        ("--audit", audit and audit.absolute()),
+    ]
+    pairs += [("--refuse", one) for one in refuse or ()]
+    pairs += [("--changed", changed)] if changed != "warn" else []
+    return [str(part) for pair in pairs if pair[1] is not None for part in pair]
+
+
+def _edit_client(init: Path | None, undo: Path | None, options: list[str]) -> None:
+    if init is not None:
+        servers, done = put_before(require_file(init), options), "is guarded now"
+    else:
+        assert undo is not None
+        servers, done = take_away(require_file(undo)), "is as it was"
+    for server in servers:
+        output.line(f"{server} {done}")
+    if not servers:
+        output.line("nothing to change")

@@ -1,0 +1,107 @@
+"""Puts `picohook mcp` before the servers in the configuration of an MCP client, and takes it away again."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import PicohookError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+TABLES = (("mcpServers",), ("servers",), ("mcp", "servers"), ("context_servers",))
+"""Where clients keep their servers: Claude, Cursor, Windsurf and Gemini; VS Code's mcp.json; its settings; Zed."""
+BACKUP = ".before-picohook"
+Entry = dict[str, Any]
+
+
+def put_before(path: Path, options: Sequence[str]) -> list[str]:
+    """Put `picohook mcp` with these options before each server that a command starts. Return the servers' names."""
+
+    def wrap(name: str, entry: Entry) -> Entry | None:
+        command, arguments = entry.get("command"), entry.get("args", [])
+        if type(command) is not str or type(arguments) is not list or _wrapped(entry) is not None:
+            return None  # a server elsewhere, or done already
+        own = _picohook()
+        safe = re.sub(r"[^\w.-]", "-", name)
+        wrapped = [*own[1:], "mcp", *options, "--name", safe, "--", command, *arguments]
+        return {**entry, "command": own[0], "args": wrapped}
+
+    return _edit(path, wrap)
+
+
+def take_away(path: Path) -> list[str]:
+    """Take `picohook mcp` away from all servers. Return their names."""
+    return _edit(path, lambda _, entry: _wrapped(entry))
+
+
+def _picohook() -> list[str]:
+    """The command of this program with absolute paths: clients do not start their servers with a shell's PATH."""
+    found = shutil.which("picohook")
+    return [os.path.abspath(found)] if found else [sys.executable, "-m", "picohook"]
+
+
+def _wrapped(entry: Entry) -> Entry | None:
+    """The entry without `picohook mcp`; None if it does not have it."""
+    arguments = entry.get("args")
+    if type(arguments) is not list or "mcp" not in arguments[:3] or "--" not in arguments:
+        return None
+    before, own = arguments[: arguments.index("mcp")], arguments[arguments.index("--") + 1 :]
+    program = [entry.get("command"), *before]
+    if not own or (Path(str(program[0])).name != "picohook" and program[1:] != ["-m", "picohook"]):
+        return None
+    return {**entry, "command": own[0], "args": own[1:]}
+
+
+def _edit(path: Path, change: Callable[[str, Entry], Entry | None]) -> list[str]:
+    path = path.resolve()  # a link stays a link
+    try:
+        text = path.read_text(encoding="utf-8")
+        document = json.loads(text)
+    except OSError as error:
+        raise PicohookError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise PicohookError(f"{path} is not JSON, maybe because of comments: {error}") from None
+    changed = []
+    tables = [table for keys in TABLES if type(table := _table(document, keys)) is dict]
+    if not tables:
+        places = ", ".join(".".join(keys) for keys in TABLES)
+        raise PicohookError(f"{path} has no servers of MCP (under {places})")
+    for table in tables:
+        for name, entry in table.items():
+            new = change(name, entry) if type(entry) is dict else None
+            if new is not None:
+                table[name] = new
+                changed.append(name)
+    if changed:
+        indent = re.search(r"^([ \t]+)\"", text, re.MULTILINE)
+        _write(path, json.dumps(document, indent=indent[1] if indent else 2, ensure_ascii=False) + "\n")
+    return changed
+
+
+def _table(document: Any, keys: Sequence[str]) -> Any:
+    for key in keys:
+        document = document.get(key) if type(document) is dict else None
+    return document
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace the file in one step, and keep the first version of it beside it. Raise `PicohookError`."""
+    try:
+        backup = path.with_name(path.name + BACKUP)
+        if not backup.exists():
+            shutil.copy2(path, backup)
+        descriptor, new = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}-")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        shutil.copymode(path, new)
+        Path(new).replace(path)
+    except OSError as error:
+        raise PicohookError(f"{path} cannot be written: {error.strerror}") from None

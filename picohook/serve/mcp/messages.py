@@ -1,0 +1,124 @@
+"""Reads the lines of MCP strictly, and makes the lines that the proxy writes itself. Pure.
+
+The other side reads each forwarded line again, with a decoder of its own. So a line that two decoders could read differently is
+refused: a key that is there twice, or in another case, and a carriage return inside, at which some servers end a line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ...protocol.codec import decode, decode_value, encode
+from ...protocol.messages import Request, Response
+from ..server.jsonrpc import INVALID_REQUEST, RpcError, error_response
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+Message: TypeAlias = dict[str, Any]
+_ENVELOPE = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+CALL = frozenset({"name", "arguments", "task", "requestState", "inputResponses"})
+"""The members of a tool call's params that decide what it does."""
+RESULT = frozenset({"content", "structuredContent", "isError", "resultType"})
+"""The members of a tool's result that the proxy reads."""
+VERSION = "io.modelcontextprotocol/protocolVersion"
+"""The member of `_meta` that each request of the newer protocol has."""
+
+
+ASKS = {
+    "sampling": "sampling/createMessage",
+    "elicitation": "elicitation/create",
+    "roots": "roots/list",
+}
+"""What a server can ask its client for: names for people, and the methods."""
+
+
+class RefusedLineError(ValueError):
+    """A line that is not forwarded."""
+
+    def __init__(self, why: str, *, asks: Any = None, answers: Any = None) -> None:
+        super().__init__(why)
+        self.asks = asks
+        """The id of the request on it; None if it is no request."""
+        self.answers = answers
+        """The id of the response on it; None if it is no response."""
+
+
+def read(line: bytes) -> dict[str, Any]:
+    """The message on a line. Raises `RefusedLineError`."""
+    if line.find(b"\r", 0, -1) >= 0:
+        raise _refused(line, "it has a carriage return inside")
+    try:
+        value = decode_value(line)
+    except ValueError as error:
+        raise _refused(line, str(error)) from None
+    if type(value) is not dict:
+        raise RefusedLineError("it is a batch" if type(value) is list else "it is not an object")
+    if why := same_names(value, _ENVELOPE) or _flaw(value):
+        raise _refused(line, why)
+    return value
+
+
+def _refused(line: bytes, why: str) -> RefusedLineError:
+    message = decode(line)  # it understands more lines, to tell whoever waits for an answer
+    if isinstance(message, Request):
+        return RefusedLineError(why, asks=_usable(message.id))
+    if isinstance(message, Response):
+        return RefusedLineError(why, answers=_usable(message.id))
+    return RefusedLineError(why, answers=message[0] if type(message) is tuple else None)
+
+
+def _flaw(value: dict[str, Any]) -> str:
+    if value.get("jsonrpc") != "2.0":
+        return '`jsonrpc` is not "2.0"'
+    if "method" not in value:
+        if ("result" in value) is ("error" in value):
+            return "it has no method, and not exactly one of a result and an error"
+        return "" if _usable(value.get("id")) is not None or ("error" in value and value.get("id") is None) else _NO_ID
+    if type(value["method"]) is not str or "result" in value or "error" in value:
+        return "its method is not a string, or it is a request and a response at once"
+    if type(value.get("params", {})) is not dict:
+        return "its params are not an object"
+    return _NO_ID if "id" in value and _usable(value["id"]) is None else ""
+
+
+_NO_ID = "its id is neither a string nor a number"
+
+
+def _usable(identity: Any) -> Any:
+    return identity if type(identity) in {str, int, float} else None
+
+
+def same_names(value: dict[str, Any], names: frozenset[str]) -> str:
+    """Why an object is refused: it has one of these names in another case. Some decoders would take it for that name."""
+    for name in value.keys() - names:
+        if name.casefold() in {one.casefold() for one in names}:
+            return f"the name {name!r} differs only in case from one that MCP has"
+    return ""
+
+
+def require_allowed(message: Message, refused: Collection[str]) -> None:
+    """Raise `RefusedLineError` if a message of the server asks the client for one of these methods, in either era."""
+    asked = [message.get("method")]
+    result = message.get("result")
+    if type(result) is dict and type(requests := result.get("inputRequests")) is dict:
+        asked += [one.get("method") for one in requests.values() if type(one) is dict]
+    for method in asked:
+        if method in refused:
+            key = "asks" if "method" in message else "answers"
+            raise RefusedLineError(f"the server asks for {method}, which is refused here", **{key: message.get("id")})
+
+
+def line_of(value: dict[str, Any]) -> bytes:
+    """A message as a line."""
+    return encode(value) + b"\n"
+
+
+def result_line(identity: Any, result: dict[str, Any]) -> bytes:
+    """The line of a response with this result."""
+    return line_of({"jsonrpc": "2.0", "id": identity, "result": result})
+
+
+def error_line(identity: Any, why: str, code: int = INVALID_REQUEST) -> bytes:
+    """The line of a response with an error."""
+    return error_response(identity, RpcError(code, f"picohook: {why}")) + b"\n"

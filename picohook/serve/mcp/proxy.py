@@ -1,0 +1,383 @@
+"""Passes lines between an MCP client and an MCP server, as they are. Tool calls and their results are held for hooks.
+
+A line that is not valid is not forwarded, and whoever waits for an answer is told. Each side is read only as fast as the other
+side reads. A held call does not hold up the lines after it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ...observe.rate_limit import RateLimit
+from ...protocol.lines import LineBuffer
+from ...transport.event_loop import current_reactor
+from ...wire.words import MAX_LINE
+from ..server.jsonrpc import INTERNAL_ERROR, REFUSED
+from ..server.stream import Stream
+from .call import CallContext, HeldCall
+from .messages import RefusedLineError, error_line, line_of, read, require_allowed
+from .tool_list import Pins, ToolList
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection
+
+    from anyio.abc import TaskGroup
+
+    from ...observe.log import Log
+    from ...turns.base_session import BaseSession
+    from .approval import ClientApprover
+    from .messages import Message
+
+UNREAD = 1 << 18
+"""Bytes that one side has not read. Past that, the other side is not read."""
+MOST_OPEN = 10_000
+"""The most requests of one side that wait for an answer. Further ones are refused."""
+MOST_HELD = 64 << 20
+"""Bytes of calls and results that wait for hooks. Past that, calls are refused, and the server is not read."""
+LOGGED, WINDOW = 20, 10.0
+"""How many refused lines are logged in a window of this many seconds."""
+
+
+class _Side:
+    """The client or the server."""
+
+    def __init__(self, name: str, descriptors: tuple[int, int], proxy: Proxy, take: Callable[[bytes], None]) -> None:
+        self.name = name
+        self.ended = False
+        """Whether it sends nothing more."""
+        self.asked: dict[Any, str] = {}
+        """Its requests that have no answer, by id: their methods."""
+        self.cancelled: dict[Any, None] = {}
+        """The ids of its last requests that it cancelled. The other side may still answer them."""
+        self.alone = True
+        """Whether the line that it sent now came alone. Lines that come together are written together."""
+        self._lines = LineBuffer(proxy.max_line)
+        self._proxy = proxy
+        self._take = take
+        self.stream = Stream(
+            current_reactor(),
+            *descriptors,
+            on_data=self._received,
+            on_end=self._ended,
+            on_broken=self._ended,
+            on_written=proxy.balance,
+        )
+        self.send = self.stream.send
+
+    def _received(self, data: bytes) -> None:
+        lines = self._lines.feed(data)
+        self.alone = len(lines) == 1
+        for line in lines:
+            if line.strip():
+                self._take(line)
+        if self._lines.too_long:
+            self._proxy.fail(f"a line of {self.name} has more than {self._lines.limit} bytes")
+        self._proxy.balance()
+
+    def _ended(self) -> None:
+        if self._lines.pending and not self.ended:
+            self._proxy.warn(self, f"it was not finished: {self._lines.pending} bytes")
+        self.end()
+
+    def forget(self, identity: Any) -> None:
+        """Expect no answer to this request, because it was cancelled."""
+        if self.asked.pop(identity, None) is not None:
+            self.cancelled[identity] = None
+            if len(self.cancelled) > MOST_OPEN:
+                del self.cancelled[next(iter(self.cancelled))]
+
+    def end(self) -> None:
+        """Take nothing more from it."""
+        self.ended = True
+        self._proxy.check()
+
+    def close(self) -> None:
+        """Close its descriptors."""
+        self.stream.close()
+        del self._proxy, self._take, self.send
+
+
+class _Question:
+    """A request of the proxy's own to the client."""
+
+    def __init__(self) -> None:
+        self.answered = anyio.Event()
+        self.result: Any = None
+
+    def answer(self, response: Message) -> None:
+        """Take the client's answer."""
+        self.result = response.get("result")
+        self.answered.set()
+
+
+class Proxy:
+    """The lines between one client and one server."""
+
+    def __init__(
+        self,
+        session: BaseSession,
+        name: str,
+        client: tuple[int, int],
+        server: tuple[int, int],
+        *,
+        log: Log,
+        pins: Pins | None = None,
+        approver: ClientApprover | None = None,
+        refused: Collection[str] = (),
+        max_line: int = MAX_LINE,
+    ) -> None:
+        """Take the descriptors of both sides, each to read from and to write to.
+
+        `name` is the server's name to hooks. `refused` are methods for which the server may not ask the client.
+        """
+        self.max_line = max_line
+        self.failure = ""
+        """Why the connection had to end; empty if it did not have to."""
+        self._refused = refused
+        self._log = log
+        self._now = current_reactor().now
+        self._logged = RateLimit(LOGGED, WINDOW)
+        self._changed = anyio.Event()
+        self._calls: dict[Any, HeldCall] = {}
+        """The tool calls that have no answer, by id."""
+        self._held = 0
+        self._tools = ToolList(session, name, pins or Pins(), log)
+        self._lists = 0
+        """How many lists of tools hooks are asked about."""
+        self._questions: dict[Any, _Question] = {}
+        """The proxy's own requests to the client."""
+        self._shared = CallContext(session, name, self._tools, approver)
+        if approver is not None:
+            approver.session, approver.ask = session, self.ask_client
+        self.client = _Side("the client", client, self, self._from_client)
+        self.server = _Side("the server", server, self, self._from_server)
+        self._tasks: TaskGroup
+
+    # Life.
+
+    async def run(self, stop: Callable[[], Awaitable[None]]) -> None:
+        """Pass lines until one side ends. `stop` ends the server, and returns when its output has been read."""
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                self.balance()
+                await self._until(self._is_over)
+                self.server.stream.close_write()
+                await stop()
+                self.server.end()
+                for call in self._calls.values():
+                    if not call.answered:
+                        call.scope.cancel()
+                await self._until(lambda: self.client.stream.broken or not (self._calls or self._lists))
+                await self.client.stream.emptied()
+                self._tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await stop()
+            self.client.close()
+            self.server.close()
+            del self._tasks
+
+    async def _until(self, done: Callable[[], bool]) -> None:
+        while not done():
+            self._changed = anyio.Event()
+            await self._changed.wait()
+
+    def _is_over(self) -> bool:
+        client = self.client
+        if client.ended and all(call.sent for call in self._calls.values()):
+            self.server.stream.close_write()
+        return self.server.ended or client.stream.broken or (client.ended and not client.asked)
+
+    def check(self) -> None:
+        """See whether it is over. Call this when something has changed."""
+        if self.client.ended or self.server.ended:
+            self._changed.set()
+        if self.client.ended:
+            for question in self._questions.values():
+                question.answered.set()
+
+    def fail(self, why: str) -> None:
+        """End the connection, because a side broke the protocol for good."""
+        if not self.failure:
+            self.failure = why
+            self._log.error("the MCP connection ends", why=why)
+            self.client.send(error_line(None, why))
+        self.client.end()
+        self.server.end()
+
+    def balance(self) -> None:
+        """Read from each side, or pause, depending on what the other side has not read."""
+        client, server = self.client.stream, self.server.stream
+        if self.client.ended or server.unsent > UNREAD:
+            client.pause()
+        else:
+            client.read_on()
+        if client.unsent > UNREAD or self._held > MOST_HELD:
+            server.pause()
+        else:
+            server.read_on()
+
+    # Lines.
+
+    def _from_client(self, line: bytes) -> None:
+        try:
+            message = read(line)
+            if message.get("method") == "tools/call":
+                self._hold(line, message)
+            else:
+                self._pass(line, message, self.client, self.server)
+        except RefusedLineError as error:
+            self._refuse(error, self.client, self.server)
+
+    def _from_server(self, line: bytes) -> None:
+        try:
+            message = read(line)
+            if self._refused:
+                require_allowed(message, self._refused)
+            call = self._calls.get(message.get("id")) if "method" not in message else None
+            if call is None:
+                self._pass(line, message, self.server, self.client)
+            else:
+                call.take(line + b"\n", message)
+                self._weigh(call, len(line))
+        except RefusedLineError as error:
+            self._refuse(error, self.server, self.client)
+
+    def _pass(self, line: bytes, message: Message, sender: _Side, receiver: _Side) -> None:
+        identity = message.get("id")
+        if "method" in message:
+            if identity is not None:
+                self._open(identity, message["method"], sender)
+                if self._shared.approver is not None and message["method"] == "initialize":
+                    self._shared.approver.initialized(message.get("params", {}))
+            elif message["method"] == "notifications/cancelled" and self._cancel(message, sender):
+                return
+        elif identity in self._questions and sender is self.client:
+            self._questions[identity].answer(message)
+            return
+        elif identity is not None:
+            method = receiver.asked.pop(identity, None)
+            if method is None:
+                if receiver.cancelled.pop(identity, receiver) is None:
+                    return  # it was cancelled, and nothing waits for it
+                raise RefusedLineError("it answers no request")
+            if method == "tools/list" and receiver is self.client:
+                self._lists += 1
+                self._tasks.start_soon(self._list, line + b"\n", message)
+                return
+        receiver.stream.send(line + b"\n", at_once=sender.alone)
+        self.check()
+
+    def _open(self, identity: Any, method: str, sender: _Side) -> None:
+        if identity in sender.asked:
+            raise RefusedLineError("its id is that of a request that has no answer yet", asks=identity)
+        if len(sender.asked) >= MOST_OPEN:
+            raise RefusedLineError("too many requests have no answer yet", asks=identity)
+        sender.asked[identity] = method
+
+    def _refuse(self, error: RefusedLineError, sender: _Side, receiver: _Side) -> None:
+        """Log a line that is not forwarded. Answer whoever waits: the one who asked, or the one who was to be answered."""
+        self.warn(sender, str(error))
+        if error.asks is not None and error.asks not in sender.asked:
+            sender.send(error_line(error.asks, str(error)))
+        elif error.answers is not None:
+            call = self._calls.get(error.answers) if receiver is self.client else None
+            if call is not None and (not call.sent or call.answered):
+                return
+            if receiver.asked.pop(error.answers, None) is not None:
+                if call is not None:
+                    del self._calls[error.answers]
+                    call.scope.cancel()
+                receiver.send(error_line(error.answers, f"the answer was refused: {error}", REFUSED))
+        elif sender is self.client:  # a server may print other things, and expects no answer to them
+            sender.send(error_line(None, str(error)))
+
+    def warn(self, sender: _Side, why: str) -> None:
+        """Log that a line is not forwarded."""
+        if self._logged.take(self._now()):
+            self._log.warning("refused a line of MCP", side=sender.name, why=why)
+
+    async def ask_client(self, method: str, params: dict[str, Any]) -> Any:
+        """The client's result for a request of the proxy's own; None if it answers with an error, or has ended."""
+        if self.client.ended:
+            return None
+        identity = f"picohook-{secrets.token_hex(8)}"
+        question = self._questions[identity] = _Question()
+        self.client.send(line_of({"jsonrpc": "2.0", "id": identity, "method": method, "params": params}))
+        try:
+            await question.answered.wait()
+        except anyio.get_cancelled_exc_class():
+            cancelled = {"method": "notifications/cancelled", "params": {"requestId": identity}}
+            self.client.send(line_of({"jsonrpc": "2.0", **cancelled}))
+            self.server.cancelled[identity] = None  # as if it were the server's
+            raise
+        finally:
+            del self._questions[identity]
+        return question.result
+
+    # Tool calls.
+
+    def _hold(self, line: bytes, message: Message) -> None:
+        if "id" not in message:
+            raise RefusedLineError("a tool call has no id")
+        if self._held > MOST_HELD:
+            raise RefusedLineError("too many tool calls wait for hooks", asks=message["id"])
+        call = HeldCall(self._shared, line + b"\n", message)
+        self._open(call.id, message["method"], self.client)
+        self._calls[call.id] = call
+        self._weigh(call, len(line))
+        self._tasks.start_soon(self._run, call)
+
+    def _weigh(self, call: HeldCall, size: int) -> None:
+        self._held += size - call.held
+        call.held = size
+
+    async def _run(self, call: HeldCall) -> None:
+        def send(line: bytes) -> None:
+            self._weigh(call, 0)
+            self.server.stream.send(line, at_once=self.client.alone)
+
+        try:
+            with call.scope:
+                answer = await self._made(call.id, call.run(send))
+                self.client.stream.send(answer, at_once=self.server.alone)
+        finally:
+            self._weigh(call, 0)
+            if self._calls.get(call.id) is call:
+                del self._calls[call.id], self.client.asked[call.id]
+            self.balance()
+            self.check()
+
+    async def _list(self, line: bytes, response: Message) -> None:
+        try:
+            self.client.send(await self._made(response["id"], self._tools.filter(line, response)))
+        finally:
+            self._lists -= 1
+            self.balance()
+            self.check()
+
+    async def _made(self, identity: Any, answer: Awaitable[bytes]) -> bytes:
+        """The answer to a request, or a line with an error."""
+        try:
+            return await answer
+        except RefusedLineError as error:
+            self.warn(self.server, str(error))
+            return error_line(identity, f"the answer was refused: {error}", REFUSED)
+        except Exception as error:  # noqa: BLE001 - the client is not told what it was
+            self._log.error("a request of MCP failed", why=repr(error))
+            return error_line(identity, "the request failed", INTERNAL_ERROR)
+
+    def _cancel(self, message: Message, sender: _Side) -> bool:
+        """Note that a request was cancelled. Returns whether it is a tool call that the server was never asked."""
+        identity = message.get("params", {}).get("requestId")
+        if type(identity) not in {str, int, float}:
+            return False
+        sender.forget(identity)
+        call = self._calls.pop(identity, None) if sender is self.client else None
+        if call is None:
+            return False
+        call.scope.cancel()
+        return not call.sent
