@@ -227,7 +227,9 @@ class Story(RuleBasedStateMachine):
         for puppet in self.all():
             puppet.signal(signal.SIGCONT)
         for approval in (True, False):
-            end = time.monotonic() + PATIENCE
+            end = (
+                time.monotonic() + 3 * PATIENCE
+            )  # an attempt fails when a hook has no processor for a tenth of a second
             well = False
             while not well:
                 assert time.monotonic() < end
@@ -291,6 +293,7 @@ class Story(RuleBasedStateMachine):
         assert all(self.first(name, nonce) == "good" for name in signed)
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_every_call_ends_once_and_no_yes_is_made_up(backend, monkeypatch):
     monkeypatch.setattr(restart, "BACKOFF_FIRST", 0.001)
