@@ -115,7 +115,7 @@ def test_a_server_that_floods_waits_for_its_client(project, command):
     with project.start(*command, stdin=-1) as process:
         process.stdin.write(line("flood"))
         process.stdin.flush()
-        assert all(json.loads(read_line(process.stdout))["method"] == "x" for _ in range(2000))
+        assert all(json.loads(process.stdout.readline())["method"] == "x" for _ in range(2000))
         memory = Path(f"/proc/{process.pid}/statm").read_text().split()[1]
         assert int(memory) * 4096 < 300 << 20
         process.stdout.close()
@@ -201,16 +201,9 @@ def test_it_is_put_before_every_server_of_a_client_and_taken_away_again(project,
     assert entry["args"][-9:] == [
         "--config", str(project.config), "--refuse", "roots", "--name", "my-files", "--", project.python, "files.py",
     ]  # fmt: skip
-    done = subprocess.run(
-        [entry["command"], *entry["args"]],
-        input=call(1, "read").encode(),
-        capture_output=True,
-        cwd=project.path,
-        env=project.env,
-        timeout=PATIENCE,
-        check=True,
-    )
-    assert json.loads(done.stdout)["id"] == 1
+    assert Path(entry["command"]).is_absolute()
+    done = project(*entry["args"][entry["args"].index("mcp") :], stdin=call(1, "read"))
+    assert (done.code, done.json["id"]) == (0, 1)
     assert project("mcp", "--undo", "client.json").out == "my files is as it was\nbare is as it was\n"
     after = json.loads(before)
     for one in entries(after):
@@ -248,6 +241,7 @@ def test_without_a_named_configuration_it_asks_those_that_are_found_and_trusted(
     assert texts(done) == {1: "Tool execution denied by hook: not remove"}
 
 
+@pytest.mark.timeout(300)
 def test_the_official_client_and_server_get_the_same_results_with_and_without_it(project):
     """In both eras of the protocol. With picohook between them the user is asked about `add`, and the last call is denied."""
     project.hook("guard", GUARD.replace("mcp__files__", "mcp__sdk__"), on_failure="deny")
@@ -260,7 +254,7 @@ def test_the_official_client_and_server_get_the_same_results_with_and_without_it
         env=project.env,
         capture_output=True,
         check=True,
-        timeout=PATIENCE * 3,
+        timeout=280,
     )
     direct, through = json.loads(done.stdout)
     assert {one["version"] for one in direct} == {"2025-11-25", "2026-07-28"}

@@ -150,6 +150,20 @@ async def test_the_end_of_the_client_is_a_denial():
         assert await both.server.line() == b""
 
 
+@pytest.mark.parametrize("can", [{}, CAN])
+async def test_the_server_does_not_say_what_the_client_can(can):
+    other = FakeHook(script={"approve_tool": True})
+    async with between(other, approver=ClientApprover("*")) as both:
+        await initialize(both, {} if can else CAN)
+        await both.server.send({"id": 1, "method": "initialize", "params": {"capabilities": can}})
+        await both.client.line()
+        await both.client.send(call(1))
+        if can:
+            assert await both.server.line() == call(1)
+        else:
+            assert (await both.client.message())["method"] == "elicitation/create"
+
+
 async def test_the_server_cannot_answer_the_clients_question():
     async with between(approver=ClientApprover("*")) as both:
         await initialize(both, CAN)

@@ -36,7 +36,8 @@ UNREAD = 1 << 18
 MOST_OPEN = 10_000
 """The most requests of one side that wait for an answer. Further ones are refused."""
 MOST_HELD = 64 << 20
-"""Bytes of calls and results that wait for hooks. Past that, calls are refused, and the server is not read."""
+"""Bytes of calls and results that wait for hooks. Past that, calls are refused, and the server is not read. A side that has
+not read that much is not read either: the proxy answers some of its lines itself."""
 LOGGED, WINDOW = 20, 10.0
 """How many refused lines are logged in a window of this many seconds."""
 
@@ -211,11 +212,11 @@ class Proxy:
     def balance(self) -> None:
         """Read from each side, or pause, depending on what the other side has not read."""
         client, server = self.client.stream, self.server.stream
-        if self.client.ended or server.unsent > UNREAD:
+        if self.client.ended or server.unsent > UNREAD or client.unsent > MOST_HELD:
             client.pause()
         else:
             client.read_on()
-        if client.unsent > UNREAD or self._held > MOST_HELD:
+        if client.unsent > UNREAD or max(self._held, server.unsent) > MOST_HELD:
             server.pause()
         else:
             server.read_on()
@@ -251,7 +252,7 @@ class Proxy:
         if "method" in message:
             if identity is not None:
                 self._open(identity, message["method"], sender)
-                if self._shared.approver is not None and message["method"] == "initialize":
+                if sender is self.client and self._shared.approver is not None and message["method"] == "initialize":
                     self._shared.approver.initialized(message.get("params", {}))
             elif message["method"] == "notifications/cancelled" and self._cancel(message, sender):
                 return
