@@ -9,6 +9,7 @@ import anyio
 import pytest
 from mcp_ends import as_line, between, call, result
 
+from picohook.serve.mcp import proxy
 from picohook.testing import FakeHook
 
 pytestmark = pytest.mark.anyio
@@ -245,6 +246,21 @@ async def test_a_side_is_read_only_as_fast_as_the_other_side_reads(side):
                 await anyio.lowlevel.checkpoint()
             assert stream.unsent < (1 << 18) + 200_000
             assert await slow.lines(100) == lines
+
+
+async def test_a_client_that_does_not_read_what_the_proxy_answers_is_not_read(monkeypatch):
+    monkeypatch.setattr(proxy, "MOST_HELD", 1 << 14)
+    refused = b"[%b]\n" % (b"x" * 1000)
+    async with between() as both, anyio.create_task_group() as tasks:
+        tasks.start_soon(both.client.send, *[refused] * 2000)
+        stream = both.proxy.client.stream
+        with anyio.fail_after(30):
+            while stream.unsent <= 1 << 14:
+                await anyio.lowlevel.checkpoint()
+        for _ in range(100):
+            await anyio.lowlevel.checkpoint()
+        assert stream.unsent < (1 << 14) + 20_000
+        assert len(set(await both.client.lines(2000))) == 1
 
 
 async def test_two_thousand_mutated_lines_break_nothing_and_no_call_passes_unseen():
