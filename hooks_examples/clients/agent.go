@@ -134,7 +134,7 @@ type Result struct {
 // Outcome is the decision of the hooks at a stage.
 type Outcome struct {
 	Action   string  `json:"action"`
-	Payload  Call    `json:"payload"`
+	Payload  *Call   `json:"payload"` // a continue has none
 	Approved *bool   `json:"approved"`
 	Result   *Result `json:"result"`
 	Reason   string  `json:"reason"`
@@ -177,7 +177,9 @@ func (h *Hooks) RunTool(call Call, execute func(json.RawMessage) (string, error)
 	if err := before.goesOn(); err != nil {
 		return "", err
 	}
-	call = before.Payload // as the hooks left it
+	if before.Payload != nil {
+		call = *before.Payload // as the hooks left it
+	}
 	if err := h.Ask("approve_tool", call, &approval); err != nil {
 		return "", err
 	}
@@ -195,7 +197,10 @@ func (h *Hooks) RunTool(call Call, execute func(json.RawMessage) (string, error)
 	if err := after.goesOn(); err != nil {
 		return "", err
 	}
-	return after.Payload.Result.ForLLM, nil
+	if after.Payload != nil {
+		call = *after.Payload
+	}
+	return call.Result.ForLLM, nil
 }
 
 func tool(arguments json.RawMessage) (string, error) {

@@ -82,13 +82,14 @@ async function runTool(hooks, turn, tool, args, execute) {
     return denied(by, before);
   }
   goesOn(before);
-  const call = before.payload; // as the hooks left it
+  const call = before.payload ?? asked; // as the hooks left it; a `continue` has none
   const approval = await hooks.ask("approve_tool", call);
   if (approval.approved !== true)
     return denied("approval hook", approval);
-  const after = await hooks.ask("after_tool", { ...call, result: { for_llm: await execute(call.arguments) } });
+  const result = { for_llm: await execute(call.arguments) };
+  const after = await hooks.ask("after_tool", { ...call, result });
   goesOn(after);
-  return after.payload.result.for_llm;
+  return (after.payload?.result ?? result).for_llm;
 }
 
 /** The text for the model about a call that does not run. */

@@ -70,16 +70,17 @@ def run_tool(
             by = "approval hook" if before.get("approved") is False else "hook"
             return denied(by, before)
         case "continue" | "modify":
-            call = before["payload"]  # as the hooks left it
+            call = before.get("payload", call)  # as the hooks left it; a `continue` has none
         case ending:  # pause, abort_turn, hard_abort
             raise RuntimeError(f"{ending}: {before['reason']}")
     approval = hooks.ask("approve_tool", **call)
     if approval.get("approved") is not True:
         return denied("approval hook", approval)
-    after = hooks.ask("after_tool", **call, result={"for_llm": execute(call["arguments"])})
+    result = {"for_llm": execute(call["arguments"])}
+    after = hooks.ask("after_tool", **call, result=result)
     if after["action"] not in {"continue", "modify"}:
         raise RuntimeError(f"{after['action']}: {after['reason']}")
-    return after["payload"]["result"]["for_llm"]
+    return after.get("payload", {"result": result})["result"]["for_llm"]
 
 
 def denied(by: str, outcome: dict[str, Any]) -> str:
