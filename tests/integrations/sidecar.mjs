@@ -26,9 +26,10 @@ function ask(method, params) {
 }
 
 async function call([id, tool, args]) {
-  const before = await ask("before_tool", { tool, arguments: args, tool_call_id: id });
+  const asked = { tool, arguments: args, tool_call_id: id };
+  const before = await ask("before_tool", asked);
   if (before.action === "deny_tool") return [id, `Tool execution denied by hook: ${before.reason}`];
-  const approval = await ask("approve_tool", before.payload);
+  const approval = await ask("approve_tool", before.payload ?? asked);
   if (!approval.approved) return [id, `Tool execution denied by approval hook: ${approval.reason}`];
   return [id, "it ran"];
 }
