@@ -161,6 +161,8 @@ class Outcome(Generic[P_co]):
     @property
     def reason_for_llm(self) -> str:
         """The reason, safe for a model: the hook's own; if the hook failed, one short sentence."""
+        if not self.hook:
+            return self.reason
         decided = next((entry for entry in reversed(self.trail) if entry.hook == self.hook), None)
         if decided is None or decided.failure is None:
             return self.reason
@@ -175,20 +177,22 @@ class Outcome(Generic[P_co]):
         same = all(saw[name] is value for name, value in self.payload.__dict__.items() if name != "meta")
         return same and self.asked.intact
 
-    def wire(self) -> dict[str, Any]:
-        """The plain JSON form."""
-        shown = {
-            "stage": self.stage,
-            "action": self.action,
-            "payload": self.payload.wire(),
-            "approved": self.approved,
-            "result": None if self.result is None else self.result.wire(),
-            "feedback": self.feedback or None,
-            "reason": self.reason,
-            "reason_for_llm": self.reason_for_llm if self.reason_for_llm != self.reason else None,
-            "trail": [entry.wire() for entry in self.trail],
-        }
-        return {name: value for name, value in shown.items() if value is not None}
+    def wire(self, *, payload: bool = True) -> dict[str, Any]:
+        """The plain JSON form, with the payload or without it."""
+        shown: dict[str, Any] = {"stage": self.stage, "action": self.action}
+        if payload:
+            shown["payload"] = self.payload.wire()
+        if self.approved is not None:
+            shown["approved"] = self.approved
+        if self.result is not None:
+            shown["result"] = self.result.wire()
+        if self.feedback:
+            shown["feedback"] = self.feedback
+        shown["reason"] = self.reason
+        if (safe := self.reason_for_llm) != self.reason:
+            shown["reason_for_llm"] = safe
+        shown["trail"] = [entry.wire() for entry in self.trail]
+        return shown
 
     @property
     def stage_trail(self) -> StageTrail:

@@ -10,6 +10,8 @@ from .payloads import Meta, Payload
 
 P = TypeVar("P", bound=Payload)
 
+_SLOT: Any = Meta.__dict__["encoded"]  # asked directly, because pydantic takes long to say that it is empty
+
 CHANGED = "it was changed in place while hooks were asked about it"
 """The error for a payload that is no longer the one that hooks saw."""
 
@@ -50,8 +52,8 @@ class Encoded(Generic[P]):
 
 def _encoded(meta: Meta) -> Any:
     try:
-        return meta.encoded  # type: ignore[attr-defined] # a slot of the model's, and no field
+        return _SLOT.__get__(meta)
     except AttributeError:
         made = encode_part(meta.wire())
-        object.__setattr__(meta, "encoded", made)
+        _SLOT.__set__(meta, made)
         return made

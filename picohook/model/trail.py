@@ -54,17 +54,21 @@ class TrailEntry:
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
-        shown = {
+        shown: dict[str, Any] = {
             "hook": self.hook,
             "action": self.action,
             "duration_ms": round(self.duration * 1000, 3),
             "error": self.error,
-            "reason": self.reason or None,
-            "skipped": self.skipped or None,
-            "retries": self.retries or None,
-            "notes": None if self.notes is None else self.notes.wire(),
         }
-        return {name: value for name, value in shown.items() if value is not None or name == "error"}
+        if self.reason:
+            shown["reason"] = self.reason
+        if self.skipped:
+            shown["skipped"] = True
+        if self.retries:
+            shown["retries"] = self.retries
+        if self.notes is not None:
+            shown["notes"] = self.notes.wire()
+        return shown
 
 
 Trail = tuple[TrailEntry, ...]

@@ -40,9 +40,8 @@ def test_its_answers_are_those_of_call(project):
     called = project(
         "call", "before_tool", "--json", "--config", str(project.config), "--params", json.dumps(payload)
     ).json
-    served = project("serve", "--config", str(project.config), stdin=request(1, "before_tool", **payload)).json[
-        "result"
-    ]
+    asked = request(1, "before_tool", **payload, return_payload=True)
+    served = project("serve", "--config", str(project.config), stdin=asked).json["result"]
     for outcome in (called, served):
         del outcome["trail"][0]["duration_ms"]
     assert served == called

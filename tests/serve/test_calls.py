@@ -55,7 +55,7 @@ async def test_each_stage_is_a_method_whose_result_is_the_outcome(serving, conne
 
     async with serving(Host([function(stage, decide)])) as sidecar:
         client = await connect()
-        result = await client.result(stage, PAYLOADS[stage])
+        result = await client.result(stage, {**PAYLOADS[stage], "return_payload": True})
         asked = STAGES[stage].payload.model_validate(PAYLOADS[stage])
         assert seen == [asked]
         assert untimed(result) == untimed((await getattr(sidecar._host, stage)(asked)).wire())
@@ -79,6 +79,27 @@ async def test_the_outcome_has_the_hooks_decision(serving, connect, stage, decis
     async with serving(Host([function(stage, lambda _: decision)])):
         result = await (await connect()).result(stage, PAYLOADS[stage])
         assert result.items() >= expected.items()
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_continue_has_no_payload_unless_the_client_asks_for_it(serving, connect, stage):
+    async with serving(Host([function(stage, lambda _: True if stage == "approve_tool" else None)])):
+        client = await connect()
+        bare = untimed(await client.result(stage, PAYLOADS[stage]))
+        assert bare["action"] == "continue"
+        assert untimed(await client.result(stage, {**PAYLOADS[stage], "return_payload": False})) == bare
+        full = untimed(await client.result(stage, {**PAYLOADS[stage], "return_payload": True}))
+        assert full.pop("payload").keys() >= PAYLOADS[stage].keys()
+        assert full == bare
+
+
+@pytest.mark.parametrize(
+    "decision", [Deny("no"), AbortTurn("stop"), Modify({"arguments": {}})], ids=lambda it: it.action
+)
+async def test_every_other_action_has_the_payload(serving, connect, decision):
+    async with serving(Host([function("before_tool", lambda _: decision)])):
+        result = await (await connect()).result("before_tool", CALL)
+        assert result["payload"]["tool"] == "bash"
 
 
 async def test_a_hook_that_answers_itself_gives_the_outcome_its_result(serving, connect):
@@ -117,7 +138,7 @@ async def test_values_come_back_exactly_through_a_hook_process(serving, connect,
                     "jsonrpc": "2.0",
                     "id": HUGE,
                     "method": "before_tool",
-                    "params": {"tool": "t", "arguments": {"v": value}},
+                    "params": {"tool": "t", "arguments": {"v": value}, "return_payload": True},
                 }
             )
         )
@@ -157,7 +178,14 @@ async def test_requests_may_come_in_pieces_and_many_in_one_piece(serving, connec
     async with serving(Host([function("before_tool", lambda _: None)])):
         client = await connect()
         lines = "".join(
-            json.dumps({"jsonrpc": "2.0", "id": number, "method": "before_tool", "params": {"tool": f"t{number}"}})
+            json.dumps(
+                {
+                    "jsonrpc": "2.0",
+                    "id": number,
+                    "method": "before_tool",
+                    "params": {"tool": f"t{number}", "return_payload": True},
+                }
+            )
             + "\r\n\n"
             for number in range(500)
         ).encode()
@@ -243,6 +271,11 @@ WRONG = {
         '{"jsonrpc": "2.0", "id": 1, "method": "before_tool", "params": {"tool": "t", "meta": {"TurnId": "x"}}}',
         -32602,
         'meta.TurnId: unknown key (did you mean "TurnID"?)',
+    ),
+    "a return of the payload that is no boolean": (
+        '{"jsonrpc": "2.0", "id": 1, "method": "before_tool", "params": {"tool": "t", "return_payload": 1}}',
+        -32602,
+        "return_payload: must be",
     ),
     "a payload in a list": (
         '{"jsonrpc": "2.0", "id": 1, "method": "before_tool", "params": ["bash"]}',
@@ -417,7 +450,7 @@ async def test_calls_past_the_limit_wait_and_are_all_answered(serving, connect):
 
 async def test_a_client_that_does_not_read_is_paused_and_gets_every_answer_later(serving, path):
     limits = ConnectionLimits(line=1 << 20, unread=100_000)
-    params = {"tool": "t", "arguments": {"text": "x" * 10_000}}
+    params = {"tool": "t", "arguments": {"text": "x" * 10_000}, "return_payload": True}
     lines = [
         json.dumps({"jsonrpc": "2.0", "id": number, "method": "before_tool", "params": params}).encode() + b"\n"
         for number in range(1000)

@@ -51,9 +51,10 @@ def error_of(dispatcher, request):
             "prompt": 1,
             "scope": 1,
         },
+        {"return_payload": "yes"},
         [None] * 20,
     ],
-    ids=["an unknown name", "names of the server's own", "wrong types", "too many"],
+    ids=["an unknown name", "names of the server's own", "wrong types", "no answer to whether", "too many"],
 )
 def test_wrong_params_get_the_same_error_with_the_library_and_without(library, name, params):
     request = {"jsonrpc": "2.0", "id": 1, "method": name, "params": params}
@@ -79,12 +80,13 @@ def test_an_unknown_method_gets_the_same_error_with_the_library_and_without(libr
         ("reset", ["h"]),
         ("emit", ["error", {"n": 2**70}]),
         ("before_tool", {"tool": "bash", "arguments": {"n": 2**70}}),
+        ("before_tool", {"tool": "bash", "return_payload": True}),
     ],
 )
 def test_valid_params_are_bound_alike_with_the_library_and_without(library, name, params):
     request = {"jsonrpc": "2.0", "id": 1, "method": name, "params": params}
     direct, through = DIRECT.dispatch("context", request), library.dispatch("context", request)
-    assert (direct.func, direct.args) == (through.func, through.args)
+    assert (direct.func, direct.args, direct.keywords) == (through.func, through.args, through.keywords)
     assert direct.args[0] == "context"
 
 

@@ -111,11 +111,11 @@ def test_it_has_every_method_and_every_error():
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_stages_params_are_its_payload(stage):
-    (schema,) = [
-        DOCUMENT["components"]["schemas"][STAGES[stage].payload.__name__],
-    ]
-    assert {param["name"]: param["schema"] for param in METHODS[stage]["params"]} == schema["properties"]
+def test_a_stages_params_are_its_payload_and_whether_it_is_returned(stage):
+    payload = DOCUMENT["components"]["schemas"][STAGES[stage].payload.__name__]["properties"]
+    params = {param["name"]: param["schema"] for param in METHODS[stage]["params"]}
+    assert params.pop("return_payload")["type"] == "boolean"
+    assert params == payload
 
 
 @pytest.mark.anyio

@@ -97,10 +97,11 @@ async def test_payloads_in_a_turn_get_its_ids_and_iteration(serving, connect):
             "Source": "turn",
         }
         for iteration in (1, 2):
-            payload = (await client.result("before_llm", {"meta": OF_T}))["payload"]
+            payload = (await client.result("before_llm", {"meta": OF_T, "return_payload": True}))["payload"]
             assert payload["meta"] == {**meta, "Iteration": iteration, "Source": "turn.llm.request"}
             assert (payload["channel"], payload["chat_id"]) == ("web", "7")
-            payload = (await client.result("before_tool", {"tool": "x", "meta": OF_T}))["payload"]
+            params = {"tool": "x", "meta": OF_T, "return_payload": True}
+            payload = (await client.result("before_tool", params))["payload"]
             assert payload["meta"] == {**meta, "Iteration": iteration, "Source": "turn.tool"}
 
 
@@ -109,7 +110,8 @@ async def test_meta_of_the_client_is_kept(serving, connect):
         client = await connect()
         await begin(client)
         said = {"TurnID": "t", "AgentID": "other", "TracePath": "00-1", "Source": "mine", "Iteration": 9}
-        payload = (await client.result("before_tool", {"tool": "x", "chat_id": "8", "meta": said}))["payload"]
+        params = {"tool": "x", "chat_id": "8", "meta": said, "return_payload": True}
+        payload = (await client.result("before_tool", params))["payload"]
         assert payload["meta"].items() >= said.items()
         assert (payload["meta"]["SessionKey"], payload["chat_id"], payload["channel"]) == ("s", "8", "web")
 
@@ -118,7 +120,8 @@ async def test_a_turn_id_that_is_not_open_here_is_only_passed_on(serving, connec
     async with serving(Host([observer])):
         client, other = await connect(), await connect()
         await begin(client)
-        payload = (await other.result("before_tool", {"tool": "x", "meta": OF_T}))["payload"]
+        params = {"tool": "x", "meta": OF_T, "return_payload": True}
+        payload = (await other.result("before_tool", params))["payload"]
         assert (payload["meta"]["TurnID"], payload["meta"]["SessionKey"]) == ("t", "")
         await other.result("before_tool", {"tool": "x"})
         await client.result("turn.end", {"turn": "t"})
@@ -184,7 +187,7 @@ async def test_rounds_are_counted_in_a_turn_and_end(serving, connect, observer):
         client = await connect()
         await begin(client)
         for _ in range(2):
-            request = await client.result("before_llm", {"meta": OF_T})
+            request = await client.result("before_llm", {"meta": OF_T, "return_payload": True})
             assert request["payload"]["meta"]["Iteration"] == 1  # a round is no iteration
             outcome = await client.result("after_llm", {"response": {"content": "long"}, "meta": OF_T})
             assert (outcome["action"], outcome["feedback"]) == ("retry", "shorter")

@@ -61,6 +61,8 @@ class SidecarContext(ControlContext):
 
     def require_hooks_of(self, meta: Meta) -> None:
         """Raise `RpcError` if the client's own hooks would not be asked because their session or turn has ended."""
+        if not self._ended:
+            return
         for kind, name in ("session", meta.session_key), ("turn", meta.turn_id):
             if (kind, name) in self._ended and meta.session_key not in self.sessions:
                 raise RpcError(

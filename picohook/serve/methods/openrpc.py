@@ -19,6 +19,7 @@ from ..server.jsonrpc import (
 )
 from ..server.outgoing import ASK, CANCEL, EVENT
 from . import METHODS
+from .stages import StageMethod, StageOptions
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -64,11 +65,10 @@ def openrpc() -> dict[str, Any]:
 
 def _method(method: Method, schemas: dict[str, Any]) -> dict[str, Any]:
     schema = _described(method.params, schemas)
-    required = schema.get("required", ())
-    params = [
-        {"name": name, "required": name in required, "schema": given}
-        for name, given in schema.get("properties", {}).items()
-    ]
+    required, properties = schema.get("required", ()), schema.get("properties", {})
+    if isinstance(method, StageMethod):
+        properties = {**properties, **_described(StageOptions, schemas)["properties"]}
+    params = [{"name": name, "required": name in required, "schema": given} for name, given in properties.items()]
     return {
         "name": method.name,
         "summary": method.summary,
@@ -150,7 +150,7 @@ _OUTCOME = {
     "properties": {
         "stage": {"enum": [*STAGES]},
         "action": {"enum": _ACTIONS},
-        "payload": {"type": "object", "description": "The payload to continue with."},
+        "payload": {"type": "object", "description": "The payload to continue with. A `continue` has it on request."},
         "approved": {"type": "boolean", "description": "At approve_tool: whether the call may run."},
         "result": {
             "description": "With `respond`: the result that stands.",
@@ -164,6 +164,6 @@ _OUTCOME = {
         },
         "trail": {"type": "array", "items": {"$ref": "#/components/schemas/TrailEntry"}},
     },
-    "required": ["stage", "action", "payload", "reason", "trail"],
+    "required": ["stage", "action", "reason", "trail"],
     "additionalProperties": False,
 }

@@ -2,38 +2,66 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator
 
+from ...model.encoded import Encoded
 from ...model.events import known_kind
 from ...model.payloads import NO_META, Meta, Payload
 from ...model.stages import STAGES
-from ...protocol.codec import encode
-from ..server.dispatch import TRUE, Method, Params
+from ...protocol.codec import encode, encode_finite
+from ...wire import words
+from ..server.dispatch import TRUE, Method, Params, validated
 from ..server.jsonrpc import NOT_OPEN, RETRY_LIMIT
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ...model.decisions import Outcome
     from ...model.stages import Stage
-    from ..server.dispatch import Schema
+    from ..server.dispatch import Call, Schema
     from .context import SidecarContext
+
+RETURN_PAYLOAD = "return_payload"
+"""The param by which a client asks for the payload of a `continue`."""
+
+
+class StageOptions(Params):
+    """What the params of a stage have beside the fields of its payload."""
+
+    return_payload: bool = Field(default=False, description="Whether the outcome of a `continue` has its payload, too.")
+
+
+class StageMethod(Method):
+    """The method of a stage. Its params are the stage's payload, and maybe `return_payload`."""
+
+    __slots__ = ()
+
+    def bind(self, context: Any, params: Mapping[str, Any] | list[Any]) -> Call:
+        if isinstance(params, list) or RETURN_PAYLOAD not in params:
+            return super().bind(context, params)
+        payload = {**params}
+        options = validated(StageOptions, {RETURN_PAYLOAD: payload.pop(RETURN_PAYLOAD)})
+        return functools.partial(self.call, context, self.read(payload), return_payload=options.return_payload)
 
 
 def _method_of(stage: Stage[Any]) -> Method:
-    async def ask(context: SidecarContext, payload: Payload) -> bytes:
+    async def ask(context: SidecarContext, payload: Payload, *, return_payload: bool = False) -> bytes:
         turn = context.turns.get(payload.meta.turn_id)
         if turn is not None:
-            return outcome_json(await turn.ask(stage, payload))
-        context.require_hooks_of(payload.meta)
-        host = context.host_of(payload.meta)
-        outcome: Outcome[Any] = await getattr(host, stage.name)(payload)
-        host.note_hard_abort(outcome)
-        return outcome_json(outcome)
+            outcome = await turn.ask(stage, payload)
+        else:
+            context.require_hooks_of(payload.meta)
+            host = context.host_of(payload.meta)
+            outcome = await getattr(host, stage.name)(payload)
+            host.note_hard_abort(outcome)
+        return outcome_json(outcome, with_payload=return_payload or outcome.action != words.CONTINUE)
 
     summary = f"Ask the hooks at {stage.name}; the params are its payload."
     errors = (NOT_OPEN, RETRY_LIMIT)
-    return Method(stage.name, summary, ask, stage.payload, _outcome_of(stage.payload.__name__), errors)
+    return StageMethod(stage.name, summary, ask, stage.payload, _outcome_of(stage.payload.__name__), errors)
 
 
 def _outcome_of(payload: str) -> Schema:
@@ -41,15 +69,20 @@ def _outcome_of(payload: str) -> Schema:
     return {"allOf": [{"$ref": "#/components/schemas/Outcome"}, of_stage]}
 
 
-def outcome_json(outcome: Outcome[Any]) -> bytes:
-    """`Outcome.wire` as JSON.
+def outcome_json(outcome: Outcome[Any], *, with_payload: bool = True) -> bytes:
+    """`Outcome.wire` as JSON, with the payload or without it.
 
     The payload and the result may be large, so each is encoded alone: the encoder reads a value that contains a null twice.
     """
-    fields = outcome.wire()
-    payload = encode(fields.pop("payload"))
-    result = b',"result":' + encode(fields.pop("result")) if "result" in fields else b""
-    return b'%b,"payload":%b%b}' % (encode(fields)[:-1], payload, result)
+    fields = outcome.wire(payload=False)
+    result = fields.pop("result", None)
+    data = encode(fields) if outcome.notes else encode_finite(fields)  # only notes can hold a NaN
+    if with_payload:
+        asked = outcome.asked
+        if asked is None or asked.payload is not outcome.payload:
+            asked = Encoded(outcome.payload)
+        data = b'%b,"payload":%b}' % (data[:-1], asked.params())
+    return data if result is None else b'%b,"result":%b}' % (data[:-1], encode(result))
 
 
 class EmitParams(Params):

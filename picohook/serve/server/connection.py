@@ -1,8 +1,10 @@
 """One connection: lines are read, calls run at the same time, answers are written as they are ready.
 
-Workers run the calls. They are tasks that wait for the next call, which costs a fraction of a new task for each. All memory
-that a client can make grow is bounded. If a client asks faster than it is answered, or does not read its answers, the server
-stops reading from it until it has caught up. If that does not help, the client is dropped.
+Workers run the calls. They are tasks that wait for the next call, which costs a fraction of a new task for each. On asyncio an
+idle worker continues in the callback that reads the request.
+
+All memory that a client can make grow is bounded. If a client asks faster than it is answered, or does not read its answers,
+the server stops reading from it until it has caught up. If that does not help, the client is dropped.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from ...observe.log import Log
+    from ...transport.reactor import Promise
     from .dispatch import Dispatcher
 
 
@@ -100,6 +103,10 @@ class ConnectionLimits:
     """Seconds that it has to read the rest when its connection ends."""
 
 
+def _left(_: object) -> None:
+    """Called when an idle worker is cancelled, which needs nothing: its connection ends."""
+
+
 def two_descriptors(connection: socket.socket) -> tuple[int, int]:
     """Returns a connection's descriptors, to read from and to write to. With two, each direction can be watched alone."""
     write = os.dup(connection.fileno())
@@ -135,14 +142,15 @@ class Connection:
         self._lines = LineBuffer(limits.line)
         self._queue: deque[_Request] = deque()
         self._workers = 0
-        self._idle: list[anyio.Event] = []
+        self._idle: list[Promise] = []
         self.held = False
         """Whether calls wait although workers are idle, because the client does not read."""
         self._finishing = False
         """Whether reading is over. The connection ends when all open requests are answered."""
         self._ended = anyio.Event()
+        self._reactor = current_reactor()
         self.stream = Stream(
-            current_reactor(),
+            self._reactor,
             *descriptors,
             on_data=self._received,
             on_end=self.finish,
@@ -204,9 +212,11 @@ class Connection:
     # Requests.
 
     def _received(self, data: bytes) -> None:
+        before = len(self._queue)
         for line in self._lines.feed(data):
             if line.strip():
                 self._take(line)
+        self._start(len(self._queue) - before)  # together, so that their questions and answers share writes
         if self._lines.too_long:
             self._reject(RpcError.because(INVALID_REQUEST, f"a line has {self._limits.line} bytes at most"))
             self.finish()
@@ -243,19 +253,24 @@ class Connection:
             self._answer(request, error_response(request.identity, RpcError(REFUSED, why)))
             return
         self._queue.append(request)
-        if self._idle:
-            self._idle.pop().set()
-        elif self._workers < self._limits.in_flight:
+
+    def _start(self, count: int) -> None:
+        """Start the last so many calls of the queue, as far as the limit allows."""
+        woken = [self._idle.pop() for _ in range(min(count, len(self._idle)))]
+        for _ in range(min(count - len(woken), self._limits.in_flight - self._workers)):
             self._workers += 1
             self._tasks.start_soon(self._work)
+        self._reactor.settle([(ready, None) for ready in woken])  # last: on asyncio the workers run here
+
+    def _start_held(self) -> None:
+        self._start(min(len(self._queue), len(self._idle)))
 
     def _resume(self) -> None:
         """Read on, or pause, depending on the calls that wait and the answers that the client has not read."""
         full = self.stream.unsent > self._limits.unread
         if self.held and not full:
             self.held = False
-            for _ in range(min(len(self._queue), len(self._idle))):
-                self._idle.pop().set()
+            self._reactor.soon(self._start_held)  # not now: the stream may be in the middle of writing
         if self._finishing:
             return
         # Open calls may wait for the client's own answers, so those are read however many calls are queued.
@@ -273,9 +288,9 @@ class Connection:
             while True:
                 while not self._queue or self.stream.unsent > self._limits.unread:
                     self.held = bool(self._queue)
-                    self._idle.append(ready := anyio.Event())
+                    self._idle.append(ready := self._reactor.promise(_left))
                     self._end_if_done()
-                    await ready.wait()
+                    await ready
                 await self._do(self._queue.popleft())
 
     async def _do(self, request: _Request) -> None:

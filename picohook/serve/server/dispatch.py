@@ -11,7 +11,7 @@ import functools
 import warnings
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -20,6 +20,7 @@ from .jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+M = TypeVar("M", bound=BaseModel)
 Schema = dict[str, Any]
 Call: TypeAlias = Callable[[], Awaitable[Any]]
 """A request's call, ready to be made. Its result is the result of the response."""
@@ -38,7 +39,7 @@ class Method:
 
     name: str
     summary: str
-    call: Callable[[Any, Any], Awaitable[Any]]
+    call: Callable[..., Awaitable[Any]]
     """Called with the context of the client's connection and the params."""
     params: type[BaseModel] = Params
     result: Schema = field(default_factory=lambda: TRUE)
@@ -48,15 +49,24 @@ class Method:
 
     def bind(self, context: Any, params: Mapping[str, Any] | list[Any]) -> Call:
         """The call with these params. Raises `RpcError`, which says what is wrong with them."""
+        return functools.partial(self.call, context, self.read(params))
+
+    def read(self, params: Mapping[str, Any] | list[Any]) -> BaseModel:
+        """The params as their model. Raises `RpcError`."""
         if isinstance(params, list) and params:
             names = list(self.params.model_fields)
             if not issubclass(self.params, Params) or len(params) > len(names):
                 raise RpcError.because(INVALID_PARAMS, "they have to be an object, with names")
             params = dict(zip(names, params, strict=False))
-        try:
-            return functools.partial(self.call, context, self.params.model_validate(params or {}, strict=True))
-        except ValidationError as error:
-            raise _invalid(error, self.params) from None
+        return validated(self.params, params)
+
+
+def validated(model: type[M], values: Mapping[str, Any] | list[Any]) -> M:
+    """The values as this model. Raises `RpcError`, which names the wrong ones."""
+    try:
+        return model.model_validate(values or {}, strict=True)
+    except ValidationError as error:
+        raise _invalid(error, model) from None
 
 
 def _invalid(error: ValidationError, model: type[BaseModel]) -> RpcError:

@@ -71,7 +71,8 @@ def require_request(value: Any) -> None:
 def response(identity: Any, result: Any) -> bytes:
     """A response. Its result is ASCII, so that no byte acts on a terminal. A result of bytes is JSON already."""
     body = result if type(result) is bytes else json.dumps(result).encode()
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(identity), body)
+    number = b"%d" % identity if type(identity) is int else encode(identity)
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (number, body)
 
 
 def error_response(identity: Any, error: RpcError) -> bytes:
