@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..model.conversation import text_of
 from ..model.payloads import Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult, ToolReturn
-from ..turns.abort import AbortTurnError, HardAbortError, raise_if_ended
+from ..turns.abort import AbortTurnError, HardAbortError, PausedError, raise_if_ended
 from ..turns.model_call import with_notes
-from ..turns.paused import PausedError
 from ..turns.tool_call import approve, conclude
 from ..wire import words
 from . import extra

@@ -14,9 +14,8 @@ from ..engine.tool_ownership import tool_names
 from ..errors import PicohookError
 from ..model.conversation import calls_of
 from ..model.payloads import ToolResult
-from ..turns.abort import AbortTurnError, HardAbortError
+from ..turns.abort import AbortTurnError, HardAbortError, PausedError
 from ..turns.digest import call_digest
-from ..turns.paused import PausedError
 from ..turns.session import Session
 from ..turns.tool_call import Decided, approve, conclude, execute_tool, not_run
 from ..wire.text import cut

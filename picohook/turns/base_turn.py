@@ -11,10 +11,10 @@ from ..errors import PicohookError
 from ..model.conversation import content_of, text_of, tool_message
 from ..wire import words
 from ..wire.text import cut, escape
-from .abort import AbortTurnError
+from .abort import AbortTurnError, PausedError
 from .delivery import deliver_result
 from .model_call import with_notes
-from .paused import PausedError, PausedTurn
+from .paused import PausedTurn
 from .rounds import Rounds
 
 if TYPE_CHECKING:

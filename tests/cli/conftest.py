@@ -152,9 +152,14 @@ def project(tmp_path: Path) -> Project:
 
 
 def read_line(file: Any) -> str:
-    """The next line, or a failed test instead of waiting for ever."""
-    assert select.select([file], [], [], PATIENCE)[0], "nothing came"
-    return file.readline()
+    """The next line, or a failed test instead of waiting for ever. A reader's buffer would hide lines from `select`."""
+    line = b""
+    while not line.endswith(b"\n"):
+        assert select.select([file], [], [], PATIENCE)[0], "nothing came"
+        if not (byte := os.read(file.fileno(), 1)):
+            break
+        line += byte
+    return line.decode()
 
 
 def in_terminal(project, *arguments, **env):
