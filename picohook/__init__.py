@@ -65,7 +65,7 @@ _HOME = {
     "Outcome": "model.decisions",
     "OutcomeAction": "model.trail",
     "Pause": "model.decisions",
-    "PausedError": "turns.paused",
+    "PausedError": "turns.abort",
     "PausedTurn": "turns.paused",
     "Payload": "model.payloads",
     "PicohookError": "errors",
@@ -192,10 +192,14 @@ if TYPE_CHECKING:
     from .observe.log import Logger as Logger
     from .protocol.raw_line import RawLine as RawLine
     from .record.recorder import Recorder as Recorder
-    from .turns.abort import AbortTurnError as AbortTurnError, HardAbortError as HardAbortError
+    from .turns.abort import (
+        AbortTurnError as AbortTurnError,
+        HardAbortError as HardAbortError,
+        PausedError as PausedError,
+    )
     from .turns.delivery import Delivery as Delivery
     from .turns.model_call import DecidedRequest as DecidedRequest
-    from .turns.paused import PausedError as PausedError, PausedTurn as PausedTurn
+    from .turns.paused import PausedTurn as PausedTurn
     from .turns.rounds import RetryLimitError as RetryLimitError
     from .turns.session import Session as Session
     from .turns.tool_call import DecidedCall as DecidedCall, ToolRun as ToolRun

@@ -312,10 +312,24 @@ class TestWhatAProgramPaysFor:
             "trio",
             "jsonrpcserver",
             "httpx",
+            "difflib",
+            "subprocess",
             "picohook.config",
             "picohook.cli",
+            "picohook.contain",
+            "picohook.hooks.process",
+            "picohook.turns.paused",
         }
         assert loaded_by("from picohook import Host") & heavy == set()
+
+    def test_a_host_that_is_imported_has_built_no_model(self):
+        loaded_by(
+            "from picohook import Host\n"
+            "from picohook.model.deferred import DeferredModel as model\n"
+            "def below(kind): return {kind}.union(*map(below, kind.__subclasses__()))\n"
+            "assert len(below(model)) > 15\n"
+            "assert not [one for one in below(model) - {model} if one.__pydantic_complete__]"
+        )
 
     def test_the_words_of_the_protocol_import_nothing_else(self):
         loaded = loaded_by("import picohook.wire.words")

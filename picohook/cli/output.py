@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
@@ -32,7 +33,10 @@ def verbatim(text: str) -> None:
 
 def line(text: str = "", *, style: str = "", cut: bool = False) -> None:
     """Print one line on stdout, escaped. `cut` cuts it at the width of the terminal."""
-    from rich.text import Text  # noqa: PLC0415 - not for JSON output
+    if not _is_terminal():
+        verbatim(escape(text).rstrip())
+        return
+    from rich.text import Text  # noqa: PLC0415 - only for terminals
 
     show(Text(escape(text), style=style), cut=cut)
 
@@ -53,6 +57,15 @@ def pairs(rows: Iterable[tuple[str, str]], *, styles: Mapping[str, str] | None =
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[str] = ()) -> None:
     """Print a table, as wide as its cells. In a narrow terminal, all columns but those of `numbers` wrap."""
+    cells = [[*map(escape, row)] for row in rows]
+    if not _is_terminal() and all(map(str.isascii, chain(*cells))):  # rich knows how wide other characters are
+        widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+        for row in (columns, *cells):
+            padded = zip(columns, row, widths, strict=True)
+            verbatim(
+                "  ".join(f"{cell:{'>' if name in numbers else '<'}{width}}" for name, cell, width in padded).rstrip()
+            )
+        return
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
@@ -60,8 +73,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Col
     for column in columns:
         is_number = column in numbers
         made.add_column(column, overflow="fold", no_wrap=is_number, justify="right" if is_number else "left")
-    for row in rows:
-        made.add_row(*(Text(escape(cell)) for cell in row))
+    for row in cells:
+        made.add_row(*map(Text, row))
     show(made)
 
 
@@ -96,6 +109,10 @@ def _write(text: str) -> None:
         raise PicohookError(f"standard output cannot be written: {failure.strerror}") from None
 
 
+def _is_terminal() -> bool:
+    return sys.__stdout__ is not None and sys.__stdout__.isatty()
+
+
 @cache
 def _console() -> Console:
     return console()
@@ -105,12 +122,11 @@ def console() -> Console:
     """Make a console for stdout. Only a terminal has colour and a width."""
     from rich.console import Console  # noqa: PLC0415
 
-    stream = sys.__stdout__  # sys.stdout is elsewhere while hooks run
-    terminal = stream is not None and stream.isatty()
+    terminal = _is_terminal()
     colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in {"dumb", "unknown"}
     # Left alone, rich would colour a pipe under FORCE_COLOR, and write bold under NO_COLOR.
     return Console(
-        file=stream,
+        file=sys.__stdout__,  # sys.stdout is elsewhere while hooks run
         color_system="auto" if colour else None,
         width=None if terminal else 1_000_000,
         markup=False,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import ConfigError, Problem
+from ..wire.did_you_mean import nearest
 from ..wire.text import cut, escape
 
 if TYPE_CHECKING:
@@ -72,5 +72,5 @@ def quoted(value: Any) -> str:
 def meant(word: Any, known: Iterable[str]) -> str:
     """A hint: the known name that is nearest, or all known names if none is near."""
     names = list(known)
-    near = get_close_matches(word, names, 1) if isinstance(word, str) else []
-    return f"did you mean {quoted(near[0])}?" if near else "known: " + ", ".join(names)
+    near = nearest(word, names) if isinstance(word, str) else ""
+    return f"did you mean {quoted(near)}?" if near else "known: " + ", ".join(names)

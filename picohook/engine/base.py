@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import PicohookError
 from ..hooks import make_hook
-from ..hooks.process import ProcessHook
 from ..listeners.listener import Listeners
 from ..model.spec import HookSpec, Timeouts
 from ..observe.log import Log
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from ..hooks.base import Complete, Hook, StateChange
+    from ..hooks.process import ProcessHook
     from ..listeners.listener import Listener
     from ..model.decisions import Outcome
     from ..observe.log import Logger
@@ -149,6 +149,8 @@ class BaseEngine:
         self._process(name).restart()
 
     def _process(self, name: str) -> ProcessHook:
+        from ..hooks.process import ProcessHook  # noqa: PLC0415 - hosts without processes do without
+
         self._mounted.require_here()
         hook = self._mounted.find(name)
         if not isinstance(hook, ProcessHook):

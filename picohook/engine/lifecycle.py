@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import os
 import weakref
@@ -11,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from ..contain.tiers import Containment
 from ..errors import ConfigError, HookCrashedError, PicohookError, Problem
 from ..hooks.base import HostServices
 from ..model.spec import NO_MODEL, NO_MODEL_HINT
 from ..transport.event_loop import current_reactor
+from ..wire.did_you_mean import nearest
 from .event_queue import EventQueue
 from .order import OF_SESSION, Arrangement, in_order
 from .tasks import Mounted, Service
@@ -24,6 +23,7 @@ from .tool_ownership import Ownership
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
+    from ..contain.tiers import Containment
     from ..hooks.base import Complete, Hook, StateChange
     from ..model.events import Event
     from ..model.spec import HookSpec, Timeouts
@@ -88,6 +88,8 @@ class MountedHooks(Arrangement):
 
     async def enter(self) -> None:
         """Allow hooks to be mounted from here on. Call `leave` afterwards, in any task of this event loop."""
+        from ..contain.tiers import Containment  # noqa: PLC0415 - only a host that runs needs it
+
         self._reactor = current_reactor()
         _running.add(self)
         self.events = EventQueue(self._reactor, self.told)
@@ -191,8 +193,8 @@ class MountedHooks(Arrangement):
         """The hook of this name. Raises `PicohookError` if there is none."""
         if name in self.by_name:
             return self.by_name[name].hook
-        near = difflib.get_close_matches(name, self.by_name, 1)
-        raise PicohookError(f"no hook named {name!r} is mounted" + (f": did you mean {near[0]!r}?" if near else ""))
+        near = nearest(name, self.by_name)
+        raise PicohookError(f"no hook named {name!r} is mounted" + (f": did you mean {near!r}?" if near else ""))
 
     def alive(self, name: str) -> list[Mounted]:
         """All hooks of a name whose tasks have not ended."""

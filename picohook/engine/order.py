@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ConfigError, Problem
 from ..model.stages import STAGES
 from ..wire import words
+from ..wire.did_you_mean import nearest
 from .generation import Generation
 from .seat import Seat
 
@@ -98,8 +98,8 @@ def _cycle(start: str, waits: dict[str, set[str]]) -> list[str]:
 def _check_after(hook: Hook, by_name: dict[str, Hook]) -> Iterable[Problem]:
     for other in hook.spec.after:
         if other not in by_name:
-            near = difflib.get_close_matches(other, by_name, 1)
-            yield _problem(hook.spec, f"there is no hook {other!r}", f'did you mean "{near[0]}"?' if near else "")
+            near = nearest(other, by_name)
+            yield _problem(hook.spec, f"there is no hook {other!r}", f'did you mean "{near}"?' if near else "")
         elif LAYERS.index(layer(by_name[other])) > LAYERS.index(layer(hook)):
             yield _problem(hook.spec, f"{other!r} is in the later layer {layer(by_name[other])}", "move one of them")
 

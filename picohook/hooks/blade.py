@@ -12,7 +12,6 @@ runs in a thread, unless it is async.
 from __future__ import annotations
 
 import copy
-import difflib
 import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +22,7 @@ from ..model.filters import Filter
 from ..model.replies import shown, text_in
 from ..model.spec import OnFailure
 from ..protocol.codec import encode
+from ..wire.did_you_mean import nearest
 from .function import FunctionHook
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ def _known(event: str) -> HookEvent:
     try:
         return HookEvent(event)
     except ValueError:
-        near = difflib.get_close_matches(event, list(HookEvent), 1)
-        hint = f": did you mean {near[0]!s}?" if near else ""
+        near = nearest(event, list(HookEvent))
+        hint = f": did you mean {near!s}?" if near else ""
         raise ValueError(f"Blade has no event {event!r}{hint}") from None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import importlib.util
 import inspect
@@ -17,6 +16,7 @@ import anyio
 from ..errors import HookCrashedError, HookError, HookTimeoutError, PicohookError
 from ..model.spec import python_file
 from ..process.plan import ChangedError
+from ..wire.did_you_mean import nearest
 from ..wire.regular_files import read_regular
 from ..wire.text import explain
 from .function import FunctionHook, call
@@ -117,8 +117,8 @@ class PythonHook(FunctionHook):
 
 
 def _absent(module: str, found: Any, name: str) -> str:
-    near = difflib.get_close_matches(name, dir(found), 1)
-    return f"{module} has no {name}" + (f" (did you mean {near[0]}?)" if near else "")
+    near = nearest(name, dir(found))
+    return f"{module} has no {name}" + (f" (did you mean {near}?)" if near else "")
 
 
 class _Loader(SourceFileLoader):

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 P_co = TypeVar("P_co", bound="Payload", covariant=True)
 
 
+# A decision without fields of its own inherits everything from one of these two. Another `@dataclass` would make it all again,
+# which takes long when a program starts.
+
+
 @dataclass(frozen=True, slots=True)
 class _Decided:
     reason: str = field(default="", kw_only=True)
@@ -34,10 +38,10 @@ class _Refused(_Decided):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class Continue(_Decided):
     """Continue without a change."""
 
+    __slots__ = ()
     action: ClassVar[OutcomeAction] = words.CONTINUE
 
 
@@ -68,17 +72,17 @@ class Deny(_Refused):
     action: ClassVar[OutcomeAction] = words.DENY
 
 
-@dataclass(frozen=True, slots=True)
 class Approve(_Decided):
     """The tool may run. Only approvers can return this."""
 
+    __slots__ = ()
     action: ClassVar[OutcomeAction] = words.CONTINUE
 
 
-@dataclass(frozen=True, slots=True)
 class Skip(_Refused):
     """Do not compact."""
 
+    __slots__ = ()
     action: ClassVar[OutcomeAction] = words.SKIP
 
 
@@ -91,24 +95,24 @@ class Retry(_Decided):
     action: ClassVar[OutcomeAction] = words.RETRY
 
 
-@dataclass(frozen=True, slots=True)
 class Pause(_Refused):
     """Hand control back to the embedder."""
 
+    __slots__ = ()
     action: ClassVar[OutcomeAction] = words.PAUSE
 
 
-@dataclass(frozen=True, slots=True)
 class AbortTurn(_Refused):
     """End this turn with an error."""
 
+    __slots__ = ()
     action: ClassVar[OutcomeAction] = words.ABORT_TURN
 
 
-@dataclass(frozen=True, slots=True)
 class HardAbort(_Refused):
     """End the agent loop."""
 
+    __slots__ = ()
     action: ClassVar[OutcomeAction] = words.HARD_ABORT
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.codec import encode, notification_line
 from ..wire import words
+from ..wire.did_you_mean import nearest
 from .payloads import Payload, deep_copy
 
 if TYPE_CHECKING:
@@ -124,5 +124,5 @@ def known_kind(kind: str) -> str:
         return kind
     if kind in words.RUNTIME_KINDS:
         return words.RUNTIME_KINDS[kind]
-    near = difflib.get_close_matches(kind, [*words.EVENT_KINDS, *words.RUNTIME_KINDS], 1)
-    raise ValueError(f"there is no event kind {kind!r}" + (f": did you mean {near[0]!r}?" if near else ""))
+    near = nearest(kind, [*words.EVENT_KINDS, *words.RUNTIME_KINDS])
+    raise ValueError(f"there is no event kind {kind!r}" + (f": did you mean {near!r}?" if near else ""))

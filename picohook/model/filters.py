@@ -7,7 +7,9 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
+from pydantic import ConfigDict, Field, JsonValue, field_validator
+
+from .deferred import DeferredModel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,10 +18,10 @@ if TYPE_CHECKING:
     from .payloads import Payload
 
 
-class Filter(BaseModel):
+class Filter(DeferredModel):
     """Matches if every part that is set matches. A field that the payload or event lacks does not match."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     tool: str | None = Field(
         default=None, description='A tool\'s name; several as "a|b"; with * ? [] a glob; between slashes a regex.'

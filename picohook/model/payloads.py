@@ -9,7 +9,9 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from .deferred import DeferredModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,25 +43,10 @@ def _copy_of(value: Any) -> Any:
     return copy.deepcopy(value)
 
 
-class _Signature:
-    """Builds the model when its signature is first read."""
-
-    def __get__(self, _: object, model: type[BaseModel]) -> Any:
-        model.model_rebuild()
-        return model.__signature__
-
-
-class FrozenModel(BaseModel):
+class FrozenModel(DeferredModel):
     """The base of all payloads. It is frozen, and an unknown field is an error."""
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        populate_by_name=True,
-        serialize_by_alias=True,
-        defer_build=True,  # most programs use a few
-    )
-    __signature__ = _Signature()
+    model_config = ConfigDict(frozen=True, populate_by_name=True, serialize_by_alias=True)
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form, without the fields that are None."""
@@ -110,7 +97,7 @@ class Meta(FrozenModel):
         return shown
 
 
-NO_META = Meta()
+NO_META = Meta.model_construct()  # which builds no model
 
 
 class Payload(FrozenModel):

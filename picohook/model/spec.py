@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -20,6 +19,7 @@ from pydantic import (
 )
 
 from ..wire import words
+from .deferred import DeferredModel
 from .filters import Filter  # noqa: TC001 - pydantic reads it at run time
 from .hook_kinds import KINDS_OF_HOOK
 from .stages import MODES, STAGES
@@ -100,10 +100,10 @@ class RespondRule(StrEnum):
     FORBID = "forbid"
 
 
-class Settings(BaseModel):
+class Settings(DeferredModel):
     """A frozen group of settings. An unknown name is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
 
 class RestartPolicy(Settings):

@@ -1,4 +1,4 @@
-"""Aborts: a hook ends a turn or, with a hard abort, the agent's loop."""
+"""A hook ends a turn: it pauses it, aborts it or, with a hard abort, ends the agent's loop."""
 
 from __future__ import annotations
 
@@ -6,11 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
 from ..wire import words
-from .paused import PausedError
 
 if TYPE_CHECKING:
     from ..model.decisions import Outcome
     from ..model.payloads import ToolResult
+    from .paused import PausedTurn
+
+
+class PausedError(PicohookError):
+    """A hook paused the turn: the embedder decides how it continues."""
+
+    def __init__(self, outcome: Outcome[Any], paused: PausedTurn | None = None) -> None:
+        super().__init__(outcome.reason or "paused by hook")
+        self.reason = outcome.reason
+        self.outcome = outcome
+        self.paused = paused
+        """The turn to keep in order to resume it; None outside of a turn."""
 
 
 class AbortTurnError(PicohookError):

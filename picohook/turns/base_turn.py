@@ -12,9 +12,9 @@ from ..model.conversation import assistant_message, content_of, text_of, tool_me
 from ..model.trail import Notes
 from ..wire import words
 from ..wire.text import cut, escape
-from .abort import AbortTurnError
+from .abort import AbortTurnError, PausedError
 from .delivery import deliver_result
-from .paused import PausedError, PausedTurn
+from .paused import PausedTurn
 from .rounds import Rounds
 
 if TYPE_CHECKING:

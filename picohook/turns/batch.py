@@ -9,9 +9,9 @@ import anyio
 
 from ..model.payloads import ToolResult, ToolReturn
 from ..wire.words import CONTINUE, MODIFY, PAUSE
-from .abort import AbortTurnError, HardAbortError, raise_if_ended
+from .abort import AbortTurnError, HardAbortError, PausedError, raise_if_ended
 from .digest import call_digest
-from .paused import PausedError, decided_in, guards_of, not_asked_again, require_taken
+from .paused import decided_in, guards_of, not_asked_again, require_taken
 from .tool_call import DecidedCall, ended, not_run, value_of
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ import hmac
 import json
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from ..errors import PicohookError
+from ..model.deferred import DeferredModel
 from ..model.payloads import Meta, ToolCall, ToolResult  # noqa: TC001 - pydantic reads them at run time
 from ..wire.words import PAUSE
 
@@ -27,21 +28,8 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 
 
-class PausedError(PicohookError):
-    """A hook paused the turn: the embedder decides how it continues."""
-
-    def __init__(self, outcome: Outcome[Any], paused: PausedTurn | None = None) -> None:
-        super().__init__(outcome.reason or "paused by hook")
-        self.reason = outcome.reason
-        self.outcome = outcome
-        self.paused = paused
-        """The turn to keep in order to resume it; None outside of a turn."""
-
-
-class Step(BaseModel):
+class Step(DeferredModel):
     """One call of a batch, and what was decided about it so far."""
-
-    model_config = ConfigDict(extra="forbid")
 
     call: ToolCall
     asked: dict[str, str] = Field(default_factory=dict)
@@ -58,10 +46,8 @@ class Step(BaseModel):
     """Whether its result was delivered to the user."""
 
 
-class PausedTurn(BaseModel):
+class PausedTurn(DeferredModel):
     """Everything that is needed to resume the turn."""
-
-    model_config = ConfigDict(extra="forbid")
 
     version: Literal[1] = VERSION
     stage: Literal["before_tool", "before_finish"]

@@ -12,11 +12,11 @@ from ..errors import PicohookError
 from ..model.conversation import calls_of
 from ..model.payloads import Finish, LLMRequest, LLMResponse, Prompt, ToolCall, ToolResult, deep_copy
 from ..wire import words
-from .abort import raise_if_ended
+from .abort import PausedError, raise_if_ended
 from .base_turn import BaseTurn, from_user
 from .batch import Batch
 from .model_call import decide_llm, in_rounds
-from .paused import PausedError, Step, decided_in, require_taken
+from .paused import Step, decided_in, require_taken
 from .tool_call import decide
 
 if TYPE_CHECKING:

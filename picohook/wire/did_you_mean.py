@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from .answer_form import AnswerForm
 
+SURE = 0.75
+"""How much alike two words are if one of them probably stands for the other."""
 _NO = {"deny", "denied", "block", "blocked", "reject", "rejected", "refuse", "refused", "forbid", "disallow", "no"}
 YES = {
     "allow",
@@ -59,7 +61,7 @@ def action_meant(actions: Collection[str], value: Any) -> str:
     if word in YES or word in _EDIT or word in _END:
         action = words.CONTINUE if word in YES else words.MODIFY if word in _EDIT else words.ABORT_TURN
         return action if action in actions else ""
-    return _close(word, actions)
+    return nearest(word, sorted(actions), SURE)
 
 
 def guess_for(form: AnswerForm, name: str, value: Any) -> str:
@@ -79,7 +81,7 @@ def guess_for(form: AnswerForm, name: str, value: Any) -> str:
     field = _field(small, form.editable or ())
     if field and form.carries:
         return f"`{form.carries}: {{{field}: ...}}`"
-    guess = field or _close(small, form.names)
+    guess = field or nearest(small, sorted(form.names), SURE)
     return f"`{guess}`" if guess else ""
 
 
@@ -98,11 +100,12 @@ def _action_in(actions: Collection[str], name: str, value: Any) -> str:
 def _field(name: str, fields: Collection[str]) -> str:
     """The field that a name probably means; empty without a guess."""
     meant = _ARE.get(name, name)
-    return meant if meant in fields else _close(name, fields)
+    return meant if meant in fields else nearest(name, sorted(fields), SURE)
 
 
-def _close(word: str, words: Iterable[str]) -> str:
+def nearest(word: str, words: Iterable[str], likeness: float = 0.6) -> str:
+    """The one of these words that is most like this one; empty if none is as much like it, from 0 to 1."""
     import difflib  # noqa: PLC0415 - for mistakes only
 
-    near = difflib.get_close_matches(word, sorted(words), 1, 0.75)
+    near = difflib.get_close_matches(word, words, 1, likeness)
     return near[0] if near else ""

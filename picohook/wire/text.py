@@ -43,8 +43,8 @@ def last_words(tail: str, limit: int) -> str:
     lines = [line for line in tail.splitlines() if line.strip()]
     begins = next((at for at in reversed(range(len(lines))) if lines[at].startswith(_TRACEBACK)), len(lines))
     if begins == len(lines):  # a syntax error is printed without the "Traceback" line
-        begins = next((at for at in reversed(range(len(lines))) if _PLACE.match(lines[at])), begins)
-    places = [found for line in lines[begins:] if (found := _PLACE.match(line))]
+        begins = next((at for at in reversed(range(len(lines))) if re.match(_PLACE, lines[at])), begins)
+    places = [found for line in lines[begins:] if (found := re.match(_PLACE, line))]
     raised = next((line for line in reversed(lines[begins + 1 :]) if not line.startswith(" ")), "")
     if places and raised:
         _, file, line = next((one for one in reversed(places) if not _is_library(one[1])), places[-1]).group(0, 1, 2)
@@ -57,7 +57,7 @@ def last_words(tail: str, limit: int) -> str:
 
 
 _TRACEBACK = "Traceback (most recent call last)"
-_PLACE = re.compile(r'  File "([^"]*)", line (\d+)')
+_PLACE = r'  File "([^"]*)", line (\d+)'  # compiled when it is used, which is rarely
 
 
 def explain(error: BaseException) -> str:
@@ -85,8 +85,8 @@ def _place(error: BaseException) -> str:
 
 
 def _is_library(file: str) -> bool:
-    return file.startswith(("<frozen ", *_LIBRARIES)) or _INSTALLED.search(file) is not None
+    return file.startswith(("<frozen ", *_LIBRARIES)) or re.search(_INSTALLED, file) is not None
 
 
-_INSTALLED = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]")
+_INSTALLED = r"[/\\](site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]"
 _LIBRARIES = (os.path.dirname(os.path.dirname(__file__)) + os.sep, os.path.dirname(os.__file__) + os.sep)

@@ -59,12 +59,14 @@ def test_help_imports_typer_and_no_command(project):
     assert modules & COSTLY == {"typer"}
 
 
-def test_a_configuration_in_toml_is_checked_without_importing_yaml_rich_or_the_host(project):
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_configuration_in_toml_is_checked_without_importing_yaml_rich_or_the_host(project, form):
     project.table("guard", command=[sys.executable, "guard.py"], stages=["before_tool"])
-    modules = imported(project, RUN, "check", "--config", "picohook.toml", "--json")
+    modules = imported(project, RUN, "check", "--config", "picohook.toml", *form)
 
     assert commands(modules) == {"check"}
     assert modules & {"yaml", "rich", "jsonrpcserver", "structlog", "httpx", "trio"} == set()
+    assert modules & {"picohook.model.replies", "picohook.process.supervisor", "picohook.transport"} == set()
     assert modules & {"picohook.host", "picohook.serve", "picohook.record", "picohook.conformance"} == set()
 
 

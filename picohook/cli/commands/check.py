@@ -73,7 +73,8 @@ class _Report:
         self.configs = found.configs
         self.warnings += found.warnings
         try:
-            in_order(map(make_hook, found.hooks))
+            if any(spec.after for spec in found.hooks):  # nothing else can fail, and hooks import much
+                in_order(map(make_hook, found.hooks))
         except ConfigError as error:
             keys = self._keys(found)
             self.problems += [

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 NAMES = ("picohook.toml", "picohook.yaml", "picohook.json")
 """The names of native files that are found."""
 
-_HOOK, _TIMEOUTS = HookSpec(), Timeouts()
+# The defaults. Neither is validated, because that would build its model.
+_HOOK, _TIMEOUTS = HookSpec.model_construct(), Timeouts.model_construct()
 _TIMES = {
     "observer_timeout": "observer",
     "interceptor_timeout": "interceptor",

@@ -10,8 +10,7 @@ import anyio.lowlevel
 
 from ...model.payloads import Meta, ToolCall, ToolResult
 from ...protocol.codec import encode
-from ...turns.abort import AbortTurnError, HardAbortError
-from ...turns.paused import PausedError
+from ...turns.abort import AbortTurnError, HardAbortError, PausedError
 from ...turns.tool_call import decide, ended, not_run
 from .messages import CALL, VERSION, Message, RefusedLineError, line_of, result_line, same_names
 from .results import edited, made, shown

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...model.payloads import ToolCall, ToolResult
 from ...protocol.codec import encode
-from ...turns.abort import AbortTurnError
-from ...turns.paused import PausedError
+from ...turns.abort import AbortTurnError, PausedError
 from ...turns.tool_call import decide
 from ...wire import words
 from ..server.dispatch import Method, Params
