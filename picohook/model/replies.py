@@ -47,12 +47,31 @@ def read_decision(stage: Stage[Any], answer: Any) -> Decision:
     """
     if answer == words.CONTINUE_RESULT and not stage.approves:
         return CONTINUE  # as nearly always
+    if (plain := _read_plain(stage, answer)) is not None:
+        return plain
     try:
         if not isinstance(answer, dict | None):
             raise ValueError(f"the result is {json_type(answer)}, not an object")  # noqa: TRY301 - all are answered alike
         return _read_approval(answer or {}) if stage.approves else _read_interception(stage, answer or {})
     except ValueError as error:
         raise ReplyError(str(error), answer) from None
+
+
+_PLAIN = {"action", "reason"}
+
+
+def _read_plain(stage: Stage[Any], answer: Any) -> Decision | None:
+    """The decision of an answer that is only an action without a payload and its reason; None for any other answer."""
+    if type(answer) is not dict or answer.keys() != _PLAIN or stage.approves:
+        return None
+    action, reason = answer["action"], answer["reason"]
+    if type(action) is not str or type(reason) is not str or not reason or action not in stage.actions:
+        return None
+    reason = cut(reason, words.MAX_REASON)
+    if action == words.CONTINUE:
+        return Continue(reason=reason)
+    refusal = _REFUSES.get(action)
+    return None if refusal is None else refusal(reason)
 
 
 _OF_APPROVALS = frozenset({"action", "reason"})

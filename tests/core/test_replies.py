@@ -323,3 +323,19 @@ def test_any_answer_is_an_allowed_decision_or_a_value_error(answer, stage):
     else:
         assert decision.action in ALLOWED[stage]
     assert len(decision.reason.encode("utf-8", "surrogatepass")) <= 1024
+
+
+actions = st.sampled_from([*DECIDES, "Continue", "", None, 1, ["continue"]])
+reasons = st.one_of(st.sampled_from(["", "x" * 5000, "é" * 5000, None, 1, False, ["because"]]), st.text())
+
+
+@given(st.sampled_from(INTERCEPTS), actions, reasons)
+def test_a_plain_answer_means_the_same_as_one_with_a_private_field(stage, action, reason):
+    def read(answer):
+        try:
+            return read_decision(STAGES[stage], answer)
+        except ValueError as error:
+            return str(error)
+
+    plain = {"action": action, "reason": reason}
+    assert read(plain) == read({**plain, "x_trace": 1})
