@@ -247,7 +247,7 @@ async def test_P13_a_process_that_drops_its_mark_still_ends_with_its_hook(ends, 
 @pytest.mark.parametrize("ground", grounds("sweep"), indirect=True)
 async def test_a_sweep_cannot_contain_a_hook_that_kills_the_launcher_and_status_says_so(ground, board):
     """What the tier does not promise, so that nobody thinks it does."""
-    hostile = [["unmark"], ["daemon", [board.call("hostile"), HANG]], ["kill_parent"]]
+    hostile = [["unmark"], ["daemon", [board.call("hostile"), HANG]], HELLO, ["kill_parent"]]
     with Hosting(ground, "close", stray("h", *hostile, SERVE, restart=RestartPolicy(max_starts=1))) as hosting:
         assert await hosting.said() == "ready"
         line = await board.line("hostile")
