@@ -168,7 +168,8 @@ class Peer:
             head = b"".join((b'{"jsonrpc":"2.0","id":', digits, between_id_and_params(method)))
             buffers, size = (head, params, b"}\n"), len(head) + len(params) + 2
         if self._queued + size > self._max_outbound:
-            raise ProtocolError(f"its input queue is full: {self._queued} bytes wait to be sent to it")
+            held = f"{self._queued} of at most {self._max_outbound} bytes wait to be sent to it"
+            raise ProtocolError(f"its input queue is full: {held}, and this request has {size}")
         self._next_id = request_id + 1
         self._out.append((request_id, size, buffers))
         self._queued += size
