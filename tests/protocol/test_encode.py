@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from picohook.errors import EncodeError
-from picohook.protocol.codec import decode, encode
+from picohook.protocol.codec import decode, encode, encode_finite
 
 
 class Colour(enum.Enum):
@@ -187,6 +187,18 @@ anything = st.recursive(
         | st.dictionaries(st.text() | st.integers() | st.none() | st.booleans(), inner, max_size=3)
     ),
 )
+
+
+@given(json_values)
+@example({"number": 2**80})
+@example({"text": None})
+def test_a_value_that_is_known_to_be_finite_gets_the_same_bytes(value):
+    assert encode_finite(value) == encode(value)
+
+
+def test_a_value_that_is_known_to_be_finite_and_has_no_json_form_is_an_encode_error():
+    with pytest.raises(EncodeError):
+        encode_finite({"text": "\ud800"})
 
 
 @given(anything)
