@@ -32,6 +32,8 @@ class Agent:
     tools: list[Any]
     session: str = "s1"
     requests: list[Request] = field(default_factory=list)
+    system: str = SYSTEM
+    """The system prompt that the framework makes of it."""
     told: dict[str, str] = field(default_factory=dict)
     """What the model was told of each call, by its id."""
     streamed: list[str] = field(default_factory=list)
@@ -189,4 +191,73 @@ def scripted_model(agent: Agent) -> Any:
     return ScriptedModel([ModelStep.respond(answer)] * 9)
 
 
-FRAMEWORKS = {"pydantic-ai": run_pydantic_ai, "langchain": run_langchain, "openai-agents": run_openai_agents}
+async def run_google_adk(agent: Agent, prompt: str = "hello", *, stream: bool = False) -> str:
+    from google.adk.agents import LlmAgent
+    from google.adk.agents.run_config import RunConfig, StreamingMode
+    from google.genai import types
+
+    agent.system = f'{SYSTEM}\n\nYou are an agent. Your internal name is "scripted".'
+    root = LlmAgent(name="scripted", model=scripted_llm(agent), instruction=SYSTEM, tools=[*agent.tools])
+    said = types.Content(role="user", parts=[types.Part(text=prompt)])
+    config = RunConfig(streaming_mode=StreamingMode.SSE if stream else StreamingMode.NONE)
+    last = ""
+    async with await adk_runner(agent, root) as runner:
+        async for event in runner.run_async(user_id="u", session_id=agent.session, new_message=said, run_config=config):
+            text = "".join(part.text or "" for part in (event.content.parts if event.content else None) or [])
+            if text and event.partial:
+                agent.streamed.append(text)
+            last = text or last
+    return last
+
+
+async def adk_runner(agent: Agent, root: Any) -> Any:
+    """A runner of Google ADK with a session of this agent's name."""
+    from google.adk.apps.app import App
+    from google.adk.runners import InMemoryRunner
+
+    from picohook.integrations.google_adk import PicohookPlugin
+
+    runner = InMemoryRunner(app=App(name="test", root_agent=root, plugins=[PicohookPlugin(agent.host)]))
+    await runner.session_service.create_session(app_name="test", user_id="u", session_id=agent.session)
+    return runner
+
+
+def scripted_llm(agent: Agent) -> Any:
+    """A model of Google ADK that says what the script says, at once or in pieces."""
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.models.llm_response import LlmResponse
+    from google.genai import types
+
+    class Scripted(BaseLlm):
+        async def generate_content_async(self, llm_request, stream=False):
+            texts = []
+            for part in (part for content in llm_request.contents for part in content.parts):
+                if part.function_response is not None:
+                    answer = part.function_response.response
+                    texts.append(str(answer.get("result", answer.get("error"))))
+                    agent.told[part.function_response.id] = texts[-1]
+                elif part.text is not None:
+                    texts.append(part.text)
+            tools = [declared.name for tool in llm_request.config.tools or [] for declared in tool.function_declarations]
+            said = agent.next(Request(llm_request.config.system_instruction, texts, tools))
+            if isinstance(said, str):
+                parts = [types.Part(text=said)]
+                if stream:
+                    for word in said.split():
+                        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=f"{word} ")]), partial=True)
+            else:
+                parts = [
+                    types.Part(function_call=types.FunctionCall(id=identity, name=tool, args=arguments))
+                    for identity, tool, arguments in said
+                ]
+            yield LlmResponse(content=types.Content(role="model", parts=parts))
+
+    return Scripted(model="scripted")
+
+
+FRAMEWORKS = {
+    "google-adk": run_google_adk,
+    "langchain": run_langchain,
+    "openai-agents": run_openai_agents,
+    "pydantic-ai": run_pydantic_ai,
+}
