@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 from .. import PicohookError, ToolResult
 from . import extra
 from .agent_run import AgentRun, tool_call
-from .google_adk_messages import added_functions_of, shown_parts, shown_request, text_of_result, whole, with_answer, with_edits
+from .google_adk_messages import (
+    added_functions_of,
+    shown_parts,
+    shown_request,
+    text_of_result,
+    whole,
+    with_answer,
+    with_edits,
+)
 
 with extra("google-adk"):
     from google.adk.agents import LlmAgent
@@ -109,7 +117,9 @@ class PicohookPlugin(BasePlugin):
         _wrap(await agent.canonical_model_async(callback_context), "generate_content_async", _generate)
         _ASKING.set((llm_request, run))
 
-    async def before_tool_callback(self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext) -> None:
+    async def before_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+    ) -> None:
         del tool_args
         self.run_of(tool_context)
         _wrap(tool, "run_async", partial(_run_tool, tool))
@@ -125,7 +135,9 @@ def _wrap(owner: BaseLlm | BaseTool, name: str, wrapper: Callable[..., Any]) -> 
 
 
 async def _generate(
-    generate: Callable[..., AsyncGenerator[LlmResponse]], llm_request: LlmRequest, stream: bool = False  # noqa: FBT001, FBT002 - ADK's
+    generate: Callable[..., AsyncGenerator[LlmResponse]],
+    llm_request: LlmRequest,
+    stream: bool = False,  # noqa: FBT001, FBT002 - ADK's
 ) -> AsyncGenerator[LlmResponse]:
     asking = _ASKING.get()
     if asking is None or asking[0] is not llm_request:

@@ -10,13 +10,13 @@ from . import extra
 from .agent_run import Message, added_functions, function_call, function_tool, rebuilt, tool_call
 
 with extra("google-adk"):
-    from google.adk.models.llm_response import LlmResponse
     from google.genai import types
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from google.adk.models.llm_request import LlmRequest
+    from google.adk.models.llm_response import LlmResponse
 
 OPTIONS = frozenset({"temperature", "top_p", "top_k", "max_output_tokens", "stop_sequences", "seed", "candidate_count"})
 """The fields of a request's configuration that hooks see as options."""
@@ -109,8 +109,7 @@ def _messages(contents: Iterable[types.Content]) -> list[tuple[Message, types.Co
     for content in contents:
         parts = content.parts or []
         results = [part for part in parts if part.function_response is not None]
-        for part in results:
-            shown.append((_result(part.function_response), types.Content(role=content.role, parts=[part])))
+        shown += [(_result(part.function_response), types.Content(role=content.role, parts=[part])) for part in results]
         others = [part for part in parts if part.function_response is None]
         if others or not results:
             own = types.Content(role=content.role, parts=others) if results else content
@@ -127,14 +126,18 @@ def shown_parts(parts: Sequence[types.Part]) -> Message:
     if thoughts := "".join(part.text or "" for part in parts if part.thought):
         said["reasoning_content"] = thoughts
     if calls := [part.function_call for part in parts if part.function_call is not None]:
-        said["tool_calls"] = [function_call(call.name or "", json.dumps(call.args or {}), call.id or "") for call in calls]
+        said["tool_calls"] = [
+            function_call(call.name or "", json.dumps(call.args or {}), call.id or "") for call in calls
+        ]
     return said
 
 
 def _other(part: types.Part) -> Message | None:
     if part.text is not None or part.function_call is not None:
         return None
-    shown = part.model_dump(mode="json", exclude_none=True, exclude={"inline_data": {"data"}, "thought_signature": True})
+    shown = part.model_dump(
+        mode="json", exclude_none=True, exclude={"inline_data": {"data"}, "thought_signature": True}
+    )
     return {"type": next(iter(shown), "part"), **shown}
 
 
@@ -207,7 +210,9 @@ def _is_text(part: types.Part, *, thought: bool) -> bool:
 def _made_call(call: Message) -> types.Part:
     function = call.get("function") or call
     made = tool_call(function.get("name", ""), function.get("arguments"), call.get("id"))
-    return types.Part(function_call=types.FunctionCall(id=made.tool_call_id or None, name=made.tool, args=made.arguments))
+    return types.Part(
+        function_call=types.FunctionCall(id=made.tool_call_id or None, name=made.tool, args=made.arguments)
+    )
 
 
 def whole(responses: Sequence[LlmResponse]) -> LlmResponse:

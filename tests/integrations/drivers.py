@@ -229,7 +229,7 @@ def scripted_llm(agent: Agent) -> Any:
     from google.genai import types
 
     class Scripted(BaseLlm):
-        async def generate_content_async(self, llm_request, stream=False):
+        async def generate_content_async(self, llm_request, stream=False):  # noqa: FBT002
             texts = []
             for part in (part for content in llm_request.contents for part in content.parts):
                 if part.function_response is not None:
@@ -238,13 +238,17 @@ def scripted_llm(agent: Agent) -> Any:
                     agent.told[part.function_response.id] = texts[-1]
                 elif part.text is not None:
                     texts.append(part.text)
-            tools = [declared.name for tool in llm_request.config.tools or [] for declared in tool.function_declarations]
+            tools = [
+                declared.name for tool in llm_request.config.tools or [] for declared in tool.function_declarations
+            ]
             said = agent.next(Request(llm_request.config.system_instruction, texts, tools))
             if isinstance(said, str):
                 parts = [types.Part(text=said)]
                 if stream:
                     for word in said.split():
-                        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=f"{word} ")]), partial=True)
+                        yield LlmResponse(
+                            content=types.Content(role="model", parts=[types.Part(text=f"{word} ")]), partial=True
+                        )
             else:
                 parts = [
                     types.Part(function_call=types.FunctionCall(id=identity, name=tool, args=arguments))
@@ -253,6 +257,71 @@ def scripted_llm(agent: Agent) -> Any:
             yield LlmResponse(content=types.Content(role="model", parts=parts))
 
     return Scripted(model="scripted")
+
+
+@dataclass
+class Done:
+    """What became of a Claude agent."""
+
+    said: str | None = None
+    """Its answer; None if it was stopped."""
+    reasons: str = ""
+    """What it said about being stopped."""
+    requests: list[str] = field(default_factory=list)
+    """The last message of each request to the model, as JSON."""
+    told: dict[str, str] = field(default_factory=dict)
+
+
+async def run_claude(host: Any, script: list[Any], tools: list[Any], place: Any, *, allowed: Any = ()) -> Done:
+    """Runs the real Claude agent on a scripted model. Hooks know its tools by their own names."""
+    import claude_agent_sdk as sdk
+
+    from picohook.integrations.claude_agent import PicohookHooks
+
+    from .messages_api import serving
+
+    names = {f"mcp__t__{function.__name__}": function.__name__ for function in tools}
+    own = {name: agents_name for agents_name, name in names.items()}
+    script = [
+        said if isinstance(said, str) else [(i, own.get(tool, tool), given) for i, tool, given in said]
+        for said in script
+    ]
+    hooks = PicohookHooks(host, names=names)
+    with serving(script) as server:
+        options = sdk.ClaudeAgentOptions(
+            cwd=place,
+            setting_sources=[],
+            model="claude-test",
+            allowed_tools=[*names, *allowed],
+            mcp_servers={"t": sdk.create_sdk_mcp_server("t", tools=[_sdk_tool(function) for function in tools])},
+            env={
+                "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{server.server_port}",
+                "ANTHROPIC_API_KEY": "none",
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                "HOME": str(place),
+            },
+        )
+        done = Done(requests=server.requests, told=server.results)
+        async for message in sdk.query(prompt="hello", options=hooks.options(options)):
+            if isinstance(message, sdk.ResultMessage):
+                done.reasons += message.result or ""
+                if message.stop_reason == "end_turn":
+                    done.said = message.result
+            elif isinstance(message, sdk.UserMessage | sdk.SystemMessage):
+                done.reasons += str(message)
+        await hooks.close()
+    return done
+
+
+def _sdk_tool(function: Any) -> Any:
+    import claude_agent_sdk as sdk
+
+    async def call(given: dict[str, Any]) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": function(**given)}]}
+
+    return sdk.tool(function.__name__, "A tool.", dict.fromkeys(function.__annotations__.keys() - {"return"}, str))(
+        call
+    )
 
 
 FRAMEWORKS = {

@@ -23,7 +23,7 @@ def no(call):
 
 @pytest.fixture
 def adk():
-    import google.adk.agents as agents
+    from google.adk import agents
 
     return agents
 
@@ -52,6 +52,7 @@ async def test_hooks_are_asked_about_a_sub_agent_under_its_name(adk):
     assert len({meta.turn_id for meta in metas}) == 1
 
 
+@pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated:DeprecationWarning")  # ADK's own use of it
 async def test_an_agent_that_is_a_tool_has_a_sub_turn_in_the_same_session(adk):
     from google.adk.tools.agent_tool import AgentTool
 
@@ -72,7 +73,9 @@ async def test_an_agent_that_is_a_tool_has_a_sub_turn_in_the_same_session(adk):
 
 async def test_hooks_see_the_arguments_that_the_agents_own_callbacks_left(adk):
     seen = []
-    async with Host([FunctionHook("h", {"approve_tool": lambda call: seen.append(dict(call.arguments)) or True})]) as host:
+    async with Host(
+        [FunctionHook("h", {"approve_tool": lambda call: seen.append(dict(call.arguments)) or True})]
+    ) as host:
         agent = Agent(host, ONE, [])
 
         def change(tool, args, tool_context):
@@ -147,7 +150,7 @@ async def test_a_text_and_the_calls_that_a_model_sends_after_it_are_one_response
     from google.genai import types
 
     class InTwo(BaseLlm):
-        async def generate_content_async(self, llm_request, stream=False):
+        async def generate_content_async(self, llm_request, stream=False):  # noqa: FBT002
             last = llm_request.contents[-1].parts[0]
             yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="Now then.")]))
             if last.function_response is None:
