@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+import anyio
 
 SYSTEM = "You are a test."
 
@@ -257,6 +262,18 @@ def scripted_llm(agent: Agent) -> Any:
             yield LlmResponse(content=types.Content(role="model", parts=parts))
 
     return Scripted(model="scripted")
+
+
+AI_SDK = Path(__file__).parents[2] / "hooks_examples" / "clients" / "node" / "node_modules" / "ai"
+
+
+async def run_ai_sdk(config: Path, script: list[Any], *, stream: bool = False) -> dict[str, Any]:
+    """Runs the AI SDK for TypeScript on its mock model, through the sidecar. Returns what the program printed."""
+    program = Path(__file__).with_name("ai_sdk.mjs")
+    command = ["node", str(program), str(config), json.dumps(script), *(["stream"] if stream else [])]
+    path = os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"]))
+    done = await anyio.run_process(command, env={**os.environ, "PATH": path}, stderr=None)
+    return json.loads(done.stdout)
 
 
 @dataclass

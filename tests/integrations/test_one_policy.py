@@ -12,7 +12,7 @@ import pytest
 
 from picohook import Host, LLMRequest, ToolCall
 
-from .drivers import FRAMEWORKS, Agent, run_claude
+from .drivers import AI_SDK, FRAMEWORKS, Agent, run_ai_sdk, run_claude
 
 pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
 
@@ -115,6 +115,10 @@ async def in_claude(config):
         return (await run_claude(host, SCRIPT, [read, bash], config.parent)).told
 
 
+async def in_ai_sdk(config):
+    return (await run_ai_sdk(config, SCRIPT))["told"]
+
+
 async def in_node(config):
     """A program that is not in Python, through the sidecar."""
     picohook = os.path.join(os.path.dirname(sys.executable), "picohook")
@@ -130,11 +134,13 @@ RUNTIMES = {
     "OpenAI Agents": lambda config: in_framework("openai-agents", config),
     "Google ADK": lambda config: in_framework("google-adk", config),
     "Claude": in_claude,
+    "AI SDK": in_ai_sdk,
     "AGENT-HOOKS": in_agent_hooks,
     "Node": in_node,
 }
 
 
+@pytest.mark.skipif(not AI_SDK.exists(), reason="npm install --prefix hooks_examples/clients/node")
 async def test_every_framework_decides_as_the_page_says(config):
     told = {name: await ask(config) for name, ask in RUNTIMES.items()}
     rows = [["call", *RUNTIMES, "why"], ["---"] * (len(RUNTIMES) + 2)]
