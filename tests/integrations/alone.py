@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-EXTRAS = ("agent-hooks", "langchain", "openai-agents", "pydantic-ai")
+EXTRAS = ("agent-hooks", "claude-agent", "google-adk", "langchain", "openai-agents", "pydantic-ai")
 TOOLS = {"hypothesis", "pytest", "pytest-timeout", "pytest-xdist", "trio"}
 """The packages of the extra `test` that these tests need."""
 

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+import anyio
 
 SYSTEM = "You are a test."
 
@@ -32,6 +37,8 @@ class Agent:
     tools: list[Any]
     session: str = "s1"
     requests: list[Request] = field(default_factory=list)
+    system: str = SYSTEM
+    """The system prompt that the framework makes of it."""
     told: dict[str, str] = field(default_factory=dict)
     """What the model was told of each call, by its id."""
     streamed: list[str] = field(default_factory=list)
@@ -189,4 +196,154 @@ def scripted_model(agent: Agent) -> Any:
     return ScriptedModel([ModelStep.respond(answer)] * 9)
 
 
-FRAMEWORKS = {"pydantic-ai": run_pydantic_ai, "langchain": run_langchain, "openai-agents": run_openai_agents}
+async def run_google_adk(agent: Agent, prompt: str = "hello", *, stream: bool = False) -> str:
+    from google.adk.agents import LlmAgent
+    from google.adk.agents.run_config import RunConfig, StreamingMode
+    from google.genai import types
+
+    agent.system = f'{SYSTEM}\n\nYou are an agent. Your internal name is "scripted".'
+    root = LlmAgent(name="scripted", model=scripted_llm(agent), instruction=SYSTEM, tools=[*agent.tools])
+    said = types.Content(role="user", parts=[types.Part(text=prompt)])
+    config = RunConfig(streaming_mode=StreamingMode.SSE if stream else StreamingMode.NONE)
+    last = ""
+    async with await adk_runner(agent, root) as runner:
+        async for event in runner.run_async(user_id="u", session_id=agent.session, new_message=said, run_config=config):
+            text = "".join(part.text or "" for part in (event.content.parts if event.content else None) or [])
+            if text and event.partial:
+                agent.streamed.append(text)
+            last = text or last
+    return last
+
+
+async def adk_runner(agent: Agent, root: Any) -> Any:
+    """A runner of Google ADK with a session of this agent's name."""
+    from google.adk.apps.app import App
+    from google.adk.runners import InMemoryRunner
+
+    from picohook.integrations.google_adk import PicohookPlugin
+
+    runner = InMemoryRunner(app=App(name="test", root_agent=root, plugins=[PicohookPlugin(agent.host)]))
+    await runner.session_service.create_session(app_name="test", user_id="u", session_id=agent.session)
+    return runner
+
+
+def scripted_llm(agent: Agent) -> Any:
+    """A model of Google ADK that says what the script says, at once or in pieces."""
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.models.llm_response import LlmResponse
+    from google.genai import types
+
+    class Scripted(BaseLlm):
+        async def generate_content_async(self, llm_request, stream=False):  # noqa: FBT002
+            texts = []
+            for part in (part for content in llm_request.contents for part in content.parts):
+                if part.function_response is not None:
+                    answer = part.function_response.response
+                    texts.append(str(answer.get("result", answer.get("error"))))
+                    agent.told[part.function_response.id] = texts[-1]
+                elif part.text is not None:
+                    texts.append(part.text)
+            tools = [
+                declared.name for tool in llm_request.config.tools or [] for declared in tool.function_declarations
+            ]
+            said = agent.next(Request(llm_request.config.system_instruction, texts, tools))
+            if isinstance(said, str):
+                parts = [types.Part(text=said)]
+                if stream:
+                    for word in said.split():
+                        yield LlmResponse(
+                            content=types.Content(role="model", parts=[types.Part(text=f"{word} ")]), partial=True
+                        )
+            else:
+                parts = [
+                    types.Part(function_call=types.FunctionCall(id=identity, name=tool, args=arguments))
+                    for identity, tool, arguments in said
+                ]
+            yield LlmResponse(content=types.Content(role="model", parts=parts))
+
+    return Scripted(model="scripted")
+
+
+AI_SDK = Path(__file__).parents[2] / "hooks_examples" / "clients" / "node" / "node_modules" / "ai"
+
+
+async def run_ai_sdk(config: Path, script: list[Any], *, stream: bool = False) -> dict[str, Any]:
+    """Runs the AI SDK for TypeScript on its mock model, through the sidecar. Returns what the program printed."""
+    program = Path(__file__).with_name("ai_sdk.mjs")
+    command = ["node", str(program), str(config), json.dumps(script), *(["stream"] if stream else [])]
+    path = os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"]))
+    done = await anyio.run_process(command, env={**os.environ, "PATH": path}, stderr=None)
+    return json.loads(done.stdout)
+
+
+@dataclass
+class Done:
+    """What became of a Claude agent."""
+
+    said: str | None = None
+    """Its answer; None if it was stopped."""
+    reasons: str = ""
+    """What it said about being stopped."""
+    requests: list[str] = field(default_factory=list)
+    """The last message of each request to the model, as JSON."""
+    told: dict[str, str] = field(default_factory=dict)
+
+
+async def run_claude(host: Any, script: list[Any], tools: list[Any], place: Any, *, allowed: Any = ()) -> Done:
+    """Runs the real Claude agent on a scripted model. Hooks know its tools by their own names."""
+    import claude_agent_sdk as sdk
+
+    from picohook.integrations.claude_agent import PicohookHooks
+
+    from .messages_api import serving
+
+    names = {f"mcp__t__{function.__name__}": function.__name__ for function in tools}
+    own = {name: agents_name for agents_name, name in names.items()}
+    script = [
+        said if isinstance(said, str) else [(i, own.get(tool, tool), given) for i, tool, given in said]
+        for said in script
+    ]
+    hooks = PicohookHooks(host, names=names)
+    with serving(script) as server:
+        options = sdk.ClaudeAgentOptions(
+            cwd=place,
+            setting_sources=[],
+            model="claude-test",
+            allowed_tools=[*names, *allowed],
+            mcp_servers={"t": sdk.create_sdk_mcp_server("t", tools=[_sdk_tool(function) for function in tools])},
+            env={
+                "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{server.server_port}",
+                "ANTHROPIC_API_KEY": "none",
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                "HOME": str(place),
+            },
+        )
+        done = Done(requests=server.requests, told=server.results)
+        async for message in sdk.query(prompt="hello", options=hooks.options(options)):
+            if isinstance(message, sdk.ResultMessage):
+                done.reasons += message.result or ""
+                if message.stop_reason == "end_turn":
+                    done.said = message.result
+            elif isinstance(message, sdk.UserMessage | sdk.SystemMessage):
+                done.reasons += str(message)
+        await hooks.close()
+    return done
+
+
+def _sdk_tool(function: Any) -> Any:
+    import claude_agent_sdk as sdk
+
+    async def call(given: dict[str, Any]) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": function(**given)}]}
+
+    return sdk.tool(function.__name__, "A tool.", dict.fromkeys(function.__annotations__.keys() - {"return"}, str))(
+        call
+    )
+
+
+FRAMEWORKS = {
+    "google-adk": run_google_adk,
+    "langchain": run_langchain,
+    "openai-agents": run_openai_agents,
+    "pydantic-ai": run_pydantic_ai,
+}

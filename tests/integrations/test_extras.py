@@ -28,6 +28,8 @@ except ImportError as error:
     ("module", "framework"),
     [
         ("agent_hooks", "agent_hooks"),
+        ("claude_agent", "claude_agent_sdk"),
+        ("google_adk", "google"),
         ("langchain", "langchain_core"),
         ("openai_agents", "agents"),
         ("pydantic_ai", "pydantic_ai"),

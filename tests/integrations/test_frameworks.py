@@ -26,7 +26,7 @@ from picohook import (
 from picohook.integrations.agent_run import AgentRun
 from picohook.model.decisions import Continue
 
-from .drivers import SYSTEM, Agent
+from .drivers import Agent
 
 pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
 
@@ -53,7 +53,7 @@ async def test_hooks_see_the_requests_the_answers_the_calls_and_the_results(run)
         agent = Agent(host, ONE, [read])
         assert await run(agent) == "done"
     request, answer, call, approved, returned, again, last = seen
-    assert request.system_prompt == SYSTEM
+    assert request.system_prompt == agent.system
     assert request.messages == [{"role": "user", "content": "hello"}]
     assert [(tool["function"]["name"], [*tool["function"]["parameters"]["properties"]]) for tool in request.tools] == [
         ("read", ["path"])
@@ -77,7 +77,7 @@ async def test_a_request_that_hooks_do_not_change_reaches_the_model_unchanged(ru
         agent = Agent(host, ONE, [read])
         await run(agent)
     first, second = agent.requests
-    assert (first.system, first.texts, first.tools) == (SYSTEM, ["hello"], ["read"])
+    assert (first.system, first.texts, first.tools) == (agent.system, ["hello"], ["read"])
     assert second.texts[-1] == agent.told["1"] == "text of a"
 
 
@@ -369,8 +369,8 @@ async def test_a_note_about_a_tool_is_in_the_next_request(run):
         agent = Agent(host, ONE, [read])
         await run(agent)
     first, second = agent.requests
-    assert first.system == SYSTEM
-    assert second.system == f"{SYSTEM}\n\nMind the gap."
+    assert first.system == agent.system
+    assert second.system == f"{agent.system}\n\nMind the gap."
     assert second.texts[-1] == "And hurry."
 
 

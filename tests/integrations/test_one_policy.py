@@ -12,7 +12,7 @@ import pytest
 
 from picohook import Host, LLMRequest, ToolCall
 
-from .drivers import FRAMEWORKS, Agent
+from .drivers import AI_SDK, FRAMEWORKS, Agent, run_ai_sdk, run_claude
 
 pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
 
@@ -109,6 +109,16 @@ async def in_agent_hooks(config):
     return told
 
 
+async def in_claude(config):
+    """The real agent of the Claude Agent SDK, with tools of this program."""
+    async with Host.from_config(config) as host:
+        return (await run_claude(host, SCRIPT, [read, bash], config.parent)).told
+
+
+async def in_ai_sdk(config):
+    return (await run_ai_sdk(config, SCRIPT))["told"]
+
+
 async def in_node(config):
     """A program that is not in Python, through the sidecar."""
     picohook = os.path.join(os.path.dirname(sys.executable), "picohook")
@@ -122,18 +132,22 @@ RUNTIMES = {
     "Pydantic AI": lambda config: in_framework("pydantic-ai", config),
     "LangChain": lambda config: in_framework("langchain", config),
     "OpenAI Agents": lambda config: in_framework("openai-agents", config),
+    "Google ADK": lambda config: in_framework("google-adk", config),
+    "Claude": in_claude,
+    "AI SDK": in_ai_sdk,
     "AGENT-HOOKS": in_agent_hooks,
     "Node": in_node,
 }
 
 
+@pytest.mark.skipif(not AI_SDK.exists(), reason="npm install --prefix hooks_examples/clients/node")
 async def test_every_framework_decides_as_the_page_says(config):
     told = {name: await ask(config) for name, ask in RUNTIMES.items()}
     rows = [["call", *RUNTIMES, "why"], ["---"] * (len(RUNTIMES) + 2)]
     for identity, tool, arguments in SCRIPT[0]:
         said = {name: one[identity] for name, one in told.items()}
         ran = {name: text.startswith(RUNS) for name, text in said.items()}
-        why = {"" if ran[name] else text.split(": ", 1)[1] for name, text in said.items()}
+        why = {"" if ran[name] else text.split(" hook: ", 1)[1] for name, text in said.items()}
         assert len(why) == 1, f"{tool} {arguments}: {said}"
         cells = ["runs" if ran[name] else "denied" for name in RUNTIMES]
         rows.append([f"`{tool}` `{next(iter(arguments.values()))}`", *cells, *why])

@@ -1,0 +1,220 @@
+"""Hooks for Google ADK: `App(name="app", root_agent=agent, plugins=[PicohookPlugin(host)])`.
+
+An invocation is a turn. The plugin wraps each model and each tool when it is first used, inside all callbacks. So nothing
+changes a call after its approval. In a runner without the plugin, a wrapped model or tool asks no hooks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from .. import PicohookError, ToolResult
+from . import extra
+from .agent_run import AgentRun, tool_call
+from .google_adk_messages import (
+    added_functions_of,
+    shown_parts,
+    shown_request,
+    text_of_result,
+    whole,
+    with_answer,
+    with_edits,
+)
+
+with extra("google-adk"):
+    from google.adk.agents import LlmAgent
+    from google.adk.models.llm_response import LlmResponse
+    from google.adk.plugins.base_plugin import BasePlugin
+    from google.adk.tools.base_tool import BaseTool
+    from google.genai import types
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping
+
+    from google.adk.agents.callback_context import CallbackContext
+    from google.adk.agents.invocation_context import InvocationContext
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.tools.tool_context import ToolContext
+
+    from .. import Host, LLMRequest, ToolCall
+
+NAME = "picohook"
+
+_ASKING: ContextVar[tuple[LlmRequest, AgentRun] | None] = ContextVar("picohook_asking", default=None)
+"""The request that is about to go to a model, and its run."""
+
+
+class PicohookPlugin(BasePlugin):
+    """Asks the host's hooks about every model call and every tool call of a runner's agents. Its host has to be running."""
+
+    def __init__(self, host: Host, *, agent_id: str = "") -> None:
+        super().__init__(name=NAME)
+        self._host = host
+        self._agent_id = agent_id
+        self._runs: dict[str, AgentRun] = {}
+
+    # A run.
+
+    async def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
+        """Begin the turn. Raises `PicohookError` for a live run, whose model cannot be wrapped."""
+        if invocation_context.live_request_queue is not None:
+            raise PicohookError("hooks cannot be asked in a live run: use `run_async`")
+        said = invocation_context.user_content
+        run = AgentRun(
+            self._host,
+            invocation_context.session.id,
+            "" if said is None else str(shown_parts(said.parts or [])["content"]),
+            agent_id=self._agent_id or getattr(invocation_context.agent, "name", ""),
+            turn_id=invocation_context.invocation_id,
+        )
+        await run.__aenter__()
+        self._runs[invocation_context.invocation_id] = run
+        task = asyncio.current_task()
+        assert task is not None
+        task.add_done_callback(partial(self._abandon, invocation_context.invocation_id))
+
+    async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
+        await self._end(invocation_context.invocation_id, None)
+
+    async def on_run_error_callback(self, *, invocation_context: InvocationContext, error: Exception) -> None:
+        await self._end(invocation_context.invocation_id, error)
+
+    async def _end(self, invocation_id: str, error: BaseException | None) -> None:
+        run = self._runs.pop(invocation_id, None)
+        if run is not None:
+            await run.__aexit__(None if error is None else type(error), error, None)
+
+    def _abandon(self, invocation_id: str, task: asyncio.Task[Any]) -> None:
+        """End the turn of a run that was cancelled. ADK tells plugins of every other end."""
+        del task
+        if invocation_id in self._runs:
+            self._host.begin_task(partial(self._end, invocation_id, asyncio.CancelledError()))
+
+    async def close(self) -> None:
+        """End the turns of runs that were cancelled. The runner closes its plugins."""
+        for invocation_id in [*self._runs]:
+            await self._end(invocation_id, asyncio.CancelledError())
+
+    def run_of(self, context: CallbackContext) -> AgentRun:
+        """Return the run of a callback. Raises `PicohookError` if it has ended."""
+        run = self._runs.get(context.invocation_id)
+        if run is None:
+            raise PicohookError(f"{context.agent_name}: its run has ended, and hooks cannot be asked")
+        return run
+
+    # Models and tools are wrapped just before they are used.
+
+    async def before_model_callback(self, *, callback_context: CallbackContext, llm_request: LlmRequest) -> None:
+        run = self.run_of(callback_context)
+        agent = callback_context.get_invocation_context().agent
+        if not isinstance(agent, LlmAgent):
+            raise PicohookError(f"{callback_context.agent_name}: this agent has no model that hooks can be asked about")
+        run.set_agent(self._agent_id or agent.name)
+        _wrap(await agent.canonical_model_async(callback_context), "generate_content_async", _generate)
+        _ASKING.set((llm_request, run))
+
+    async def before_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+    ) -> None:
+        del tool_args
+        self.run_of(tool_context)
+        _wrap(tool, "run_async", partial(_run_tool, tool))
+
+
+def _wrap(owner: BaseLlm | BaseTool, name: str, wrapper: Callable[..., Any]) -> None:
+    """Put a wrapper around a method of this object, once. Its class, and other objects, stay as they are."""
+    if name not in vars(owner):
+        object.__setattr__(owner, name, partial(wrapper, getattr(owner, name)))
+
+
+# The model.
+
+
+async def _generate(
+    generate: Callable[..., AsyncGenerator[LlmResponse]],
+    llm_request: LlmRequest,
+    stream: bool = False,  # noqa: FBT001, FBT002 - ADK's
+) -> AsyncGenerator[LlmResponse]:
+    asking = _ASKING.get()
+    if asking is None or asking[0] is not llm_request:
+        async for response in generate(llm_request, stream):
+            yield response
+        return
+    _ASKING.set(None)
+    asked = shown_request(llm_request)
+    responses: list[LlmResponse] = []
+
+    # The whole response is read first, since hooks decide before any of it is passed on.
+    async def complete(edited: LLMRequest) -> Mapping[str, Any]:
+        for declared in added_functions_of(asked, edited):
+            llm_request.tools_dict[declared.name or ""] = _AddedTool(declared)
+        own = with_edits(llm_request, asked, edited)
+        answers = [response async for response in generate(own, stream) if not response.partial]
+        responses.append(whole(answers or [LlmResponse()]))
+        return shown_parts(_parts(responses[-1]))
+
+    said = (await asking[1].llm(asked, complete)).response
+    response = responses[-1] if responses else LlmResponse()
+    parts = with_answer(_parts(response), said)
+    content = types.Content(role="model", parts=parts) if parts else response.content
+    if stream and (text := [part for part in parts if part.text]):
+        yield LlmResponse(content=types.Content(role="model", parts=text), partial=True)
+    yield response.model_copy(update={"content": content})
+
+
+def _parts(response: LlmResponse) -> list[types.Part]:
+    return (response.content.parts if response.content is not None else None) or []
+
+
+# Tools.
+
+
+async def _run_tool(
+    tool: BaseTool, run_async: Callable[..., Any], *, args: dict[str, Any], tool_context: ToolContext
+) -> Any:
+    plugin = tool_context.get_invocation_context().plugin_manager.get_plugin(NAME)
+    if not isinstance(plugin, PicohookPlugin):
+        return await run_async(args=args, tool_context=tool_context)
+    call = tool_call(tool.name, args, tool_context.function_call_id)
+
+    async def execute(own: ToolCall) -> Any:
+        if own.tool != call.tool:
+            return await _run_other(own, tool_context)
+        changed = args if own.arguments == call.arguments else own.arguments
+        return await run_async(args=changed, tool_context=tool_context)
+
+    def show(result: Any) -> ToolResult:
+        failed = isinstance(result, dict) and "error" in result
+        return ToolResult(for_llm=text_of_result(result), is_error=failed)
+
+    ended = await plugin.run_of(tool_context).tool(call, execute, show)
+    if isinstance(ended, ToolResult):
+        return {"error" if ended.is_error else "result": ended.for_llm}
+    return ended
+
+
+async def _run_other(own: ToolCall, tool_context: ToolContext) -> Any:
+    """Run the tool that a hook chose, with the arguments that it chose."""
+    agent = tool_context.get_invocation_context().agent
+    tools = await agent.canonical_tools(tool_context) if isinstance(agent, LlmAgent) else []
+    other = next((tool for tool in tools if tool.name == own.tool), None)
+    if other is None:
+        return {"error": f"unknown tool {own.tool}"}
+    run_async = vars(other).get("run_async")
+    run_own = run_async.args[0] if isinstance(run_async, partial) else other.run_async
+    return await run_own(args=own.arguments, tool_context=tool_context)
+
+
+class _AddedTool(BaseTool):
+    """A tool that a hook added. The hook answers its calls."""
+
+    def __init__(self, declared: types.FunctionDeclaration) -> None:
+        super().__init__(name=declared.name or "", description=declared.description or "")
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
+        del args, tool_context
+        return {"error": f"unknown tool {self.name}"}  # no hook answered the call

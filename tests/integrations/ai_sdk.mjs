@@ -1,0 +1,63 @@
+// A scripted agent of the AI SDK, with its real loop and its own mock model: node ai_sdk.mjs CONFIG SCRIPT [stream]
+// It prints what the model was told of each call, the answer, the tools that ran, and the error, if there is one.
+
+import { generateText, jsonSchema, stepCountIs, streamText, tool } from "../../hooks_examples/clients/node/node_modules/ai/dist/index.mjs";
+import { MockLanguageModelV3, simulateReadableStream } from "../../hooks_examples/clients/node/node_modules/ai/dist/test/index.mjs";
+import { inTurn } from "../../hooks_examples/clients/node/ai-sdk.mjs";
+import { Hooks } from "../../hooks_examples/clients/node/sidecar.mjs";
+
+const [config, script, stream] = process.argv.slice(2);
+const said = JSON.parse(script);
+const told = {};
+const ran = [];
+const usage = { inputTokens: { total: 1 }, outputTokens: { total: 1 } };
+let place = 0;
+
+function next({ prompt }) {
+  for (const { role, content } of prompt) {
+    if (role !== "tool") continue;
+    for (const { toolCallId, output } of content) told[toolCallId] = output.value;
+  }
+  const answer = said[place++];
+  if (typeof answer === "string") return { content: [{ type: "text", text: answer }], finishReason: { unified: "stop" }, usage, warnings: [] };
+  const content = answer.map(([toolCallId, toolName, input]) => ({ type: "tool-call", toolCallId, toolName, input: JSON.stringify(input) }));
+  return { content, finishReason: { unified: "tool-calls" }, usage, warnings: [] };
+}
+
+function inPieces(options) {
+  const { content, finishReason } = next(options);
+  const pieces = ({ text, ...part }) =>
+    part.type === "text"
+      ? [{ type: "text-start", id: "1" }, { type: "text-delta", id: "1", delta: text }, { type: "text-end", id: "1" }]
+      : [part];
+  const chunks = [{ type: "stream-start", warnings: [] }, ...content.flatMap(pieces), { type: "finish", finishReason, usage }];
+  return { stream: simulateReadableStream({ chunks, initialDelayInMs: null, chunkDelayInMs: null }) };
+}
+
+const execute = (name) => async (input) => {
+  ran.push([name, input]);
+  if (input.path === "fail") throw new Error("it failed");
+  return `it ran: ${Object.values(input)[0]}`;
+};
+const schema = (field) => jsonSchema({ type: "object", properties: { [field]: { type: "string" } } });
+const tools = {
+  read: tool({ description: "Reads.", inputSchema: schema("path"), execute: execute("read") }),
+  bash: tool({ description: "Runs.", inputSchema: schema("command"), execute: execute("bash") }),
+};
+const model = new MockLanguageModelV3({ doGenerate: async (options) => next(options), doStream: async (options) => inPieces(options) });
+const options = { model, prompt: "hello", stopWhen: stepCountIs(9), maxRetries: 0 };
+const hooks = new Hooks(config);
+const done = { told, ran };
+try {
+  done.text = await inTurn(hooks, "hello", async (guarded) => {
+    if (!stream) return (await generateText({ ...options, ...guarded({ tools }) })).text;
+    const result = streamText({ ...options, ...guarded({ tools }), onError: () => {} });
+    let text = "";
+    for await (const delta of result.textStream) text += delta;
+    return text;
+  });
+} catch (error) {
+  done.error = `${error.name}: ${error.message}`;
+}
+hooks.close();
+console.log(JSON.stringify(done));

@@ -1,0 +1,92 @@
+"""A small server of Anthropic's messages API, on this machine: it answers each request with the next answer of a script."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
+    def log_message(self, *_):
+        pass
+
+    def do_POST(self):
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        for kind, data in _events(request["model"], self.server.answer(request)):
+            self.wfile.write(f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n".encode())
+        self.close_connection = True
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, script: list[Any]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.script = script
+        self.results: dict[str, str] = {}
+        """What the model was told of each call, by its id."""
+        self.requests: list[str] = []
+        """The last message of each request, as JSON."""
+
+    def answer(self, request: dict[str, Any]) -> Any:
+        """Returns the next answer. A request without tools is not the agent's own, and gets a word."""
+        if not request.get("tools"):
+            return "a word"
+        for message in request["messages"]:
+            blocks = message["content"] if isinstance(message["content"], list) else []
+            self.results |= {block["tool_use_id"]: _text(block) for block in blocks if block["type"] == "tool_result"}
+        self.requests.append(json.dumps(request["messages"][-1]))
+        return self.script[len(self.requests) - 1]
+
+
+def _text(block: dict[str, Any]) -> str:
+    content = block.get("content") or ""
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+
+
+def _events(model: str, said: Any) -> list[tuple[str, dict[str, Any]]]:
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": [], "usage": usage}
+    events: list[tuple[str, dict[str, Any]]] = [("message_start", {"message": message})]
+    for index, (block, delta) in enumerate(_blocks(said)):
+        events.append(("content_block_start", {"index": index, "content_block": block}))
+        events.append(("content_block_delta", {"index": index, "delta": delta}))
+        events.append(("content_block_stop", {"index": index}))
+    reason = "end_turn" if isinstance(said, str) else "tool_use"
+    events.append(("message_delta", {"delta": {"stop_reason": reason}, "usage": {"output_tokens": 5}}))
+    return [*events, ("message_stop", {})]
+
+
+def _blocks(said: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    if isinstance(said, str):
+        return [({"type": "text", "text": ""}, {"type": "text_delta", "text": said})]
+    return [
+        (
+            {"type": "tool_use", "id": identity, "name": tool, "input": {}},
+            {"type": "input_json_delta", "partial_json": json.dumps(arguments)},
+        )
+        for identity, tool, arguments in said
+    ]
+
+
+@contextmanager
+def serving(script):
+    """Serves this script. Gives the server: its address, and what the model was told."""
+    server = _Server(script)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

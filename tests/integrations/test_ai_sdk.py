@@ -1,0 +1,91 @@
+"""The AI SDK for TypeScript, guarded through the sidecar: its real loop, and its own mock model."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from .drivers import AI_SDK, run_ai_sdk
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(not AI_SDK.exists(), reason="npm install --prefix hooks_examples/clients/node"),
+]
+
+HOOK = """
+from picohook.sdk import HookApp
+
+app = HookApp("h")
+
+
+@app.before_tool
+def judge(call):
+    match call.arguments.get("path"):
+        case "b":
+            return call.deny("it is outside")
+        case "c":
+            return call.respond("from the hook")
+        case "d":
+            return call.modify(arguments={"path": "dd"})
+        case "stop":
+            return call.abort("enough")
+
+
+@app.after_tool
+def redact(call):
+    if "secret" in call.result.for_llm:
+        return call.modify(for_llm=call.result.for_llm.replace("secret", "[gone]"))
+
+
+@app.after_llm
+def look(answer):
+    return None
+
+
+app.run()
+"""
+
+
+@pytest.fixture
+def config_of(tmp_path):
+    def write(stages):
+        (tmp_path / "hook.py").write_text(HOOK, encoding="utf-8")
+        command = json.dumps([sys.executable, str(tmp_path / "hook.py")])
+        path = tmp_path / "picohook.toml"
+        path.write_text(f'[hooks.h]\ncommand = {command}\nstages = {stages}\non_failure = "deny"\n', encoding="utf-8")
+        return path
+
+    return write
+
+
+def calls(**paths):
+    return [(identity, "read", {"path": path}) for identity, path in paths.items()]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_tools_are_denied_answered_changed_and_redacted_as_hooks_decide(config_of, stream):
+    script = [calls(a="a", b="b", c="c", d="d", e="secret", f="fail"), "done"]
+    done = await run_ai_sdk(config_of(["before_tool", "after_tool"]), script, stream=stream)
+    assert done["text"] == "done"
+    assert done["told"] == {
+        "a": "it ran: a",
+        "b": "Tool execution denied by hook: it is outside",
+        "c": "from the hook",
+        "d": "it ran: dd",
+        "e": "it ran: [gone]",
+        "f": "it failed",
+    }
+    assert [given["path"] for _, given in done["ran"]] == ["a", "dd", "secret", "fail"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_hook_that_aborts_ends_the_run(config_of, stream):
+    done = await run_ai_sdk(config_of(["before_tool"]), [calls(a="stop"), calls(b="a"), "done"], stream=stream)
+    assert done == {"told": {}, "ran": [], "error": "TurnEndedError: enough"}
+
+
+async def test_a_hook_at_a_stage_of_the_model_is_refused(config_of):
+    done = await run_ai_sdk(config_of(["after_llm"]), ["done"])
+    assert done["error"].startswith("Error: h: the AI SDK asks no hooks at after_llm: give this hook other `stages`")

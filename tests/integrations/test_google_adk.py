@@ -1,0 +1,201 @@
+"""What is Google ADK's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from picohook import Deny, FunctionHook, Host, Modify, PicohookError, Respond, Retry
+
+from .drivers import Agent, adk_runner, run_google_adk, scripted_llm
+
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
+
+ONE = [[("1", "read", {"path": "a"})], "done"]
+
+
+def read(path: str) -> str:
+    return f"text of {path}"
+
+
+def no(call):
+    return Deny("no") if call.tool == "read" else None
+
+
+@pytest.fixture
+def adk():
+    from google.adk import agents
+
+    return agents
+
+
+async def ask(runner, agent, **options):
+    """Runs this runner's agent once. Returns the texts of its final events."""
+    from google.genai import types
+
+    said = types.Content(role="user", parts=[types.Part(text="hello")])
+    events = runner.run_async(user_id="u", session_id=agent.session, new_message=said, **options)
+    return [event.content.parts[0].text async for event in events if event.content and event.content.parts[0].text]
+
+
+async def test_hooks_are_asked_about_a_sub_agent_under_its_name(adk):
+    metas = []
+    stages = {"before_tool": no, "before_llm": lambda request: metas.append(request.meta)}
+    async with Host([FunctionHook("h", stages)]) as host:
+        agent = Agent(host, [[("0", "transfer_to_agent", {"agent_name": "reader"})], *ONE], [])
+        model = scripted_llm(agent)
+        reader = adk.LlmAgent(name="reader", description="Reads.", model=model, tools=[read])
+        first = adk.LlmAgent(name="first", model=model, sub_agents=[reader])
+        async with await adk_runner(agent, first) as runner:
+            assert await ask(runner, agent) == ["done"]
+    assert agent.told["1"] == "Tool execution denied by hook: no"
+    assert [meta.agent_id for meta in metas] == ["first", "reader", "reader"]
+    assert len({meta.turn_id for meta in metas}) == 1
+
+
+@pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated:DeprecationWarning")  # ADK's own use of it
+async def test_an_agent_that_is_a_tool_has_a_sub_turn_in_the_same_session(adk):
+    from google.adk.tools.agent_tool import AgentTool
+
+    metas = {}
+    stages = {"before_tool": lambda call: metas.setdefault(call.tool, call.meta) and no(call)}
+    async with Host([FunctionHook("h", stages)]) as host:
+        agent = Agent(host, [[("7", "reader", {"request": "hello"})], *ONE, "fine"], [])
+        model = scripted_llm(agent)
+        reader = adk.LlmAgent(name="reader", description="Reads.", model=model, tools=[read])
+        outer = adk.LlmAgent(name="outer", model=model, tools=[AgentTool(reader)])
+        async with await adk_runner(agent, outer) as runner:
+            assert await ask(runner, agent) == ["fine"]
+    assert agent.told["1"] == "Tool execution denied by hook: no"
+    assert metas["read"].parent_turn_id == metas["reader"].turn_id
+    assert metas["read"].session_key == metas["reader"].session_key == "s1"
+    assert (metas["reader"].agent_id, metas["read"].agent_id) == ("outer", "reader")
+
+
+async def test_hooks_see_the_arguments_that_the_agents_own_callbacks_left(adk):
+    seen = []
+    async with Host(
+        [FunctionHook("h", {"approve_tool": lambda call: seen.append(dict(call.arguments)) or True})]
+    ) as host:
+        agent = Agent(host, ONE, [])
+
+        def change(tool, args, tool_context):
+            args["path"] = "../b"
+
+        root = adk.LlmAgent(name="root", model=scripted_llm(agent), tools=[read], before_tool_callback=change)
+        async with await adk_runner(agent, root) as runner:
+            await ask(runner, agent)
+    assert seen == [{"path": "../b"}]
+    assert agent.told == {"1": "text of ../b"}
+
+
+async def test_a_runner_without_the_plugin_asks_no_hooks(adk):
+    from google.adk.runners import InMemoryRunner
+
+    async with Host([FunctionHook("h", {"before_tool": no})]) as host:
+        agent = Agent(host, ONE * 2, [])
+        root = adk.LlmAgent(name="root", model=scripted_llm(agent), tools=[read])
+        async with await adk_runner(agent, root) as runner:
+            await ask(runner, agent)
+        assert agent.told == {"1": "Tool execution denied by hook: no"}
+        async with InMemoryRunner(root, app_name="test") as plain:
+            await plain.session_service.create_session(app_name="test", user_id="u", session_id=agent.session)
+            assert await ask(plain, agent) == ["done"]
+    assert agent.told == {"1": "text of a"}
+
+
+async def test_a_tool_that_the_user_has_to_confirm_is_asked_about_when_it_runs(adk):
+    from google.adk.tools.function_tool import FunctionTool
+    from google.genai import types
+
+    asked = []
+    async with Host([FunctionHook("h", {"before_tool": lambda call: asked.append(call.tool) or no(call)})]) as host:
+        agent = Agent(host, [ONE[0], "waiting", "done"], [])
+        tool = FunctionTool(read, require_confirmation=True)
+        root = adk.LlmAgent(name="root", model=scripted_llm(agent), tools=[tool])
+        async with await adk_runner(agent, root) as runner:
+            said = types.Content(role="user", parts=[types.Part(text="hello")])
+            given = {"user_id": "u", "session_id": agent.session}
+            requests = [
+                call
+                async for event in runner.run_async(**given, new_message=said)
+                for call in event.get_function_calls()
+                if call.name == "adk_request_confirmation"
+            ]
+            assert asked == []
+            yes = types.FunctionResponse(id=requests[0].id, name=requests[0].name, response={"confirmed": True})
+            answer = types.Content(role="user", parts=[types.Part(function_response=yes)])
+            async for _ in runner.run_async(**given, new_message=answer):
+                pass
+    assert asked == ["read"]
+    assert agent.told["1"] == "Tool execution denied by hook: no"
+
+
+async def test_a_hook_can_ask_the_model_again(adk):
+    answers = []
+
+    def judge(answer):
+        answers.append(answer.response["content"])
+        return Retry("Say more.") if len(answers) == 1 else None
+
+    async with Host([FunctionHook("h", {"after_llm": judge})]) as host:
+        agent = Agent(host, ["short", "much longer"], [])
+        assert await run_google_adk(agent) == "much longer"
+    assert answers == ["short", "much longer"]
+    assert agent.requests[1].texts[-1] == "Say more."
+
+
+async def test_a_text_and_the_calls_that_a_model_sends_after_it_are_one_response(adk):
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.models.llm_response import LlmResponse
+    from google.genai import types
+
+    class InTwo(BaseLlm):
+        async def generate_content_async(self, llm_request, stream=False):  # noqa: FBT002
+            last = llm_request.contents[-1].parts[0]
+            yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="Now then.")]))
+            if last.function_response is None:
+                call = types.FunctionCall(id="1", name="read", args={"path": "a"})
+                yield LlmResponse(content=types.Content(role="model", parts=[types.Part(function_call=call)]))
+
+    seen, ran = [], []
+
+    def read(path: str) -> str:
+        ran.append(path)
+        return path
+
+    def judge(answer):
+        seen.append((answer.response["content"], len(answer.response.get("tool_calls", []))))
+        return Modify({"tool_calls": []}) if answer.response.get("tool_calls") else None
+
+    async with Host([FunctionHook("h", {"after_llm": judge})]) as host:
+        agent = Agent(host, [], [])
+        root = adk.LlmAgent(name="root", model=InTwo(model="two"), tools=[read])
+        async with await adk_runner(agent, root) as runner:
+            assert await ask(runner, agent) == ["Now then."]
+    assert seen == [("Now then.", 1)]
+    assert ran == []
+
+
+async def test_a_live_run_is_refused(adk):
+    async with Host() as host:
+        agent = Agent(host, [], [])
+        root = adk.LlmAgent(name="root", model=scripted_llm(agent))
+        async with await adk_runner(agent, root) as runner:
+            events = runner.run_live(user_id="u", session_id=agent.session, live_request_queue=adk.LiveRequestQueue())
+            with pytest.raises(RuntimeError, match="cannot be asked in a live run: use `run_async`") as raised:
+                await anext(events)
+    assert isinstance(raised.value.__cause__, PicohookError)
+
+
+async def test_an_answer_of_a_hook_is_what_a_tool_returned(adk):
+    async with Host([FunctionHook("h", {"before_tool": lambda _: Respond({"for_llm": "from the hook"})})]) as host:
+        agent = Agent(host, ONE, [])
+        results = []
+
+        def note(tool, args, tool_context, tool_response):
+            results.append(tool_response)
+
+        root = adk.LlmAgent(name="root", model=scripted_llm(agent), tools=[read], after_tool_callback=note)
+        async with await adk_runner(agent, root) as runner:
+            await ask(runner, agent)
+    assert results == [{"result": "from the hook"}]
