@@ -85,6 +85,7 @@ _HOME = {
     "Respond": "model.decisions",
     "RespondRule": "model.spec",
     "RestartPolicy": "model.spec",
+    "ResponseStream": "turns.response_stream",
     "Retry": "model.decisions",
     "RetryLimitError": "turns.rounds",
     "Session": "turns.session",
@@ -200,6 +201,7 @@ if TYPE_CHECKING:
     from .turns.delivery import Delivery as Delivery
     from .turns.model_call import DecidedRequest as DecidedRequest
     from .turns.paused import PausedTurn as PausedTurn
+    from .turns.response_stream import ResponseStream as ResponseStream
     from .turns.rounds import RetryLimitError as RetryLimitError
     from .turns.session import Session as Session
     from .turns.tool_call import DecidedCall as DecidedCall, ToolRun as ToolRun

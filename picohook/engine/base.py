@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ..hooks.process import ProcessHook
     from ..listeners.listener import Listener
     from ..model.decisions import Outcome
+    from ..model.payloads import Payload
+    from ..model.stages import Stage
     from ..observe.log import Logger
     from ..process.plan import Verify
     from ..process.spawn import Spawner
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from .tasks import Service
 
 T = TypeVar("T")
+P = TypeVar("P", bound="Payload")
 
 
 class BaseEngine:
@@ -193,6 +196,10 @@ class BaseEngine:
     def asked_at(self, stage: str) -> tuple[Hook, ...]:
         """The hooks that are asked at a stage, in order."""
         return tuple(seat.hook for seat in self._mounted.generations[stage].seats)
+
+    def may_ask(self, stage: Stage[P], payload: P) -> tuple[Hook, ...]:
+        """The hooks that may be asked at a stage about this payload, whose fields that can be edited are not known yet."""
+        return tuple(seat.hook for seat in self._mounted.generations[stage.name].seats if seat.may_want(payload))
 
     def _changed(self, change: StateChange | Outcome[Any] | Reloaded) -> None:
         for call in tuple(self.on_change):

@@ -46,6 +46,10 @@ class Seat:
         """Whether the hook is asked about this payload."""
         return self.filter is None or self.filter.matches(payload)
 
+    def may_want(self, payload: Payload) -> bool:
+        """Whether the hook may be asked about this payload when it has other content."""
+        return self.filter is None or bool(self.filter.when) or self.filter.matches(payload)
+
 
 def seats_after_pause(
     stage: Stage[Any],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,11 +13,11 @@ import anyio
 from .. import AbortTurnError, HardAbortError, PausedError, PicohookError, Session, ToolResult, calls_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
-    from .. import DecidedCall, Host, LLMRequest, LLMResponse, ToolCall, Turn
+    from .. import DecidedCall, DecidedRequest, Host, LLMRequest, LLMResponse, ToolCall, Turn
 
 T = TypeVar("T")
 
@@ -96,21 +96,29 @@ class AgentRun:
         if agent_id != self.turn.meta.agent_id:
             self.turn.meta = self.turn.meta.model_copy(update={"agent_id": agent_id})
 
-    async def llm(
-        self, request: LLMRequest, complete: Callable[[LLMRequest], Awaitable[Mapping[str, Any]]]
-    ) -> LLMResponse:
-        """Make a model call: before_llm, the model, after_llm. `complete` may be called several times.
+    @asynccontextmanager
+    async def model_call(self, request: LLMRequest) -> AsyncIterator[DecidedRequest]:
+        """Decide on a model call, and make it in this block, in as many rounds as hooks ask for.
 
-        Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook ends the run.
+        Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook ends the run, also in the block.
         """
         self._require_open()
         self._locks.clear()
         self._decided.clear()  # these were about the previous response
         try:
-            return await self.turn.llm(request, complete)
+            yield await self.turn.decide_llm(request)
         except AbortTurnError as error:
             self.ended = error
             raise
+
+    async def llm(
+        self, request: LLMRequest, complete: Callable[[LLMRequest], Awaitable[Mapping[str, Any]]]
+    ) -> LLMResponse:
+        """Make a whole model call, as `model_call` does. `complete` may be called several times."""
+        async with self.model_call(request) as decided:
+            while decided.response is None:
+                await decided.conclude(await complete(decided.request))
+        return decided.response
 
     async def tool(
         self, call: ToolCall, execute: Callable[[ToolCall], Awaitable[T]], show: Callable[[T], ToolResult]

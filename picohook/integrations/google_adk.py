@@ -7,6 +7,7 @@ changes a call after its approval. In a runner without the plugin, a wrapped mod
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ with extra("google-adk"):
     from google.genai import types
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable
 
     from google.adk.agents.callback_context import CallbackContext
     from google.adk.agents.invocation_context import InvocationContext
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest
     from google.adk.tools.tool_context import ToolContext
 
-    from .. import Host, LLMRequest, ToolCall
+    from .. import Host, ToolCall
 
 NAME = "picohook"
 
@@ -146,22 +147,24 @@ async def _generate(
         return
     _ASKING.set(None)
     asked = shown_request(llm_request)
-    responses: list[LlmResponse] = []
-
-    # The whole response is read first, since hooks decide before any of it is passed on.
-    async def complete(edited: LLMRequest) -> Mapping[str, Any]:
-        for declared in added_functions_of(asked, edited):
-            llm_request.tools_dict[declared.name or ""] = _AddedTool(declared)
-        own = with_edits(llm_request, asked, edited)
-        answers = [response async for response in generate(own, stream) if not response.partial]
-        responses.append(whole(answers or [LlmResponse()]))
-        return shown_parts(_parts(responses[-1]))
-
-    said = (await asking[1].llm(asked, complete)).response
-    response = responses[-1] if responses else LlmResponse()
-    parts = with_answer(_parts(response), said)
+    response, streamed = LlmResponse(), False
+    async with asking[1].model_call(asked) as decided:
+        while decided.response is None:
+            for declared in added_functions_of(asked, decided.request):
+                llm_request.tools_dict[declared.name or ""] = _AddedTool(declared)
+            pieces, answers = decided.stream(), []
+            async with aclosing(generate(with_edits(llm_request, asked, decided.request), stream)) as answering:
+                async for answer in answering:
+                    if not answer.partial:
+                        answers.append(answer)
+                    elif pieces.unguarded:
+                        streamed = True
+                        yield answer
+            response = whole(answers or [LlmResponse()])
+            await pieces.conclude(shown_parts(_parts(response)))
+    parts = with_answer(_parts(response), decided.response.response)
     content = types.Content(role="model", parts=parts) if parts else response.content
-    if stream and (text := [part for part in parts if part.text]):
+    if stream and not streamed and (text := [part for part in parts if part.text]):
         yield LlmResponse(content=types.Content(role="model", parts=text), partial=True)
     yield response.model_copy(update={"content": content})
 

@@ -113,12 +113,14 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
         asked = _request_of(request)
         responses: list[ModelResponse[Any]] = []
 
-        async def complete(edited: LLMRequest) -> Mapping[str, Any]:
-            responses.append(await _not_streamed(handler, _with_edits(edited, asked, request)))
-            return _shown_answer(responses[-1])
-
         try:
-            said = (await run.llm(asked, complete)).response
+            async with run.model_call(asked) as decided:
+                while decided.response is None:
+                    stream = decided.stream()
+                    call = asked_for if stream.unguarded else _not_streamed
+                    responses.append(await call(handler(_with_edits(decided.request, asked, request))))
+                    await stream.conclude(_shown_answer(responses[-1]))
+            said = decided.response.response
         except AbortTurnError as error:
             await run.__aexit__(type(error), error, error.__traceback__)
             raise
@@ -172,12 +174,12 @@ def _turn_of(state: Any) -> str:
     return turn_id
 
 
-async def _not_streamed(handler: Callable[[T], Awaitable[ModelResponse[Any]]], request: T) -> ModelResponse[Any]:
-    """Call the model without streaming its answer: the graph streams the message that hooks leave."""
+async def _not_streamed(call: Awaitable[T]) -> T:
+    """Await a call of the model without streaming its answer: the graph streams the message that hooks leave."""
     config = ensure_config()
     token = var_child_runnable_config.set({**config, "tags": [*config.get("tags", ()), TAG_NOSTREAM]})
     try:
-        return await asked_for(handler(request))
+        return await asked_for(call)
     finally:
         var_child_runnable_config.reset(token)
 

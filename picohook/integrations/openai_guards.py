@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,16 +24,15 @@ with extra("openai-agents"):
         resolve_function_tool_failure_error_function,
         set_function_tool_failure_error_function,
     )
-    from openai.types.responses import ResponseCompletedEvent
+    from openai.types.responses import ResponseCompletedEvent, ResponseOutputItemDoneEvent
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from agents import Handoff, ModelSettings, RunContextWrapper, Tool
-    from agents.items import TResponseStreamEvent
+    from agents.items import TResponseOutputItem, TResponseStreamEvent
     from agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
     from agents.tool_context import ToolContext
-    from openai.types.responses import Response
 
     from .. import LLMRequest, ToolCall
     from .agent_run import AgentRun, Message
@@ -152,10 +153,21 @@ class GuardedModel(Model):
         tracing: Any,
         **more: Any,
     ) -> ModelResponse:
-        async def request(asked: ModelInput) -> ModelResponse:
-            return await self._model.get_response(*asked.given(output_schema, tracing), **more)
+        given = ModelInput(system_instructions, input, model_settings, tools, handoffs)
+        asked = self._asked(given)
+        responses: list[ModelResponse] = []
 
-        return await self._ask(request, ModelInput(system_instructions, input, model_settings, tools, handoffs))
+        async def complete(request: LLMRequest) -> Mapping[str, Any]:
+            edited = given.edited(asked, request, partial(added_tool, self._run_here))
+            responses.append(await self._model.get_response(*edited.given(output_schema, tracing), **more))
+            return shown_output(responses[-1].output)
+
+        said = (await self._run_here().llm(asked, complete)).response
+        usage = Usage()
+        for response in responses:
+            usage.add(response.usage)  # includes the rounds that hooks asked for
+        response = responses[-1] if responses else ModelResponse(output=[], usage=usage, response_id=None)
+        return replace(response, output=answered(response.output, said), usage=usage)
 
     async def stream_response(  # noqa: PLR0917 - the SDK's
         self,
@@ -168,40 +180,47 @@ class GuardedModel(Model):
         tracing: Any,
         **more: Any,
     ) -> AsyncIterator[TResponseStreamEvent]:
-        # The whole response is read first, since hooks decide before any of it is passed on.
-        events: list[TResponseStreamEvent] = []
-        completed: Response | None = None
-
-        async def request(asked: ModelInput) -> ModelResponse:
-            nonlocal completed
-            events.clear()
-            async for event in self._model.stream_response(*asked.given(output_schema, tracing), **more):
-                events.append(event)
-                completed = event.response if isinstance(event, ResponseCompletedEvent) else completed
-            if completed is None:
-                raise PicohookError("the model's stream ended without a response")
-            return ModelResponse(output=completed.output, usage=Usage(), response_id=completed.id)
-
-        asked = ModelInput(system_instructions, input, model_settings, tools, handoffs)
-        answer = await self._ask(request, asked)
-        if completed is not None and answer.output == completed.output:
-            for event in events:
-                yield event
-            return
-        for event in replayed(completed or nothing(), answer.output):
+        given = ModelInput(system_instructions, input, model_settings, tools, handoffs)
+        asked = self._asked(given)
+        async with self._run_here().model_call(asked) as decided:
+            output: list[TResponseOutputItem] = []
+            held: list[TResponseStreamEvent] = []
+            completed: ResponseCompletedEvent | None = None
+            while decided.response is None:
+                edited = given.edited(asked, decided.request, partial(added_tool, self._run_here))
+                stream = decided.stream()
+                output, held, completed = [], [], None
+                events = self._model.stream_response(*edited.given(output_schema, tracing), **more)
+                async with _closed_early(events):
+                    async for event in events:
+                        if isinstance(event, ResponseOutputItemDoneEvent):
+                            output.append(event.item)
+                        if isinstance(event, ResponseCompletedEvent):
+                            completed = event
+                            held.append(event)
+                        elif stream.unguarded:
+                            yield event
+                        else:
+                            held.append(event)
+                if completed is None:
+                    raise PicohookError("the model's stream ended without a response")
+                output = completed.response.output or output  # some servers leave the response itself empty
+                await stream.conclude(shown_output(output))
+        said = answered(output, decided.response.response)
+        if completed is None or said != output:
+            held = replayed(completed.response if completed else nothing(), said)
+        for event in held:
             yield event
 
-    async def _ask(self, request: Callable[[ModelInput], Awaitable[ModelResponse]], given: ModelInput) -> ModelResponse:
-        asked = given.shown(str(getattr(self._model, "model", "") or ""))
-        responses: list[ModelResponse] = []
+    def _asked(self, given: ModelInput) -> LLMRequest:
+        return given.shown(str(getattr(self._model, "model", "") or ""))
 
-        async def complete(edited: LLMRequest) -> Mapping[str, Any]:
-            responses.append(await request(given.edited(asked, edited, partial(added_tool, self._run_here))))
-            return shown_output(responses[-1].output)
 
-        said = (await self._run_here().llm(asked, complete)).response
-        usage = Usage()
-        for response in responses:
-            usage.add(response.usage)  # includes the rounds that hooks asked for
-        response = responses[-1] if responses else ModelResponse(output=[], usage=usage, response_id=None)
-        return replace(response, output=answered(response.output, said), usage=usage)
+@asynccontextmanager
+async def _closed_early(events: AsyncIterator[TResponseStreamEvent]) -> AsyncIterator[None]:
+    """Close a stream at the end of the block, also one that was not read to its end."""
+    try:
+        yield
+    finally:
+        if isinstance(events, AsyncGenerator):
+            await events.aclose()

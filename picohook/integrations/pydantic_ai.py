@@ -1,7 +1,7 @@
 """Hooks for Pydantic AI: `Agent(model, capabilities=[Picohook(host)])`.
 
 A run is a turn. The capability wraps the model and the tools themselves, inside all other capabilities. So nothing changes a
-call after its approval, and only responses that hooks have seen are streamed.
+call after its approval, and hooks see a response before it is streamed, where any are asked about it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from .. import PicohookError, ToolResult
 from . import extra
 from .agent_run import AgentRun, current_run, tool_call
 from .pydantic_ai_messages import added_tools, request_of, shown_answer, text_of, with_answer, with_edits
+from .pydantic_ai_stream import GuardedStream, replayed
 
 with extra("pydantic-ai"):
     from pydantic_ai import Agent
@@ -27,16 +28,15 @@ with extra("pydantic-ai"):
         ToolReturn,
         ToolReturnPart,
     )
-    from pydantic_ai.models import CompletedStreamedResponse
     from pydantic_ai.models.wrapper import WrapperModel
     from pydantic_ai.tools import AgentDepsT, ToolDefinition
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from pydantic_ai.capabilities.abstract import WrapRunHandler
-    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.messages import ModelMessage, ModelResponseStreamEvent
     from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
     from pydantic_ai.run import AgentRunResult
     from pydantic_ai.settings import ModelSettings
@@ -218,7 +218,15 @@ class _GuardedModel(WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        return await self._ask(self.wrapped.request, messages, model_settings, model_request_parameters)
+        asked = self._asked(messages, model_settings, model_request_parameters)
+        responses: list[ModelResponse] = []
+
+        async def complete(edited: LLMRequest) -> Mapping[str, Any]:
+            given = self._edited(asked, edited, messages, model_settings, model_request_parameters)
+            responses.append(await self.wrapped.request(*given))
+            return shown_answer(responses[-1])
+
+        return self._answer(responses, (await self._run.llm(asked, complete)).response)
 
     @asynccontextmanager
     async def request_stream(
@@ -228,38 +236,57 @@ class _GuardedModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        # The whole response is read first, since hooks decide before any of it is passed on.
-        async def request(
-            messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
-        ) -> ModelResponse:
-            async with self.wrapped.request_stream(messages, settings, parameters, run_context) as stream:
-                async for _ in stream:
-                    pass
-                return stream.get()
+        asked = self._asked(messages, model_settings, model_request_parameters)
 
-        response = await self._ask(request, messages, model_settings, model_request_parameters)
-        yield CompletedStreamedResponse(response, model_request_parameters=model_request_parameters, replay_events=True)
+        async def events(stream: GuardedStream) -> AsyncGenerator[ModelResponseStreamEvent]:
+            responses: list[ModelResponse] = []
+            async with self._run.model_call(asked) as decided:
+                while decided.response is None:
+                    given = self._edited(asked, decided.request, messages, model_settings, model_request_parameters)
+                    pieces = decided.stream()
+                    async with self.wrapped.request_stream(*given, run_context) as inner:
+                        stream.read(inner, shown=pieces.unguarded)
+                        async for event in inner:
+                            if pieces.unguarded:
+                                yield event
+                    if inner.cancelled:
+                        return
+                    responses.append(inner.get())
+                    await pieces.conclude(shown_answer(responses[-1]))
+            stream.response = self._answer(responses, decided.response.response)
+            if not (responses and pieces.unguarded):
+                async for event in replayed(stream.response, model_request_parameters):
+                    yield event
 
-    async def _ask(
+        stream = GuardedStream(self.model_name, model_request_parameters, events)
+        try:
+            yield stream
+        finally:
+            await stream.aclose()
+
+    def _asked(
+        self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
+    ) -> LLMRequest:
+        return request_of(self.model_name, messages, {**(self.wrapped.settings or {}), **(settings or {})}, parameters)
+
+    def _edited(
         self,
-        request: Callable[[list[ModelMessage], ModelSettings | None, ModelRequestParameters], Awaitable[ModelResponse]],
+        asked: LLMRequest,
+        edited: LLMRequest,
         messages: list[ModelMessage],
         settings: ModelSettings | None,
         parameters: ModelRequestParameters,
-    ) -> ModelResponse:
-        asked = request_of(self.model_name, messages, {**(self.wrapped.settings or {}), **(settings or {})}, parameters)
-        responses: list[ModelResponse] = []
+    ) -> tuple[list[ModelMessage], ModelSettings | None, ModelRequestParameters]:
+        """Return the request with the changes of hooks, and add their tools to the step."""
+        for definition in added_tools(asked, edited):
+            self._step.add(definition)
+        return with_edits(edited, asked, messages, settings, parameters)
 
-        async def complete(edited: LLMRequest) -> Mapping[str, Any]:
-            for definition in added_tools(asked, edited):
-                self._step.add(definition)
-            responses.append(await request(*with_edits(edited, asked, messages, settings, parameters)))
-            return shown_answer(responses[-1])
-
-        said = (await self._run.llm(asked, complete)).response
+    def _answer(self, responses: list[ModelResponse], said: Mapping[str, Any]) -> ModelResponse:
+        """Return the response as hooks left it, with the usage of all rounds."""
         if not responses:
             return with_answer(ModelResponse(parts=[], model_name=self.model_name), said)
         usage = responses[0].usage
         for other in responses[1:]:
-            usage = usage + other.usage  # includes the rounds that hooks asked for
+            usage = usage + other.usage
         return with_answer(replace(responses[-1], usage=usage), said)

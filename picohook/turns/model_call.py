@@ -12,6 +12,7 @@ from ..model.stages import BEFORE_LLM
 from ..wire import words
 from .abort import raise_if_ended
 from .decided import Decided
+from .response_stream import ResponseStream
 from .rounds import Rounds
 
 if TYPE_CHECKING:
@@ -49,6 +50,13 @@ class DecidedRequest(Decided):
         self.request = outcome.payload.with_notes(outcome.notes)
         requested(self.host, self.request)
         self._open = True
+
+    def stream(self) -> ResponseStream:
+        """Begin to read the model's response in pieces. Its `conclude` takes the place of this call's.
+
+        Each model call has its own stream, also each round that a hook asks for.
+        """
+        return ResponseStream(self.host, _response({}, self.request), self.conclude)
 
     async def conclude(self, answer: Any) -> LLMResponse | None:
         """after_llm, and before_llm again if a hook asks for another round. Sets and returns `response`. See `conclude_llm`."""

@@ -1,0 +1,123 @@
+"""A guarded agent still types, with the real clients of each framework and a server that speaks the providers' API."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from picohook import AbortTurn, AbortTurnError, Deny, FunctionHook, Host, Modify, Timeouts
+
+from .provider import STREAMS, provider, stream_of
+
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
+
+PIECES = ["One ", "two ", "three."]
+
+
+@pytest.fixture(params=STREAMS)
+def stream(request):
+    """Streams an agent of a framework."""
+
+    def begin(*given):
+        return stream_of(request.param, *given)
+
+    return begin
+
+
+def host_of(stages=None, **settings):
+    return Host([FunctionHook("h", stages or {}, **settings)], timeouts=Timeouts(interceptor=60, approval=60, chain=60))
+
+
+async def collect(texts, pieces):
+    """Collect the pieces one by one, so that they are seen while the stream runs."""
+    async for text in texts:
+        pieces.append(text)
+
+
+def read(path: str) -> str:
+    return f"text of {path}"
+
+
+async def test_the_first_piece_is_out_before_the_models_second_one_comes(stream):
+    seen = asyncio.Event()
+
+    async def after_it_was_seen(place):
+        if place:
+            await seen.wait()
+
+    async with host_of({"before_tool": lambda _: None}) as host, provider([PIECES], after_it_was_seen) as model:
+        pieces = []
+        async for text in stream(model, host):
+            pieces.append(text)
+            seen.set()
+    assert pieces == PIECES
+
+
+async def test_a_tool_call_of_a_stream_runs_only_if_hooks_allow_it(stream):
+    ran = []
+
+    def read(path: str) -> str:
+        ran.append(path)
+        return f"text of {path}"
+
+    def judge(call):
+        return Deny("no") if call.arguments["path"] == "b" else None
+
+    calls = [("1", "read", {"path": "a"}), ("2", "read", {"path": "b"})]
+    async with host_of({"before_tool": judge}) as host, provider([calls, PIECES]) as model:
+        assert [text async for text in stream(model, host, [read])] == PIECES
+    assert ran == ["a"]
+    assert model.told["1"] == "text of a"
+    assert "Tool execution denied by hook: no" in model.told["2"]
+
+
+async def test_observers_are_told_of_a_stream_in_order(stream):
+    kinds = []
+    script = [[("1", "read", {"path": "a"})], PIECES]
+    async with host_of(on_event=lambda event: kinds.append(event.kind)) as host, provider(script) as model:
+        assert [text async for text in stream(model, host, [read])] == PIECES
+    steps = ["llm_request", "llm_response", "tool_exec_start", "tool_exec_end", "llm_request", "llm_response"]
+    assert kinds == ["turn_start", *steps, "turn_end", "task_completed"]
+
+
+async def test_a_hook_that_is_mounted_during_a_run_sees_the_next_response_before_the_user(stream):
+    pieces = []
+
+    def edit(answer):
+        assert pieces == []
+        return Modify({"content": "edited"})
+
+    async def mount(_):
+        await host.mount(FunctionHook("late", {"after_llm": edit}))
+
+    script = [[("1", "read", {"path": "a"})], PIECES]
+    async with host_of({"before_tool": mount}) as host, provider(script) as model:
+        await collect(stream(model, host, [read]), pieces)
+    assert pieces == ["edited"]
+
+
+async def test_a_response_that_a_hook_refuses_is_not_streamed(stream):
+    pieces = []
+    async with host_of({"after_llm": lambda _: AbortTurn("enough")}) as host, provider([PIECES]) as model:
+        with pytest.raises(AbortTurnError, match="enough"):
+            await collect(stream(model, host), pieces)
+    assert pieces == []
+
+
+async def test_a_stream_that_nobody_reads_any_more_is_closed(stream):
+    async def only_the_first(place):
+        if place:
+            await asyncio.Event().wait()
+
+    kinds = []
+    stages = {"before_tool": lambda _: None}
+    async with (
+        host_of(stages, on_event=lambda event: kinds.append(event.kind)) as host,
+        provider([PIECES], only_the_first) as model,
+    ):
+        async with aclosing(stream(model, host)) as pieces:
+            assert await anext(pieces) == PIECES[0]
+        await model.left.wait()
+    assert "llm_response" not in kinds
