@@ -470,7 +470,7 @@ async def test_a_client_that_does_not_read_is_paused_and_gets_every_answer_later
             while not (connections := sidecar.server.handlers):
                 await anyio.lowlevel.checkpoint()
             (connection,) = connections
-            while connection.stream.unsent <= limits.unread or connection.stream._reading:
+            while connection.stream.unsent <= limits.unread or connection.stream.reading:
                 await anyio.lowlevel.checkpoint()
             assert sent < 1000
             received = b""
