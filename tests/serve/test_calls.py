@@ -148,6 +148,15 @@ async def test_values_come_back_exactly_through_a_hook_process(serving, connect,
         assert (back, type(back)) == (value, type(value))
 
 
+async def test_an_answer_larger_than_the_sockets_buffer_arrives_whole(serving, connect):
+    arguments = {"text": "x" * 1_000_000}
+    async with serving(Host()):
+        client = await connect()
+        for _ in range(2):
+            result = await client.result("before_tool", {"tool": "t", "arguments": arguments, "return_payload": True})
+            assert result["payload"]["arguments"] == arguments
+
+
 @pytest.mark.parametrize("identity", [0, -1, HUGE, 1.5, "", 'a\u2028"\\', None])
 async def test_a_response_has_the_exact_id_of_its_request(serving, connect, identity):
     async with serving(Host()):
