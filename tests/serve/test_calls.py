@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import socket
 
@@ -163,6 +164,14 @@ async def test_a_response_has_the_exact_id_of_its_request(serving, connect, iden
         answer = await (await connect()).exchange(json.dumps({"jsonrpc": "2.0", "id": identity, "method": "list"}))
         assert (answer["id"], type(answer["id"])) == (identity, type(identity))
         assert "result" in answer
+
+
+async def test_an_idle_worker_keeps_nothing_of_the_last_request(serving, connect):
+    async with serving(Host()):
+        client = await connect()
+        await client.exchange('{"jsonrpc": "2.0", "id": "mark", "method": "before_tool", "params": {"tool": "t"}}')
+        kept = [one for one in gc.get_objects() if type(one) is dict and one.get("id") == "mark" and "method" in one]
+        assert not kept
 
 
 async def test_answers_come_in_any_order_as_they_are_ready(serving, connect):

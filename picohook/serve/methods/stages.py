@@ -84,12 +84,13 @@ class StageMethod(PayloadMethod):
 
 def _method_of(stage: Stage[Any]) -> Method:
     async def ask(context: SidecarContext, payload: Payload, *, return_payload: bool = False) -> bytes:
-        turn = context.turns.get(payload.meta.turn_id)
+        meta = payload.meta
+        turn = context.turns.get(meta.turn_id)
         if turn is not None:
             outcome = await turn.ask(stage, payload)
         else:
-            context.require_hooks_of(payload.meta)
-            host = context.host_of(payload.meta)
+            context.require_hooks_of(meta)
+            host = context.host_of(meta)
             outcome = await getattr(host, stage.name)(payload)
             host.note_hard_abort(outcome)
         return outcome_json(outcome, with_payload=return_payload or outcome.action != words.CONTINUE)

@@ -305,6 +305,7 @@ class Connection:
                     self._answer(request, error_response(_identity(request[0]), RpcError(SHUTTING_DOWN)))
                     raise
                 self._answer(request, answer)
+                del request, answer  # an idle worker keeps nothing of what a client sent
                 if not stream.reading or stream.unsent > unread:
                     self._resume()
 
