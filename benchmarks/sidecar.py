@@ -11,7 +11,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from picohook import Host
+from picohook import Host, Meta
 
 from .clients import CHUNK, line
 from .given import CALL, Given, on
@@ -77,6 +77,9 @@ async def _against_embedded(given: Given) -> Times:
         sidecar = Sidecar(config)
         answer = json.loads(sidecar.ask(line(1, "before_tool", CALL.wire()), 1))
         assert [entry["error"] for entry in answer["result"]["trail"]] == [None], answer
+        # What was read or encoded for one call helps no other.
+        new = [CALL.model_copy(update={"meta": Meta(iteration=number)}) for number in range(given.rounds * count // 4)]
+        lines = [line(1, "before_tool", call.wire()) for call in new]
         try:
             async with Host.from_config(config) as host:
                 return await alternate(
@@ -85,6 +88,8 @@ async def _against_embedded(given: Given) -> Times:
                     sidecar=sidecar.each(count, AT_ONCE),
                     embedded_alone=p50(count // 4, partial(host.before_tool, CALL)),
                     sidecar_alone=blocking(partial(sidecar.ask, line(1, "before_tool", CALL.wire()), 1), count // 4),
+                    embedded_new=p50(count // 4, lambda: host.before_tool(new.pop())),
+                    sidecar_new=blocking(lambda: sidecar.ask(lines.pop(), 1), count // 4),
                 )
         finally:
             sidecar.close()
@@ -95,7 +100,9 @@ def sidecar(given: Given) -> list[Row]:
     with on_one_core():
         at = on("uvloop", partial(_against_embedded, given))  # which the sidecar takes where it is there
     detail = {f"{name}_per_s": round(1 / at[name]) for name in ("embedded", "sidecar")}
-    alone = {f"{name}_us": micros(at[f"{name}_alone"]) for name in ("embedded", "sidecar")}
+    alone, new = (
+        {f"{name}_us": micros(at[f"{name}_{what}"]) for name in ("embedded", "sidecar")} for what in ("alone", "new")
+    )
     return [
         Row(
             "15",
@@ -113,5 +120,13 @@ def sidecar(given: Given) -> list[Row]:
             must=3.5,
             aim=2.5,
             detail=alone,
+        ),
+        Row(
+            "15",
+            "round trip through the sidecar, a new meta each call, uvloop, against embedded",
+            at.ratio("sidecar_new", "embedded_new"),
+            must=3.5,
+            aim=2.5,
+            detail=new,
         ),
     ]

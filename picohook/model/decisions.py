@@ -160,7 +160,7 @@ class Outcome(Generic[P_co]):
     @property
     def notes(self) -> tuple[Notes, ...]:
         """The notes that hooks added, in the order of the hooks."""
-        return tuple(entry.notes for entry in self.trail if entry.notes is not None)
+        return tuple([entry.notes for entry in self.trail if entry.notes is not None])
 
     @property
     def reason_for_llm(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import signal
@@ -9,6 +10,8 @@ import socket
 import urllib.request
 
 import pytest
+
+from picohook.cli.host import OBJECTS_BEFORE_COLLECTION, garbage_collected_rarely
 
 from .conftest import PATIENCE, read_line, reading
 
@@ -32,6 +35,15 @@ def test_it_serves_on_standard_streams_until_they_end(project):
     assert answers[1]["result"]["reason"] == "no bash"
     assert answers[2]["error"]["message"] == "Method not found: did you mean 'before_tool'?"
     assert answers[None]["error"]["code"] == -32700
+
+
+def test_garbage_is_collected_rarely_in_the_block_and_as_before_after_it():
+    before = gc.get_threshold()
+    with garbage_collected_rarely():
+        assert gc.get_threshold() == (OBJECTS_BEFORE_COLLECTION, *before[1:])
+        assert gc.get_freeze_count()
+    assert gc.get_threshold() == before
+    assert not gc.get_freeze_count()
 
 
 def test_its_answers_are_those_of_call(project):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import socket
 
@@ -148,12 +149,29 @@ async def test_values_come_back_exactly_through_a_hook_process(serving, connect,
         assert (back, type(back)) == (value, type(value))
 
 
+async def test_an_answer_larger_than_the_sockets_buffer_arrives_whole(serving, connect):
+    arguments = {"text": "x" * 1_000_000}
+    async with serving(Host()):
+        client = await connect()
+        for _ in range(2):
+            result = await client.result("before_tool", {"tool": "t", "arguments": arguments, "return_payload": True})
+            assert result["payload"]["arguments"] == arguments
+
+
 @pytest.mark.parametrize("identity", [0, -1, HUGE, 1.5, "", 'a\u2028"\\', None])
 async def test_a_response_has_the_exact_id_of_its_request(serving, connect, identity):
     async with serving(Host()):
         answer = await (await connect()).exchange(json.dumps({"jsonrpc": "2.0", "id": identity, "method": "list"}))
         assert (answer["id"], type(answer["id"])) == (identity, type(identity))
         assert "result" in answer
+
+
+async def test_an_idle_worker_keeps_nothing_of_the_last_request(serving, connect):
+    async with serving(Host()):
+        client = await connect()
+        await client.exchange('{"jsonrpc": "2.0", "id": "mark", "method": "before_tool", "params": {"tool": "t"}}')
+        kept = [one for one in gc.get_objects() if type(one) is dict and one.get("id") == "mark" and "method" in one]
+        assert not kept
 
 
 async def test_answers_come_in_any_order_as_they_are_ready(serving, connect):
@@ -470,7 +488,7 @@ async def test_a_client_that_does_not_read_is_paused_and_gets_every_answer_later
             while not (connections := sidecar.server.handlers):
                 await anyio.lowlevel.checkpoint()
             (connection,) = connections
-            while connection.stream.unsent <= limits.unread or connection.stream._reading:
+            while connection.stream.unsent <= limits.unread or connection.stream.reading:
                 await anyio.lowlevel.checkpoint()
             assert sent < 1000
             received = b""

@@ -14,6 +14,7 @@ from picohook import FunctionHook, Host
 from picohook.model.stages import STAGES
 from picohook.serve.control import CONTROL_METHODS
 from picohook.serve.methods import METHODS
+from picohook.serve.methods.stages import MAX_META
 from picohook.serve.server.dispatch import Dispatcher, LibraryDispatcher, Method
 from picohook.serve.server.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 
@@ -90,6 +91,39 @@ def test_valid_params_are_bound_alike_with_the_library_and_without(library, name
     assert direct.args[0] == "context"
 
 
+META = {"TurnID": "t", "Iteration": 1}
+
+
+def with_meta(meta, name="before_tool"):
+    return {"jsonrpc": "2.0", "id": 1, "method": name, "params": {"tool": "bash", "meta": meta}}
+
+
+def meta_of(meta, name="before_tool"):
+    return DIRECT.dispatch(None, with_meta(meta, name)).args[1].meta
+
+
+def test_requests_with_the_same_meta_share_one_that_was_read_once():
+    first = meta_of(META)
+    assert (first.turn_id, first.iteration) == ("t", 1)
+    for name in ("before_tool", "approve_tool", "tool.decide"):
+        assert meta_of({**META}, name) is first
+    assert meta_of({**META, "Iteration": 2}).iteration == 2
+
+
+@pytest.mark.parametrize("iteration", [True, 1.0, "1"])
+def test_a_meta_that_only_compares_equal_to_an_earlier_one_is_refused(iteration):
+    assert meta_of(META).iteration == 1
+    code, message, _ = error_of(DIRECT, with_meta({**META, "Iteration": iteration}))
+    assert code == INVALID_PARAMS
+    assert "meta.Iteration" in message
+
+
+def test_a_large_meta_is_accepted_and_not_kept():
+    large = {**META, "TracePath": "x" * MAX_META}
+    assert meta_of(large) == meta_of(large)
+    assert meta_of(large) is not meta_of(large)
+
+
 def test_a_failure_while_params_are_read_is_hidden_from_the_client_with_the_library_and_without():
     class Broken(Method):
         def bind(self, context, params):
@@ -112,6 +146,7 @@ def test_the_methods_named_direct_do_not_use_the_library():
         dispatcher.dispatch(None, {"jsonrpc": "2.0", "id": 1, "method": "status"})
 
 
+@pytest.mark.usefixtures("library")  # importing the library gives a warning, which the dispatcher hides
 def test_only_public_names_of_the_library_are_used():
     import jsonrpcserver  # noqa: PLC0415 - it takes a quarter of a second
 

@@ -19,7 +19,7 @@ from ...serve.sidecar import Sidecar
 from .. import output
 from ..command import App, Verbose
 from ..configuration import AsPicoClaw, Named, read
-from ..host import ended_by_signals, has_uvloop, on_endings, own_streams
+from ..host import ended_by_signals, garbage_collected_rarely, has_uvloop, on_endings, own_streams
 from ..listeners import Audit, Otel, Record, hide_key, listeners
 
 app = App()
@@ -97,6 +97,7 @@ async def _serve(  # noqa: PLR0917 - anyio.run calls it
                     opened.callback(exporter.listening.close)
                 clients = await sidecar.at_streams(*streams) if streams else await sidecar.at_socket(cast(Path, socket))
                 on_endings(lambda _: sidecar.end())
+                opened.enter_context(garbage_collected_rarely())
                 if socket is not None:
                     output.note(f"Serving at {socket}")
                 async with anyio.create_task_group() as tasks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 from ...model.encoded import Encoded
 from ...model.events import known_kind
@@ -19,6 +19,8 @@ from ..server.jsonrpc import NOT_OPEN, RETRY_LIMIT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pydantic import BaseModel
+
     from ...model.decisions import Outcome
     from ...model.stages import Stage
     from ..server.dispatch import Call, Schema
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 RETURN_PAYLOAD = "return_payload"
 """The param by which a client asks for the payload of a `continue`."""
+MAX_META = 1024
+"""The most bytes of a meta that is kept for the next requests."""
 
 
 class StageOptions(Params):
@@ -34,14 +38,45 @@ class StageOptions(Params):
     return_payload: bool = Field(default=False, description="Whether the outcome of a `continue` has its payload, too.")
 
 
-class StageMethod(Method):
+class PayloadMethod(Method):
+    """A method whose params are a stage's payload."""
+
+    __slots__ = ()
+
+    def read(self, params: Mapping[str, Any] | list[Any]) -> BaseModel:
+        if type(params) is not dict:
+            return Method.read(self, params)
+        meta = params.get("meta")
+        return validated(self.params, {**params, "meta": _shared(meta)} if type(meta) is dict else params)
+
+
+def _shared(given: dict[str, Any]) -> Meta | dict[str, Any]:
+    """The meta of an earlier request, if one had the same; else what was given.
+
+    The requests of one iteration have the same meta. It is validated once, and its bytes are made once.
+    """
+    data = encode_finite(given)  # it was decoded, so it holds no NaN; unlike dicts, bytes tell 1 from true and 1.0
+    if len(data) > MAX_META:
+        return given
+    try:
+        return _meta_of(data)
+    except ValidationError:
+        return given  # to be refused with its problems
+
+
+@functools.lru_cache(maxsize=256)
+def _meta_of(data: bytes) -> Meta:
+    return Meta.model_validate_json(data, strict=True)
+
+
+class StageMethod(PayloadMethod):
     """The method of a stage. Its params are the stage's payload, and maybe `return_payload`."""
 
     __slots__ = ()
 
     def bind(self, context: Any, params: Mapping[str, Any] | list[Any]) -> Call:
         if isinstance(params, list) or RETURN_PAYLOAD not in params:
-            return super().bind(context, params)
+            return functools.partial(self.call, context, self.read(params))
         payload = {**params}
         options = validated(StageOptions, {RETURN_PAYLOAD: payload.pop(RETURN_PAYLOAD)})
         return functools.partial(self.call, context, self.read(payload), return_payload=options.return_payload)
@@ -49,12 +84,13 @@ class StageMethod(Method):
 
 def _method_of(stage: Stage[Any]) -> Method:
     async def ask(context: SidecarContext, payload: Payload, *, return_payload: bool = False) -> bytes:
-        turn = context.turns.get(payload.meta.turn_id)
+        meta = payload.meta
+        turn = context.turns.get(meta.turn_id)
         if turn is not None:
             outcome = await turn.ask(stage, payload)
         else:
-            context.require_hooks_of(payload.meta)
-            host = context.host_of(payload.meta)
+            context.require_hooks_of(meta)
+            host = context.host_of(meta)
             outcome = await getattr(host, stage.name)(payload)
             host.note_hard_abort(outcome)
         return outcome_json(outcome, with_payload=return_payload or outcome.action != words.CONTINUE)

@@ -12,6 +12,7 @@ from ...wire import words
 from ..server.dispatch import Method, Params
 from ..server.jsonrpc import NOT_OPEN, REFUSED
 from .context import require_room
+from .stages import PayloadMethod
 
 if TYPE_CHECKING:
     from ...model.decisions import Outcome
@@ -92,7 +93,7 @@ def _answer(actions: tuple[str, ...], **more: Schema) -> Schema:
 _ENDS = (words.PAUSE, words.ABORT_TURN, words.HARD_ABORT)
 
 TOOL_METHODS = (
-    Method(
+    PayloadMethod(
         "tool.decide",
         "The half of a tool call before the tool: before_tool and approve_tool. The params are the payload of before_tool.",
         _decide,

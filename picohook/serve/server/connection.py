@@ -13,7 +13,7 @@ import os
 from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import anyio
 
@@ -69,18 +69,13 @@ class _Batch:
     answers: list[bytes | None]
 
 
-@dataclass(slots=True)
-class _Request:
-    """One request, alone or in a batch."""
+_Request: TypeAlias = tuple[Any, "_Batch | None", int]
+"""A decoded request, its batch if it came in one, and its place in the batch. A tuple, because every line makes one."""
 
-    value: Any
-    batch: _Batch | None = None
-    index: int = 0
-    """Its place in the batch."""
 
-    @property
-    def identity(self) -> Any:
-        return self.value.get("id") if type(self.value) is dict else None
+def _identity(value: Any) -> Any:
+    """The id of a request, which may be anything."""
+    return value.get("id") if type(value) is dict else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +136,11 @@ class Connection:
         self._drain = limits.drain
         self._lines = LineBuffer(limits.line)
         self._queue: deque[_Request] = deque()
+        self._most_queued = limits.in_flight + limits.batch
+        """The most requests that may wait while open calls wait for the client's own answers."""
         self._workers = 0
-        self._idle: list[Promise] = []
+        self._idle: list[tuple[Promise, None]] = []
+        """The promises that idle workers wait for, as `Reactor.settle` takes them."""
         self.held = False
         """Whether calls wait although workers are idle, because the client does not read."""
         self._finishing = False
@@ -196,7 +194,7 @@ class Connection:
         self._stop_reading()
         while self._queue:
             request = self._queue.popleft()
-            self._answer(request, error_response(request.identity, RpcError(SHUTTING_DOWN)))
+            self._answer(request, error_response(_identity(request[0]), RpcError(SHUTTING_DOWN)))
         self._ended.set()
 
     def _drop(self) -> None:
@@ -220,7 +218,8 @@ class Connection:
         if self._lines.too_long:
             self._reject(RpcError.because(INVALID_REQUEST, f"a line has {self._limits.line} bytes at most"))
             self.finish()
-        self._resume()
+        if self._queue or self.stream.unsent:
+            self._resume()
 
     def _reject(self, error: RpcError) -> None:
         """Answer a line that has no request."""
@@ -233,7 +232,7 @@ class Connection:
             self._reject(RpcError(PARSE_ERROR))
             return
         if type(value) is not list:
-            self._enqueue(_Request(value))
+            self._enqueue((value, None, 0))
         elif not value:
             self._reject(RpcError.because(INVALID_REQUEST, "an empty batch"))
         elif len(value) > self._limits.batch:
@@ -241,26 +240,31 @@ class Connection:
         else:
             batch = _Batch(len(value), [None] * len(value))
             for index, one in enumerate(value):
-                self._enqueue(_Request(one, batch, index))
+                self._enqueue((one, batch, index))
 
     def _enqueue(self, request: _Request) -> None:
-        if self._takes_responses and is_response(request.value):
-            self.outgoing.take(request.value)
+        value = request[0]
+        if self._takes_responses and is_response(value):
+            self.outgoing.take(value)
             self._answer(request, None)
             return
-        if self.outgoing and len(self._queue) >= self._limits.in_flight + self._limits.batch:
+        if len(self._queue) >= self._most_queued and self.outgoing:
             why = "too many calls wait already, because open ones wait for the client's own answers"
-            self._answer(request, error_response(request.identity, RpcError(REFUSED, why)))
+            self._answer(request, error_response(_identity(value), RpcError(REFUSED, why)))
             return
         self._queue.append(request)
 
     def _start(self, count: int) -> None:
         """Start the last so many calls of the queue, as far as the limit allows."""
-        woken = [self._idle.pop() for _ in range(min(count, len(self._idle)))]
-        for _ in range(min(count - len(woken), self._limits.in_flight - self._workers)):
-            self._workers += 1
-            self._tasks.start_soon(self._work)
-        self._reactor.settle([(ready, None) for ready in woken])  # last: on asyncio the workers run here
+        if not count:
+            return
+        woken = self._idle[-count:]
+        del self._idle[-count:]
+        if len(woken) < count:
+            for _ in range(min(count - len(woken), self._limits.in_flight - self._workers)):
+                self._workers += 1
+                self._tasks.start_soon(self._work)
+        self._reactor.settle(woken)  # last: on asyncio the workers run here
 
     def _start_held(self) -> None:
         self._start(min(len(self._queue), len(self._idle)))
@@ -277,30 +281,33 @@ class Connection:
         busy = bool(self._queue) and self._workers == self._limits.in_flight
         if full or (busy and not self.outgoing):
             self.stream.pause()
-        else:
+        elif not self.stream.reading:
             self.stream.read_on()
 
     # Calls.
 
     async def _work(self) -> None:
         # A cancellation that escaped the task would keep its frames alive, and with them this connection.
+        stream, unread = self.stream, self._limits.unread
         with suppress(anyio.get_cancelled_exc_class()):
             while True:
-                while not self._queue or self.stream.unsent > self._limits.unread:
+                while not self._queue or stream.unsent > unread:
                     self.held = bool(self._queue)
-                    self._idle.append(ready := self._reactor.promise(_left))
-                    self._end_if_done()
+                    ready = self._reactor.promise(_left)
+                    self._idle.append((ready, None))
+                    if self._finishing:
+                        self._end_if_done()
                     await ready
-                await self._do(self._queue.popleft())
-
-    async def _do(self, request: _Request) -> None:
-        try:
-            answer = await self._call(request.value)
-        except anyio.get_cancelled_exc_class():
-            self._answer(request, error_response(request.identity, RpcError(SHUTTING_DOWN)))
-            raise
-        self._answer(request, answer)
-        self._resume()
+                request = self._queue.popleft()
+                try:
+                    answer = await self._call(request[0])
+                except anyio.get_cancelled_exc_class():
+                    self._answer(request, error_response(_identity(request[0]), RpcError(SHUTTING_DOWN)))
+                    raise
+                self._answer(request, answer)
+                del request, answer  # an idle worker keeps nothing of what a client sent
+                if not stream.reading or stream.unsent > unread:
+                    self._resume()
 
     async def _call(self, request: Any) -> bytes | None:
         """The answer; None for a notification."""
@@ -328,8 +335,9 @@ class Connection:
 
     def _answer(self, request: _Request, answer: bytes | None) -> None:
         """Write the answer, or the batch that it completes."""
-        if (batch := request.batch) is not None:
-            batch.answers[request.index] = answer
+        _, batch, index = request
+        if batch is not None:
+            batch.answers[index] = answer
             batch.missing -= 1
             if batch.missing:
                 return

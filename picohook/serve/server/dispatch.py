@@ -109,7 +109,7 @@ class LibraryDispatcher(Dispatcher):
 
     def __init__(self, methods: Iterable[Method], *, direct: Collection[str] = ()) -> None:
         super().__init__(methods)
-        self._direct = direct
+        self._direct = {name: self.methods[name] for name in direct}
         self._library: Callable[..., Any]
 
     def load(self) -> None:
@@ -136,8 +136,9 @@ class LibraryDispatcher(Dispatcher):
         )
 
     def dispatch(self, context: Any, request: Mapping[str, Any]) -> Call:
-        if request["method"] in self._direct:
-            return super().dispatch(context, request)
+        method = self._direct.get(request["method"])
+        if method is not None:
+            return method.bind(context, request.get("params", {}))
         response = self._library({**request, "id": None}, context=context)  # a notification would have no response
         error = response.get("error")
         if error is None:

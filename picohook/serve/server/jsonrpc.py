@@ -51,6 +51,10 @@ class RpcError(Exception):
         return cls(code, f"{ERRORS[code]}: {why}", data)
 
 
+_PARAMS = frozenset({dict, list})
+_IDS = frozenset({str, int, float, type(None)})
+
+
 def require_request(value: Any) -> None:
     """Raise `RpcError` unless the value is a request."""
     if type(value) is not dict:
@@ -59,9 +63,9 @@ def require_request(value: Any) -> None:
         why = '`jsonrpc` has to be "2.0"'
     elif type(value.get("method")) is not str:
         why = "`method` has to be a string"
-    elif type(value.get("params", {})) not in {dict, list}:
+    elif type(value.get("params", {})) not in _PARAMS:
         why = "`params` has to be an object or a list"
-    elif value.get("id") is not None and type(value["id"]) not in {str, int, float}:
+    elif type(value.get("id")) not in _IDS:
         why = "`id` has to be a string or a number"
     else:
         return

@@ -9,6 +9,7 @@ import os
 import select
 import stat
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import anyio
@@ -40,6 +41,8 @@ class Stream:
     ) -> None:
         self.unsent = 0
         """Bytes that wait to be written."""
+        self.reading = False
+        """Whether it reads, and is not paused."""
         self.broken = False
         """Whether the other side has gone, or reading or writing failed."""
         self.failure = ""
@@ -52,7 +55,6 @@ class Stream:
         self._on_broken = on_broken
         self._on_written = on_written
         self._out: deque[bytes | memoryview] = deque()
-        self._reading = False
         self._ended = False
         self._closing_write = False
         self._scheduled = False
@@ -68,9 +70,9 @@ class Stream:
 
     def read_on(self) -> None:
         """Read until it is paused."""
-        if self._reading or self._ended:
+        if self.reading or self._ended:
             return
-        self._reading = True
+        self.reading = True
         if self._pollable:
             self._reactor.on_readable(self._read_fd, self._readable)
         else:
@@ -78,12 +80,12 @@ class Stream:
 
     def pause(self) -> None:
         """Stop reading until `read_on`."""
-        if self._reading:
-            self._reading = False
+        if self.reading:
+            self.reading = False
             self._reactor.release(self._read_fd)
 
     def _read_file(self) -> None:
-        if self._reading:
+        if self.reading:
             self._readable()
             self._reactor.soon(self._read_file)
 
@@ -96,7 +98,7 @@ class Stream:
 
     def _readable(self) -> bool:
         """Read once. Returns whether there may be more."""
-        if not self._reading:
+        if not self.reading:
             return False
         try:
             data = os.read(self._read_fd, CHUNK)
@@ -143,8 +145,17 @@ class Stream:
         """Write a line: at once, or together with the other lines of this pass of the event loop."""
         if self.broken or self._closing_write:
             return
-        self._out.append(line)
-        self.unsent += len(line)
+        rest: bytes | memoryview = line
+        if at_once and not self._out:
+            try:
+                written = os.write(self._write_fd, line)
+            except OSError:
+                written = 0  # `_write` meets the error again
+            if written == len(line):
+                return
+            rest = memoryview(line)[written:]
+        self._out.append(rest)
+        self.unsent += len(rest)
         if self._blocked:
             return
         if at_once:
@@ -186,7 +197,7 @@ class Stream:
         """Write as much as there is room for. Returns whether more is left."""
         out = self._out
         while out and not self.broken:
-            some = [out[index] for index in range(min(len(out), LINES_AT_ONCE))]
+            some = [*islice(out, LINES_AT_ONCE)]
             try:
                 written = os.writev(self._write_fd, some)
             except BlockingIOError:
@@ -195,6 +206,9 @@ class Stream:
                 self._fail("output cannot be written", error)
                 return False
             self.unsent -= written
+            if not self.unsent:  # everything was written, as nearly always
+                out.clear()
+                break
             for line in some:
                 if written < len(line):
                     out[0] = memoryview(line)[written:]
@@ -228,7 +242,7 @@ class Stream:
     def close(self) -> None:
         """Close both descriptors, and drop the callbacks and the lines that were not written."""
         self.broken = True
-        self._reading = False
+        self.reading = False
         self._out.clear()
         self._on_data = self._on_end = self._on_broken = self._on_written = _closed
         for fd, blocking in self._before:
