@@ -6,11 +6,12 @@ import json
 import os
 import re
 import shutil
+import stat
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..config import files
 from ..errors import PicohookError
 
 if TYPE_CHECKING:
@@ -82,7 +83,9 @@ def _edit(path: Path, change: Callable[[str, Entry], Entry | None]) -> list[str]
                 changed.append(name)
     if changed:
         indent = re.search(r"^([ \t]+)\"", text, re.MULTILINE)
-        _write(path, json.dumps(document, indent=indent[1] if indent else 2, ensure_ascii=False) + "\n")
+        _keep(path)
+        text = json.dumps(document, indent=indent[1] if indent else 2, ensure_ascii=False) + "\n"
+        files.write(path, text, mode=stat.S_IMODE(path.stat().st_mode))
     return changed
 
 
@@ -92,16 +95,11 @@ def _table(document: Any, keys: Sequence[str]) -> Any:
     return document
 
 
-def _write(path: Path, text: str) -> None:
-    """Replace the file in one step, and keep the first version of it beside it. Raise `PicohookError`."""
+def _keep(path: Path) -> None:
+    """Keep the first version of the file beside it. Raise `PicohookError`."""
+    backup = path.with_name(path.name + BACKUP)
     try:
-        backup = path.with_name(path.name + BACKUP)
         if not backup.exists():
             shutil.copy2(path, backup)
-        descriptor, new = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}-")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        shutil.copymode(path, new)
-        Path(new).replace(path)
     except OSError as error:
-        raise PicohookError(f"{path} cannot be written: {error.strerror}") from None
+        raise PicohookError(f"{backup} cannot be written: {error.strerror}") from None

@@ -12,7 +12,7 @@ from ...model.payloads import Meta, ToolCall, ToolResult
 from ...protocol.codec import encode
 from ...turns.abort import AbortTurnError, HardAbortError, PausedError
 from ...turns.tool_call import decide, ended, not_run
-from .messages import CALL, VERSION, Message, RefusedLineError, line_of, result_line, same_names
+from .messages import CALL, VERSION, Message, RefusedLineError, line_of, meta_of, result_line, same_names
 from .results import edited, made, shown
 
 if TYPE_CHECKING:
@@ -66,8 +66,7 @@ class HeldCall:
         self._hidden = shared.tools.why_hidden(params["name"])
         self._answered = anyio.Event()
         self._answer: tuple[bytes, dict[str, Any]] | None = None
-        about = params.get("_meta")
-        about = about if type(about) is dict else {}
+        about = meta_of(params)
         self._newer = VERSION in about
         trace = about.get("traceparent")
         self.call = ToolCall(

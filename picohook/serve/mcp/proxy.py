@@ -18,7 +18,7 @@ from ...wire.words import MAX_LINE
 from ..server.jsonrpc import INTERNAL_ERROR, REFUSED
 from ..server.stream import Stream
 from .call import CallContext, HeldCall
-from .messages import RefusedLineError, error_line, line_of, read, require_allowed
+from .messages import RefusedLineError, error_line, line_of, read, require_allowed, usable_id
 from .tool_list import Pins, ToolList
 
 if TYPE_CHECKING:
@@ -373,8 +373,8 @@ class Proxy:
 
     def _cancel(self, message: Message, sender: _Side) -> bool:
         """Note that a request was cancelled. Returns whether it is a tool call that the server was never asked."""
-        identity = message.get("params", {}).get("requestId")
-        if type(identity) not in {str, int, float}:
+        identity = usable_id(message.get("params", {}).get("requestId"))
+        if identity is None:
             return False
         sender.forget(identity)
         call = self._calls.pop(identity, None) if sender is self.client else None
