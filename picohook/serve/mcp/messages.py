@@ -21,6 +21,12 @@ CALL = frozenset({"name", "arguments", "task", "requestState", "inputResponses"}
 """The members of a tool call's params that decide what it does."""
 RESULT = frozenset({"content", "structuredContent", "isError", "resultType"})
 """The members of a tool's result that the proxy reads."""
+SAMPLING = frozenset(
+    {"messages", "systemPrompt", "tools", "task", "temperature", "maxTokens", "stopSequences", "modelPreferences"}
+)
+"""The members of the params of a question to the model that the proxy reads."""
+MODEL = frozenset({"role", "content", "model", "stopReason"})
+"""The members of a model's answer."""
 VERSION = "io.modelcontextprotocol/protocolVersion"
 """The member of `_meta` that each request of the newer protocol has."""
 
