@@ -14,6 +14,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp.shared.exceptions import MCPError
 from mcp.types import CreateMessageResult, ElicitResult, SamplingMessage, TextContent
 
 server = MCPServer("sdk", log_level="CRITICAL")
@@ -126,8 +127,44 @@ async def conversation(to, mode):
         }
 
 
-async def main(commands):
+async def results(to, mode, calls):
+    """What a server says about itself, and its results of these calls."""
+    progress = []
+
+    async def note(*told):
+        progress.append(told)
+
+    async def decline(_, question):
+        return ElicitResult(action="decline")
+
+    async def complete(_, request):
+        return CreateMessageResult(role="assistant", content=request.messages[0].content, model="m")
+
+    async def called(tool, arguments):
+        try:
+            return plain(await client.call_tool(tool, arguments, progress_callback=note))
+        except MCPError as error:
+            return {"error": str(error)}
+
+    client = Client(connection(to), mode=mode, elicitation_callback=decline, sampling_callback=complete)
+    async with client:
+        return {
+            "version": client.protocol_version,
+            "server": plain(client.server_info),
+            "capabilities": plain(client.server_capabilities),
+            "tools": plain(await client.list_tools()),
+            "calls": [await called(*one) for one in calls],
+            "progress": progress,
+        }
+
+
+async def talk(commands):
     said = [[await conversation(command, mode) for mode in ("legacy", "auto")] for command in commands]
+    print(json.dumps(said))
+
+
+async def compare(commands, modes, calls):
+    said = [[await results(command, mode, calls) for mode in modes] for command in commands]
     print(json.dumps(said))
 
 
@@ -136,5 +173,7 @@ if __name__ == "__main__":
         server.run()
     elif sys.argv[1] == "http":
         serve_http()
+    elif sys.argv[1] == "calls":
+        anyio.run(compare, *map(json.loads, sys.argv[2:]))
     else:
-        anyio.run(main, json.loads(sys.argv[2]))
+        anyio.run(talk, json.loads(sys.argv[2]))
