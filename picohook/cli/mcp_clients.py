@@ -23,19 +23,25 @@ BACKUP = ".before-picohook"
 Entry = dict[str, Any]
 
 
-def put_before(path: Path, options: Sequence[str]) -> list[str]:
-    """Put `picohook mcp` with these options before each server that a command starts. Return the servers' names."""
+def put_before(path: Path, options: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Put `picohook mcp` with these options before each server that a command starts.
+
+    Return the names of these servers, and of those that are not guarded because they have a URL.
+    """
+    remote = []
 
     def wrap(name: str, entry: Entry) -> Entry | None:
         command, arguments = entry.get("command"), entry.get("args", [])
+        if type(command) is not str and type(entry.get("url")) is str:
+            remote.append(name)
         if type(command) is not str or type(arguments) is not list or _wrapped(entry) is not None:
-            return None  # a server elsewhere, or done already
+            return None  # a remote server, or done already
         own = _picohook()
         safe = re.sub(r"[^\w.-]", "-", name)
         wrapped = [*own[1:], "mcp", *options, "--name", safe, "--", command, *arguments]
         return {**entry, "command": own[0], "args": wrapped}
 
-    return _edit(path, wrap)
+    return _edit(path, wrap), remote
 
 
 def take_away(path: Path) -> list[str]:

@@ -202,8 +202,9 @@ def test_it_is_put_before_every_server_of_a_client_and_taken_away_again(project,
     file.write_text(before)
     file.chmod(0o640)
     done = project("mcp", "--config", "picohook.toml", "--refuse", "roots", "--init", "client.json")
-    assert (done.code, done.out) == (0, "my files is guarded now\nbare is guarded now\n")
-    assert project("mcp", "--init", "client.json").out == "nothing to change\n"
+    unguarded = "remote is not guarded: it has a URL, which picohook mcp takes as --url\n"
+    assert (done.code, done.out) == (0, f"my files is guarded now\nbare is guarded now\n{unguarded}")
+    assert project("mcp", "--init", "client.json").out == unguarded
     assert file.stat().st_mode & 0o777 == 0o640
     wrapped = json.dumps(json.loads(file.read_text()))
     assert "https://example.org" in wrapped

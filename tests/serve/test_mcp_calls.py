@@ -443,6 +443,16 @@ async def test_what_a_server_wrote_before_its_end_reaches_the_client_through_hoo
         await both.ended()
 
 
+async def test_a_call_that_the_server_never_answers_holds_up_nothing_and_no_end():
+    async with between() as both:
+        await both.client.send(call("hangs"), call(2))
+        await both.server.lines(2)
+        await both.server.send(result(2, "a"))
+        assert await both.client.line() == result(2, "a")
+        both.client.close()
+        await both.ended()
+
+
 async def test_calls_that_are_held_when_the_server_ends_are_cancelled():
     gate = Gate()
     async with holding(gate) as both:

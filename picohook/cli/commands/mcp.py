@@ -190,12 +190,15 @@ def _options(
 
 
 def _edit_client(init: Path | None, undo: Path | None, options: list[str]) -> None:
+    remote: list[str] = []
     if init is not None:
-        servers, done = put_before(require_file(init), options), "is guarded now"
+        (servers, remote), done = put_before(require_file(init), options), "is guarded now"
     else:
         assert undo is not None
         servers, done = take_away(require_file(undo)), "is as it was"
     for server in servers:
         output.line(f"{server} {done}")
-    if not servers:
+    for server in remote:
+        output.line(f"{server} is not guarded: it has a URL, which picohook mcp takes as --url")
+    if not servers and not remote:
         output.line("nothing to change")
