@@ -96,6 +96,7 @@ async def test_observers_are_told_of_the_question_and_the_answer():
         ({"model": "large"}, {"modelPreferences": {"hints": [{"name": "large"}], "costPriority": 1}}),
         ({"options": {"max_tokens": 5}}, {"maxTokens": 5, "temperature": None, "stopSequences": None}),
         ({"tools": []}, {"tools": []}),
+        ({"tools": [{"type": "function", "function": {"name": "hooks_own"}}]}, {"tools": []}),
         (
             {"tools": [{"type": "function", "function": {"name": "look", "description": "Sees."}}]},
             {"tools": [{**TOOL, "description": "Sees."}]},
@@ -105,6 +106,14 @@ async def test_observers_are_told_of_the_question_and_the_answer():
 async def test_hooks_edit_what_they_name_and_nothing_else(edit, expected):
     got = await asked_as(FakeHook(script={"before_llm": {"action": "modify", "request": edit}}), **FULL)
     assert got == {name: value for name, value in {**FULL, **expected}.items() if value is not None}
+
+
+async def test_tools_that_hooks_add_are_left_out_because_the_server_would_get_their_calls():
+    added = {"type": "function", "function": {"name": "weather"}}
+    edit = {"action": "modify", "request": {"tools": [added]}}
+    async with between(FakeHook(script={"before_llm": edit})) as both:
+        await both.server.send(asks())
+        assert await both.client.line() == asks()
 
 
 async def test_what_hooks_add_reaches_the_model():
@@ -139,7 +148,7 @@ async def test_a_failing_guard_refuses_the_question():
 
 @pytest.mark.parametrize(
     "edit",
-    [{"messages": [{"role": "system", "content": "x"}]}, {"messages": [{"role": "user"}]}, {"tools": [{"name": 7}]}],
+    [{"messages": [{"role": "system", "content": "x"}]}, {"messages": [{"role": "user"}]}],
 )
 async def test_an_edit_that_mcp_cannot_say_refuses_the_question(edit):
     async with between(FakeHook(script={"before_llm": {"action": "modify", "request": edit}})) as both:

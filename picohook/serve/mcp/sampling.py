@@ -158,13 +158,19 @@ def _shown(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _edited(params: dict[str, Any], before: LLMRequest, after: LLMRequest) -> dict[str, Any]:
-    """The params as hooks left them; the same object if they changed nothing. Raises `_NotOfMCPError`."""
+    """The params as hooks left them; the same object if they changed nothing. Raises `_NotOfMCPError`.
+
+    Tools that hooks add are left out: the server would get the calls of them, and does not know them.
+    """
     new: dict[str, Any] = {}
     if after.messages != before.messages:
         new["messages"] = [_message(one) for one in after.messages]
     if after.tools != before.tools:
         own = {tool["name"]: tool for tool in params.get("tools") or []}
-        new["tools"] = [_tool(one, own) for one in after.tools]
+        left = [(one, one.get("function") or one) for one in after.tools]
+        tools = [_tool(one, own[function["name"]]) for one, function in left if function.get("name") in own]
+        if tools != list(own.values()):
+            new["tools"] = tools
     if after.options != before.options:
         new |= {own: after.options.get(name) for name, own in OPTIONS.items()}
     if after.system_prompt != before.system_prompt:
@@ -179,14 +185,9 @@ def _edited(params: dict[str, Any], before: LLMRequest, after: LLMRequest) -> di
 
 
 def _tool(shown: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """A tool as hooks left it: the server's own if they did not change it."""
-    function = shown.get("function") or shown
-    name = function.get("name")
-    if type(name) is not str:
-        raise _NotOfMCPError("a tool without a name")
-    if name not in own:
-        return tool_of(name, function)
-    return own[name] if shown == function_of(name, own[name]) else {**own[name], **tool_of(name, function)}
+    """A tool of the server as hooks left it."""
+    name = own["name"]
+    return own if shown == function_of(name, own) else {**own, **tool_of(name, shown.get("function") or shown)}
 
 
 def _result(response: LLMResponse, before: Any) -> dict[str, Any]:
