@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from . import abandoned, asking, busy, chains, events, peers, sidecar, standing, start_stop
+from . import abandoned, asking, busy, chains, events, mcp, peers, sidecar, standing, start_stop
 from .chart import draw
 from .given import Given, build
 from .measure import Row
@@ -34,6 +34,7 @@ ALL = {
     "abandoned": abandoned.abandoned,
     "peers": peers.peers,
     "sidecar": sidecar.sidecar,
+    "mcp": mcp.mcp,
 }
 
 
@@ -50,7 +51,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path, metavar="FILE", help="renew the table in this page")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        given = Given(asked.rounds, asked.scale, build(Path(directory)))
+        given = Given(asked.rounds, asked.scale, *(build(Path(directory), name) for name in ("echo", "forward")))
         rows: list[Row] = []
         for name in asked.names or ALL:
             for row in ALL[name](given):

@@ -24,22 +24,23 @@ HUGE = 256 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Given:
-    """How much is done, and the compiled hook."""
+    """How much is done, and the compiled hook and forwarder of bytes."""
 
     rounds: int
     scale: float
     echo: str
+    forward: str
 
     def times(self, count: int) -> int:
         """So often, at the scale that was asked for."""
         return max(1, round(count * self.scale))
 
 
-def build(directory: Path) -> str:
-    """The compiled hook."""
-    echo = directory / "echo"
-    subprocess.run(["cc", "-O2", "-o", str(echo), str(HOOKS / "echo.c")], check=True)
-    return str(echo)
+def build(directory: Path, name: str) -> str:
+    """A compiled program."""
+    program = directory / name
+    subprocess.run(["cc", "-O2", "-o", str(program), str(HOOKS / f"{name}.c")], check=True)
+    return str(program)
 
 
 def hook(name: str, *command: str, **more: Any) -> HookSpec:

@@ -6,11 +6,12 @@ import json
 import os
 import re
 import shutil
+import stat
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..config import files
 from ..errors import PicohookError
 
 if TYPE_CHECKING:
@@ -22,19 +23,25 @@ BACKUP = ".before-picohook"
 Entry = dict[str, Any]
 
 
-def put_before(path: Path, options: Sequence[str]) -> list[str]:
-    """Put `picohook mcp` with these options before each server that a command starts. Return the servers' names."""
+def put_before(path: Path, options: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Put `picohook mcp` with these options before each server that a command starts.
+
+    Return the names of these servers, and of those that are not guarded because they have a URL.
+    """
+    remote = []
 
     def wrap(name: str, entry: Entry) -> Entry | None:
         command, arguments = entry.get("command"), entry.get("args", [])
+        if type(command) is not str and type(entry.get("url")) is str:
+            remote.append(name)
         if type(command) is not str or type(arguments) is not list or _wrapped(entry) is not None:
-            return None  # a server elsewhere, or done already
+            return None  # a remote server, or done already
         own = _picohook()
         safe = re.sub(r"[^\w.-]", "-", name)
         wrapped = [*own[1:], "mcp", *options, "--name", safe, "--", command, *arguments]
         return {**entry, "command": own[0], "args": wrapped}
 
-    return _edit(path, wrap)
+    return _edit(path, wrap), remote
 
 
 def take_away(path: Path) -> list[str]:
@@ -82,7 +89,9 @@ def _edit(path: Path, change: Callable[[str, Entry], Entry | None]) -> list[str]
                 changed.append(name)
     if changed:
         indent = re.search(r"^([ \t]+)\"", text, re.MULTILINE)
-        _write(path, json.dumps(document, indent=indent[1] if indent else 2, ensure_ascii=False) + "\n")
+        _keep(path)
+        text = json.dumps(document, indent=indent[1] if indent else 2, ensure_ascii=False) + "\n"
+        files.write(path, text, mode=stat.S_IMODE(path.stat().st_mode))
     return changed
 
 
@@ -92,16 +101,11 @@ def _table(document: Any, keys: Sequence[str]) -> Any:
     return document
 
 
-def _write(path: Path, text: str) -> None:
-    """Replace the file in one step, and keep the first version of it beside it. Raise `PicohookError`."""
+def _keep(path: Path) -> None:
+    """Keep the first version of the file beside it. Raise `PicohookError`."""
+    backup = path.with_name(path.name + BACKUP)
     try:
-        backup = path.with_name(path.name + BACKUP)
         if not backup.exists():
             shutil.copy2(path, backup)
-        descriptor, new = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}-")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        shutil.copymode(path, new)
-        Path(new).replace(path)
     except OSError as error:
-        raise PicohookError(f"{path} cannot be written: {error.strerror}") from None
+        raise PicohookError(f"{backup} cannot be written: {error.strerror}") from None

@@ -46,14 +46,20 @@ def read(path: Path, problems: Problems, most: int = MOST) -> bytes:
 
 
 def replace(path: Path, document: Any) -> None:
-    """Replaces a file by a JSON document in one step. Only its user can read it. Raises `ConfigError`."""
+    """Replace a file by a JSON document in one step. Only its user can read it. Raises `ConfigError`."""
+    write(path, json.dumps(document, indent=2))
+
+
+def write(path: Path, text: str, *, mode: int = 0o600) -> None:
+    """Replace a file by this text in one step. Raises `ConfigError`."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, new = tempfile.mkstemp(dir=path.parent, prefix=f"{path.stem}-")  # 0600 from the start
         try:
-            with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-                json.dump(document, stream, indent=2)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(text)
                 stream.flush()
+                os.fchmod(stream.fileno(), mode)
                 os.fsync(stream.fileno())
             Path(new).replace(path)
         except BaseException:

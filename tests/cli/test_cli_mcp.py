@@ -138,7 +138,7 @@ def test_a_tool_that_changed_since_an_earlier_run_is_hidden_until_it_is_unpinned
     assert shown == []
     assert "a tool of an MCP server has changed server='python' tool='read'" in err
     unpinned = project("mcp", "--unpin", *command[3:])
-    assert (unpinned.code, unpinned.out) == (0, "the tools of this command are pinned anew when they are listed\n")
+    assert (unpinned.code, unpinned.out) == (0, "the tools of this server are pinned anew when they are listed\n")
     assert tools() == (["new"], "started\n")
     (pins,) = (project.home / ".config/picohook/mcp-pins").iterdir()
     assert pins.stat().st_mode & 0o777 == 0o600
@@ -164,11 +164,21 @@ def test_a_line_that_is_too_long_is_an_error(project, command):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--name", "a b", "--", "true"], ["--approve", "/(/", "--", "true"], ["--refuse", "x", "--", "true"], []],
+    [
+        ["--name", "a b", "--", "true"],
+        ["--approve", "/(/", "--", "true"],
+        ["--refuse", "x", "--", "true"],
+        ["--url", "https://example.org", "--", "true"],
+        ["--url", "example.org"],
+        ["--url", "https://example.org", "--header", "Authorization: Bearer hidden-7"],
+        ["--header", "A: ${HOME}", "--", "true"],
+        [],
+    ],
 )
 def test_wrong_usage(project, command, arguments):
     done = project(*command[:3], *arguments, stdin="")
     assert (done.code, done.out) == (2, "")
+    assert "hidden-7" not in done.err
 
 
 CLIENTS = {
@@ -192,8 +202,9 @@ def test_it_is_put_before_every_server_of_a_client_and_taken_away_again(project,
     file.write_text(before)
     file.chmod(0o640)
     done = project("mcp", "--config", "picohook.toml", "--refuse", "roots", "--init", "client.json")
-    assert (done.code, done.out) == (0, "my files is guarded now\nbare is guarded now\n")
-    assert project("mcp", "--init", "client.json").out == "nothing to change\n"
+    unguarded = "remote is not guarded: it has a URL, which picohook mcp takes as --url\n"
+    assert (done.code, done.out) == (0, f"my files is guarded now\nbare is guarded now\n{unguarded}")
+    assert project("mcp", "--init", "client.json").out == unguarded
     assert file.stat().st_mode & 0o777 == 0o640
     wrapped = json.dumps(json.loads(file.read_text()))
     assert "https://example.org" in wrapped
@@ -243,22 +254,36 @@ def test_without_a_named_configuration_it_asks_those_that_are_found_and_trusted(
 
 @pytest.mark.timeout(300)
 def test_the_official_client_and_server_get_the_same_results_with_and_without_it(project):
-    """In both eras of the protocol. With picohook between them the user is asked about `add`, and the last call is denied."""
+    """In both eras of the protocol, with the server as a command and over HTTP.
+
+    With picohook between them the user is asked about `add`, and the last call is denied.
+    """
     project.hook("guard", GUARD.replace("mcp__files__", "mcp__sdk__"), on_failure="deny")
     server = [sys.executable, str(SDK), "server"]
     options = ["--config", str(project.config), "--name", "sdk", "--approve", "mcp__sdk__add"]
-    between = [sys.executable, "-m", "picohook", "mcp", *options, "--", *server]
-    done = subprocess.run(
-        [sys.executable, str(SDK), "client", json.dumps([server, between])],
-        cwd=project.path,
-        env=project.env,
-        capture_output=True,
-        check=True,
-        timeout=280,
-    )
-    direct, through = json.loads(done.stdout)
+    between = [sys.executable, "-m", "picohook", "mcp", *options]
+    with subprocess.Popen([sys.executable, str(SDK), "http"], stdout=subprocess.PIPE, env=project.env) as remote:
+        try:
+            url = f"http://127.0.0.1:{int(remote.stdout.readline())}/mcp"
+            through = [
+                [*between, "--", *server],
+                [*between, "--url", url, "--header", "Authorization: Bearer ${TOKEN}"],
+            ]
+            done = subprocess.run(
+                [sys.executable, str(SDK), "client", json.dumps([server, *through])],
+                cwd=project.path,
+                env={**project.env, "TOKEN": "hidden-7"},
+                capture_output=True,
+                check=True,
+                timeout=280,
+            )
+        finally:
+            remote.kill()
+    direct, local, over_http = json.loads(done.stdout)
     assert {one["version"] for one in direct} == {"2025-11-25", "2026-07-28"}
-    for plain, guarded in zip(direct, through, strict=True):
+    assert direct[0]["model"]["content"][0]["text"] == "Be brief. why?"
+    assert b"hidden-7" not in done.stderr
+    for plain, guarded in zip([*direct, *direct], [*local, *over_http], strict=True):
         assert guarded["denied"]["content"][0]["text"] == "Tool execution denied by hook: not remove"
         assert "Tool execution denied by approval hook" in guarded["not approved"]["content"][0]["text"]
         questions = [["Allow mcp__sdk__add?", arguments] for arguments in (f'{{"a": 1, "b": {2**70}}}', '{"a": "x2"}')]

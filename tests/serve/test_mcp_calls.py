@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import anyio
@@ -43,6 +44,15 @@ class Gate(FunctionHook):
 async def has(event):
     with anyio.fail_after(PATIENCE):
         await event.wait()
+
+
+@contextlib.asynccontextmanager
+async def holding(gate):
+    """A proxy whose call 1 is held at the gate."""
+    async with between(gate) as both:
+        await both.client.send(call(1, "held"))
+        await has(gate.asked)
+        yield both
 
 
 # What hooks are asked.
@@ -323,9 +333,7 @@ async def test_what_comes_after_a_held_call_overtakes_it():
 
 async def test_an_answer_that_comes_before_its_call_was_forwarded_is_refused():
     gate = Gate()
-    async with between(gate) as both:
-        await both.client.send(call(1, "held"))
-        await has(gate.asked)
+    async with holding(gate) as both:
         await both.server.send(result(1, "forged"), {"method": "next"})
         assert (await both.client.message())["method"] == "next"
         gate.opened.set()
@@ -338,9 +346,7 @@ async def test_an_answer_that_comes_before_its_call_was_forwarded_is_refused():
 async def test_a_call_that_is_cancelled_while_hooks_decide_is_never_forwarded(stage):
     gate = Gate(stage)
     cancel = {"method": "notifications/cancelled", "params": {"requestId": 1}}
-    async with between(gate) as both:
-        await both.client.send(call(1, "held"))
-        await has(gate.asked)
+    async with holding(gate) as both:
         await both.client.send(cancel)
         await has(gate.left)
         gate.opened.set()
@@ -402,9 +408,7 @@ async def test_other_requests_are_cancelled_too(of):
 
 async def test_a_client_that_sends_nothing_more_gets_the_answers_to_held_calls():
     gate = Gate()
-    async with between(gate) as both:
-        await both.client.send(call(1, "held"))
-        await has(gate.asked)
+    async with holding(gate) as both:
         both.client.end()
         gate.opened.set()
         assert await both.server.line() == call(1, "held")
@@ -417,9 +421,7 @@ async def test_a_client_that_sends_nothing_more_gets_the_answers_to_held_calls()
 
 async def test_a_client_that_goes_away_cancels_its_calls():
     gate = Gate()
-    async with between(gate) as both:
-        await both.client.send(call(1, "held"))
-        await has(gate.asked)
+    async with holding(gate) as both:
         both.client.close()
         await has(gate.left)
         await both.ended()
@@ -441,11 +443,19 @@ async def test_what_a_server_wrote_before_its_end_reaches_the_client_through_hoo
         await both.ended()
 
 
+async def test_a_call_that_the_server_never_answers_holds_up_nothing_and_no_end():
+    async with between() as both:
+        await both.client.send(call("hangs"), call(2))
+        await both.server.lines(2)
+        await both.server.send(result(2, "a"))
+        assert await both.client.line() == result(2, "a")
+        both.client.close()
+        await both.ended()
+
+
 async def test_calls_that_are_held_when_the_server_ends_are_cancelled():
     gate = Gate()
-    async with between(gate) as both:
-        await both.client.send(call(1, "held"))
-        await has(gate.asked)
+    async with holding(gate) as both:
         both.server.close()
         await has(gate.left)
         assert await both.client.line() == b""

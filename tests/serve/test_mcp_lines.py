@@ -135,9 +135,10 @@ async def test_who_waits_for_an_answer_that_is_refused_is_told(answer, asked):
         assert (told["id"], told["error"]["code"]) == (7, -32000)
 
 
-async def test_a_server_whose_question_gets_a_bad_answer_is_told():
+@pytest.mark.parametrize("asked", ["roots/list", "sampling/createMessage"])
+async def test_a_server_whose_question_gets_a_bad_answer_is_told(asked):
     async with between() as both:
-        await both.server.send({"id": 7, "method": "sampling/createMessage"})
+        await both.server.send({"id": 7, "method": asked, "params": {"messages": []}})
         await both.client.line()
         await both.client.send(BAD_ANSWERS[0])
         assert (await both.server.message())["id"] == 7

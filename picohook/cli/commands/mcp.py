@@ -1,5 +1,6 @@
 """`picohook mcp`: hooks between an MCP client and an MCP server."""
 
+import os
 import re
 from functools import partial
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ...config import mcp_pins
+from ...serve.mcp import remote
 from ...serve.mcp.approval import ClientApprover
 from ...serve.mcp.messages import ASKS
 from ...serve.mcp.server import serve_mcp
@@ -29,13 +31,32 @@ def mcp(
         typer.Argument(metavar="-- COMMAND...", help="The command that starts the server.", show_default=False),
     ] = None,
     *,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url",
+            metavar="URL",
+            help="The remote server, over streamable HTTP, in place of a command. Needs the extra mcp.",
+            show_default=False,
+        ),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--header",
+            metavar="'NAME: VALUE'",
+            help="A header for the remote server, such as 'Authorization: Bearer ${TOKEN}'. The environment has its secret. "
+            "Can be given more than once.",
+            show_default=False,
+        ),
+    ] = None,
     config: Named = None,
     name: Annotated[
         str,
         typer.Option(
             "--name",
             metavar="NAME",
-            help="The server's name: to hooks, its tools are mcp__NAME__TOOL. Default: its program's name.",
+            help="The server's name: to hooks, its tools are mcp__NAME__TOOL. Default: its program's name, or its host's.",
             show_default=False,
         ),
     ] = "",
@@ -95,26 +116,28 @@ def mcp(
 
     \b
     picohook mcp --name files -- npx -y @modelcontextprotocol/server-filesystem .
+    picohook mcp --url https://example.com/mcp --header 'Authorization: Bearer ${TOKEN}'
 
     Starts the server, and passes on what client and server say over standard input and output. Hooks are asked about each tool
     call, and about its result. Ends with the server or the client, whichever ends first. Exits as the server does.
     """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
     if init is not None or undo is not None:
-        if command or (init is not None and undo is not None):
-            raise typer.BadParameter("give one of --init, --undo and a command")
+        if command or url or (init is not None and undo is not None):
+            raise typer.BadParameter("give one of --init, --undo, --url and a command")
         _edit_client(init, undo, _options(config=config, approve=approve, refuse=refuse, changed=changed, audit=audit))
         return
-    if not command:
-        raise typer.BadParameter("give the command that starts the server: picohook mcp -- COMMAND")
-    name = name or re.sub(r"[^\w.-]", "-", Path(command[0]).stem)
+    if bool(command) is bool(url):
+        raise typer.BadParameter("give the command that starts the server, or its URL: picohook mcp -- COMMAND")
+    pinned, command, own_name = _server(command or [], url, header or [])
+    name = name or re.sub(r"[^\w.-]", "-", own_name)
     if not re.fullmatch(r"[\w.-]+", name):
         raise typer.BadParameter("must have letters, digits, `_`, `-` and `.` only", param_hint="--name")
     if unpin:
-        known = mcp_pins.remove(command)
-        output.line("the tools of this command are pinned anew when they are listed" if known else "nothing was pinned")
+        known = mcp_pins.remove(pinned)
+        output.line("the tools of this server are pinned anew when they are listed" if known else "nothing was pinned")
         return
-    pins = Pins(mcp_pins.read(command), partial(mcp_pins.write, command), changed)
+    pins = Pins(mcp_pins.read(pinned), partial(mcp_pins.write, pinned), changed)
     try:
         approver = None if approve is None else ClientApprover(approve)
     except ValueError as error:
@@ -135,6 +158,23 @@ def mcp(
     raise typer.Exit(code)
 
 
+def _server(command: list[str], url: str | None, headers: list[str]) -> tuple[list[str], list[str], str]:
+    """Return what the server's tools are pinned under, the command that starts it, and a name for it."""
+    if url is None:
+        if headers:
+            raise typer.BadParameter("is for a server with a --url", param_hint="--header")
+        return command, command, Path(command[0]).stem
+    try:
+        host = remote.host_of(url)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--url") from None
+    try:
+        remote.headers_of(headers, os.environ)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--header") from None
+    return ["--url", url], remote.command(url, headers), host
+
+
 def _options(
     *, config: Path | None, approve: str | None, refuse: list[str] | None, changed: str, audit: Path | None
 ) -> list[str]:
@@ -150,12 +190,15 @@ def _options(
 
 
 def _edit_client(init: Path | None, undo: Path | None, options: list[str]) -> None:
+    remote: list[str] = []
     if init is not None:
-        servers, done = put_before(require_file(init), options), "is guarded now"
+        (servers, remote), done = put_before(require_file(init), options), "is guarded now"
     else:
         assert undo is not None
         servers, done = take_away(require_file(undo)), "is as it was"
     for server in servers:
         output.line(f"{server} {done}")
-    if not servers:
+    for server in remote:
+        output.line(f"{server} is not guarded: it has a URL, which picohook mcp takes as --url")
+    if not servers and not remote:
         output.line("nothing to change")

@@ -20,7 +20,7 @@ from ...model.decisions import APPROVE, Approve, Deny
 from ...model.filters import Filter
 from ...model.stages import APPROVE_TOOL
 from ...wire.text import cut
-from .messages import VERSION
+from .messages import VERSION, meta_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -90,8 +90,7 @@ class ClientApprover(FunctionHook):
 
     def begin(self, params: dict[str, Any]) -> tuple[Round, dict[str, Any]]:
         """Begin a round with the params of a call. Returns it, and the params for the server."""
-        about = params.get("_meta")
-        about = about if type(about) is dict else {}
+        about = meta_of(params)
         own: dict[str, Any] = {name: params[name] for name in OF_ROUNDS if name in params}
         made = Round(VERSION in about, _can_ask(about.get(CAPABILITIES)), own)
         _round.set(made)

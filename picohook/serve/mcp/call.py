@@ -2,46 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import anyio
-import anyio.lowlevel
-
-from ...model.payloads import Meta, ToolCall, ToolResult
+from ...model.payloads import ToolCall, ToolResult
 from ...protocol.codec import encode
-from ...turns.abort import AbortTurnError, HardAbortError, PausedError
+from ...turns.abort import AbortTurnError, PausedError
 from ...turns.tool_call import decide, ended, not_run
-from .messages import CALL, VERSION, Message, RefusedLineError, line_of, result_line, same_names
+from .held import Held
+from .messages import CALL, VERSION, Message, RefusedLineError, line_of, meta_of, result_line, same_names
 from .results import edited, made, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...turns.base_session import BaseSession
     from ...turns.tool_call import DecidedCall
-    from .approval import ClientApprover, Round
-    from .tool_list import ToolList
+    from .approval import Round
+    from .held import Shared
 
 
-@dataclass(frozen=True, slots=True)
-class CallContext:
-    """What all calls of one client share."""
-
-    session: BaseSession
-    server: str
-    """The server's name to hooks."""
-    tools: ToolList
-    approver: ClientApprover | None
-
-
-class HeldCall:
+class HeldCall(Held):
     """A tool call of the client. `run` returns the line that answers it."""
 
-    def __init__(self, shared: CallContext, line: bytes, request: Message) -> None:
+    def __init__(self, shared: Shared, line: bytes, request: Message) -> None:
         """Take the line of a request. Raises `RefusedLineError`."""
-        session, server = shared.session, shared.server
-        self.id = request["id"]
+        super().__init__(shared, line, request)
         params = request.get("params", {})
         arguments = params.get("arguments")
         why = same_names(params, CALL)
@@ -53,47 +37,17 @@ class HeldCall:
             why = "the result of a task does not pass the hooks: call the tool without `task`"
         if why:
             raise RefusedLineError(why, asks=self.id)
-        self.scope = anyio.CancelScope()
-        self.sent = False
-        """Whether the server was asked."""
-        self.held = 0
-        """The bytes of it that wait for hooks."""
-        self._session = session
-        self._prefix = f"mcp__{server}__"
-        self._line = line
-        self._request = request
+        self._prefix = f"mcp__{shared.server}__"
         self._approver = shared.approver
         self._hidden = shared.tools.why_hidden(params["name"])
-        self._answered = anyio.Event()
-        self._answer: tuple[bytes, dict[str, Any]] | None = None
-        about = params.get("_meta")
-        about = about if type(about) is dict else {}
-        self._newer = VERSION in about
-        trace = about.get("traceparent")
+        self._newer = VERSION in meta_of(params)
         self.call = ToolCall(
-            meta=Meta(
-                agent_id=session.agent_id,
-                session_key=session.id,
-                source="mcp",
-                traceparent=trace if type(trace) is str else "",
-            ),
-            context={"tool_name": params["name"], "mcp_server": server},
+            meta=self._meta(),
+            context={"tool_name": params["name"], "mcp_server": shared.server},
             tool=shared.tools.name_for_hooks(params["name"]),
             arguments=arguments or {},
             tool_call_id=self.id if type(self.id) is str else encode(self.id).decode(),
         )
-
-    @property
-    def answered(self) -> bool:
-        """Whether the server has answered."""
-        return self._answer is not None
-
-    def take(self, line: bytes, response: dict[str, Any]) -> None:
-        """Take the server's answer. Raises `RefusedLineError` if the server was not asked, or has answered."""
-        if not self.sent or self.answered:
-            raise RefusedLineError("it answers a tool call that waits for hooks")
-        self._answer = line, response
-        self._answered.set()
 
     async def run(self, send: Callable[[bytes], None]) -> bytes:
         """Ask the hooks, `send` the call to the server, and ask them about its result. Returns the line of the answer."""
@@ -104,9 +58,7 @@ class HeldCall:
             if asking is not None and asking.result is not None and not self.sent:
                 return result_line(self.id, asking.result)
         except AbortTurnError as error:
-            host = self._session.host
-            if isinstance(error, HardAbortError) and host.ended_by is None:
-                host.ended_by = error.outcome  # the proxy cannot end the agent, but it calls no more tools for it
+            self._note(error)
             result = _failed(f"A hook ended the turn: {error.outcome.reason_for_llm}")
         except PausedError as error:
             result = _failed(f"A hook paused the call, and MCP cannot resume it: {error.outcome.reason_for_llm}")
@@ -135,14 +87,7 @@ class HeldCall:
             return self._unasked(
                 decided, f"no hook answered the call of {own.tool}, which is not a tool of this server"
             )
-        line = self._edited_line(own)
-        await anyio.lowlevel.checkpoint_if_cancelled()  # nothing between here and `send` waits
-        self.sent = True
-        self._line = b""
-        send(line)
-        await self._answered.wait()
-        assert self._answer is not None
-        line, response = self._answer
+        line, response = await self._forward(self._edited_line(own), send)
         try:
             result = shown(response)
             kind = self._kind(response)

@@ -21,6 +21,12 @@ CALL = frozenset({"name", "arguments", "task", "requestState", "inputResponses"}
 """The members of a tool call's params that decide what it does."""
 RESULT = frozenset({"content", "structuredContent", "isError", "resultType"})
 """The members of a tool's result that the proxy reads."""
+SAMPLING = frozenset(
+    {"messages", "systemPrompt", "tools", "task", "temperature", "maxTokens", "stopSequences", "modelPreferences"}
+)
+"""The members of the params of a question to the model that the proxy reads."""
+MODEL = frozenset({"role", "content", "model", "stopReason"})
+"""The members of a model's answer."""
 VERSION = "io.modelcontextprotocol/protocolVersion"
 """The member of `_meta` that each request of the newer protocol has."""
 
@@ -62,9 +68,9 @@ def read(line: bytes) -> dict[str, Any]:
 def _refused(line: bytes, why: str) -> RefusedLineError:
     message = decode(line)  # it understands more lines, to tell whoever waits for an answer
     if isinstance(message, Request):
-        return RefusedLineError(why, asks=_usable(message.id))
+        return RefusedLineError(why, asks=usable_id(message.id))
     if isinstance(message, Response):
-        return RefusedLineError(why, answers=_usable(message.id))
+        return RefusedLineError(why, answers=usable_id(message.id))
     return RefusedLineError(why, answers=message[0] if type(message) is tuple else None)
 
 
@@ -74,19 +80,27 @@ def _flaw(value: dict[str, Any]) -> str:
     if "method" not in value:
         if ("result" in value) is ("error" in value):
             return "it has no method, and not exactly one of a result and an error"
-        return "" if _usable(value.get("id")) is not None or ("error" in value and value.get("id") is None) else _NO_ID
+        identity = value.get("id")
+        return "" if usable_id(identity) is not None or ("error" in value and identity is None) else _NO_ID
     if type(value["method"]) is not str or "result" in value or "error" in value:
         return "its method is not a string, or it is a request and a response at once"
     if type(value.get("params", {})) is not dict:
         return "its params are not an object"
-    return _NO_ID if "id" in value and _usable(value["id"]) is None else ""
+    return _NO_ID if "id" in value and usable_id(value["id"]) is None else ""
 
 
 _NO_ID = "its id is neither a string nor a number"
 
 
-def _usable(identity: Any) -> Any:
+def usable_id(identity: Any) -> Any:
+    """The id, if it is a string or a number; else None."""
     return identity if type(identity) in {str, int, float} else None
+
+
+def meta_of(params: dict[str, Any]) -> dict[str, Any]:
+    """What a request says about itself in `_meta`; empty if that is not an object."""
+    meta = params.get("_meta")
+    return meta if type(meta) is dict else {}
 
 
 def same_names(value: dict[str, Any], names: frozenset[str]) -> str:

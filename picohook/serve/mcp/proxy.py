@@ -1,4 +1,4 @@
-"""Passes lines between an MCP client and an MCP server, as they are. Tool calls and their results are held for hooks.
+"""Passes lines between an MCP client and an MCP server, as they are. Tool calls and questions to a model are held for hooks.
 
 A line that is not valid is not forwarded, and whoever waits for an answer is told. Each side is read only as fast as the other
 side reads. A held call does not hold up the lines after it.
@@ -17,8 +17,10 @@ from ...transport.event_loop import current_reactor
 from ...wire.words import MAX_LINE
 from ..server.jsonrpc import INTERNAL_ERROR, REFUSED
 from ..server.stream import Stream
-from .call import CallContext, HeldCall
-from .messages import RefusedLineError, error_line, line_of, read, require_allowed
+from .call import HeldCall
+from .held import Shared
+from .messages import RefusedLineError, error_line, line_of, read, require_allowed, usable_id
+from .sampling import HeldSampling
 from .tool_list import Pins, ToolList
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from ...observe.log import Log
     from ...turns.base_session import BaseSession
     from .approval import ClientApprover
+    from .held import Held
     from .messages import Message
 
 UNREAD = 1 << 18
@@ -51,6 +54,8 @@ class _Side:
         """Whether it sends nothing more."""
         self.asked: dict[Any, str] = {}
         """Its requests that have no answer, by id: their methods."""
+        self.held: dict[Any, Held] = {}
+        """Its requests that hooks decide on, by id, until they are answered."""
         self.cancelled: dict[Any, None] = {}
         """The ids of its last requests that it cancelled. The other side may still answer them."""
         self.alone = True
@@ -142,15 +147,13 @@ class Proxy:
         self._now = current_reactor().now
         self._logged = RateLimit(LOGGED, WINDOW)
         self._changed = anyio.Event()
-        self._calls: dict[Any, HeldCall] = {}
-        """The tool calls that have no answer, by id."""
         self._held = 0
         self._tools = ToolList(session, name, pins or Pins(), log)
         self._lists = 0
         """How many lists of tools hooks are asked about."""
         self._questions: dict[Any, _Question] = {}
         """The proxy's own requests to the client."""
-        self._shared = CallContext(session, name, self._tools, approver)
+        self._shared = Shared(session, name, self._tools, approver, self.ask_client)
         if approver is not None:
             approver.session, approver.ask = session, self.ask_client
         self.client = _Side("the client", client, self, self._from_client)
@@ -168,10 +171,10 @@ class Proxy:
                 self.server.stream.close_write()
                 await stop()
                 self.server.end()
-                for call in self._calls.values():
+                for call in self.client.held.values():
                     if not call.answered:
                         call.scope.cancel()
-                await self._until(lambda: self.client.stream.broken or not (self._calls or self._lists))
+                await self._until(lambda: self.client.stream.broken or not (self.client.held or self._lists))
                 await self.client.stream.emptied()
                 self._tasks.cancel_scope.cancel()
         finally:
@@ -188,7 +191,7 @@ class Proxy:
 
     def _is_over(self) -> bool:
         client = self.client
-        if client.ended and all(call.sent for call in self._calls.values()):
+        if client.ended and all(call.sent for call in client.held.values()):
             self.server.stream.close_write()
         return self.server.ended or client.stream.broken or (client.ended and not client.asked)
 
@@ -224,28 +227,27 @@ class Proxy:
     # Lines.
 
     def _from_client(self, line: bytes) -> None:
-        try:
-            message = read(line)
-            if message.get("method") == "tools/call":
-                self._hold(line, message)
-            else:
-                self._pass(line, message, self.client, self.server)
-        except RefusedLineError as error:
-            self._refuse(error, self.client, self.server)
+        self._take(line, self.client, self.server)
 
     def _from_server(self, line: bytes) -> None:
+        self._take(line, self.server, self.client)
+
+    def _take(self, line: bytes, sender: _Side, receiver: _Side) -> None:
         try:
             message = read(line)
-            if self._refused:
+            if self._refused and sender is self.server:
                 require_allowed(message, self._refused)
-            call = self._calls.get(message.get("id")) if "method" not in message else None
-            if call is None:
-                self._pass(line, message, self.server, self.client)
+            method = message.get("method")
+            held = receiver.held.get(message.get("id")) if method is None else None
+            if held is not None:
+                held.take(line + b"\n", message)
+                self._weigh(held, len(line))
+            elif method == ("tools/call" if sender is self.client else "sampling/createMessage"):
+                self._hold(line, message, sender, receiver)
             else:
-                call.take(line + b"\n", message)
-                self._weigh(call, len(line))
+                self._pass(line, message, sender, receiver)
         except RefusedLineError as error:
-            self._refuse(error, self.server, self.client)
+            self._refuse(error, sender, receiver)
 
     def _pass(self, line: bytes, message: Message, sender: _Side, receiver: _Side) -> None:
         identity = message.get("id")
@@ -285,12 +287,12 @@ class Proxy:
         if error.asks is not None and error.asks not in sender.asked:
             sender.send(error_line(error.asks, str(error)))
         elif error.answers is not None:
-            call = self._calls.get(error.answers) if receiver is self.client else None
+            call = receiver.held.get(error.answers)
             if call is not None and (not call.sent or call.answered):
                 return
             if receiver.asked.pop(error.answers, None) is not None:
                 if call is not None:
-                    del self._calls[error.answers]
+                    del receiver.held[error.answers]
                     call.scope.cancel()
                 receiver.send(error_line(error.answers, f"the answer was refused: {error}", REFUSED))
         elif sender is self.client:  # a server may print other things, and expects no answer to them
@@ -319,65 +321,66 @@ class Proxy:
             del self._questions[identity]
         return question.result
 
-    # Tool calls.
+    # What hooks decide on.
 
-    def _hold(self, line: bytes, message: Message) -> None:
+    def _hold(self, line: bytes, message: Message, sender: _Side, receiver: _Side) -> None:
         if "id" not in message:
-            raise RefusedLineError("a tool call has no id")
+            raise RefusedLineError(f"a request {message['method']} has no id")
         if self._held > MOST_HELD:
-            raise RefusedLineError("too many tool calls wait for hooks", asks=message["id"])
-        call = HeldCall(self._shared, line + b"\n", message)
-        self._open(call.id, message["method"], self.client)
-        self._calls[call.id] = call
+            raise RefusedLineError("too many requests wait for hooks", asks=message["id"])
+        kind = HeldCall if sender is self.client else HeldSampling
+        call = kind(self._shared, line + b"\n", message)
+        self._open(call.id, message["method"], sender)
+        sender.held[call.id] = call
         self._weigh(call, len(line))
-        self._tasks.start_soon(self._run, call)
+        self._tasks.start_soon(self._run, call, sender, receiver)
 
-    def _weigh(self, call: HeldCall, size: int) -> None:
+    def _weigh(self, call: Held, size: int) -> None:
         self._held += size - call.held
         call.held = size
 
-    async def _run(self, call: HeldCall) -> None:
+    async def _run(self, call: Held, sender: _Side, receiver: _Side) -> None:
         def send(line: bytes) -> None:
             self._weigh(call, 0)
-            self.server.stream.send(line, at_once=self.client.alone)
+            receiver.stream.send(line, at_once=sender.alone)
 
         try:
             with call.scope:
-                answer = await self._made(call.id, call.run(send))
-                self.client.stream.send(answer, at_once=self.server.alone)
+                answer = await self._made(call.id, call.run(send), receiver)
+                sender.stream.send(answer, at_once=receiver.alone)
         finally:
             self._weigh(call, 0)
-            if self._calls.get(call.id) is call:
-                del self._calls[call.id], self.client.asked[call.id]
+            if sender.held.get(call.id) is call:
+                del sender.held[call.id], sender.asked[call.id]
             self.balance()
             self.check()
 
     async def _list(self, line: bytes, response: Message) -> None:
         try:
-            self.client.send(await self._made(response["id"], self._tools.filter(line, response)))
+            self.client.send(await self._made(response["id"], self._tools.filter(line, response), self.server))
         finally:
             self._lists -= 1
             self.balance()
             self.check()
 
-    async def _made(self, identity: Any, answer: Awaitable[bytes]) -> bytes:
-        """The answer to a request, or a line with an error."""
+    async def _made(self, identity: Any, answer: Awaitable[bytes], of: _Side) -> bytes:
+        """The answer of a side to a request, or a line with an error."""
         try:
             return await answer
         except RefusedLineError as error:
-            self.warn(self.server, str(error))
+            self.warn(of, str(error))
             return error_line(identity, f"the answer was refused: {error}", REFUSED)
         except Exception as error:  # noqa: BLE001 - the client is not told what it was
             self._log.error("a request of MCP failed", why=repr(error))
             return error_line(identity, "the request failed", INTERNAL_ERROR)
 
     def _cancel(self, message: Message, sender: _Side) -> bool:
-        """Note that a request was cancelled. Returns whether it is a tool call that the server was never asked."""
-        identity = message.get("params", {}).get("requestId")
-        if type(identity) not in {str, int, float}:
+        """Note that a request was cancelled. Returns whether it was held, and never forwarded."""
+        identity = usable_id(message.get("params", {}).get("requestId"))
+        if identity is None:
             return False
         sender.forget(identity)
-        call = self._calls.pop(identity, None) if sender is self.client else None
+        call = sender.held.pop(identity, None)
         if call is None:
             return False
         call.scope.cancel()

@@ -16,6 +16,7 @@ from ...model.spec import HookSpec
 from ...observe.log import Log
 from ...process.child import Child, SpawnDelayedError
 from ...process.plan import plan
+from ...process.supervisor import START_WAIT
 from ...transport.event_loop import current_reactor
 from ...turns.session import Session
 from .proxy import Proxy
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from .approval import ClientApprover
     from .tool_list import Pins
 
-START_WAIT = 10.0
-"""Seconds that the system may take to start the server."""
 GRACE = 1.5
 """Seconds from the end of the server's input to TERM, and from TERM to KILL. Clients commonly wait for two and two."""
 

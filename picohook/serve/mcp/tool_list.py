@@ -114,7 +114,7 @@ class ToolList:
 
     async def _as_hooks_leave(self, tools: dict[str, Tool], *, last: bool) -> dict[str, Tool]:
         """The tools after before_llm. Tools that hooks add come on the `last` page of the list."""
-        shown = [_function(self._prefix + name, tool) for name, tool in tools.items()]
+        shown = [function_of(self._prefix + name, tool) for name, tool in tools.items()]
         session = self._session
         request = LLMRequest(
             meta=Meta(agent_id=session.agent_id, session_key=session.id, source="mcp"),
@@ -133,10 +133,10 @@ class ToolList:
             name = function.get("name")
             if name in before:
                 own = str(name).removeprefix(self._prefix)
-                left[own] = tools[own] if edited == before[name] else {**tools[own], **_tool(own, function)}
+                left[own] = tools[own] if edited == before[name] else {**tools[own], **tool_of(own, function)}
             elif type(name) is str and name not in tools and last:
                 self._added.add(name)
-                left[name] = _tool(name, function)
+                left[name] = tool_of(name, function)
         return left
 
 
@@ -151,14 +151,14 @@ def _flaw(result: Any) -> str:
     return same_names(result, LIST) or next(filter(None, (same_names(tool, TOOL) for tool in tools)), "")
 
 
-def _function(name: str, tool: Tool) -> Tool:
+def function_of(name: str, tool: Tool) -> Tool:
     """A tool as hooks see it at before_llm."""
     parameters = tool.get("inputSchema") or {}
     function = {"name": name, "description": tool.get("description") or "", "parameters": parameters}
     return {"type": "function", "function": function}
 
 
-def _tool(name: str, function: Tool) -> Tool:
+def tool_of(name: str, function: Tool) -> Tool:
     """A function that hooks added or edited, as a tool of MCP."""
     schema = function.get("parameters") or {"type": "object"}
     return {"name": name, "description": function.get("description") or "", "inputSchema": schema}
