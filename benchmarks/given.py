@@ -42,7 +42,7 @@ def build(directory: Path) -> str:
 
 def hook(name: str, *command: str, **more: Any) -> HookSpec:
     """A hook of a benchmark, without what containment would add to its start."""
-    return HookSpec(name=name, command=list(command), **{"stages": ["before_tool"], **more})
+    return HookSpec(name=name, command=command, **{"stages": ["before_tool"], **more})
 
 
 T = TypeVar("T")

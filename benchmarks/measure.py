@@ -24,11 +24,12 @@ Timed = Callable[[], Awaitable[float]]
 class Ratio(float):
     """A median of several rounds, which it keeps."""
 
-    rounds: tuple[float, ...]
+    rounds: tuple[float, ...] = ()
 
-    def __new__(cls, rounds: Sequence[float]) -> Self:
+    @classmethod
+    def median(cls, rounds: Sequence[float]) -> Self:
         """The median of these."""
-        made = super().__new__(cls, statistics.median(rounds))
+        made = cls(statistics.median(rounds))
         made.rounds = tuple(rounds)
         return made
 
@@ -111,7 +112,7 @@ class Times(dict[str, float]):
     def each_round(self, figure: Callable[[dict[str, float]], float]) -> Ratio:
         """The median of a figure that is made of each round's times."""
         rounds = zip(*self._seen.values(), strict=True)
-        return Ratio([figure(dict(zip(self._seen, times, strict=True))) for times in rounds])
+        return Ratio.median([figure(dict(zip(self._seen, times, strict=True))) for times in rounds])
 
 
 async def alternate(rounds: int, **what: Timed) -> Times:
