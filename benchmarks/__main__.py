@@ -17,9 +17,12 @@ from .page import renew
 
 ALL = {
     "round-trips": asking.round_trips,
+    "answers": asking.answers,
+    "fresh-meta": asking.fresh_meta,
     "throughput": asking.throughput,
     "chains": chains.chains,
     "events": events.events,
+    "delivery": events.delivery,
     "among-many": asking.among_many,
     "memory": standing.memory,
     "imports": standing.imports,
@@ -57,9 +60,12 @@ def main() -> None:
             for row in ALL[name](given):
                 show(row)
                 rows.append(row)
+    missed = [row.missed for row in rows if row.missed]
+    if missed:
+        print("\nMissed:", *missed, sep="\n- ")
     if asked.json:
         about = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
-        figures = [{**asdict(row), "verdict": row.verdict} for row in rows]
+        figures = [{**asdict(row), "rounds": row.rounds, "verdict": row.verdict} for row in rows]
         asked.json.write_text(json.dumps({"about": about, "rows": figures}, indent=2) + "\n")
     if asked.svg:
         asked.svg.write_text(draw(rows))

@@ -10,7 +10,12 @@ from typing import Any
 import jiter
 import orjson
 
+from picohook import HookSpec
+from picohook.process.environment import environment
+
 CHUNK = 65536
+ENVIRONMENT = environment(HookSpec(name="h", command=("h",)), os.environ)
+"""The variables that a hook gets."""
 
 
 def line(number: int, method: str, params: Any) -> bytes:
@@ -22,20 +27,30 @@ class Pipe:
     """The floor: blocking writes of lines that are ready, and reads up to the newline."""
 
     def __init__(self, command: list[str]) -> None:
-        # In a process group of its own and in this session, as a hook is.
+        # As a hook is: in a process group of its own and in this session, with three pipes and a hook's environment.
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, process_group=0
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            process_group=0,
+            env=ENVIRONMENT,
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self.stdin, self.stdout = self._process.stdin.fileno(), self._process.stdout.fileno()
         self.ask(line(1, "hook.hello", {}))
 
-    def ask(self, request: bytes) -> bytes:
-        """Write it, and read the answer's line."""
-        left = memoryview(request)
+    def send(self, data: bytes) -> None:
+        """Write it."""
+        left = memoryview(data)
         while left:
             left = left[os.write(self.stdin, left) :]
+
+    def ask(self, request: bytes) -> bytes:
+        """Write it, and read the answer's line."""
+        self.send(request)
         data = os.read(self.stdout, CHUNK)
         if data.endswith(b"\n"):
             return data
@@ -48,9 +63,11 @@ class Pipe:
         """End the process."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        assert self._process.stderr is not None
         self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
+        self._process.stderr.close()
 
 
 class MinimalAsyncio:

@@ -7,13 +7,11 @@ import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 
 from picohook import HookSpec, Timeouts, ToolCall
-
-from .measure import Times
 
 HOOKS = Path(__file__).parent / "hooks"
 CALL = ToolCall(tool="bash", arguments={"command": "ls -la"})
@@ -45,15 +43,16 @@ def build(directory: Path, name: str) -> str:
 
 def hook(name: str, *command: str, **more: Any) -> HookSpec:
     """A hook of a benchmark, without what containment would add to its start."""
-    return HookSpec(name=name, command=list(command), **{"stages": ["before_tool"], **more})
+    return HookSpec(name=name, command=command, **{"stages": ["before_tool"], **more})
 
 
-Work = Callable[[], Coroutine[Any, Any, Times]]
+T = TypeVar("T")
+Work = Callable[[], Coroutine[Any, Any, T]]
 
 LOOPS = ("asyncio", "uvloop", "trio")
 
 
-def on(loop: str, work: Work) -> Times:
+def on(loop: str, work: Work[T]) -> T:
     """What the work measured, on this event loop."""
     if loop == "trio":
         return anyio.run(work, backend="trio")

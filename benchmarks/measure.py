@@ -10,12 +10,28 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
+if TYPE_CHECKING:
+    from typing import Self
+
 Timed = Callable[[], Awaitable[float]]
 """Does its work once, and says what a single one of what it counts took, in seconds."""
+
+
+class Ratio(float):
+    """A median of several rounds, which it keeps."""
+
+    rounds: tuple[float, ...] = ()
+
+    @classmethod
+    def median(cls, rounds: Sequence[float]) -> Self:
+        """The median of these."""
+        made = cls(statistics.median(rounds))
+        made.rounds = tuple(rounds)
+        return made
 
 
 @dataclass
@@ -30,6 +46,20 @@ class Row:
     aim: float | None = None
     more_is_better: bool = False
     detail: dict[str, Any] = field(default_factory=dict)
+    in_every_round: bool = False
+    """Whether the worst round is held against the bounds, and not the median."""
+
+    @property
+    def rounds(self) -> tuple[float, ...]:
+        """The value in each round; empty if it was measured once."""
+        return self.value.rounds if isinstance(self.value, Ratio) else ()
+
+    @property
+    def judged(self) -> float:
+        """The value that is held against the bounds."""
+        if not self.in_every_round:
+            return self.value
+        return min(self.rounds) if self.more_is_better else max(self.rounds)
 
     @property
     def verdict(self) -> str:
@@ -37,9 +67,21 @@ class Row:
         if self.must is None:
             return ""
         for bound, word in ((self.aim, "aim"), (self.must, "must")):
-            if bound is not None and (self.value >= bound if self.more_is_better else self.value <= bound):
+            if bound is not None and (self.judged >= bound if self.more_is_better else self.judged <= bound):
                 return word
         return "missed"
+
+    @property
+    def missed(self) -> str:
+        """A sentence that says what it misses; empty if it misses nothing."""
+        if self.verdict != "missed":
+            return ""
+        value = f"{self.value:.2f} {self.unit}".removesuffix(" x").strip()
+        spread = (
+            f" ({min(self.rounds):.2f} to {max(self.rounds):.2f} in {len(self.rounds)} rounds)" if self.rounds else ""
+        )
+        bound = f"{'at least' if self.more_is_better else 'at most'} {self.must:g}"
+        return f"{self.measure}: it is {value}{spread}, and must be {bound}{' in every round' * self.in_every_round}."
 
 
 @contextlib.contextmanager
@@ -63,10 +105,14 @@ class Times(dict[str, float]):
         super().__init__({name: statistics.median(times) for name, times in seen.items()})
         self._seen = seen
 
-    def ratio(self, one: str, other: str) -> float:
+    def ratio(self, one: str, other: str) -> Ratio:
         """The median of both's ratio in each round: what slows the machine down for a while slows both."""
-        rounds = zip(self._seen[one], self._seen[other], strict=True)
-        return statistics.median(mine / its for mine, its in rounds)
+        return self.each_round(lambda at: at[one] / at[other])
+
+    def each_round(self, figure: Callable[[dict[str, float]], float]) -> Ratio:
+        """The median of a figure that is made of each round's times."""
+        rounds = zip(*self._seen.values(), strict=True)
+        return Ratio.median([figure(dict(zip(self._seen, times, strict=True))) for times in rounds])
 
 
 async def alternate(rounds: int, **what: Timed) -> Times:

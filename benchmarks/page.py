@@ -13,14 +13,16 @@ if TYPE_CHECKING:
 BEGIN, END = "<!-- figures -->\n", "<!-- /figures -->"
 WHOLE = 100
 """From here on a time is shown without a fraction."""
+MISSED = "\nWhat is missed:\n\n"
 HEAD = "| measure | | must | aim | |\n|---|---|---|---|---|\n"
 
 
 def renew(page: Path, rows: Sequence[Row]) -> None:
-    """Put the table where the old one is."""
+    """Put the table, and what is missed in words, where the old ones are."""
     text = page.read_text()
     before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
-    page.write_text(before + HEAD + "".join(map(_line, rows)) + after)
+    missed = "".join(f"- {row.missed}\n" for row in rows if row.missed)
+    page.write_text(before + HEAD + "".join(map(_line, rows)) + (MISSED + missed if missed else "") + after)
 
 
 def _line(row: Row) -> str:

@@ -11,7 +11,7 @@ import anyio
 
 from picohook import Host
 
-from .clients import line
+from .clients import ENVIRONMENT, line
 from .given import FAR, Given, hook
 from .measure import Row, Times, alternate_parts
 
@@ -60,7 +60,7 @@ def _spawn(program: str) -> tuple[int, int, int, int]:
     pid = os.posix_spawn(
         program,
         [program],
-        {"PATH": os.environ["PATH"]},
+        ENVIRONMENT,
         file_actions=[(os.POSIX_SPAWN_DUP2, fd, stream) for stream, fd in enumerate(theirs)],
         setpgroup=0,
         setsigdef=(signal.SIGPIPE,),

@@ -194,6 +194,7 @@ class TestTheProtocolDoesNoIO:
             "jiter",
             "json",
             "orjson",
+            "re",
             "typing",
             "uuid",
         }

@@ -1,9 +1,14 @@
-/* A hook that answers as fast as a program can: "continue", or for `echo modify` the whole request back with the model's
-   name changed, or for `echo patch` a merge patch that changes it. It reads the id and finds the params; it parses no more. */
+/* A hook that answers as fast as a program can: "continue", or the answer that its argument names. It reads the id and finds
+   the params; it parses no more.
+
+   `modify` answers a model's request with all of it, its model changed; `patch` with a merge patch that changes the model.
+   `reason` continues, `deny` denies, and `edit` changes the arguments of a call; in each answer the text is another one.
+   `time` continues, and its reason is when the last event came, in nanoseconds of the monotonic clock. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static void put(const char *data, size_t size) {
@@ -14,14 +19,31 @@ static void put(const char *data, size_t size) {
     }
 }
 
+static const char *const answers[][2] = {
+    {"patch", "{\"action\":\"modify\",\"patch\":{\"model\":\"other\"}}}\n"},
+    {"reason", "{\"action\":\"continue\",\"reason\":\"call %ld changes no file of the project\"}}\n"},
+    {"deny", "{\"action\":\"deny_tool\",\"reason\":\"call %ld would change files of the system\"}}\n"},
+    {"edit", "{\"action\":\"modify\",\"call\":{\"arguments\":{\"command\":\"ls -la # %ld\"}}}}\n"},
+    {"time", "{\"action\":\"continue\",\"reason\":\"%ld\"}}\n"},
+    {"", "{\"action\":\"continue\"}}\n"},
+};
+
 static void answer(const char *mode, const char *line, size_t size) {
+    static long event;
     char head[512];
-    const char *id = memmem(line, size < 200 ? size : 200, "\"id\":", 5);
-    if (!id) return;
-    int length = snprintf(head, sizeof head, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":", strtol(id + 5, 0, 10));
+    size_t front = size < 200 ? size : 200;
+    const char *id = memmem(line, front, "\"id\":", 5);
+    if (!id) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        event = now.tv_sec * 1000000000L + now.tv_nsec;
+        return;
+    }
+    long number = strtol(id + 5, 0, 10);
+    int length = snprintf(head, sizeof head, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":", number);
     const char *params = memmem(line, size < 400 ? size : 400, "\"params\":", 9);
     const char *model = params ? memmem(params, size - (size_t)(params - line), "\"model\":\"", 9) : 0;
-    if (*mode == 'm' && model && memmem(line, 200, "before_llm", 10)) {
+    if (!strcmp(mode, "modify") && model && memmem(line, front, "before_llm", 10)) {
         params += 9, model += 9;
         put(head, (size_t)length);
         static const char edit[] = "{\"action\":\"modify\",\"request\":";
@@ -32,9 +54,13 @@ static void answer(const char *mode, const char *line, size_t size) {
         put("}}\n", 3);
         return;
     }
-    const char *result = *mode == 'p' && model ? "{\"action\":\"modify\",\"patch\":{\"model\":\"other\"}}}\n"
-                                                : "{\"action\":\"continue\"}}\n";
-    length += snprintf(head + length, sizeof head - (size_t)length, "%s", result);
+    if (*mode == 't') number = event;
+    for (int row = 0;; row++) {
+        if (!*answers[row][0] || (!strcmp(mode, answers[row][0]) && memmem(line, front, "before_", 7))) {
+            length += snprintf(head + length, sizeof head - (size_t)length, answers[row][1], number);
+            break;
+        }
+    }
     put(head, (size_t)length);
 }
 

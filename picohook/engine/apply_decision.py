@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from ..errors import HookReplyError
 from ..model.apply_edit import apply_edit, restrict
-from ..model.decisions import Approve, Decision, Deny, Modify, Respond, Retry
+from ..model.decisions import Approve, Continue, Decision, Deny, Modify, Respond, Retry
 from ..model.encoded import Encoded
 from ..model.payloads import Payload, deep_copy
 from ..model.spec import RespondRule
@@ -27,6 +27,8 @@ def apply(
 
     With `final`, the payload may no longer be changed. Raises `HookReplyError` or `ValueError` for a wrong decision.
     """
+    if type(decision) is Continue and hook.takes_bytes and not stage.approves:
+        return decision, encoded, None, None  # as nearly always
     if not hook.takes_bytes:
         decision = deep_copy(decision)  # the hook may keep its own object, and change it later
     _require_allowed(stage, hook, decision)

@@ -51,9 +51,13 @@ class Encoded(Generic[P]):
 
 
 def _encoded(meta: Meta) -> Any:
+    """The plain form of a meta at its first use, and its JSON from then on: most are used once or many times."""
     try:
-        return _SLOT.__get__(meta)
+        made = _SLOT.__get__(meta)
     except AttributeError:
+        _SLOT.__set__(meta, None)
+        return meta.wire()
+    if made is None:
         made = encode_part(meta.wire())
         _SLOT.__set__(meta, made)
-        return made
+    return made

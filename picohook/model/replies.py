@@ -47,8 +47,10 @@ def read_decision(stage: Stage[Any], answer: Any) -> Decision:
     """
     if answer == words.CONTINUE_RESULT and not stage.approves:
         return CONTINUE  # as nearly always
-    if (plain := _read_plain(stage, answer)) is not None:
-        return plain
+    if type(answer) is dict and answer.keys() == _PLAIN and not stage.approves:
+        action, reason = answer["action"], answer["reason"]
+        if type(action) is str and type(reason) is str and (plain := plain_decision(stage, action, reason)):
+            return plain
     try:
         if not isinstance(answer, dict | None):
             raise ValueError(f"the result is {json_type(answer)}, not an object")  # noqa: TRY301 - all are answered alike
@@ -60,18 +62,12 @@ def read_decision(stage: Stage[Any], answer: Any) -> Decision:
 _PLAIN = {"action", "reason"}
 
 
-def _read_plain(stage: Stage[Any], answer: Any) -> Decision | None:
-    """The decision of an answer that is only an action without a payload and its reason; None for any other answer."""
-    if type(answer) is not dict or answer.keys() != _PLAIN or stage.approves:
+def plain_decision(stage: Stage[Any], action: str, reason: str) -> Decision | None:
+    """The decision of an interceptor whose answer is only an action and a reason; None if `read_decision` has to read it."""
+    kind = _PLAIN_KINDS.get(action)
+    if kind is None or action not in stage.actions or not (reason or kind is not Continue):
         return None
-    action, reason = answer["action"], answer["reason"]
-    if type(action) is not str or type(reason) is not str or not reason or action not in stage.actions:
-        return None
-    reason = cut(reason, words.MAX_REASON)
-    if action == words.CONTINUE:
-        return Continue(reason=reason)
-    refusal = _REFUSES.get(action)
-    return None if refusal is None else refusal(reason)
+    return kind(reason=cut(reason, words.MAX_REASON))
 
 
 _OF_APPROVALS = frozenset({"action", "reason"})
@@ -132,6 +128,10 @@ def _read_interception(stage: Stage[Any], answer: dict[str, Any]) -> Decision:
 
 _REFUSES: dict[str, type[Deny | Skip | Pause | AbortTurn | HardAbort]] = {
     kind.action: kind for kind in (Deny, Skip, Pause, AbortTurn, HardAbort)
+}
+_PLAIN_KINDS: dict[str, type[Continue | Deny | Skip | Pause | AbortTurn | HardAbort]] = {
+    words.CONTINUE: Continue,
+    **_REFUSES,
 }
 
 

@@ -22,7 +22,7 @@ from ..wire.text import cut, show
 from . import hello
 from .codec import between_id_and_params, decode, encode, notification_line
 from .hints import hint_of_id, hint_of_line, number_meant
-from .known_reply import KnownReply
+from .known_reply import CONTINUE_REPLY, KnownReply, PlainReply, read_plain
 from .lines import LineBuffer
 from .messages import InvalidLine, Notification, Reply, Request, Response
 from .responses import read_response
@@ -81,8 +81,8 @@ class LineTooLong:
     limit: int
 
 
-ReplyReceived = tuple[Any, Reply]
-"""The token of a request, and its reply. A request gets at most one."""
+ReplyReceived = tuple[Any, Reply | PlainReply]
+"""The token of a request, and its reply. A request gets at most one. Only a `Reply` answers hello or a strict request."""
 PeerEvent = ReplyReceived | NotificationReceived | DroppedLine | LineTooLong
 
 # Each request makes one of these. They are tuples, because an object costs four times as much.
@@ -91,9 +91,6 @@ _Line = tuple[int, int, tuple[bytes, ...]]
 _NO_REQUEST, _AN_EVENT = 0, -1
 _Pending = tuple[int, Any, bool, int]
 """A request that waits for its reply: its id, its token, whether its reply is read strictly, and the size of its line."""
-
-CONTINUE_REPLY = Reply(words.CONTINUE_RESULT)
-"""The reply that every known reply stands for."""
 
 
 class Peer:
@@ -336,6 +333,9 @@ class Peer:
 
     def _read(self, data: bytes) -> Iterator[PeerEvent]:
         for line in self._lines.feed(data):
+            if plain := self._plain_received(line):
+                yield plain
+                continue
             message = decode(line)
             event = (
                 self._result_received(*message, line)
@@ -363,13 +363,25 @@ class Peer:
         """Free the memory of an unfinished line. Call it when no more data comes."""
         self._lines.tail = self._known_reply = None
 
+    def _plain_received(self, line: bytes) -> ReplyReceived | None:
+        """The event for a line that is recognised by its bytes as the reply to a request; None for any other line."""
+        plain = read_plain(line)
+        if plain is None:
+            return None
+        digits, reply = plain
+        pending = self._pending.get(digits)
+        if pending is None or pending[0] > self._sent or pending[2] or self.state is not _READY:
+            return None
+        del self._pending[digits]
+        if reply is CONTINUE_REPLY:
+            self._known_reply = KnownReply.learn(line, digits, self._lines.limit)
+        return pending[1], reply
+
     def _result_received(self, request_id: int, reply: Reply, line: bytes) -> PeerEvent:
         pending = self._waiting(request_id)
         if pending is None or request_id > self._sent:
             return self._unexpected(request_id, line)
-        digits = b"%d" % request_id
-        del self._pending[digits]
-        self._known_reply = KnownReply.learn(line, digits, reply.result, self._lines.limit) or self._known_reply
+        del self._pending[b"%d" % request_id]
         return pending[1], reply
 
     def _other_received(

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import HandshakeError, HookCrashedError, HookError, HookReplyError, HookTimeoutError, ProtocolError
 from ..model.decisions import CONTINUE
+from ..model.replies import plain_decision
 from ..observe.rate_limit import RateLimit
 from ..protocol.hello import hello_line, slots_offered
-from ..protocol.peer import CONTINUE_REPLY, DroppedLine, LineTooLong, NotificationReceived, Peer, PeerEvent
+from ..protocol.known_reply import CONTINUE_REPLY
+from ..protocol.messages import Reply
+from ..protocol.peer import DroppedLine, LineTooLong, NotificationReceived, Peer, PeerEvent
 from ..wire import words
 from ..wire.text import cut
 from .concurrency import ConcurrencyLimit
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from ..model.decisions import Decision
     from ..model.stages import Stage
     from ..observe.log import Log
-    from ..protocol.messages import Reply
+    from ..protocol.known_reply import PlainReply
     from ..protocol.raw_line import RawLine
     from .reactor import Promise, Reactor, Waiter
 
@@ -316,7 +319,7 @@ class Channel:
         # This comes last, because a caller may continue at once, and call again or close this channel.
         self._reactor.settle(ended)
 
-    def _outcome(self, call: Promise, reply: Reply) -> Any:
+    def _outcome(self, call: Promise, reply: Reply | PlainReply) -> Any:
         """The decision in a reply, or a `Failure`; for hello, the reply itself."""
         stage = call.about
         if stage is None:
@@ -324,6 +327,12 @@ class Channel:
         self._strikes = 0
         if reply is CONTINUE_REPLY and not stage.approves:
             return CONTINUE  # as nearly always
+        if isinstance(reply, tuple):
+            action, reason = reply
+            plain = plain_decision(stage, action, reason)
+            if plain is not None:
+                return plain
+            reply = Reply({"action": action, "reason": reason} if reason else {"action": action})
         if stage.approves and self._reactor.now() > call.deadline:
             return Failure(HookTimeoutError("its answer came after the deadline", hook=self.name))
         try:

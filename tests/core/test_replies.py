@@ -18,7 +18,7 @@ from picohook.model.decisions import (
     Retry,
     Skip,
 )
-from picohook.model.replies import read_decision
+from picohook.model.replies import ReplyError, plain_decision, read_decision
 from picohook.model.stages import (
     AFTER_COMPACT,
     AFTER_LLM,
@@ -51,6 +51,21 @@ DECIDES = {
     "pause": Pause, "abort_turn": AbortTurn, "hard_abort": HardAbort,
 }  # fmt: skip
 CARRIED = {"modify": {"patch": {}}, "respond": {"result": {}}, "retry": {"feedback": "again"}}
+
+
+@pytest.mark.parametrize("stage", INTERCEPTS)
+def test_a_plain_answer_decides_the_same_as_one_that_is_read_field_by_field(stage):
+    for action in (*DECIDES, "", "nonsense"):
+        for reason in ("", "because", "é" * 600):
+            plain = plain_decision(STAGES[stage], action, reason)
+            try:
+                exact = read_decision(STAGES[stage], {"action": action, "reason": reason, "x_more": 1})
+            except ReplyError:
+                exact = None
+            assert plain in (None, exact)
+            assert (
+                plain is not None or exact is None or action in {"", "modify"} or (action == "continue" and not reason)
+            )
 
 
 @pytest.mark.parametrize("action", DECIDES)

@@ -234,8 +234,8 @@ def test_a_hook_that_writes_continue_in_two_ways_is_understood(hook):
     hook.says(GO_ON % requests[0])
     ways = [GO_ON, OTHERWISE, denial, GO_ON, OTHERWISE]
     events = hook.says(*(way % request for way, request in zip(ways, requests[1:], strict=True)))
-    assert [(token, answer.result["action"], answer.warning) for token, answer in events] == [
-        (f"{number}", "deny_tool" if number == 4 else "continue", "") for number in range(2, 7)
+    assert events == [
+        (f"{number}", ("deny_tool", "") if number == 4 else Reply(words.CONTINUE_RESULT)) for number in range(2, 7)
     ]
 
 
