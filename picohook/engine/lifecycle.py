@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..model.spec import HookSpec, Timeouts
     from ..observe.log import Log
     from ..process.plan import Verify
+    from ..process.start_turns import StartTurns
     from ..protocol.raw_line import RawLine
     from ..transport.reactor import Reactor
 
@@ -61,6 +62,7 @@ class MountedHooks(Arrangement):
         self.sessions: set[Arrangement] = set()
         """The arrangements of sessions that have hooks of their own."""
         self.containment: Containment | None = None
+        self._turns: StartTurns
         self.events: EventQueue
         self.told: Callable[[Event, Sequence[Hook]], None] | None = None
         """Called with every event that is handed on, and with the hooks that get it."""
@@ -88,11 +90,14 @@ class MountedHooks(Arrangement):
 
     async def enter(self) -> None:
         """Allow hooks to be mounted from here on. Call `leave` afterwards, in any task of this event loop."""
-        from ..contain.tiers import Containment  # noqa: PLC0415 - only a host that runs needs it
+        # Only a host that runs needs them.
+        from ..contain.tiers import Containment  # noqa: PLC0415
+        from ..process.start_turns import StartTurns  # noqa: PLC0415
 
         self._reactor = current_reactor()
         _running.add(self)
         self.events = EventQueue(self._reactor, self.told)
+        self._turns = StartTurns(self._reactor)
         self.containment = Containment(self._reactor, self.log)
 
     async def leave(self) -> bool:
@@ -255,7 +260,15 @@ class MountedHooks(Arrangement):
         reactor = self.require_open()
         assert self.containment is not None
         site = HostServices(
-            reactor, log, self.timeouts, self.containment, self._verify, self.model_of, self._notice, self.tap
+            reactor,
+            log,
+            self.timeouts,
+            self.containment,
+            self._turns,
+            self._verify,
+            self.model_of,
+            self._notice,
+            self.tap,
         )
         hook.failures.log_to(log)
         hook.open(site)
@@ -315,8 +328,9 @@ class MountedHooks(Arrangement):
     async def _stopped(self, *mounted: Mounted) -> None:
         """Wait until they have ended, for as long as their graces allow."""
         for one in mounted:
-            with anyio.move_on_after(3 * one.hook.spec.grace + LAST_RESORT):
-                await one.ended.wait()
+            if not one.ended.is_set():
+                with anyio.move_on_after(3 * one.hook.spec.grace + LAST_RESORT):
+                    await one.ended.wait()
 
 
 def _forked() -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..observe.log import Log
     from ..process.plan import Verify
     from ..process.spawn import Spawner
+    from ..process.start_turns import StartTurns
     from ..protocol.raw_line import RawLine
     from ..transport.reactor import Reactor
 
@@ -78,6 +79,8 @@ class HostServices:
     """The host's defaults. A reload may replace them."""
     spawner: Spawner
     """Starts processes."""
+    turns: StartTurns
+    """Limits how many processes start at once."""
     verify: Verify | None = None
     """Called before every start of a process. It raises if the process must not run."""
     model_of: Callable[[HookSpec], Complete | None] | None = None

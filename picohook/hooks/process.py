@@ -38,6 +38,7 @@ class ProcessHook(Hook):
             self.spec,
             host.reactor,
             host.spawner,
+            host.turns,
             log=host.log,
             read=self._read,
             hello_timeout=lambda: self.spec.hello_timeout or host.timeouts.hello,
