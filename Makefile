@@ -25,7 +25,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-inp
 # The files that need full branch coverage.
 CORE := picohook/protocol/*,picohook/engine/chain.py,picohook/engine/ask.py,picohook/engine/approval.py,picohook/engine/apply_decision.py,picohook/model/failure_policy.py
 # Counting is slow, so `make check` counts only the rooms of these files.
-COUNTED := --cov=picohook/protocol --cov=picohook/engine --cov=picohook/model
+COUNTED := --source=picohook/protocol,picohook/engine,picohook/model
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test check coverage matrix quick-on faults fuzz soak bench many site release-check frameworks clean
@@ -46,22 +46,25 @@ quick: $(VENV)/.installed-dev
 	$(BIN)/ruff check --quiet
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto --dist loadgroup -q --quick
+	$(BIN)/python -m pytest --workers auto -q --quick
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest --workers auto
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/coverage erase
-	$(BIN)/python -m pytest -n auto --dist loadgroup $(COUNTED) --cov-report= --faults=check
+	$(BIN)/coverage run $(COUNTED) -m pytest --workers auto --faults=check
+	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
 
 coverage: $(VENV)/.installed-dev
 	$(BIN)/coverage erase
-	$(BIN)/python -m pytest -n auto --dist loadgroup --cov --cov-report=term
+	$(BIN)/coverage run -m pytest --workers auto
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 # Each Python has its own environment, without the frameworks of picohook.integrations.
 matrix:
@@ -75,11 +78,11 @@ matrix:
 	done
 
 quick-on: $(VENV)/.installed-test
-	@$(BIN)/python -m pytest -n auto --dist loadgroup -q --quick -p no:cacheprovider \
+	@$(BIN)/python -m pytest --workers auto -q --quick -p no:cacheprovider \
 		--ignore tests/integrations --ignore tests/examples --ignore tests/docs --ignore tests/test_package.py
 
 faults: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m fault --faults=write
+	$(BIN)/python -m pytest --workers auto -m fault --faults=write
 
 fuzz: $(VENV)/.installed-dev
 	@$(PIP) --editable '.[fuzz]' 2>/dev/null || echo "There is no atheris for this Python on this machine." >&2
