@@ -17,6 +17,8 @@ import run
 
 pytest_plugins = ["plugin", "quick", "workers"]
 run.begin()
+# As in an environment that is activated: `python3` is this Python, and not a shim that searches for one, which takes longer.
+os.environ["PATH"] = os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"]))
 
 if TYPE_CHECKING:
     from collections.abc import Generator

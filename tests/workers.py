@@ -7,6 +7,7 @@ Each takes the number of its next test from a file that all of them read, and re
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -44,6 +45,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if count < 2 or session.testsfailed or session.config.option.collectonly:
         return None
     preloaded.programs()  # started once, for all of them
+    gc.collect()
+    gc.freeze()  # what is collected is shared by all, as long as nothing writes to it
     session.config.pluginmanager.getplugin("terminalreporter").showfspath = False  # the workers' tests come mixed
     run(session, min(count, len(session.items)))
     if session.shouldfail:
