@@ -10,7 +10,7 @@ from picohook import AbortTurn, AbortTurnError, FunctionHook, Host, Modify, Resp
 
 from .drivers import Agent, run_langchain, scripted_chat
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("frameworks")]
 
 ONE = [[("1", "read", {"path": "a"})], "done"]
 

@@ -11,7 +11,7 @@ from picohook import AbortTurn, AbortTurnError, Deny, FunctionHook, Host, Modify
 
 from .provider import STREAMS, provider, stream_of
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("frameworks")]
 
 PIECES = ["One ", "two ", "three."]
 
