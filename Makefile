@@ -99,7 +99,7 @@ bench: $(VENV)/.installed-dev
 		--page docs/explanation/performance.md
 
 many: $(VENV)/.installed-dev
-	PICOHOOK_CALLS=2000 $(BIN)/python -m pytest -n 0 -q -s --timeout 600 tests/serve/test_many.py
+	PICOHOOK_CALLS=2000 $(BIN)/python -m pytest -q -s --timeout 600 tests/serve/test_many.py
 
 site: $(VENV)/.installed-dev
 	$(BIN)/mkdocs build --quiet
