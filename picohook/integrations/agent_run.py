@@ -136,10 +136,11 @@ class AgentRun:
                 return decided.result
             raised: Exception | None = None
             try:
-                with self.inside_tool():
+                with self.inside_tool(), decided.operation.current():
                     returned = await execute(decided.call)
                 shown: ToolResult | Exception = show(returned)
             except self._signals as signal:
+                decided.operation.failed(signal)
                 skipped = {"Tool": decided.call.tool, "Reason": type(signal).__name__}
                 self.host.emit("tool_exec_skipped", skipped, about=decided.call)
                 raise

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     from ..engine.engine import Engine
+    from ..listeners.operation import Operation
     from ..model.decisions import Outcome
     from ..model.trail import OutcomeAction
     from .decided import Took
@@ -73,20 +74,24 @@ class DecidedCall(Decided):
 
     async def ask(self) -> None:
         """before_tool and approve_tool, and the event that the tool is about to run. Sets `result` if it is not to run."""
-        before = await self.host.before_tool(self._given)
-        self.take(before)
-        await self.approve(before)
+        with self.begin().work():
+            before = await self.host.before_tool(self._given)
+            self.take(before)
+            await self.approve(before)
         self.start()
         if self.result is not None:
             self.result = self.traced(self.result)
+            self.operation.ended(self.action)
 
     async def conclude(self, value: Any, **ran: Unpack[ToolRun]) -> ToolResult:
         """after_tool, and the event that the call is done. Returns the result for the model. See `Host.conclude`."""
-        returned = self.returned(value, **ran)
-        after = await self.host.after_tool(returned)
-        self.take(after)
-        ended(self.host, returned, after.payload.result, returned.duration)
-        raise_if_ended(after)
+        with self.operation.work():
+            returned = self.returned(value, **ran)
+            after = await self.host.after_tool(returned)
+            self.take(after)
+            ended(self.host, returned, after.payload.result, returned.duration)
+            raise_if_ended(after)
+        self.operation.ended(payload=after.payload)
         return self.traced(after.payload.result)
 
     def again(self, call: ToolCall) -> Self | None:
@@ -94,9 +99,15 @@ class DecidedCall(Decided):
         if call_digest(call) != call_digest(self._given):
             return None
         made = copy.copy(self)
+        made.begin()
         made.outcomes = [outcome for outcome in self.outcomes if outcome.stage != AFTER_TOOL.name]
         made.start()
         return made
+
+    def begin(self) -> Operation:
+        """Begin the call, for listeners. Returns its new `operation`."""
+        self.operation = self.host.operation("tool_call", self._given)
+        return self.operation
 
     # The steps of a batch.
 
@@ -193,7 +204,9 @@ async def run_tool(host: Engine, call: ToolCall | Mapping[str, Any], execute: Ca
     decided = await decide(host, call)
     if decided.result is not None:
         return decided.result
-    return await decided.conclude(await value_of(execute, decided.call))
+    with decided.operation.work():
+        value = await value_of(execute, decided.call)
+    return await decided.conclude(value)
 
 
 async def value_of(execute: Callable[[ToolCall], Any], call: ToolCall) -> Any:
