@@ -20,6 +20,7 @@ from ..wire import words
 from .abort import AbortTurnError, hard_abort_in, raise_if_ended
 from .decided import Decided
 from .digest import approved_digest, call_digest
+from .paused import decided_in, not_asked_again, require_taken
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
 
     from ..engine.engine import Engine
     from ..listeners.operation import Operation
-    from ..model.decisions import Outcome
+    from ..model.decisions import Decision, Outcome
     from ..model.trail import OutcomeAction
     from .decided import Took
 
+    OnPause = Callable[[Outcome[ToolCall]], Decision]
     Deliver = Callable[[ToolCall, ToolResult, int], Awaitable[ToolResult]]
 
 DENIED_BY_HOOK = "Tool execution denied by hook: {}"
@@ -51,8 +53,9 @@ class ToolRun(TypedDict, total=False):
 class DecidedCall(Decided):
     """A tool call that hooks have decided on. The tool is to run with `call`, or the call has its `result` already."""
 
-    def __init__(self, host: Engine, call: ToolCall, took: Took | None = None) -> None:
+    def __init__(self, host: Engine, call: ToolCall, took: Took | None = None, on_pause: OnPause | None = None) -> None:
         super().__init__(host, took)
+        self._on_pause = on_pause
         self.result: ToolResult | None = None
         """The result for the model, if the tool is not to run; otherwise None."""
         self.digest = b""
@@ -77,11 +80,30 @@ class DecidedCall(Decided):
         with self.begin().work():
             before = await self.host.before_tool(self._given)
             self.take(before)
+            if self._on_pause is not None:
+                before = await self._answered(before, self._on_pause)
             await self.approve(before)
         self.start()
         if self.result is not None:
             self.result = self.traced(self.result)
             self.operation.ended(self.action)
+
+    async def _answered(self, before: Outcome[ToolCall], on_pause: OnPause) -> Outcome[ToolCall]:
+        """The outcome of before_tool after all pauses, each with the decision of `on_pause` in its place."""
+        given, decided = self._given, set[str]()
+        while before.action == words.PAUSE:
+            try:
+                decision = on_pause(before)
+            except BaseException:
+                self.operation.ended(words.PAUSE)  # the pause lasts, in the framework's form
+                raise
+            decided = decided | decided_in(before)
+            decided -= not_asked_again(self.host, before, given)
+            answered, given = (before.hook, decision), before.payload
+            before = await self.host.before_tool(given, answered=answered, skip=decided)
+            require_taken(answered, before)
+            self.take(before)
+        return before
 
     async def conclude(self, value: Any, **ran: Unpack[ToolRun]) -> ToolResult:
         """after_tool, and the event that the call is done. Returns the result for the model. See `Host.conclude`."""
@@ -188,13 +210,17 @@ class DecidedCall(Decided):
 
 
 async def decide(
-    host: Engine, call: ToolCall | Mapping[str, Any], took: Took | None = None, known: DecidedCall | None = None
+    host: Engine,
+    call: ToolCall | Mapping[str, Any],
+    took: Took | None = None,
+    known: DecidedCall | None = None,
+    on_pause: OnPause | None = None,
 ) -> DecidedCall:
     """before_tool and approve_tool. See `Host.decide`."""
     given: ToolCall = deep_copy(BEFORE_TOOL.given(call))  # the caller's later changes do not count
     if known is not None and (decided := known.again(given)) is not None:
         return decided
-    decided = DecidedCall(host, given, took)
+    decided = DecidedCall(host, given, took, on_pause)
     await decided.ask()
     return decided
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..model.trail import StageTrail
     from .delivery import Delivery
     from .model_call import DecidedRequest
-    from .tool_call import DecidedCall
+    from .tool_call import DecidedCall, OnPause
 
 
 F = TypeVar("F", bound="Callable[..., Coroutine[Any, Any, Any]]")
@@ -98,9 +98,12 @@ class Turn(BaseTurn):
         return await decide_llm(self.host, request, self._take_of_llm, self._rounds)
 
     @_step
-    async def decide(self, call: ToolCall, *, known: DecidedCall | None = None) -> DecidedCall:
+    async def decide(
+        self, call: ToolCall, *, known: DecidedCall | None = None, on_pause: OnPause | None = None
+    ) -> DecidedCall:
         """`Host.decide` in this turn. The caller adds the result to the conversation, and delivers the user's part."""
-        return await decide(self.host, call.model_copy(update=self._place("turn.tool")), self._take_of_tool, known)
+        call = call.model_copy(update=self._place("turn.tool"))
+        return await decide(self.host, call, self._take_of_tool, known, on_pause)
 
     @_step
     async def tools(
