@@ -108,7 +108,14 @@ class AgentRun:
         self._locks.clear()
         self._decided.clear()  # these were about the previous response
         try:
-            yield await self.turn.decide_llm(request)
+            decided = await self.turn.decide_llm(request)
+            try:
+                yield decided
+            except BaseException as error:
+                decided.operation.failed(error)
+                raise
+            finally:
+                decided.operation.ended()
         except AbortTurnError as error:
             self.ended = error
             raise
