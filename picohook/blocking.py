@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
     from .model.spec import HookSpec
     from .turns.model_call import DecidedRequest
-    from .turns.tool_call import DecidedCall, ToolRun
+    from .turns.tool_call import DecidedCall, OnPause, ToolRun
 
 
 class BlockingHost:
@@ -118,9 +118,15 @@ class BlockingHost:
         """See `Host.ask`."""
         return self._call(self._host.ask, stage, payload)  # type: ignore[no-any-return]
 
-    def decide(self, call: ToolCall | Mapping[str, Any], *, known: DecidedCall | None = None) -> DecidedCall:
-        """See `Host.decide`."""
-        return self._call(decide, self._host, call, None, known)  # type: ignore[no-any-return]
+    def decide(
+        self,
+        call: ToolCall | Mapping[str, Any],
+        *,
+        known: DecidedCall | None = None,
+        on_pause: OnPause | None = None,
+    ) -> DecidedCall:
+        """See `Host.decide`. `on_pause` runs in the host's thread, and must not block."""
+        return self._call(decide, self._host, call, None, known, on_pause)  # type: ignore[no-any-return]
 
     def conclude(self, decided: DecidedCall, result: Any, **ran: Unpack[ToolRun]) -> ToolResult:
         """See `Host.conclude`."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .model.spec import HookSpec
     from .turns.model_call import DecidedRequest
     from .turns.session import Session
-    from .turns.tool_call import DecidedCall, ToolRun
+    from .turns.tool_call import DecidedCall, OnPause, ToolRun
 
 
 class HostSettings(Settings, total=False):
@@ -183,14 +183,21 @@ class Host(Engine):
             raise PicohookError("only a running host that was made by `Host.from_config` can be reloaded")
         return self._reloader
 
-    async def decide(self, call: ToolCall | Mapping[str, Any], *, known: DecidedCall | None = None) -> DecidedCall:
+    async def decide(
+        self,
+        call: ToolCall | Mapping[str, Any],
+        *,
+        known: DecidedCall | None = None,
+        on_pause: OnPause | None = None,
+    ) -> DecidedCall:
         """The half of a tool call before the tool: before_tool and approve_tool, with their events.
 
         The tool is to run with `call` of the decision, unless the decision has a `result` for the model already. `known` is an
-        earlier decision. If it is about the same call it holds again, and no hook is asked. Raises `AbortTurnError`,
-        `HardAbortError` or `PausedError` if a hook decides that.
+        earlier decision. If it is about the same call it holds again, and no hook is asked. `on_pause` is called when a hook
+        pauses, and returns the decision in its place, or raises an error. Raises `AbortTurnError`, `HardAbortError` or
+        `PausedError` if a hook decides that.
         """
-        return await tool_call.decide(self, call, known=known)
+        return await tool_call.decide(self, call, known=known, on_pause=on_pause)
 
     async def conclude(self, decided: DecidedCall, result: Any, **ran: Unpack[ToolRun]) -> ToolResult:
         """The half of a tool call after the tool: after_tool, with its event. Returns the result for the model.

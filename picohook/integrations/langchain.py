@@ -13,13 +13,14 @@ from uuid import uuid4
 
 from pydantic_core import to_jsonable_python
 
-from .. import AbortTurnError, LLMRequest, ToolResult
+from .. import AbortTurnError, Continue, Deny, LLMRequest, PausedError, PicohookError, ToolResult
 from . import extra
 from .agent_run import AgentRun, Message, rebuilt, tool_call
 from .langchain_graphs import GRAPHS, asked_for
 
 with extra("langchain"):
     from langchain.agents.middleware import AgentMiddleware, AgentState
+    from langchain.agents.middleware.human_in_the_loop import ActionRequest, HITLRequest, ReviewConfig
     from langchain.agents.middleware.types import ModelResponse, PrivateStateAttr
     from langchain_core.messages import (
         AIMessage,
@@ -34,7 +35,7 @@ with extra("langchain"):
     from langchain_core.utils.function_calling import convert_to_openai_tool
     from langgraph.constants import TAG_NOSTREAM
     from langgraph.errors import GraphBubbleUp
-    from langgraph.types import Command
+    from langgraph.types import Command, interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from langchain.agents.middleware.types import ModelRequest, ToolCallRequest
     from langgraph.runtime import Runtime
 
-    from .. import Host, ToolCall
+    from .. import Decision, Host, Outcome, ToolCall
 
     Handler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ToolHandler = Callable[[ToolCallRequest], Awaitable["ToolMessage | Command[Any]"]]
@@ -83,6 +84,14 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
         said = next((message.text for message in reversed(state["messages"]) if message.type == "human"), "")
         await self._run(turn_id, said).__aenter__()
         return {"picohook_turn": turn_id}
+
+    def before_agent(self, state: PicohookState, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Refuse a synchronous run. Raises `PicohookError`."""
+        del state, runtime
+        raise PicohookError(
+            "PicohookMiddleware cannot ask hooks in `invoke` or `stream`: write `await agent.ainvoke(...)` or"
+            " `async for chunk in agent.astream(...)`"
+        )
 
     async def aafter_agent(self, state: PicohookState, runtime: Runtime[Any]) -> None:
         del runtime
@@ -158,7 +167,7 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
             return ToolResult() if told is None else ToolResult(for_llm=told.text, is_error=told.status == "error")
 
         try:
-            ended = await run.tool(call, execute, show)
+            ended = await run.tool(call, execute, show, _interrupted)
         except AbortTurnError as error:
             await run.__aexit__(type(error), error, error.__traceback__)
             raise
@@ -167,6 +176,28 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
         status = "error" if ended.is_error else "success"
         said = ToolMessage(ended.for_llm, tool_call_id=identity, name=name, status=status)
         return _replace_tool_message(returned[-1], said) if returned else said
+
+
+def _interrupted(outcome: Outcome[ToolCall]) -> Decision:
+    """Interrupt the graph, and return the person's decision in place of the hook that paused.
+
+    The interrupt and its answer have the form of LangChain's own `HumanInTheLoopMiddleware`. Raises `PausedError` if the graph
+    has no checkpointer, and so cannot be resumed.
+    """
+    if not ensure_config().get("configurable", {}).get("__pregel_checkpointer"):
+        raise PausedError(outcome)
+    call = outcome.payload
+    action = ActionRequest(name=call.tool, args=call.arguments, description=outcome.reason or f"{outcome.hook} asks")
+    review = ReviewConfig(action_name=call.tool, allowed_decisions=["approve", "reject"])
+    answer = interrupt(HITLRequest(action_requests=[action], review_configs=[review]))
+    try:
+        (decision,) = answer["decisions"]
+        if decision["type"] == "approve":
+            return Continue()
+        said = str(decision.get("message") or "a person rejected the call") if decision["type"] == "reject" else ""
+    except (AttributeError, KeyError, TypeError, ValueError):
+        said = ""
+    return Deny(said or 'the answer was neither {"decisions": [{"type": "approve"}]} nor a rejection')
 
 
 def _turn_of(state: Any) -> str:

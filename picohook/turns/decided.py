@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import PicohookError
+from ..listeners.operation import NO_OPERATION
 from ..model.payloads import traced
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class Decided:
         """The host whose hooks decided."""
         self.outcomes: list[Outcome[Any]] = []
         """The outcome of each stage so far."""
+        self.operation = NO_OPERATION
+        """The call, as listeners see it. Make it `current` while the tool or the model runs."""
         self._took = took or host.note_hard_abort
         self._open = False
         """Whether the call is being made: it can be concluded."""

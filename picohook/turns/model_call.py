@@ -39,6 +39,13 @@ class DecidedRequest(Decided):
 
     async def ask(self) -> None:
         """before_llm, and again with a hook's feedback. Sets `request` or `response`."""
+        self.operation = self.host.operation("model_call", self._given)
+        with self.operation.work():
+            await self._ask()
+        if self.response is not None:
+            self.operation.ended(words.RESPOND, payload=self.response)
+
+    async def _ask(self) -> None:
         while (outcome := await self.host.before_llm(self._given)).action == words.RETRY:
             self.take(outcome)
             self._again(outcome)
@@ -61,15 +68,18 @@ class DecidedRequest(Decided):
     async def conclude(self, answer: Any) -> LLMResponse | None:
         """after_llm, and before_llm again if a hook asks for another round. Sets and returns `response`. See `conclude_llm`."""
         self.close()
-        after = await self.host.after_llm(_response(answer, self.request))
-        answered(self.host, after.payload)
-        self.take(after)
-        if after.action == words.RETRY:
-            self._again(after)
+        with self.operation.work():
+            after = await self.host.after_llm(_response(answer, self.request))
+            answered(self.host, after.payload)
+            self.take(after)
+            if after.action == words.RETRY:
+                self._again(after)
+            else:
+                raise_if_ended(after)
+                self.response = self.traced(after.payload)
+        self.operation.ended(after.action, payload=after.payload)
+        if self.response is None:
             await self.ask()
-        else:
-            raise_if_ended(after)
-            self.response = self.traced(after.payload)
         return self.response
 
     def _again(self, outcome: Outcome[Any]) -> None:
@@ -105,7 +115,9 @@ async def run_llm(
 async def in_rounds(decided: DecidedRequest, complete: Callable[[LLMRequest], Awaitable[Any]]) -> LLMResponse:
     """Ask the model until hooks have left a response."""
     while decided.response is None:
-        await decided.conclude(await complete(decided.request))
+        with decided.operation.work():
+            answer = await complete(decided.request)
+        await decided.conclude(answer)
     return decided.response
 
 

@@ -209,17 +209,6 @@ async def test_an_agent_inside_a_tool_that_hooks_end_is_a_failed_tool():
     assert agent.told == {"1": "AbortTurnError: not in there"}
 
 
-async def test_invoke_is_refused_with_the_way_out():
-    from langchain.agents import create_agent
-
-    from picohook.integrations.langchain import PicohookMiddleware
-
-    async with Host() as host:
-        made = create_agent(scripted_chat(Agent(host, ONE, [])), [], middleware=[PicohookMiddleware(host)])
-        with pytest.raises(TypeError, match="ainvoke"):
-            made.invoke({"messages": [{"role": "user", "content": "hello"}]})
-
-
 async def test_a_run_that_hooks_ended_stays_ended():
     from langchain.agents.middleware import ModelRetryMiddleware
 
