@@ -64,6 +64,7 @@ _HOME = {
     "OpenTelemetry": "listeners.otel",
     "Outcome": "model.decisions",
     "OutcomeAction": "model.trail",
+    "Parts": "model.spec",
     "Pause": "model.decisions",
     "PausedError": "turns.abort",
     "PausedTurn": "turns.paused",
@@ -179,6 +180,7 @@ if TYPE_CHECKING:
     from .model.spec import (
         HookSpec as HookSpec,
         OnFailure as OnFailure,
+        Parts as Parts,
         RespondRule as RespondRule,
         RestartPolicy as RestartPolicy,
         Timeouts as Timeouts,
