@@ -65,6 +65,7 @@ _HOME = {
     "OpenTelemetry": "listeners.otel",
     "Outcome": "model.decisions",
     "OutcomeAction": "model.trail",
+    "Parts": "model.spec",
     "Pause": "model.decisions",
     "PausedError": "turns.abort",
     "PausedTurn": "turns.paused",
@@ -181,6 +182,7 @@ if TYPE_CHECKING:
     from .model.spec import (
         HookSpec as HookSpec,
         OnFailure as OnFailure,
+        Parts as Parts,
         RespondRule as RespondRule,
         RestartPolicy as RestartPolicy,
         Timeouts as Timeouts,

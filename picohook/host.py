@@ -12,7 +12,7 @@ from .errors import PicohookError
 from .turns import model_call, tool_call
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Self, Unpack
 
     from .blocking import BlockingHost
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .hooks.base import Hook
     from .model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult
     from .model.spec import HookSpec
-    from .turns.model_call import DecidedRequest
+    from .turns.model_call import Complete, DecidedRequest, Show
     from .turns.session import Session
     from .turns.tool_call import DecidedCall, OnPause, ToolRun
 
@@ -236,13 +236,16 @@ class Host(Engine):
         return await decided.conclude(response)
 
     async def run_llm(
-        self, request: LLMRequest | Mapping[str, Any], complete: Callable[[LLMRequest], Awaitable[Any]]
+        self, request: LLMRequest | Mapping[str, Any], complete: Complete, *, stream: Show | None = None
     ) -> LLMResponse:
         """Make a whole model call: `decide_llm`, `complete(request)` and `conclude_llm`.
 
         Calls the model again if a hook asks for another round. Returns the last response. Raises as `decide_llm` does.
+
+        `stream` shows the user a piece of text. With it, `complete` may be an async generator that yields pieces of text, and
+        at the end its whole message if that has more than the text. The user sees each piece as soon as hooks allow it.
         """
-        return await model_call.run_llm(self, request, complete)
+        return await model_call.run_llm(self, request, complete, stream)
 
     def session(self, session_id: str, **about: Any) -> Session:
         """A session with a user: `async with host.session("s1") as session, session.turn("hello") as turn: ...`.

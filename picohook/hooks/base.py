@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..model.decisions import Decision
     from ..model.encoded import Encoded
     from ..model.events import Event
-    from ..model.spec import HookSpec, Timeouts
+    from ..model.spec import HookSpec, Parts, Timeouts
     from ..model.stages import Stage
     from ..observe.log import Log
     from ..process.plan import Verify
@@ -137,6 +137,11 @@ class Hook:
     def name(self) -> str:
         """The hook's name, which is unique on a host."""
         return self.spec.name
+
+    @property
+    def parts(self) -> Parts | None:
+        """How it is asked about parts of a response now; None if it waits for the whole one."""
+        return self.spec.parts
 
     def handle(self, question: Question[Any]) -> Awaitable[Decision]:
         """The decision, as an awaitable that is awaited at once and only once. A subclass may write `async def handle`."""

@@ -17,6 +17,7 @@ from .. import AbortTurnError, Continue, Deny, LLMRequest, PausedError, Picohook
 from . import extra
 from .agent_run import AgentRun, Message, rebuilt, tool_call
 from .langchain_graphs import GRAPHS, asked_for
+from .langchain_stream import HeldAnswer
 
 with extra("langchain"):
     from langchain.agents.middleware import AgentMiddleware, AgentState
@@ -30,10 +31,9 @@ with extra("langchain"):
         convert_to_messages,
         convert_to_openai_messages,
     )
-    from langchain_core.runnables.config import ensure_config, var_child_runnable_config
+    from langchain_core.runnables.config import ensure_config
     from langchain_core.tools import BaseTool
     from langchain_core.utils.function_calling import convert_to_openai_tool
-    from langgraph.constants import TAG_NOSTREAM
     from langgraph.errors import GraphBubbleUp
     from langgraph.types import Command, interrupt
 
@@ -121,12 +121,14 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
         run = self._run(_turn_of(request.state))
         asked = _request_of(request)
         responses: list[ModelResponse[Any]] = []
+        held: HeldAnswer | None = None
 
         try:
             async with run.model_call(asked) as decided:
                 while decided.response is None:
                     stream = decided.stream()
-                    call = asked_for if stream.unguarded else _not_streamed
+                    held = None if stream.unguarded else HeldAnswer(stream)
+                    call = asked_for if held is None else held.read
                     responses.append(await call(handler(_with_edits(decided.request, asked, request))))
                     await stream.conclude(_shown_answer(responses[-1]))
             said = decided.response.response
@@ -136,12 +138,15 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
         if not responses:
             return ModelResponse(result=[_with_answer(AIMessage(""), said)])
         response = responses[-1]
-        if said == _shown_answer(response):
-            return response
-        # The structured answer was read from the text that hooks changed.
         index, answer = _find_answer(response)
-        replaced = [message.model_copy(update={"content": REPLACED}) for message in response.result[index + 1 :]]
-        return ModelResponse(result=[*response.result[:index], _with_answer(answer, said), *replaced])
+        if said != _shown_answer(response):
+            # The structured answer was read from the text that hooks changed.
+            answer = _with_answer(answer, said)
+            replaced = [message.model_copy(update={"content": REPLACED}) for message in response.result[index + 1 :]]
+            response = ModelResponse(result=[*response.result[:index], answer, *replaced])
+        if held is not None:
+            await held.finish(answer)
+        return response
 
     # Tools.
 
@@ -203,16 +208,6 @@ def _interrupted(outcome: Outcome[ToolCall]) -> Decision:
 def _turn_of(state: Any) -> str:
     turn_id: str = state.get("picohook_turn", "")
     return turn_id
-
-
-async def _not_streamed(call: Awaitable[T]) -> T:
-    """Await a call of the model without streaming its answer: the graph streams the message that hooks leave."""
-    config = ensure_config()
-    token = var_child_runnable_config.set({**config, "tags": [*config.get("tags", ()), TAG_NOSTREAM]})
-    try:
-        return await asked_for(call)
-    finally:
-        var_child_runnable_config.reset(token)
 
 
 # Converts requests, answers and results to the form that hooks see, and applies the changes of hooks.

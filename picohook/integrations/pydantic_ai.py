@@ -19,7 +19,7 @@ from .. import Continue, PausedError, PicohookError, ToolResult
 from . import extra
 from .agent_run import AgentRun, current_run, tool_call
 from .pydantic_ai_messages import added_tools, request_of, shown_answer, text_of, with_answer, with_edits
-from .pydantic_ai_stream import GuardedStream, replayed
+from .pydantic_ai_stream import GuardedStream, text_in
 
 with extra("pydantic-ai"):
     from pydantic_ai import Agent, DeferredToolRequests
@@ -310,13 +310,16 @@ class _GuardedModel(WrapperModel):
                         async for event in inner:
                             if pieces.unguarded:
                                 yield event
+                            elif (text := text_in(event)) and (shown := await pieces.add(text)):
+                                for piece in stream.show(shown):
+                                    yield piece
                     if inner.cancelled:
                         return
                     responses.append(inner.get())
                     await pieces.conclude(shown_answer(responses[-1]))
             stream.response = self._answer(responses, decided.response.response)
             if not (responses and pieces.unguarded):
-                async for event in replayed(stream.response, model_request_parameters):
+                async for event in stream.rest(stream.response, pieces.rest if responses else ""):
                     yield event
 
         stream = GuardedStream(self.model_name, model_request_parameters, events)

@@ -13,7 +13,7 @@ import anyio
 from ..wire.platforms import processor_is_free, processors, wants_processor
 
 if TYPE_CHECKING:
-    from ..transport.reactor import Reactor
+    from ..transport.reactor import Alarm, Reactor
 
 LEAST, FOR_EACH_PROCESSOR = 8, 4
 """How many starts have their turn at once."""
@@ -39,14 +39,16 @@ class StartTurns:
         self._given: dict[Start, float] = {}
         """The starts that have their turn, and since when."""
         self._waiting: dict[Start, anyio.Event] = {}
-        self._alarm = reactor.alarm(self._look)
+        self._alarm: Alarm | None = None
+        """Rings for the next look, while starts wait."""
 
     async def take(self, start: Start) -> None:
         """Wait until it is the turn of this start. Call `over` afterwards."""
         if len(self._given) < self._at_once:
             self._given[start] = self._reactor.now()
             return
-        if not self._waiting:
+        if self._alarm is None:
+            self._alarm = self._reactor.alarm(self._look)
             self._alarm.set(self._reactor.now() + LOOK)
         given = self._waiting[start] = anyio.Event()
         await given.wait()
@@ -56,8 +58,7 @@ class StartTurns:
         self._waiting.pop(start, None)
         if self._given.pop(start, None) is not None:
             self._give(self._at_once)
-        if not self._waiting:
-            self._alarm.off()
+        self._rest()
 
     def _give(self, most: int) -> None:
         """Give their turns to the starts that wait longest, until so many have theirs."""
@@ -72,5 +73,12 @@ class StartTurns:
             if now - since >= TURN_MOST or (start.pid and not wants_processor(start.pid)):
                 del self._given[start]
         self._give(max(self._at_once, len(self._given) + MORE if processor_is_free() else 0))
-        if self._waiting:
+        if self._waiting and self._alarm is not None:
             self._alarm.set(now + LOOK)
+        self._rest()
+
+    def _rest(self) -> None:
+        """Take no more looks if no start waits. The alarm goes, which would keep this object alive."""
+        if self._alarm is not None and not self._waiting:
+            self._alarm.off()
+            self._alarm = None

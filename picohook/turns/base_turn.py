@@ -302,6 +302,10 @@ class BaseTurn:
 
     def _take_of_llm(self, outcome: Outcome[Any]) -> None:
         """Like `take`, for a model call. The notes for a request that goes to the model are in it already."""
+        if outcome.stage == "after_llm" and outcome.payload.partial:
+            self._keep_trail(outcome)
+            self.host.note_hard_abort(outcome)
+            return
         before = outcome.stage == "before_llm"
         if before and outcome.action != words.RETRY:
             self.asked_with(outcome)

@@ -39,10 +39,14 @@ class Decided:
         self.outcomes.append(outcome)
         self._took(outcome)
 
-    def close(self) -> None:
-        """Note that the call was made. Raises `PicohookError` if it was not to be made, or is concluded already."""
+    def require_open(self) -> None:
+        """Raise `PicohookError` if the call was not to be made, or is concluded already."""
         if not self._open:
             raise PicohookError("this call cannot be concluded: it was not to be made, or is concluded already")
+
+    def close(self) -> None:
+        """Note that the call was made. Raises as `require_open` does."""
+        self.require_open()
         self._open = False
 
     def traced(self, result: R) -> R:

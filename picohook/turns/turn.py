@@ -21,12 +21,12 @@ from .paused import Step, decided_in, require_taken
 from .tool_call import decide
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from ..model.decisions import Outcome
     from ..model.trail import StageTrail
     from .delivery import Delivery
-    from .model_call import DecidedRequest
+    from .model_call import Complete, DecidedRequest, Show
     from .tool_call import DecidedCall, OnPause
 
 
@@ -83,9 +83,12 @@ class Turn(BaseTurn):
         return prompt
 
     @_step
-    async def llm(self, request: LLMRequest, complete: Callable[[LLMRequest], Awaitable[Any]]) -> LLMResponse:
-        """before_llm, the model, after_llm. The request gets what hooks have added since the last one."""
-        return await in_rounds(await self.decide_llm(request), complete)
+    async def llm(self, request: LLMRequest, complete: Complete, *, stream: Show | None = None) -> LLMResponse:
+        """before_llm, the model, after_llm. The request gets what hooks have added since the last one.
+
+        `stream` shows the user the pieces of the response, as with `Host.run_llm`.
+        """
+        return await in_rounds(await self.decide_llm(request), complete, stream)
 
     @_step
     async def decide_llm(self, request: LLMRequest) -> DecidedRequest:
@@ -214,12 +217,16 @@ class Turn(BaseTurn):
     async def run(
         self,
         *,
-        complete: Callable[[LLMRequest], Awaitable[Any]],
+        complete: Complete,
         execute: Callable[[ToolCall], Any],
         parallel: bool = True,
+        stream: Show | None = None,
         **request: Any,
     ) -> TurnResult:
-        """Run the whole turn, or the rest of a resumed one. `request` has each `LLMRequest`'s fields beside its messages."""
+        """Run the whole turn, or the rest of a resumed one. `request` has each `LLMRequest`'s fields beside its messages.
+
+        `stream` shows the user the pieces of each response, as with `Host.run_llm`.
+        """
         stage = "" if self._pending is None else self._pending[0].stage
         if not stage:
             await self.prompt()
@@ -227,7 +234,7 @@ class Turn(BaseTurn):
             calls: list[ToolCall] | None = None
             if not stage:
                 self.collect()
-                response = await self.llm(LLMRequest(messages=self.messages, **request), complete)
+                response = await self.llm(LLMRequest(messages=self.messages, **request), complete, stream=stream)
                 calls = calls_of(response.response)
             at_its_end = True
             if stage == "before_tool" or calls:

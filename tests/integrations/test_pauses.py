@@ -8,7 +8,7 @@ from picohook import AbortTurn, AbortTurnError, Deny, FunctionHook, Host, Modify
 
 from .drivers import Agent, scripted_chat
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("frameworks")]
 
 
 class Deployment:

@@ -6,7 +6,7 @@ import pytest
 
 from picohook import FunctionHook, Host, OpenTelemetry
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("frameworks")]
 
 OPERATION = "gen_ai.operation.name"
 BELOW = {

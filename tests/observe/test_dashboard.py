@@ -130,13 +130,13 @@ def answers(tmp_path_factory):
     return anyio.run(answers_of_prometheus, tmp_path_factory.mktemp("prometheus"))
 
 
-@pytest.mark.xdist_group("prometheus")
+@pytest.mark.one_worker("prometheus")
 def test_each_query_of_the_dashboard_has_an_answer(answers):
     useless = [name for name in QUERIES if not answers[name] or answers[name][0]["value"][1] == "NaN"]
     assert not useless, [QUERIES[name] for name in useless]
 
 
-@pytest.mark.xdist_group("prometheus")
+@pytest.mark.one_worker("prometheus")
 def test_prometheus_has_the_decisions_by_hook_stage_and_action(answers):
     counts = {
         tuple(series["metric"][label] for label in ("hook", "stage", "action")): series["value"][1]
