@@ -20,7 +20,6 @@ from ..wire import words
 from .abort import AbortTurnError, hard_abort_in, raise_if_ended
 from .decided import Decided
 from .digest import approved_digest, call_digest
-from .paused import decided_in, not_asked_again, require_taken
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -90,6 +89,8 @@ class DecidedCall(Decided):
 
     async def _answered(self, before: Outcome[ToolCall], on_pause: OnPause) -> Outcome[ToolCall]:
         """The outcome of before_tool after all pauses, each with the decision of `on_pause` in its place."""
+        from .paused import decided_in, not_asked_again, require_taken  # noqa: PLC0415 - most programs never pause
+
         given, decided = self._given, set[str]()
         while before.action == words.PAUSE:
             try:
