@@ -26,6 +26,7 @@ LAYERS = [
     ["wire", "errors"],
     ["protocol"],
     ["model"],
+    ["foreign"],
     ["observe"],
     ["transport"],
     ["process", "contain"],

@@ -98,7 +98,7 @@ def still_trusted(config: Config, spec: HookSpec) -> dict[str, Identity] | None:
     gone = {
         name for name in trusted if any(hook_files.matches(name, glob, config.project) for glob in spec.trust or ())
     }
-    _compare(trusted, now, {*now, *gone, *hook_files.arguments(spec)})
+    _compare(trusted, now, {*now, *gone, *(word for one in spec.members for word in hook_files.arguments(one))})
     if now[here] != config.digest:
         raise TrustError([Problem(escape(here), "", "changed after it was read", "start again")])
     return parents | {os.path.normpath(name): found for name, (_, found) in looked_at.items()}
@@ -169,8 +169,9 @@ def _digests(config: Config) -> Digests:
 
 def scripts(config: Config, spec: HookSpec) -> tuple[str, ...]:
     """The project files that a hook runs, as far as its settings name them."""
-    words = (*hook_files.arguments(spec), *hook_files.programs(spec))
+    words = [word for one in spec.members for word in (*hook_files.arguments(one), *hook_files.programs(one))]
     found = {name: None for name in words if hook_files.inside(name, config.project) and os.path.isfile(name)}
+    found |= dict.fromkeys(spec.settings_files)
     if config.found and spec.source == str(config.path):
         try:
             found |= dict.fromkeys(hook_files.named_files(spec, config.project))
@@ -188,7 +189,7 @@ def _key_path(config: Config, spec: HookSpec) -> str:
 
 def _look(config: Config, spec: HookSpec) -> dict[str, tuple[str, Identity]]:
     """For each project file that a hook runs, its digest and identity. Raises `TrustError`."""
-    why = hook_files.unclear(spec, config.project)
+    why = next(filter(None, (hook_files.unclear(one, config.project) for one in spec.members)), "")
     if why:
         message = f"its command does not tell which files of the project it runs: {escape(why)}"
         raise TrustError([Problem(escape(str(config.path)), _key_path(config, spec), message, hook_files.HINT)])
