@@ -94,7 +94,7 @@ _HOME = {
     "StageTrail": "model.trail",
     "StateChange": "hooks.base",
     "Timeouts": "model.spec",
-    "ToolAlias": "foreign.tools",
+    "ToolAlias": "hooks.foreign.tools",
     "ToolCall": "model.payloads",
     "ToolResult": "model.payloads",
     "ToolReturn": "model.payloads",
@@ -136,9 +136,9 @@ if TYPE_CHECKING:
         ProtocolError as ProtocolError,
         TrustError as TrustError,
     )
-    from .foreign.tools import ToolAlias as ToolAlias
     from .hooks.base import Hook as Hook, HookStatus as HookStatus, Question as Question, StateChange as StateChange
     from .hooks.blade import blade_hooks as blade_hooks
+    from .hooks.foreign.tools import ToolAlias as ToolAlias
     from .hooks.function import FunctionHook as FunctionHook
     from .hooks.one_shot.command import CommandHook as CommandHook
     from .hooks.one_shot.prompt import PromptHook as PromptHook

@@ -26,7 +26,6 @@ LAYERS = [
     ["wire", "errors"],
     ["protocol"],
     ["model"],
-    ["foreign"],
     ["observe"],
     ["transport"],
     ["process", "contain"],

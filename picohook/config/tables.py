@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, JsonValue, field_validator
 
-from ..foreign import Failures  # noqa: TC001 - pydantic reads it at run time
-from ..foreign.tools import ToolAlias  # noqa: TC001 - pydantic reads it at run time
+from ..hooks.foreign.tools import ToolAlias  # noqa: TC001 - pydantic reads it at run time
 from ..model.spec import Contain, Globs, Limits, Sandbox, Seconds, Settings, Size
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -82,7 +81,7 @@ class ForeignTable(Settings):
     dialect: Literal["claude", "codex"] | None = Field(
         default=None, description="Whose file it is; by default, what its place and its form show."
     )
-    failures: Failures = Field(
+    failures: Literal["strict", "vendor"] = Field(
         default="strict", description="strict: a gate that fails denies; vendor: it fails as it does in that agent."
     )
     tools: dict[str, ToolAlias] = Field(

@@ -7,8 +7,8 @@ from typing import Any
 
 from picohook import Finish, LLMRequest, Meta, Prompt, ToolCall, ToolResult, ToolReturn
 from picohook.errors import HookError
-from picohook.foreign import dialect_of
-from picohook.foreign.contract import Facts, Ran, Rule
+from picohook.hooks.foreign.contract import Facts, Ran, Rule
+from picohook.hooks.foreign.dialects import dialect_of
 
 FACTS = Facts(cwd="/project", project="/project", session="s0")
 META = Meta(session_key="s1", turn_id="t1")
@@ -20,7 +20,10 @@ PAYLOADS = {
     "before_prompt": Prompt(prompt="hello", meta=META),
     "before_llm": LLMRequest(
         messages=[
-            {"role": "assistant", "tool_calls": [{"id": "c1", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}]},
+            {
+                "role": "assistant",
+                "tool_calls": [{"id": "c1", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}],
+            },
             {"role": "tool", "tool_call_id": "c1", "content": "a.txt"},
         ],
         meta=META,
@@ -32,7 +35,9 @@ PAYLOADS = {
 class Said:
     """What came of one handler."""
 
-    def __init__(self, stdout: Any = "", code: int = 0, stderr: str = "", failure: HookError | None = None, **rule: Any):
+    def __init__(
+        self, stdout: Any = "", code: int = 0, stderr: str = "", failure: HookError | None = None, **rule: Any
+    ):
         text = stdout if isinstance(stdout, str) else json.dumps(stdout)
         self.ran = Ran(code, text, stderr, failure)
         self.rule = Rule(at="h", **rule)

@@ -5,10 +5,24 @@ from __future__ import annotations
 import pytest
 from pure import BASH, FACTS, META, PAYLOADS, Said, decided, inner, permission, verdict_of
 
-from picohook import AbortTurn, Compaction, Deny, Finish, LLMRequest, Meta, Modify, Pause, Prompt, Retry, Skip, ToolResult, ToolReturn
+from picohook import (
+    AbortTurn,
+    Compaction,
+    Deny,
+    Finish,
+    LLMRequest,
+    Meta,
+    Modify,
+    Pause,
+    Prompt,
+    Retry,
+    Skip,
+    ToolResult,
+    ToolReturn,
+)
 from picohook.errors import HookCrashedError, HookReplyError, HookTimeoutError
-from picohook.foreign import dialect_of
-from picohook.foreign.contract import Facts, Rule
+from picohook.hooks.foreign.contract import Facts, Rule
+from picohook.hooks.foreign.dialects import dialect_of
 from picohook.model.decisions import APPROVE, CONTINUE
 
 CLAUDE = dialect_of("claude")

@@ -10,7 +10,7 @@ from picohook import ConfigError, Host, OnFailure, ToolCall, TrustError, foreign
 from picohook.cli.app import app
 from picohook.config import layers, load
 from picohook.config.trust import covered, trust
-from picohook.foreign.spec import GroupSpec
+from picohook.hooks.foreign.spec import GroupSpec
 
 GUARD = "grep -q 'rm -rf' && exit 2; exit 0"
 

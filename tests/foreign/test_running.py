@@ -31,7 +31,7 @@ def host_of(path, *more, failures="strict", **settings):
     return Host([*foreign_hooks(path, failures=failures), *more], timeouts=FAR, **settings)
 
 
-def yes(name="yes", answer=True):
+def yes(name="yes", *, answer=True):
     asked = []
 
     def approve(call):
@@ -79,7 +79,9 @@ async def test_a_handler_has_its_own_timeout(settings):
     assert "hooks.PreToolUse[0].hooks[0]: it did not end in time, and was killed" in outcome.trail[0].error
 
 
-ASK = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask", "permissionDecisionReason": "?"}}
+ASK = {
+    "hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask", "permissionDecisionReason": "?"}
+}
 
 
 def prints(answer):
@@ -144,7 +146,10 @@ async def test_a_handler_that_cannot_be_run_denies_in_strict(settings):
 async def test_a_session_starts_once_at_its_first_prompt(settings):
     async with host_of(settings(SessionStart="jq -r .source")) as host:
         said = [
-            [note.additional_context for note in (await host.before_prompt(Prompt(prompt="x", meta=Meta(session_key=key)))).notes]
+            [
+                note.additional_context
+                for note in (await host.before_prompt(Prompt(prompt="x", meta=Meta(session_key=key)))).notes
+            ]
             for key in ("a", "a", "b")
         ]
     assert said == [["startup"], [], ["startup"]]
@@ -217,7 +222,7 @@ async def test_the_results_of_a_batch_are_seen_before_the_model_is_asked_again(s
 # URLs and models.
 
 
-async def test_a_url_is_asked_with_the_headers_that_it_may_have(settings, endpoint, monkeypatch):  # noqa: F811
+async def test_a_url_is_asked_with_the_headers_that_it_may_have(settings, endpoint, monkeypatch):
     pytest.importorskip("httpx")
     monkeypatch.setenv("TOKEN", "t0")
     monkeypatch.setenv("SECRET", "s0")
@@ -258,7 +263,9 @@ async def test_a_host_does_not_start_without_the_model_that_a_handler_asks(setti
 
 
 async def test_a_result_is_redacted(settings):
-    answer = {"hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": {"stdout": "***", "stderr": ""}}}
+    answer = {
+        "hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": {"stdout": "***", "stderr": ""}}
+    }
     async with host_of(settings(PostToolUse=prints(answer))) as host:
         result = await host.run_tool(LS, lambda _: ToolResult(for_llm="secret"))
     assert result.for_llm == "***"

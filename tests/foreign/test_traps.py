@@ -8,8 +8,8 @@ import pytest
 from pure import Said, decided, permission, verdict_of
 
 from picohook import Deny, Host, Modify, Timeouts, ToolCall, foreign_hooks
-from picohook.foreign import dialect_of
-from picohook.foreign.contract import Rule
+from picohook.hooks.foreign.contract import Rule
+from picohook.hooks.foreign.dialects import dialect_of
 from picohook.model.decisions import CONTINUE
 
 ALLOW, DENY = json.dumps(permission("allow")), json.dumps(permission("deny", permissionDecisionReason="no"))
@@ -155,7 +155,9 @@ async def test_trap_a_plugins_directory_in_args(write):
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("command", ["exec <&-; exit 2", "head -c 200000 /dev/zero | tr '\\0' x >&2; cat >/dev/null; exit 2"])
+@pytest.mark.parametrize(
+    "command", ["exec <&-; exit 2", "head -c 200000 /dev/zero | tr '\\0' x >&2; cat >/dev/null; exit 2"]
+)
 async def test_trap_a_handler_that_does_not_read_or_writes_first(settings, command):
     call = CALL.model_copy(update={"arguments": {"command": "x" * 200_000}})
     assert (await outcomes(settings(PreToolUse=command), call))[:2] == ("deny_tool", "deny_tool")
@@ -164,8 +166,8 @@ async def test_trap_a_handler_that_does_not_read_or_writes_first(settings, comma
 SHAPES = {
     "bash with jq": "cmd=$(jq -r '.tool_input.command // empty'); [[ $cmd == *rm* ]] && { echo no >&2; exit 2; }; exit 0",
     "an inline one-liner": "jq -e '.tool_input.command | test(\"rm\") | not' >/dev/null || { echo no >&2; exit 2; }",
-    "python": "python3 -c 'import json,sys; sys.exit(2 if \"rm\" in json.load(sys.stdin)[\"tool_input\"][\"command\"] else 0)'",
-    "node": "node -e 'const d=JSON.parse(require(\"fs\").readFileSync(0)); process.exit(d.tool_input.command.includes(\"rm\")?2:0)'",
+    "python": 'python3 -c \'import json,sys; sys.exit(2 if "rm" in json.load(sys.stdin)["tool_input"]["command"] else 0)\'',
+    "node": "node -e 'const d=JSON.parse(require(\"fs\").readFileSync(0)); process.exit(/rm/.test(d.tool_input.command)?2:0)'",
 }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...foreign.claude.encode import NAMES, matches
-from ...foreign.claude.events import GATES_ELSEWHERE
+from ...hooks.foreign.claude.encode import NAMES, matches
+from ...hooks.foreign.claude.events import GATES_ELSEWHERE
 from .foreign import Form, Places, home
 
 if TYPE_CHECKING:

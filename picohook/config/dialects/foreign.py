@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from ...foreign import dialect_of
-from ...foreign.contract import Rule
-from ...foreign.spec import GroupSpec, Handler, HandlerSpec, Selection
+from ...hooks.foreign.contract import Rule
+from ...hooks.foreign.dialects import dialect_of
+from ...hooks.foreign.spec import GroupSpec, Handler, HandlerSpec, Selection
 from ...model.spec import HookSpec, OnFailure, Seconds, Settings, Timeouts
 from ..checks import validate
 from ..problems import Problems, dotted, meant, quoted
@@ -26,7 +26,7 @@ from ..tables import ForeignTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from ...foreign.contract import Row
+    from ...hooks.foreign.contract import Row
     from ..document import Config
     from ..problems import KeyPath
 
@@ -245,7 +245,7 @@ class FileReader:
         if table.type == "http" and not re.match(r"https?://[^/\s]", table.url):
             return f"{quoted(table.url)} is not a URL"
         if table.only_if:
-            from ...foreign.permission_rule import is_rule  # noqa: PLC0415 - few files have one
+            from ...hooks.foreign.permission_rule import is_rule  # noqa: PLC0415 - few files have one
 
             if not is_rule(table.only_if):
                 return f"{quoted(table.only_if)} is not a permission rule, such as Bash(git *)"

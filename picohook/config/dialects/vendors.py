@@ -13,8 +13,8 @@ from ..problems import Problems, dotted
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from ...foreign import Failures
-    from ...foreign.tools import ToolAlias
+    from ...hooks.foreign.contract import Failures
+    from ...hooks.foreign.tools import ToolAlias
     from ...model.spec import HookSpec
     from ..document import Config
     from ..tables import ForeignTable

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ...errors import HookError, HookReplyError, HookTimeoutError
-from ...foreign.contract import Answer, Ran
 from ...model.decisions import APPROVE, CONTINUE, Continue, Deny
 from ...model.payloads import Finish, Prompt, ToolCall
 from ...model.trail import Notes
 from ...process.environment import environment
 from ...protocol.codec import encode
 from ...wire.text import explain
+from ..foreign.contract import Answer, Ran
 from ..function import THREADS, call
 from ..queued_events import QueuedEventsHook
 from .http import filled, post
@@ -29,12 +29,12 @@ from .runner import Runner
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...foreign.contract import Told
-    from ...foreign.spec import GroupSpec, Handler
     from ...model.decisions import Decision
     from ...model.events import Event
     from ...model.payloads import Payload
     from ..base import HostServices, Question
+    from ..foreign.contract import Told
+    from ..foreign.spec import GroupSpec, Handler
 
 SESSION = str(uuid.uuid4())
 """The session's id where a payload has none."""

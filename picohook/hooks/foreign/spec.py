@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from ..model.filters import Filter
-from ..model.payloads import Prompt
-from ..model.spec import HookSpec, Settings
-from . import Failures, dialect_of
-from .contract import Facts, Rule
+from ...model.filters import Filter
+from ...model.payloads import Prompt
+from ...model.spec import HookSpec, Settings
+from .contract import Facts, Failures, Rule
+from .dialects import dialect_of
 from .tools import ToolAlias  # noqa: TC001 - pydantic reads it at run time
 
 if TYPE_CHECKING:
-    from ..model.events import Event
-    from ..model.payloads import Payload
+    from ...model.events import Event
+    from ...model.payloads import Payload
     from .contract import Dialect, Told
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ..errors import HookCrashedError, HookReplyError
-from ..protocol.codec import decode_value
-from ..wire.text import last_words, show
+from ...errors import HookCrashedError, HookReplyError
+from ...protocol.codec import decode_value
+from ...wire.text import last_words, show
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

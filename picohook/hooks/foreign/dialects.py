@@ -1,15 +1,12 @@
-"""The contracts of other systems with their hooks, as data and pure functions. A dialect is a folder."""
+"""The table of the dialects."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .contract import Dialect
-
-Failures: TypeAlias = Literal["strict", "vendor"]
-"""What a handler's failure counts as: `strict` denies where the vendor's agent would let a call through."""
 
 DIALECTS = {"claude": "Claude Code"}
 """The dialects, each with its system's name. The folder of each has its `Dialect`, by its name in capitals."""
@@ -17,5 +14,5 @@ DIALECTS = {"claude": "Claude Code"}
 
 def dialect_of(name: str) -> Dialect:
     """The dialect of this name. Its folder is imported when it is first needed."""
-    dialect: Dialect = getattr(import_module(f".{name}", __name__), name.upper())
+    dialect: Dialect = getattr(import_module(f"..{name}", __name__), name.upper())
     return dialect

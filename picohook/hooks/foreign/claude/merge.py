@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...model.decisions import APPROVE, CONTINUE, AbortTurn, Continue, Deny, Modify, Pause, Retry, Skip
-from ...model.trail import Notes
+from ....model.decisions import APPROVE, CONTINUE, AbortTurn, Continue, Deny, Modify, Pause, Retry, Skip
+from ....model.trail import Notes
 from ..contract import Verdict, shortened
 from .encode import text_in
 from .events import EVENTS
@@ -16,11 +16,10 @@ from .events import EVENTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...errors import HookError
-    from ...model.decisions import Decision
-    from ...model.payloads import Payload
-    from .. import Failures
-    from ..contract import Answer, Told
+    from ....errors import HookError
+    from ....model.decisions import Decision
+    from ....model.payloads import Payload
+    from ..contract import Answer, Failures, Told
 
 _ORDER = ("deny", "defer", "ask", "allow")
 UNEXPLAINED = "blocked by a hook, which gave no reason"

@@ -7,19 +7,21 @@ handler, and says what that means.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from ..model.spec import Seconds, Settings
+from ...model.spec import Seconds, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..errors import HookError
-    from ..model.decisions import Decision
-    from ..model.events import Event
-    from ..model.payloads import Payload
-    from . import Failures
+    from ...errors import HookError
+    from ...model.decisions import Decision
+    from ...model.events import Event
+    from ...model.payloads import Payload
     from .tools import ShownCall, ToolAlias
+
+Failures: TypeAlias = Literal["strict", "vendor"]
+"""What a handler's failure counts as: `strict` denies where the vendor's agent would let a call through."""
 
 LONGEST = 10_000
 """The most characters of a context, or of a text for the user, that the vendors take."""

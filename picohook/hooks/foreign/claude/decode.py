@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...errors import HookError, HookReplyError
+from ....errors import HookError, HookReplyError
 from ..contract import Answer, shortened
 from ..output import choice, ended, flag, hidden_object, read_object, table, text_field
 from .encode import text_in
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from .. import Failures
-    from ..contract import Ran, Rule
+    from ..contract import Failures, Ran, Rule
 
 BLOCK = 2
 _ENDS_WITHOUT_REASON = "a hook ended the turn"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ...model.conversation import calls_of, text_of
-from ...model.payloads import Compaction, Finish, LLMRequest, Prompt, ToolCall, ToolReturn
+from ....model.conversation import calls_of, text_of
+from ....model.payloads import Compaction, Finish, LLMRequest, Prompt, ToolCall, ToolReturn
 from ..contract import Told
 from ..patterns import javascript
 from ..permission_rule import fires
@@ -16,8 +16,8 @@ from .events import EVENTS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...model.events import Event
-    from ...model.payloads import Payload
+    from ....model.events import Event
+    from ....model.payloads import Payload
     from ..contract import Facts, Rule
     from ..tools import ShownCall
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field
 
-from ..model.spec import Settings
+from ...model.spec import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
