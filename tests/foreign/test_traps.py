@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from pure import Said, decided, permission, verdict_of
+from pure import FACTS, Said, decided, permission, verdict_of
 
 from picohook import Deny, Host, Modify, Timeouts, ToolCall, foreign_hooks
 from picohook.hooks.foreign.contract import Rule
@@ -27,16 +27,24 @@ def test_trap_exit_2_with_an_allow_blocks_in_claude():
     assert decided("PreToolUse", Said(ALLOW, 2, "no")) == Deny("no")
 
 
-def test_trap_exit_1_with_an_allow_is_allowed_in_claude_and_denied_in_strict():
+def test_trap_exit_1_with_an_allow_is_allowed_in_claude_ignored_in_codex_and_denied_in_strict():
     assert both(Said(ALLOW, 1)) == ("deny", "continue")
+    assert both(Said(ALLOW, 1), dialect="codex") == ("deny", "continue")
 
 
-def test_trap_exit_1_with_a_deny_denies_in_claude():
+def test_trap_exit_1_with_a_deny_denies_in_claude_and_is_ignored_in_codex():
     assert both(Said(DENY, 1)) == ("deny", "deny")
+    assert both(Said(DENY, 1), dialect="codex") == ("deny", "continue")
 
 
-def test_trap_exit_2_without_stderr_blocks_in_claude():
+def test_trap_exit_2_without_stderr_blocks_in_claude_and_is_open_in_codex():
     assert both(Said("", 2)) == ("deny", "deny")
+    assert both(Said("", 2), dialect="codex") == ("deny", "continue")
+
+
+def test_trap_a_bare_allow_is_an_answer_in_claude_and_a_failure_in_codex():
+    assert both(Said(ALLOW)) == ("continue", "continue")
+    assert both(Said(ALLOW), dialect="codex") == ("deny", "continue")
 
 
 @pytest.mark.parametrize(
@@ -58,23 +66,25 @@ def test_trap_output_that_is_nearly_an_answer(stdout, outcome):
 
 
 @pytest.mark.parametrize(
-    ("matcher", "tool", "claude"),
+    ("matcher", "tool", "claude", "codex"),
     [
-        ("Edit, Write", "Write", True),
-        ("Bash.*", "BashOutput", True),
-        ("^Bash$", "BashOutput", False),
-        ("mcp__memory", "mcp__memory__read", False),
-        ("mcp__memory__.*", "mcp__memory__read", True),
-        ("bash", "Bash", False),
-        ("Edit-Tool", "Edit", False),
+        ("Edit, Write", "Write", True, False),
+        ("Bash.*", "BashOutput", True, True),
+        ("^Bash$", "BashOutput", False, False),
+        ("mcp__memory", "mcp__memory__read", False, False),
+        ("mcp__memory__.*", "mcp__memory__read", True, True),
+        ("bash", "Bash", False, False),
+        ("Edit-Tool", "Edit-Tool-2", False, True),
+        ("apply_patch", "Edit", False, True),
+        ("Edit|Write", "apply_patch", True, True),
     ],
 )
-def test_trap_matchers_mean_other_things_in_other_systems(matcher, tool, claude):
-    from pure import FACTS  # noqa: PLC0415
-
-    contract = dialect_of("claude")
-    told = contract.encode("PreToolUse", ToolCall(tool=tool), FACTS)
-    assert bool(contract.select("PreToolUse", [Rule(at="h", matcher=matcher)], told, FACTS)) is claude
+def test_trap_matchers_mean_other_things_in_other_systems(matcher, tool, claude, codex):
+    found = []
+    for contract in map(dialect_of, ("claude", "codex")):
+        told = contract.encode("PreToolUse", ToolCall(tool=tool), FACTS)
+        found.append(bool(contract.select("PreToolUse", [Rule(at="h", matcher=matcher)], told, FACTS)))
+    assert found == [claude, codex]
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

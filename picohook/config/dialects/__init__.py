@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import jcli, native, picoclaw
-from .vendors import is_claude, read_foreign
+from .vendors import is_claude, is_codex, read_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,6 +64,15 @@ DIALECTS = {
         section="hooks",
         user_files=("~/.claude/settings.json",),
         project_files=(".claude/settings.json", ".claude/settings.local.json"),
+        all_apply=True,
+    ),
+    "codex": Dialect(
+        "Codex",
+        is_codex,
+        functools.partial(read_foreign, "codex"),
+        section="hooks",
+        user_files=("~/.codex/hooks.json", "~/.codex/config.toml"),
+        project_files=(".codex/hooks.json", ".codex/config.toml"),
         all_apply=True,
     ),
 }

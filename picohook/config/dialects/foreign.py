@@ -58,6 +58,7 @@ class HandlerTable(Settings):
     on_failure: Literal["continue", "block"] = Field(default="continue", alias="onFailure")
     once: bool = False
     status: str = Field(default="", alias="statusMessage")
+    context_limit: int = Field(default=0, ge=0, alias="additionalContextLimit")
 
 
 class GroupTable(Settings):
@@ -99,6 +100,9 @@ class Form:
     """Events at which no URL and no model is asked."""
     gates_elsewhere: Collection[str] = ()
     """Events that are not done, and whose handlers refuse something there."""
+    shortest_timeout: float = 0.0
+    not_events: Collection[str] = ()
+    """Keys beside the events."""
     longest_timeouts: Mapping[str, float] = field(default_factory=dict)
     """The longest timeout of some events."""
 
@@ -133,7 +137,8 @@ class FileReader:
         if document.get("disableAllHooks") is True:
             self.warnings.append("disableAllHooks: it is true: no hook will run")
             return []
-        groups = (self._group(event, entries) for event, entries in (hooks or {}).items())
+        events = {name: entries for name, entries in (hooks or {}).items() if name not in self._form.not_events}
+        groups = (self._group(event, entries) for event, entries in events.items())
         return [group for group in groups if group is not None]
 
     def _wrong(self, at: KeyPath, message: str, hint: str = "") -> None:
@@ -217,7 +222,10 @@ class FileReader:
             kind="undone" if undone else table.type,  # type: ignore[arg-type] # one of those that are done
             matcher=matcher,
             only_if=table.only_if,
-            timeout=min(table.timeout or self._form.timeout(table.type, event), longest),
+            timeout=max(
+                min(table.timeout or self._form.timeout(table.type, event), longest), self._form.shortest_timeout
+            ),
+            context_limit=table.context_limit,
             in_background=(table.in_background or table.rewakes) and not undone,
             blocks_on_failure=table.on_failure == "block",
             continues_on_block=table.continues_on_block,

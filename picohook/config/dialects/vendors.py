@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -26,13 +27,18 @@ def is_claude(document: Mapping[str, Any], path: Path) -> bool:
     return _is_shape(document) or (path.parent.name == ".claude" and path.name.startswith("settings"))
 
 
+def is_codex(_document: Mapping[str, Any], path: Path) -> bool:
+    """Whether it is one of Codex's files, by its place."""
+    return path.parent.name == ".codex" and path.name in {"hooks.json", "config.toml"}
+
+
 def _is_shape(document: Mapping[str, Any]) -> bool:
     hooks = document.get("hooks")
     return isinstance(hooks, dict) and bool(hooks) and all(isinstance(entries, list) for entries in hooks.values())
 
 
 Name: TypeAlias = Literal["claude", "codex"]
-_MEANT: dict[Name, Callable[[Mapping[str, Any], Path], bool]] = {"claude": is_claude}
+_MEANT: dict[Name, Callable[[Mapping[str, Any], Path], bool]] = {"codex": is_codex, "claude": is_claude}
 
 
 def read_foreign(dialect: str, document: dict[str, Any], problems: Problems, config: Config) -> Config:
@@ -43,9 +49,8 @@ def read_foreign(dialect: str, document: dict[str, Any], problems: Problems, con
 
 
 def _form(dialect: str) -> Form:
-    from .claude import FORM as CLAUDE  # noqa: PLC0415 - likewise
-
-    return {"claude": CLAUDE}[dialect]
+    form: Form = import_module(f".{dialect}", __package__).FORM
+    return form
 
 
 def read_tables(

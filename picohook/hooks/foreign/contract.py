@@ -70,6 +70,8 @@ class Rule(Settings):
     blocks_on_failure: bool = False
     continues_on_block: bool = False
     """For a prompt: whether its refusal leaves the turn alive."""
+    context_limit: int = 0
+    """The most tokens of its context; 0 without a limit of its own."""
     why: str = ""
     """Why it cannot run."""
 

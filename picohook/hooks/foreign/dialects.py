@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .contract import Dialect
 
-DIALECTS = {"claude": "Claude Code"}
+DIALECTS = {"claude": "Claude Code", "codex": "Codex"}
 """The dialects, each with its system's name. The folder of each has its `Dialect`, by its name in capitals."""
 
 

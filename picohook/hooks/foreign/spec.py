@@ -127,7 +127,7 @@ class GroupSpec(HookSpec):
 def _expanded(spec: HookSpec) -> HookSpec:
     """The hook with the directories in its command that its own environment names, to see which files it runs."""
     text = spec.run
-    if text is None and len(spec.command) == 3 and spec.command[1] == "-c":  # noqa: PLR2004 - bash -c TEXT
+    if text is None and len(spec.command) == 3 and spec.command[1] in {"-c", "-lc"}:  # noqa: PLR2004 - bash -c TEXT
         text = spec.command[2]
     if text is None:
         return spec
