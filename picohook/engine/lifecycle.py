@@ -254,11 +254,12 @@ class MountedHooks(Arrangement):
     def has_approver(self, call: ToolCall, abstaining: Hook | None = None) -> bool:
         """Whether a hook of the host, or of the call's session, is asked to approve the call.
 
-        If the caller is a hook that abstains, hooks that may abstain too do not count: they would wait for each other.
+        A hook that approves silently does not count. If the caller is a hook that abstains, hooks that may abstain too do not
+        count: they would wait for each other.
         """
         session = call.meta.session_key
         return any(
-            seat.wants(call) and not (abstaining is not None and seat.hook.abstains)
+            seat.wants(call) and not seat.hook.approves_silently and not (abstaining is not None and seat.hook.abstains)
             for arrangement in (self, *(one for one in self.sessions if one.session_id == session))
             for seat in arrangement.generations[APPROVE_TOOL.name].seats
         )

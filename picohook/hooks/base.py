@@ -127,6 +127,8 @@ class Hook:
 
     abstains = False
     """Whether its approval may only mean that it leaves the call to other approvers."""
+    approves_silently = False
+    """Whether it also approves what it leaves to others where there are none."""
     ends_sessions = False
     """Whether its hard abort also ends the session, not only the agent loop."""
 

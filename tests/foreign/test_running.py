@@ -118,6 +118,20 @@ async def test_who_says_nothing_leaves_a_call_to_the_other_approvers(settings, o
         assert (await host.approve_tool(LS)).approved is approved
 
 
+@pytest.mark.parametrize(("answer", "action"), [(None, "deny_tool"), ({"behavior": "allow"}, "continue")])
+async def test_who_asks_is_not_approved_by_silence(settings, answer, action):
+    said = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", **({"decision": answer} if answer else {})}}
+    path = settings(PreToolUse=prints(ASK), PermissionRequest=prints(said))
+    async with host_of(path, failures="vendor") as host:
+        assert (await host.approve_tool(LS)).approved
+        assert (await host.before_tool(LS)).action == "deny_tool"
+    ran = []
+    async with host_of(path) as host:
+        assert (await host.before_tool(LS)).action == "continue"
+        await host.run_tool(LS, ran.append)
+    assert bool(ran) is (action == "continue")
+
+
 async def test_two_that_say_nothing_do_not_leave_it_to_each_other(settings, write):
     other = write("b/.claude/settings.json", settings(PermissionRequest="true").read_text())
     (more,) = foreign_hooks(other)

@@ -58,6 +58,10 @@ class HandlersHook(QueuedEventsHook):
     abstains = True
     spec: GroupSpec
 
+    @property
+    def approves_silently(self) -> bool:  # type: ignore[override]
+        return self.spec.failures == "vendor"
+
     def open(self, host: HostServices) -> None:
         super().open(host)
         self._threads = anyio.CapacityLimiter(THREADS)
@@ -107,7 +111,7 @@ class HandlersHook(QueuedEventsHook):
         if verdict.asks and not self._host.has_approver(_after(payload, verdict.decision), None):
             reason = "; ".join(answer.reason for answer in answers if answer.verdict == "ask" and answer.reason)
             return Deny("it has to be approved, and there is no approver" + (f": {reason}" if reason else ""))
-        if verdict.silent:
+        if verdict.silent and not self.approves_silently:
             return (
                 APPROVE if self._host.has_approver(payload, self) else Deny("nobody has decided: there is no approver")
             )
