@@ -153,6 +153,11 @@ def test_a_matcher_is_ignored_where_there_is_nothing_to_match():
     assert chosen({"matcher": "Bash"}, event="UserPromptSubmit", call=PAYLOADS["before_prompt"]) == [0]
 
 
+def test_a_matcher_may_have_a_tools_earlier_name():
+    call = BASH.model_copy(update={"tool": "task"})
+    assert chosen({"matcher": "Task"}, {"matcher": "Agent"}, {"matcher": "Bash"}, call=call) == [0, 1]
+
+
 def test_a_rule_is_held_against_the_call():
     rules = [{"only_if": "Bash(git *)"}, {"only_if": "Bash(ls:*)"}, {"only_if": "Edit(*)"}]
     assert chosen(*rules) == [1]

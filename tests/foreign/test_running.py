@@ -233,6 +233,14 @@ async def test_the_results_of_a_batch_are_seen_before_the_model_is_asked_again(s
     assert (outcome.action, outcome.reason) == ("abort_turn", "Bash")
 
 
+@pytest.mark.parametrize(("failures", "action"), [("strict", "abort_turn"), ("vendor", "continue")])
+async def test_a_conversation_that_cannot_be_read_is_a_failure_of_the_hook(settings, failures, action):
+    messages = [{"role": "assistant", "tool_calls": "x"}, {"role": "tool", "tool_call_id": "1", "content": "x"}]
+    async with host_of(settings(PostToolBatch="exit 0"), failures=failures) as host:
+        outcome = await host.before_llm(LLMRequest(messages=messages))
+    assert (outcome.action, outcome.trail[0].failure) == (action, "error")
+
+
 # URLs and models.
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 from dialect_table import PAGE, whole
 
+import picohook
 from picohook.config.dialects import DIALECTS as READERS
 from picohook.hooks.foreign.dialects import DIALECTS, dialect_of
 from picohook.model.stages import STAGES
@@ -28,6 +32,17 @@ def test_every_event_is_done_by_a_stage_or_says_why_not(name):
 def test_each_dialect_has_a_reader_of_its_files():
     assert DIALECTS.keys() <= READERS.keys()
     assert all(READERS[name].title == title == dialect_of(name).title for name, title in DIALECTS.items())
+
+
+def test_a_dialect_imports_nothing_that_starts_processes():
+    package = Path(picohook.__file__).parent
+    for path in (package / "hooks" / "foreign").rglob("*.py"):
+        depth = len(path.relative_to(package).parts)  # this many dots lead out of the package
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level == depth:
+                assert (node.module or "").partition(".")[0] in {"errors", "model", "protocol", "wire"}, path
+            elif isinstance(node, ast.ImportFrom) and node.level:
+                assert node.level < depth - 1, f"{path} imports {node.module} of another room"
 
 
 def test_claude_codes_events_are_all_there():

@@ -84,10 +84,16 @@ class Selection(Filter):
     def matches(self, payload: Payload) -> bool:
         if self.has_background and isinstance(payload, Prompt):
             return True
-        return bool(self.chosen(payload, self.facts())[1])
+        return self._wanted(payload)
 
     def matches_event(self, event: Event) -> bool:
-        return bool(self.chosen(event, self.facts())[1])
+        return self._wanted(event)
+
+    def _wanted(self, payload: Payload | Event) -> bool:
+        try:
+            return bool(self.chosen(payload, self.facts())[1])
+        except Exception:  # noqa: BLE001 - when the hook is asked, it fails in the same way, and its failure is counted
+            return True
 
 
 class GroupSpec(HookSpec):

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 NAMES = re.compile(r"[A-Za-z0-9_\- ,|]*")
 """A matcher of only these characters is a list of names."""
+_ALSO = {"Agent": ("Task",)}
+"""The earlier names of tools, which matchers may still have."""
 
 
 def encode(event: str, payload: Payload | Event, facts: Facts) -> Told | None:
@@ -152,10 +154,11 @@ def batch(messages: Sequence[Mapping[str, Any]], facts: Facts) -> list[dict[str,
 def select(event: str, rules: Sequence[Rule], told: Told, facts: Facts) -> list[int]:
     """The places of the handlers that run: their matcher matches, and their `if` matches or may match."""
     subject = told.stdin.get(EVENTS[event].matched) if EVENTS[event].matched else None
+    names = [str(subject), *_ALSO.get(str(subject), ())]
     return [
         place
         for place, rule in enumerate(rules)
-        if (subject is None or matches(rule.matcher, str(subject)))
+        if (subject is None or any(matches(rule.matcher, name) for name in names))
         and (
             not rule.only_if
             or (
