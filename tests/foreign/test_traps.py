@@ -58,8 +58,19 @@ def test_trap_a_bare_allow_is_an_answer_in_claude_and_a_failure_in_codex():
         ("[1]", ("continue", "continue")),
         ('{"decision": "block", "decision": "approve"}', ("deny", "continue")),
         ('{"decision": NaN}', ("deny", "continue")),
+        ("x" + "{" * 1_000_000, ("deny", "continue")),
     ],
-    ids=["two objects", "a banner", "only text", "a byte order mark", "newlines", "a list", "a key twice", "NaN"],
+    ids=[
+        "two objects",
+        "a banner",
+        "only text",
+        "a byte order mark",
+        "newlines",
+        "a list",
+        "a key twice",
+        "NaN",
+        "braces",
+    ],
 )
 def test_trap_output_that_is_nearly_an_answer(stdout, outcome):
     assert both(Said(stdout)) == outcome

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 SHOWN = 400
 """The most characters of a handler's stderr in an error."""
+MOST_BRACES = 1000
+"""The most places of a text at which an object is looked for."""
 _BOM = "\ufeff"
 
 
@@ -39,7 +41,12 @@ def _refuse(constant: str) -> Any:
 
 
 def hidden_object(text: str, known: Collection[str]) -> bool:
-    """Whether there is an object with one of these keys behind other text, which vendors overlook."""
+    """Whether there is an object with one of these keys behind other text, which vendors overlook.
+
+    A text with more braces than a person writes counts as one, too.
+    """
+    if text.count("{") > MOST_BRACES:
+        return True
     start = text.find("{")
     while start >= 0:
         try:

@@ -13,12 +13,14 @@ from urllib.parse import urlsplit
 from .patterns import path_glob
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 _RULE = re.compile(r"\s*([A-Za-z0-9_*-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _EDITS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 _READS = frozenset({"Read", "Grep", "Glob", "LS"})
 _ASSIGNMENT = re.compile(r"\s*[A-Za-z_]\w*=(?:'[^']*'|\"[^\"]*\"|[^\s'\"])*\s+")
+_LONGEST, _LONGEST_PATH = 10_000, 1024
+"""The most characters of a line, and of a path, that are looked at. A longer one fires."""
 _MOST, _DEEPEST = 64, 4
 """The most subcommands, and substitutions in each other, that are looked at. A line with more fires."""
 
@@ -57,24 +59,39 @@ def _names(name: str, tool: str) -> bool:
 
 
 def _matches_command(wanted: str, line: Any) -> bool:
-    if not isinstance(line, str):
+    if not isinstance(line, str) or len(line) > _LONGEST:
         return True
-    pattern = _command_pattern(wanted)
     try:
         commands = list(_subcommands(line))
     except ValueError:
         return True
-    if any(pattern.fullmatch(command) for command in commands):
+    if any(_is_command(wanted, command) for command in commands):
         return True
     is_specific = len(wanted.split()) > 1 or wanted.endswith(":*")
     return is_specific and bool(re.search(r"[$`]", line))
 
 
-def _command_pattern(wanted: str) -> re.Pattern[str]:
-    """`git:*` and `git *` mean the word and anything after it. Any other `*` means any text."""
+def _is_command(wanted: str, command: str) -> bool:
+    """Whether a command matches. `git:*` and `git *` mean the word and anything after it. Any other `*` means any text."""
     stem = wanted.removesuffix(":*") if wanted.endswith(":*") else wanted.removesuffix(" *")
-    text = ".*".join(map(re.escape, stem.split("*")))
-    return re.compile(text + (r"(?:\s.*)?" if stem != wanted else ""), re.DOTALL)
+    parts, text = stem.split("*"), re.sub(r"\s", " ", command)
+    return _is_wild(parts, text) or (stem != wanted and _is_wild([*parts[:-1], f"{parts[-1]} ", ""], text))
+
+
+def _is_wild(parts: Sequence[str], text: str) -> bool:
+    """Whether a text has these parts, in this order, from its beginning to its end, with any text between them."""
+    first, *middle, last = parts if len(parts) > 1 else (*parts, "")
+    if len(parts) == 1:
+        return text == first
+    if not text.startswith(first) or not text.endswith(last) or len(text) < len(first) + len(last):
+        return False
+    at, end = len(first), len(text) - len(last)
+    for part in middle:
+        found = text.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
 
 
 def _subcommands(line: str, depth: int = 0) -> Iterator[str]:
@@ -135,7 +152,7 @@ def _end_of_substitution(line: str, start: int) -> int:
 
 def _matches_path(wanted: str, given: Mapping[str, Any], cwd: str, project: str) -> bool:
     path = next((given[name] for name in ("file_path", "notebook_path", "path") if name in given), None)
-    if not isinstance(path, str):
+    if not isinstance(path, str) or len(path) > _LONGEST_PATH:
         return True
     path = os.path.normpath(os.path.join(cwd, path))
     if wanted.startswith("//"):
