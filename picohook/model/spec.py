@@ -302,6 +302,11 @@ class HookSpec(Settings):
         return (self,)
 
     @property
+    def examined(self) -> HookSpec:
+        """The settings in which the files that it runs are looked for."""
+        return self
+
+    @property
     def settings_files(self) -> tuple[str, ...]:
         """The files that it is written in, beside `source`."""
         return ()

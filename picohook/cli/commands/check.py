@@ -124,7 +124,7 @@ class _Report:
         found = None
         try:
             found = program(spec)
-            missing = missing_script(spec)
+            missing = missing_script(spec.examined)
             if missing:
                 self.warnings.append(Problem(file, where, f"there is no {missing}"))
         except HookCrashedError as error:

@@ -30,7 +30,7 @@ def examine(spec: HookSpec, *, may_run: bool) -> Iterator[Finding]:
 def _examine(spec: HookSpec, *, may_run: bool) -> Iterator[Finding]:
     try:
         found = program(spec)
-        missing = missing_script(spec)
+        missing = missing_script(spec.examined)
     except HookCrashedError as error:
         yield Finding(
             Level.ERROR, about(spec), "command", str(error), f"install it, or correct the hook's command: {spec.runs}"
@@ -45,7 +45,7 @@ def _examine(spec: HookSpec, *, may_run: bool) -> Iterator[Finding]:
         yield Finding(Level.ERROR, about(spec), "command", f"there is no {missing}", hint)
     version = _version(spec, found) if may_run else ""
     yield Finding(Level.OK, about(spec), "command", f"runs {found}" + (f" ({version})" if version else ""))
-    yield from _permissions(spec, found)
+    yield from _permissions(spec.examined, found)
 
 
 def _permissions(spec: HookSpec, found: str) -> Iterator[Finding]:

@@ -35,6 +35,19 @@ class HandlerSpec(HookSpec):
     def runs(self) -> str:
         return f"nothing: {self.why}" if self.why else self.url or super().runs
 
+    @property
+    def examined(self) -> HookSpec:
+        """With the directories in its command that its own environment names."""
+        text = self.run
+        if text is None and len(self.command) == 3 and self.command[1] in {"-c", "-lc"}:  # noqa: PLR2004 - bash -c TEXT
+            text = self.command[2]
+        if text is None:
+            return self
+        for name, value in self.env.items():
+            if re.fullmatch(r"[\w@%+:,./= -]*", value):
+                text = re.sub(rf"\$(?:{name}\b|\{{{name}\}})", lambda _, value=value: value, text)  # type: ignore[misc]
+        return self.model_copy(update={"run": text, "command": ()})
+
 
 class Handler(Settings):
     """One handler: when it runs, and the ordinary hook that it is."""
@@ -127,17 +140,4 @@ class GroupSpec(HookSpec):
     @property
     def members(self) -> tuple[HookSpec, ...]:
         own = {"name": self.name, "source": self.source, "layer": self.layer}
-        return tuple(_expanded(handler.spec).model_copy(update=own) for handler in self.filter.handlers)
-
-
-def _expanded(spec: HookSpec) -> HookSpec:
-    """The hook with the directories in its command that its own environment names, to see which files it runs."""
-    text = spec.run
-    if text is None and len(spec.command) == 3 and spec.command[1] in {"-c", "-lc"}:  # noqa: PLR2004 - bash -c TEXT
-        text = spec.command[2]
-    if text is None:
-        return spec
-    for name, value in spec.env.items():
-        if re.fullmatch(r"[\w@%+:,./= -]*", value):
-            text = re.sub(rf"\$(?:{name}\b|\{{{name}\}})", lambda _, value=value: value, text)  # type: ignore[misc]
-    return spec.model_copy(update={"run": text, "command": ()})
+        return tuple(handler.spec.model_copy(update=own) for handler in self.filter.handlers)
