@@ -11,7 +11,7 @@
 # make site    build the documentation as a site, in site/
 # make release-check   wheel and source distribution, each tried in an empty environment
 # make frameworks  the tests of each framework integration, in an environment with only that framework
-# make matrix  the fast tests on each supported Python that is installed
+# make matrix  the fast tests of the core on each other supported Python that is installed
 # make clean   remove everything that these commands made
 #
 # To use another Python: make demo PYTHON=python3.12
@@ -25,10 +25,13 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-inp
 # The files that need full branch coverage.
 CORE := picohook/protocol/*,picohook/engine/chain.py,picohook/engine/ask.py,picohook/engine/approval.py,picohook/engine/apply_decision.py,picohook/model/failure_policy.py
 # Counting is slow, so `make check` counts only the rooms of these files.
-COUNTED := --cov=picohook/protocol --cov=picohook/engine --cov=picohook/model
+COUNTED := --source=picohook/protocol,picohook/engine,picohook/model
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test check coverage matrix quick-on faults fuzz soak bench many site release-check frameworks clean
+
+# What each other Python is tried on: `make matrix ON_EACH=tests/cli` tries another room.
+ON_EACH := tests/core tests/protocol tests/process tests/turn tests/sdk tests/config
 
 # The Python versions that pyproject.toml lists.
 PYTHONS := $(shell sed -n 's/.*:: Python :: \(3\.[0-9]*\)".*/\1/p' pyproject.toml)
@@ -46,27 +49,31 @@ quick: $(VENV)/.installed-dev
 	$(BIN)/ruff check --quiet
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto --dist loadgroup -q --quick
+	$(BIN)/python -m pytest --workers auto -q --quick
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest --workers auto
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/coverage erase
-	$(BIN)/python -m pytest -n auto --dist loadgroup $(COUNTED) --cov-report= --faults=check
+	$(BIN)/coverage run $(COUNTED) -m pytest --workers auto --faults=check
+	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
 
 coverage: $(VENV)/.installed-dev
 	$(BIN)/coverage erase
-	$(BIN)/python -m pytest -n auto --dist loadgroup --cov --cov-report=term
+	$(BIN)/coverage run -m pytest --workers auto
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
-# Each Python has its own environment, without the frameworks of picohook.integrations.
+# Each other Python has its own environment, without the frameworks of picohook.integrations. pyenv may have it.
 matrix:
-	@for version in $(PYTHONS); do \
+	@for version in $(filter-out $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'),$(PYTHONS)); do \
 		echo "== Python $$version"; \
+		export PYENV_VERSION=$$(pyenv latest $$version 2>/dev/null); \
 		if python$$version -c pass 2>/dev/null; then \
 			$(MAKE) --no-print-directory quick-on VENV=.venv-$$version PYTHON=python$$version || exit 1; \
 		else \
@@ -75,11 +82,10 @@ matrix:
 	done
 
 quick-on: $(VENV)/.installed-test
-	@$(BIN)/python -m pytest -n auto --dist loadgroup -q --quick -p no:cacheprovider \
-		--ignore tests/integrations --ignore tests/examples --ignore tests/docs --ignore tests/test_package.py
+	@$(BIN)/python -m pytest --workers auto -q --quick -p no:cacheprovider $(ON_EACH)
 
 faults: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m fault --faults=write
+	$(BIN)/python -m pytest --workers auto -m fault --faults=write
 
 fuzz: $(VENV)/.installed-dev
 	@$(PIP) --editable '.[fuzz]' 2>/dev/null || echo "There is no atheris for this Python on this machine." >&2
@@ -93,7 +99,7 @@ bench: $(VENV)/.installed-dev
 		--page docs/explanation/performance.md
 
 many: $(VENV)/.installed-dev
-	PICOHOOK_CALLS=2000 $(BIN)/python -m pytest -n 0 -q -s --timeout 600 tests/serve/test_many.py
+	PICOHOOK_CALLS=2000 $(BIN)/python -m pytest -q -s --timeout 600 tests/serve/test_many.py
 
 site: $(VENV)/.installed-dev
 	$(BIN)/mkdocs build --quiet

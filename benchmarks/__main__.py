@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from . import abandoned, asking, busy, chains, events, mcp, peers, sidecar, standing, start_stop
+from . import abandoned, asking, busy, chains, events, mcp, peers, sidecar, standing, start_stop, streams
 from .chart import draw
 from .given import Given, build
 from .measure import Row
@@ -38,6 +38,7 @@ ALL = {
     "peers": peers.peers,
     "sidecar": sidecar.sidecar,
     "mcp": mcp.mcp,
+    "streams": streams.streams,
 }
 
 

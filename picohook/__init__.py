@@ -61,9 +61,11 @@ _HOME = {
     "Modify": "model.decisions",
     "Notes": "model.trail",
     "OnFailure": "model.spec",
+    "Operation": "listeners.operation",
     "OpenTelemetry": "listeners.otel",
     "Outcome": "model.decisions",
     "OutcomeAction": "model.trail",
+    "Parts": "model.spec",
     "Pause": "model.decisions",
     "PausedError": "turns.abort",
     "PausedTurn": "turns.paused",
@@ -149,6 +151,7 @@ if TYPE_CHECKING:
     from .host import Host as Host, HostSettings as HostSettings
     from .listeners.audit import AuditLog as AuditLog, RequiredAuditLog as RequiredAuditLog
     from .listeners.listener import Account as Account, Listener as Listener, RequiredListener as RequiredListener
+    from .listeners.operation import Operation as Operation
     from .listeners.otel import OpenTelemetry as OpenTelemetry
     from .model.conversation import calls_of as calls_of, text_of as text_of
     from .model.decisions import (
@@ -183,6 +186,7 @@ if TYPE_CHECKING:
     from .model.spec import (
         HookSpec as HookSpec,
         OnFailure as OnFailure,
+        Parts as Parts,
         RespondRule as RespondRule,
         RestartPolicy as RestartPolicy,
         Timeouts as Timeouts,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, nullcontext, suppress
 from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from .turns.model_call import decide_llm, run_llm
 from .turns.tool_call import decide, run_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
     from types import TracebackType
     from typing import Self, Unpack
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
     from .model.spec import HookSpec
     from .turns.model_call import DecidedRequest
-    from .turns.tool_call import DecidedCall, ToolRun
+    from .turns.tool_call import DecidedCall, OnPause, ToolRun
 
 
 class BlockingHost:
@@ -118,9 +118,15 @@ class BlockingHost:
         """See `Host.ask`."""
         return self._call(self._host.ask, stage, payload)  # type: ignore[no-any-return]
 
-    def decide(self, call: ToolCall | Mapping[str, Any], *, known: DecidedCall | None = None) -> DecidedCall:
-        """See `Host.decide`."""
-        return self._call(decide, self._host, call, None, known)  # type: ignore[no-any-return]
+    def decide(
+        self,
+        call: ToolCall | Mapping[str, Any],
+        *,
+        known: DecidedCall | None = None,
+        on_pause: OnPause | None = None,
+    ) -> DecidedCall:
+        """See `Host.decide`. `on_pause` runs in the host's thread, and must not block."""
+        return self._call(decide, self._host, call, None, known, on_pause)  # type: ignore[no-any-return]
 
     def conclude(self, decided: DecidedCall, result: Any, **ran: Unpack[ToolRun]) -> ToolResult:
         """See `Host.conclude`."""
@@ -138,9 +144,19 @@ class BlockingHost:
         """See `Host.run_tool`. The tool runs in a worker thread, so hooks are served while it blocks."""
         return self._call(run_tool, self._host, call, _in_thread(execute))  # type: ignore[no-any-return]
 
-    def run_llm(self, request: LLMRequest | Mapping[str, Any], complete: Callable[[LLMRequest], Any]) -> LLMResponse:
-        """See `Host.run_llm`. `complete` runs in a worker thread."""
-        return self._call(run_llm, self._host, request, _in_thread(complete))  # type: ignore[no-any-return]
+    def run_llm(
+        self,
+        request: LLMRequest | Mapping[str, Any],
+        complete: Callable[[LLMRequest], Any],
+        *,
+        stream: Callable[[str], Any] | None = None,
+    ) -> LLMResponse:
+        """See `Host.run_llm`. `complete`, which may be a generator, and `stream` run in worker threads."""
+        if stream is None:
+            return self._call(run_llm, self._host, request, _in_thread(complete))  # type: ignore[no-any-return]
+        return self._call(  # type: ignore[no-any-return]
+            run_llm, self._host, request, _pieces_in_thread(complete), _in_thread(stream)
+        )
 
     def emit(self, kind: str, payload: Mapping[str, Any] | None = None, **of: Unpack[EventOf]) -> None:
         """See `Host.emit`."""
@@ -231,3 +247,22 @@ def _in_thread(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return await run_sync(function, argument, abandon_on_cancel=True)
 
     return call
+
+
+def _pieces_in_thread(complete: Callable[[Any], Any]) -> Callable[[Any], AsyncIterator[Any]]:
+    """A function that may be a generator, as an async generator. What another function returns is its only piece."""
+
+    async def pieces(request: Any) -> AsyncIterator[Any]:
+        answer = await _in_thread(complete)(request)
+        if not hasattr(answer, "__next__"):
+            yield answer
+            return
+        with closing(answer) if hasattr(answer, "close") else nullcontext():
+            while (piece := await _in_thread(_next_of)(answer)) is not None:
+                yield piece
+
+    return pieces
+
+
+def _next_of(pieces: Iterator[Any]) -> Any:
+    return next(pieces, None)

@@ -12,7 +12,7 @@ from .errors import PicohookError
 from .turns import model_call, tool_call
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Self, Unpack
 
     from .blocking import BlockingHost
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from .hooks.base import Hook
     from .model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult
     from .model.spec import HookSpec
-    from .turns.model_call import DecidedRequest
+    from .turns.model_call import Complete, DecidedRequest, Show
     from .turns.session import Session
-    from .turns.tool_call import DecidedCall, ToolRun
+    from .turns.tool_call import DecidedCall, OnPause, ToolRun
 
 
 class HostSettings(Settings, total=False):
@@ -183,14 +183,21 @@ class Host(Engine):
             raise PicohookError("only a running host that was made by `Host.from_config` can be reloaded")
         return self._reloader
 
-    async def decide(self, call: ToolCall | Mapping[str, Any], *, known: DecidedCall | None = None) -> DecidedCall:
+    async def decide(
+        self,
+        call: ToolCall | Mapping[str, Any],
+        *,
+        known: DecidedCall | None = None,
+        on_pause: OnPause | None = None,
+    ) -> DecidedCall:
         """The half of a tool call before the tool: before_tool and approve_tool, with their events.
 
         The tool is to run with `call` of the decision, unless the decision has a `result` for the model already. `known` is an
-        earlier decision. If it is about the same call it holds again, and no hook is asked. Raises `AbortTurnError`,
-        `HardAbortError` or `PausedError` if a hook decides that.
+        earlier decision. If it is about the same call it holds again, and no hook is asked. `on_pause` is called when a hook
+        pauses, and returns the decision in its place, or raises an error. Raises `AbortTurnError`, `HardAbortError` or
+        `PausedError` if a hook decides that.
         """
-        return await tool_call.decide(self, call, known=known)
+        return await tool_call.decide(self, call, known=known, on_pause=on_pause)
 
     async def conclude(self, decided: DecidedCall, result: Any, **ran: Unpack[ToolRun]) -> ToolResult:
         """The half of a tool call after the tool: after_tool, with its event. Returns the result for the model.
@@ -229,13 +236,16 @@ class Host(Engine):
         return await decided.conclude(response)
 
     async def run_llm(
-        self, request: LLMRequest | Mapping[str, Any], complete: Callable[[LLMRequest], Awaitable[Any]]
+        self, request: LLMRequest | Mapping[str, Any], complete: Complete, *, stream: Show | None = None
     ) -> LLMResponse:
         """Make a whole model call: `decide_llm`, `complete(request)` and `conclude_llm`.
 
         Calls the model again if a hook asks for another round. Returns the last response. Raises as `decide_llm` does.
+
+        `stream` shows the user a piece of text. With it, `complete` may be an async generator that yields pieces of text, and
+        at the end its whole message if that has more than the text. The user sees each piece as soon as hooks allow it.
         """
-        return await model_call.run_llm(self, request, complete)
+        return await model_call.run_llm(self, request, complete, stream)
 
     def session(self, session_id: str, **about: Any) -> Session:
         """A session with a user: `async with host.session("s1") as session, session.turn("hello") as turn: ...`.

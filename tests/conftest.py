@@ -15,8 +15,10 @@ sys.path += [str(Path(__file__).parent), str(Path(__file__).with_name("faults"))
 
 import run
 
-pytest_plugins = ["plugin", "quick"]
+pytest_plugins = ["plugin", "quick", "workers"]
 run.begin()
+# As in an environment that is activated: `python3` is this Python, and not a shim that searches for one, which takes longer.
+os.environ["PATH"] = os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"]))
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -40,12 +42,6 @@ def _only_the_modules_own_garbage() -> None:
     """Hide from the garbage collector everything that is there before the tests of a module: many of them run it."""
     gc.collect()
     gc.freeze()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than there are processors: tests wait for processes."""
-    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(wrapper=True)

@@ -58,13 +58,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = kept
     config.stash[LEFT_OUT] = Counter(map(suite_of, left_out))
     config.hook.pytest_deselected(items=left_out)
-    if hasattr(config, "workeroutput"):
-        config.workeroutput["left_out"] = dict(config.stash[LEFT_OUT])
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    node.config.stash[LEFT_OUT] = Counter(getattr(node, "workeroutput", {}).get("left_out"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

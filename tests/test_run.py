@@ -42,3 +42,36 @@ def test_a_skipped_test_fails_where_skips_are_not_allowed(strict, outcome):
     judged = run.judged(report, strict=strict)
     assert judged.outcome == outcome
     assert "there is no tmux" in str(judged.longrepr)
+
+
+TESTS = """
+import os, pytest
+
+def test_ends(): os._exit(7)
+
+@pytest.mark.parametrize("number", range(5))
+@pytest.mark.one_worker("name")
+def test_together(number):
+    assert globals().setdefault("its_process", os.getpid()) == os.getpid()
+
+@pytest.mark.parametrize("number", range(20))
+def test_alone(number, tmp_path, shared_directory):
+    assert shared_directory in tmp_path.parents
+    print("said", number)
+    assert number != 3
+"""
+
+
+def test_each_test_is_run_by_one_worker_and_has_failed_if_the_worker_ends_before_it_does(tmp_path):
+    (tmp_path / "test_it.py").write_text(TESTS)
+    command = [sys.executable, "-m", "pytest", "-p", "workers", "-p", "no:cacheprovider", "--workers", "3", "-q", "-rf"]
+    environment = {**os.environ, "PYTHONPATH": HERE, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
+    failed = {line.split()[1].partition("::")[2] for line in done.stdout.splitlines() if line.startswith("FAILED ")}
+    assert {"test_ends", "test_alone[3]"} <= failed
+    # The worker that ended had taken one test more, and printed nothing of it.
+    assert len(failed) <= 3
+    assert f"{len(failed)} failed, {26 - len(failed)} passed" in done.stdout
+    assert [line for line in done.stdout.splitlines() if line.startswith("said ")] == ["said 3"]
+    assert "exit codes: [0, 7]" in done.stdout

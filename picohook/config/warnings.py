@@ -30,6 +30,7 @@ _STAGES_OF = {
     "provides": ("before_tool", frozenset({"before_tool"})),
     "respond": ("before_llm and before_tool", frozenset({"before_llm", "before_tool"})),
     "may_edit": ("before_llm", frozenset({"before_llm"})),
+    "stream": ("after_llm", frozenset({"after_llm"})),
     "canary": ("before_tool and approve_tool", frozenset({"before_tool", "approve_tool"})),
 }
 """The stages at which a setting has an effect, in words and by name."""
@@ -80,6 +81,8 @@ def unused_settings(spec: HookSpec, given: Iterable[str]) -> Iterator[str]:
     for key in () if spec.command or spec.run else ("stdio", "session"):
         if key in given:
             yield f"{key}: it is for a hook that is a program"
+    if spec.stream and (spec.run or spec.prompt):
+        yield "stream: it is for a process that is kept running or a function, and this hook is run anew for each question"
     yield from _unused_filters(spec)
 
 

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..model.apply_edit import apply_edit
+from ..model.conversation import text_of
 from ..model.decisions import Modify, Respond
+from ..model.payloads import LLMResponse
 from ..model.replies import read_decision
-from ..model.stages import STAGES
+from ..model.stages import AFTER_LLM, STAGES
 from ..wire import words
 from .outcome import Failed, Skipped, shown
 
@@ -41,6 +43,8 @@ class Expectations:
         return self
 
 
+HELLO_ID = 1
+"""The id of hook.hello."""
 UNKNOWN = "hook.of_tomorrow"
 UNKNOWN_ID = 2
 """The method of CALL-2, which no hook has, and the id of that request."""
@@ -93,6 +97,12 @@ class ReceivedAnswer:
     def has_code(self) -> bool:
         """Whether the hook refuses this method with -32601."""
         return isinstance(self.error, dict) and self.error.get("code") == words.METHOD_NOT_FOUND
+
+    @property
+    def takes_parts(self) -> bool:
+        """Whether the hook offered `stream` in its answer to hello."""
+        hello = next((line.message for line in self.process.lines if (line.message or {}).get("id") == HELLO_ID), None)
+        return _members(_members(_members(hello).get("result")).get("capabilities")).get(words.STREAM) is True
 
     def fail(self, expected: str) -> Failed:
         """Return the failure that says what was expected in place of this answer."""
@@ -192,6 +202,19 @@ def _require_readable(answer: ReceivedAnswer, stage: Stage[Any], decided: Decisi
             raise answer.fail(f"`{stage.part}` inside all of the params, the only place where that system reads it,")
 
 
+def part(answer: ReceivedAnswer) -> None:
+    """Require a decision about a part of a response. Skipped for a hook that does not ask for parts."""
+    if not answer.takes_parts:
+        raise Skipped("its hello does not offer `stream`")
+    decision(answer)
+    payload = LLMResponse.model_validate(answer.params)
+    decided = read_decision(AFTER_LLM, answer.result)
+    edited = apply_edit(AFTER_LLM, payload, getattr(decided, "changes", {}), getattr(decided, "patch", None))
+    seen = payload.released or 0
+    if text_of(edited.response)[:seen] != text_of(payload.response)[:seen]:
+        raise answer.fail(f"a decision that keeps the first {seen} characters")
+
+
 def approval(answer: ReceivedAnswer) -> None:
     """Require `approved` as true or false."""
     _require_claim(answer)
@@ -252,6 +275,7 @@ ANSWER_CHECKS: dict[str, Callable[[ReceivedAnswer], None]] = {
         named,
         capabilities,
         decision,
+        part,
         approval,
         exact,
     )

@@ -199,6 +199,8 @@ class Probe:
         if isinstance(params.get("meta"), dict):
             wrong = self._fits("meta", params["meta"])
             self._check("HOST-CALL-3", wrong is None, f"meta.{wrong}: {said}")
+        if stage == "after_llm":
+            self._check("HOST-CALL-5", "partial" not in params, said)
         if stage == "after_tool" and isinstance(params.get("result"), dict):
             wrong = self._fits("tool_result", params["result"])
             self._check("HOST-CALL-4", wrong is None, f"result.{wrong}: {said}")

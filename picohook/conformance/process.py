@@ -15,6 +15,7 @@ import signal
 import subprocess
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import PicohookError
@@ -36,7 +37,7 @@ FILLING = 48 * 1024
 """Bytes of further greetings: fewer than a pipe holds, and enough for the answers to fill a usual output buffer."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OutputLine:
     """A line that the hook wrote, without its newline."""
 
@@ -44,7 +45,7 @@ class OutputLine:
     ended: bool = True
     """Whether it had a newline."""
 
-    @property
+    @cached_property
     def message(self) -> dict[str, Any] | None:
         """The object on the line, or None. It is read tolerantly, since `line_checks` reports mistakes in its form."""
         try:

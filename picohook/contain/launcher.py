@@ -83,8 +83,9 @@ class Launcher:
 
     async def ready(self, deadline: float) -> None:
         """Wait until it serves. Raises `TierUnavailableError` if it cannot, and `TimeoutError` at the deadline."""
-        with anyio.move_on_after(max(0.0, min(self._ready_by, deadline) - self._reactor.now())):
-            await self._decided.wait()
+        if not self._decided.is_set():
+            with anyio.move_on_after(max(0.0, min(self._ready_by, deadline) - self._reactor.now())):
+                await self._decided.wait()
         if not self._decided.is_set():
             if self._reactor.now() < self._ready_by:
                 raise TimeoutError
@@ -105,9 +106,8 @@ class Launcher:
             number = next(self._ids)
             process = self._processes[number] = LaunchedProcess(self, self._reactor, number, mark, group)
             try:
-                self._request_start(
-                    number, request, streams if plan.program is None else (*streams, plan.program.descriptor)
-                )
+                descriptors = streams if plan.program is None else (*streams, plan.program.descriptor)
+                self._request_start(number, request, descriptors)
             except OSError:
                 del self._processes[number]
                 raise
@@ -115,6 +115,7 @@ class Launcher:
                 failure = await process.begun.wait(deadline)
             except BaseException:
                 await kill(process, process.over)
+                process.kill_launcher()  # in case it waits for a file system that holds the program
                 raise
         if failure is not None:
             raise failure

@@ -8,8 +8,8 @@ and `signal ID NUMBER`, to the hook's process group. Messages to the host: `read
 with a pidfd, or `failed ID ERRNO STEP`; and `ended ID CODE LEFT`, when a hook has no process left, or LEFT processes do not
 die. When the host closes the socket, or ends in any way, every descendant is killed.
 
-With `namespace`, each hook runs in its own PID namespace (`namespace.py`). The first process of the namespace starts the hook
-and reports its end. When the first process ends, the kernel kills all others, and it ends with the launcher.
+With `namespace`, each hook runs in its own PID namespace (`namespace.py`). When the first process of the namespace ends, the
+kernel kills all others, and it ends with the launcher. It can be reaped only after the hook was.
 
 Hooks have a process group each. They are in the host's session, or in one of their own, and have no terminal: this process
 gives up the one of the host's session.
@@ -18,7 +18,9 @@ With `sweep`, the processes of a hook have a mark (`sweep.py`). Orphans become c
 (PR_SET_CHILD_SUBREAPER), so that it also finds those that have no hook's mark. A process that takes the mark of another hook
 ends with that hook. A hook can kill the launcher.
 
-It has one thread, never blocks while it serves, and uses the standard library only.
+It uses the standard library only. Its threads work one at a time. While it serves it waits for nothing but the kernel's opening
+of a hook's directory and program, which the host has looked at before. The host kills a launcher that does not come back from
+there.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ import select
 import sys
 import time
 
-from .namespace import HANDLED, new_namespace, prepare_namespaces
-from .start_hook import start_hook
+from .namespace import HANDLED, Namespaces, close
+from .start_hook import StartError, start_hook
 from .sweep import kill_marked
 from .syscalls import RLIMIT_LOCKS, close_from, ignoring, leave_terminal, libc, remove_cgroup
 
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 CONTROL = 3
+ROOM = _socket.CMSG_SPACE(5 * 4)
+"""For the descriptors of a message."""
 KILL_WAIT, PAUSE, PAUSE_MOST = 2.0, 0.001, 0.05
 """Seconds: how long remaining processes are searched for and killed, and the pauses between two searches."""
 PR_SET_CHILD_SUBREAPER = 36
@@ -53,14 +57,15 @@ PR_SET_CHILD_SUBREAPER = 36
 class HookProcess:
     """One hook, from its request until it has no process left."""
 
-    def __init__(self, number: int, child: int, from_inside: int, report: int, request: dict[str, Any]) -> None:
-        self.number, self.child, self.from_inside, self.report = number, child, from_inside, report
+    def __init__(self, number: int, request: dict[str, Any], descriptors: list[int]) -> None:
+        self.number, self.request, self.descriptors = number, request, descriptors
         self.mark, self.cgroup = request["mark"], request["cgroup"]
-        self.pid = 0 if from_inside >= 0 else child
-        """The pid of the hook: a child of the launcher, or in a namespace a grandchild. 0 while it is not known."""
-        self.received = b""
-        self.code_inside: int | None = None
-        """The exit code of the hook that its namespace has reported."""
+        self.first = 0
+        """The first process of its namespace; 0 if there is none, or none any more."""
+        self.pid = 0
+        """0 while it is not started."""
+        self.report = -1
+        """The pipe that reports a failed start; see `start_hook`."""
         self.why_not = ""
         self.code: int | None = None
         self.searches = 0
@@ -75,22 +80,26 @@ class LauncherProgram:
         self.proc = os.open(
             "/proc", os.O_RDONLY | os.O_DIRECTORY
         )  # opened before a namespace mounts another one over it
+        self.directory: int | bytes = b"/"
+        with ignoring(OSError):
+            self.directory = os.open(".", os.O_PATH)  # a namespace changes the directory of this process
         self.host = os.pidfd_open(host)  # needed beside the socket, which a fork of the host may keep open
         if os.getppid() != host:
             raise OSError(errno.ESRCH, "the host is gone")
         self.hooks: dict[int, HookProcess] = {}
         self.by_child: dict[int, HookProcess] = {}
-        self.ended: list[HookProcess] = []
-        """The hooks that have ended, and may have processes left."""
+        """The hooks by their own pid, and by that of the first process of their namespace."""
         self.reports: dict[int, HookProcess] = {}
-        self.insiders: dict[int, HookProcess] = {}
+        self.homeless: list[HookProcess] = []
+        """The hooks that need a namespace."""
+        self.ended: dict[int, HookProcess] = {}
+        """The hooks that have ended, and may have processes left, the oldest end first."""
         # First, because with an inherited SIG_IGN no child could be waited for. The others may be meant for the host's whole
         # session: this process ends with the host.
         for number in HANDLED:
             _signal.signal(number, lambda *_: None)
         self.has_terminal = not leave_terminal()
-        self.namespaces = tier == "namespace"
-        note = prepare_namespaces() if self.namespaces else ""
+        self.namespaces = Namespaces(self.proc) if tier == "namespace" else None
         libc("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self.woken, waker = os.pipe()
         os.set_blocking(waker, False)
@@ -98,7 +107,9 @@ class LauncherProgram:
         self.poll = select.poll()
         for fd in (CONTROL, self.host, self.woken):
             self.poll.register(fd, select.POLLIN)
-        self.tell(f"ready {note}")
+        if self.namespaces is not None:
+            self.poll.register(self.namespaces.ready, select.POLLIN)
+        self.tell(f"ready {'' if self.namespaces is None else self.namespaces.note}")
 
     def tell(self, text: str, fd: int | None = None) -> None:
         """Send the host a message, and maybe a descriptor."""
@@ -108,40 +119,53 @@ class LauncherProgram:
     def serve(self) -> None:
         """Serve until the host is gone."""
         while True:
-            pause = min((PAUSE * 2**hook.searches for hook in self.ended), default=None)
-            for fd, _ in self.poll.poll(None if pause is None else min(pause, PAUSE_MOST) * 1000):
+            for fd, _ in self.poll.poll(self.pause()):
                 if fd == self.host or (fd == CONTROL and not self.obey()):
                     return
                 if fd == self.woken:
                     os.read(fd, 4096)
                 elif fd in self.reports:
-                    hook = self.reports[fd]
-                    self.started(hook)
-                    self.read_inside(hook)
-                elif fd in self.insiders:
-                    self.read_inside(self.insiders[fd])
+                    self.started(self.reports[fd])
+                elif self.namespaces is not None and fd == self.namespaces.ready:
+                    for number in self.namespaces.are_ready():
+                        hook = self.hooks.get(number)
+                        if hook is not None and hook.code is None:  # it may be stopped by now
+                            self.start(hook)
+            if self.namespaces is not None and self.homeless:
+                self.house(self.namespaces)
             self.reap()
             if self.ended:
                 self.finish()
 
+    def pause(self) -> float | None:
+        """How many milliseconds to wait for something to do: forever, or until the next look at hooks that have ended."""
+        if not self.ended:
+            return None
+        first = next(iter(self.ended.values()))
+        if first.mark:
+            searches = min(hook.searches for hook in self.ended.values())
+            return 1000 * min(PAUSE_MOST, PAUSE * 2.0**searches)
+        return 1000.0 * max(0.0, first.until - time.monotonic()) + 1
+
     def obey(self) -> bool:
-        """Carry out the next message of the host. Returns False when the host has closed the socket."""
-        data, rights, _, _ = self.control.recvmsg(256, _socket.CMSG_SPACE(5 * 4), _socket.MSG_CMSG_CLOEXEC)
-        received = b"".join(part for _, _, part in rights)
-        fds = [int.from_bytes(received[at : at + 4], sys.byteorder) for at in range(0, len(received), 4)]
-        verb, *numbers = data.decode().split() or [""]
-        try:
-            if verb == "signal":
-                self.signal(*map(int, numbers))
-            elif verb == "spawn":
+        """Carry out the messages of the host. Returns False when the host has closed the socket."""
+        while True:
+            try:
+                data, rights, _, _ = self.control.recvmsg(256, ROOM, _socket.MSG_CMSG_CLOEXEC | _socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return True
+            received = b"".join(part for _, _, part in rights)
+            fds = [int.from_bytes(received[at : at + 4], sys.byteorder) for at in range(0, len(received), 4)]
+            verb, *numbers = data.decode().split() or [""]
+            if verb == "spawn":
                 self.spawn(int(numbers[0]), fds)
-        finally:
-            for fd in fds:
-                os.close(fd)
-        return bool(data)
+            elif verb == "signal":
+                self.signal(*map(int, numbers))
+            if not data:
+                return False
 
     def spawn(self, number: int, fds: list[int]) -> None:
-        """Start a hook."""
+        """Start a hook, or let it wait for its namespace."""
         try:
             if len(fds) < 4:  # noqa: PLR2004
                 raise OSError(errno.EMFILE, "")  # noqa: TRY301 - the kernel drops descriptors beyond the limit
@@ -149,83 +173,82 @@ class LauncherProgram:
                 request = marshal.load(file)  # noqa: S302 - from the host
             if request["by_descriptor"] and len(fds) < 5:  # noqa: PLR2004
                 raise OSError(errno.EMFILE, "")  # noqa: TRY301 - it must not be started by its path instead
-            request["own_session"] |= self.has_terminal  # which a session of its own does not have
-            readable, writable = os.pipe()  # a successful exec closes the write end
-            from_inside = -1
-            try:
-                if self.namespaces:
-                    child, from_inside = new_namespace(lambda: start_hook(request, fds[1:], writable), self.proc)
-                else:
-                    child = start_hook(request, fds[1:], writable)
-            except OSError:
-                os.close(readable)
-                raise
-            finally:
-                os.close(writable)
         except OSError as error:
+            close(fds)
             self.tell(f"failed {number} {error.errno} spawn")
             return
-        hook = HookProcess(number, child, from_inside, readable, request)
-        self.hooks[number] = self.by_child[child] = self.reports[readable] = hook
-        self.poll.register(readable, select.POLLIN)
-        if from_inside >= 0:
-            os.set_blocking(from_inside, False)
-            self.insiders[from_inside] = hook
-            self.poll.register(from_inside, select.POLLIN)
+        request["cwd"] = request["cwd"] or self.directory
+        request["own_session"] |= self.has_terminal  # which a session of its own does not have
+        os.close(fds.pop(0))
+        hook = self.hooks[number] = HookProcess(number, request, fds)
+        if self.namespaces is None:
+            self.start(hook)
+        else:
+            self.homeless.append(hook)
 
-    def read_inside(self, hook: HookProcess) -> None:
-        """Read the report of a namespace. When the hook has ended, kill the namespace."""
-        self.receive(hook)
-        if hook.code_inside is None or hook.code is not None:
-            return
-        if self.reports.get(hook.report) is hook:  # the host gets a pidfd of the hook before its pid is free
-            self.started(hook)
-        if hook.child:
-            os.kill(hook.child, _signal.SIGKILL)
-        self.has_ended(hook, hook.code_inside)
+    def house(self, namespaces: Namespaces) -> None:
+        """Make the namespaces that hooks need.
 
-    def has_ended(self, hook: HookProcess, code: int) -> None:
-        """Note a hook's exit code. Its remaining processes are killed next."""
-        hook.code = code
-        hook.until = time.monotonic() + KILL_WAIT
-        self.ended.append(hook)
+        All at once: after a fork, the first change of each page of memory costs a fault, however many forks there were.
+        """
+        homeless, self.homeless = self.homeless, []
+        for hook in homeless:
+            if hook.code is None:  # it was not stopped
+                try:
+                    hook.first = namespaces.make(hook.number)
+                    self.by_child[hook.first] = hook
+                except OSError as error:
+                    self.cannot_start(hook, f"{error.errno} spawn")
 
-    def receive(self, hook: HookProcess) -> None:
-        """Receive what the namespace of a hook wrote: the pid of the hook, and at the hook's end its exit code."""
-        if hook.from_inside < 0:
-            return
+    def start(self, hook: HookProcess) -> None:
+        """Start a hook, in its namespace if it has one."""
         try:
-            data = os.read(hook.from_inside, 256)
-        except BlockingIOError:
+            if self.namespaces is None:
+                hook.pid, hook.report = start_hook(hook.request, hook.descriptors)
+            else:
+                hook.pid, hook.report = self.namespaces.inside(
+                    hook.first, lambda: start_hook(hook.request, hook.descriptors)
+                )
+        except OSError as error:
+            self.cannot_start(hook, f"{error.errno} {error.step if isinstance(error, StartError) else 'spawn'}")
             return
-        hook.received += data
-        numbers = [int(number) for number in hook.received.split()]
-        if numbers:
-            hook.pid = numbers[0]
-        if len(numbers) > 1:
-            hook.code_inside = numbers[1]
-        if len(numbers) > 1 or not data:
-            self.poll.unregister(hook.from_inside)
-            os.close(hook.from_inside)
-            del self.insiders[hook.from_inside]
-            hook.from_inside = -1
+        self.release(hook)
+        self.by_child[hook.pid] = hook
+        if hook.report >= 0:
+            self.reports[hook.report] = hook
+            self.poll.register(hook.report, select.POLLIN)
+        else:
+            self.runs(hook)
 
-    def started(self, hook: HookProcess, *, gone: bool = False) -> None:
-        """Read whether a hook has started. `gone`: its namespace has ended, so its pid may belong to another process."""
+    def release(self, hook: HookProcess) -> None:
+        """Forget the request and the descriptors of a hook that is started, or is not going to be."""
+        fds, hook.descriptors = hook.descriptors, []
+        hook.request = {}
+        close(fds)
+
+    def cannot_start(self, hook: HookProcess, why: str) -> None:
+        """Note why a hook without a process cannot be started. The host is told when its namespace has ended."""
+        self.release(hook)
+        hook.why_not = why
+        self.has_ended(hook, 0)
+
+    def started(self, hook: HookProcess) -> None:
+        """Read whether a hook has started."""
         hook.why_not = os.read(hook.report, 256).decode()
         self.poll.unregister(hook.report)
         os.close(hook.report)
         del self.reports[hook.report]
-        self.receive(hook)
-        if not hook.why_not and (gone or not hook.pid):
-            hook.why_not = f"{errno.EAGAIN} spawn"
-        if hook.why_not:
-            return
+        hook.report = -1
+        if not hook.why_not:
+            self.runs(hook)
+
+    def runs(self, hook: HookProcess) -> None:
+        """Tell the host that the program of a hook runs. The hook was not reaped yet."""
         try:
             pidfd = os.pidfd_open(hook.pid)
         except OSError as error:  # no descriptor is free
             hook.why_not = f"{error.errno} spawn"
-            os.kill(hook.child, _signal.SIGKILL)
+            os.kill(hook.pid, _signal.SIGKILL)
             return
         self.tell(f"started {hook.number} {hook.pid}", pidfd)
         os.close(pidfd)
@@ -233,50 +256,63 @@ class LauncherProgram:
     def signal(self, number: int, signal: int) -> None:
         """Signal a hook's process group, unless its leader was reaped: the number may belong to another group by then."""
         hook = self.hooks.get(number)
-        if hook is not None and hook.code is None:
-            pid = hook.pid or hook.child
-            with ignoring(PermissionError):  # it runs as another user now
-                try:
-                    os.killpg(pid, signal)
-                except ProcessLookupError:  # it was just forked and leads no group yet
-                    os.kill(pid, signal)
-                if signal == _signal.SIGKILL:  # in a shared session it can leave its group
-                    os.kill(pid, signal)
+        if hook is None or hook.code is not None:
+            return
+        if not hook.pid:
+            if signal == _signal.SIGKILL:
+                self.cannot_start(hook, f"{errno.ECANCELED} spawn")
+            return
+        with ignoring(PermissionError):  # it runs as another user now
+            try:
+                os.killpg(hook.pid, signal)
+            except ProcessLookupError:  # it was just forked and leads no group yet
+                os.kill(hook.pid, signal)
+            if signal == _signal.SIGKILL:  # in a shared session it can leave its group
+                os.kill(hook.pid, signal)
 
     def reap(self) -> None:
         """Reap all ended processes: hooks, first processes of namespaces, and orphans."""
         with ignoring(ChildProcessError):
             while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                hook = self.by_child.pop(ended.si_pid, None)
-                if hook is not None:
-                    if self.reports.get(hook.report) is hook:  # the number may belong to another process by now
-                        self.started(hook, gone=not hook.mark)
-                    self.read_inside(hook)
-                    if hook.pid == hook.child:
-                        with ignoring(OSError):  # none is left, or all run as another user now
-                            # Before it is reaped, while the number is still its own.
-                            os.killpg(hook.pid, _signal.SIGKILL)
-                code = os.waitstatus_to_exitcode(os.waitpid(ended.si_pid, 0)[1])
-                if hook is not None:
-                    if hook.code is None:
-                        self.has_ended(hook, code)
-                    hook.child = 0
+                pid = ended.si_pid
+                hook = self.by_child.pop(pid, None)
+                if hook is not None and pid == hook.pid:
+                    if hook.report >= 0:  # the host gets a pidfd of it before its number may belong to another process
+                        self.started(hook)
+                    with ignoring(OSError):  # none is left, or all run as another user now
+                        os.killpg(pid, _signal.SIGKILL)  # before it is reaped, while the number is still its own
+                code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                if hook is None:
+                    continue
+                if pid == hook.pid:
+                    self.has_ended(hook, code)
+                else:
+                    hook.first = 0
+                    if not hook.pid and hook.code is None:
+                        self.cannot_start(hook, f"{errno.EAGAIN} spawn")
+
+    def has_ended(self, hook: HookProcess, code: int) -> None:
+        """Note a hook's exit code. Its remaining processes are killed."""
+        hook.code = code
+        hook.until = time.monotonic() + KILL_WAIT
+        self.ended[hook.number] = hook
+        if hook.first:
+            os.kill(hook.first, _signal.SIGKILL)
 
     def finish(self) -> None:
         """Kill the remaining processes of ended hooks, and tell the host of each hook that has none left."""
-        ended, self.ended = self.ended, []
         # In a namespace the kernel kills them, before the first process can be reaped.
-        marks = {hook.mark for hook in ended if hook.mark}
+        marks = {hook.mark for hook in self.ended.values() if hook.mark}
         left = kill_marked(marks, self.proc)
         unmarked = self.kill_unmarked() if not marks <= left.keys() else 0
-        for hook in ended:
-            count = (left.get(hook.mark) or unmarked) if hook.mark else int(hook.child > 0)
+        now = time.monotonic()
+        for hook in [hook for hook in self.ended.values() if not hook.first or now > hook.until]:
+            count = (left.get(hook.mark) or unmarked) if hook.mark else int(hook.first > 0)
             hook.searches += 1
-            if count and time.monotonic() <= hook.until:
-                self.ended.append(hook)
+            if count and now <= hook.until:
                 continue
             remove_cgroup(hook.cgroup)
-            del self.hooks[hook.number]
+            del self.ended[hook.number], self.hooks[hook.number]
             how = f"failed {hook.number} {hook.why_not}" if hook.why_not else f"ended {hook.number} {hook.code} {count}"
             self.tell(how)
 

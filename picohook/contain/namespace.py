@@ -1,108 +1,170 @@
-"""The tier `namespace`: starts each hook in its own PID namespace, which the kernel kills as a whole."""
+"""The tier `namespace`: starts each hook in its own PID namespace, which the kernel kills as a whole.
+
+A namespace ends with its first process. That process only waits to be killed. The hook is a child of the launcher, whose second
+thread enters the namespace to start it.
+"""
 
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found] # signal imports enum, which is slow
+import _thread
 import ctypes
 import errno
 import os
+import select
 import sys
 
-from .syscalls import CLONE_NEWNS, CLONE_NEWPID, LIBC, close_from, enter_user_namespace, libc
+from .syscalls import CLONE_FS, CLONE_NEWNS, CLONE_NEWPID, LIBC, close_from, enter_user_namespace, libc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import NoReturn
+    from typing import Any, NoReturn, TypeVar
+
+    T = TypeVar("T")
 
 HANDLED = _signal.SIGCHLD, _signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM
 """The signals that the launcher handles."""
 PR_SET_PDEATHSIG = 1
 MS_NOSUID_NODEV_NOEXEC, MS_REC_SLAVE = 2 | 4 | 8, 1 << 14 | 1 << 19
 CLONE3 = 435  # the same on nearly every architecture
+# struct clone_args of Linux 5.3: flags, three unused results, the signal at its end, and no stack
+CLONE_ARGUMENTS = b"".join(
+    number.to_bytes(8, sys.byteorder) for number in (CLONE_NEWPID | CLONE_NEWNS, 0, 0, 0, _signal.SIGCHLD, 0, 0, 0)
+)
+USED_BY_FIRST = "signal", "dup2", "prctl", "poll", "mount", "chdir", "pause"
+RECORD = 4
+"""The size of what a namespace reports: its number; for the first one, which is a test, the errno of its mount or 0."""
+TEST = bytes(RECORD)
 
 
-def prepare_namespaces() -> str:
-    """Enter a mount namespace, and test a PID namespace in it. Returns a note for the log. Raises `OSError`."""
-    try:
-        libc("unshare", CLONE_NEWNS)
-    except PermissionError:
-        enter_user_namespace(CLONE_NEWNS)
-    libc("mount", None, b"/", None, MS_REC_SLAVE, None)
-    first, told = new_namespace(None)
-    note = os.read(told, 4096).decode()
-    os.close(told)
-    os.waitpid(first, 0)
-    if not note:
-        raise OSError(errno.ECHILD, "the first process of a namespace ended")
-    return note
+class Namespaces:
+    """Makes namespaces, and enters them."""
 
+    def __init__(self, proc: int) -> None:
+        """Enter a mount namespace, and test a PID namespace in it. Raises `OSError`.
 
-def new_namespace(start: Callable[[], int] | None, proc: int = -1) -> tuple[int, int]:
-    """Start a hook in a new PID namespace; see `be_first`. `proc` is an open /proc of this process's own namespace.
-
-    Returns the pid of the namespace's first process, and a pipe to read its report from. Raises `OSError`.
-    """
-    told, teller = os.pipe()
-    try:
-        # struct clone_args of Linux 5.3: flags, three unused results, the signal at its end, and no stack
-        numbers = CLONE_NEWPID | CLONE_NEWNS, 0, 0, 0, _signal.SIGCHLD, 0, 0, 0
-        arguments = b"".join(number.to_bytes(8, sys.byteorder) for number in numbers)
-        first: int = LIBC.syscall(CLONE3, arguments, ctypes.c_size_t(len(arguments)))
-        if first < 0:
-            number = ctypes.get_errno()
-            # ENOSPC: too many namespaces, which may be over soon, like too many processes
-            number = errno.EAGAIN if number == errno.ENOSPC else number
-            raise OSError(number, f"clone3: {os.strerror(number)}")  # noqa: TRY301
-        if not first:
-            os.close(told)  # so that a write fails when the reader is gone
-            be_first(teller, start, proc)
-    except OSError:
-        os.close(told)
-        raise
-    finally:
-        os.close(teller)
-    return first, told
-
-
-def be_first(teller: int, start: Callable[[], int] | None, proc: int) -> NoReturn:
-    """Be PID 1 of a namespace: start the hook, write the pid that it has outside, and at its end its exit code. Then wait.
-
-    It waits to be killed. Until then the hook is not reaped, so no signal can reach another process with its pid. Without
-    `start` it only writes a note.
-    """
-    try:
-        _signal.set_wakeup_fd(-1)
-        for number in HANDLED:  # PID 1 gets from inside only the signals that it handles
-            _signal.signal(number, _signal.SIG_DFL)
-        # Not earlier, because a change of credentials clears it. If the launcher has ended before, the write below fails.
-        libc("prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
-        note = " "
+        `proc` is an open /proc of this process's own PID namespace.
+        """
         try:
-            libc("mount", b"proc", b"/proc", b"proc", MS_NOSUID_NODEV_NOEXEC, None)
-        except OSError as error:  # some containers forbid it; then only /proc/PID is wrong
-            note = f"hooks see the /proc of the processes outside ({error.strerror})"
-        if start is None:
-            os.write(teller, note.encode())
-            os._exit(0)
-        hook = start()
-        os.write(teller, outer_pid(hook, proc) + b" ")
-        os.chdir("/")  # the hook's directory is not kept in use
-        # Only now, because the launcher expects the pid before it sees the end of the hook's report. The launcher's socket
-        # closes here too: it would stay open without the launcher.
-        close_from(0, but=teller)
-        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)).si_pid != hook:  # type: ignore[union-attr]
-            os.waitpid(ended.si_pid, 0)  # type: ignore[union-attr] # an orphan
-        os.write(teller, b"%d " % (ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status))  # type: ignore[union-attr]
+            libc("unshare", CLONE_NEWNS)
+        except PermissionError:
+            enter_user_namespace(CLONE_NEWNS)
+        libc("mount", None, b"/", None, MS_REC_SLAVE, None)
+        self._proc = proc
+        self._begin, self._done = _thread.allocate_lock(), _thread.allocate_lock()
+        self._begin.acquire()
+        self._done.acquire()
+        self._work: Callable[[], Any]
+        self._result: Any = None
+        _thread.start_new_thread(self._visit, ())
+        self._launcher = os.pidfd_open(os.getpid())
+        # struct pollfd: whether the descriptor 1 is readable
+        self._has_ended = ctypes.create_string_buffer((1 | select.POLLIN << 32).to_bytes(8, sys.byteorder), 8)
+        for name in USED_BY_FIRST:
+            getattr(LIBC, name)  # which finds it, once for all
+        self.ready, self._teller = os.pipe()
+        """A pipe, readable when namespaces have become ready; see `are_ready`."""
+        first = self.make(0)
+        os.close(self._teller)  # so that the read below ends if the first process does
+        told = os.read(self.ready, RECORD)
+        if not told:
+            raise OSError(errno.ECHILD, "the first process of a namespace ended")
+        self.inside(first, lambda: None)
+        os.kill(first, _signal.SIGKILL)
+        os.waitpid(first, 0)
+        why = int.from_bytes(told, sys.byteorder)
+        self.note = f"hooks see the /proc of the processes outside ({os.strerror(why)})" if why else ""
+        """For the log. Some containers forbid to mount a /proc. Then only /proc/PID is wrong."""
+        os.close(self.ready)
+        self.ready, self._teller = os.pipe()
+
+    def make(self, number: int) -> int:
+        """Make a namespace with this number. Returns the pid of its first process. Raises `OSError`."""
+        report = number.to_bytes(RECORD, sys.byteorder)
+        first: int = LIBC.syscall(CLONE3, CLONE_ARGUMENTS, ctypes.c_size_t(len(CLONE_ARGUMENTS)))
+        if not first:
+            self._be_first(report)
+        if first < 0:
+            why = ctypes.get_errno()
+            # ENOSPC: too many namespaces, which may be over soon, like too many processes
+            why = errno.EAGAIN if why == errno.ENOSPC else why
+            raise OSError(why, f"clone3: {os.strerror(why)}")
+        return first
+
+    def are_ready(self) -> list[int]:
+        """The numbers of the namespaces that have become ready. Call it when `ready` is readable."""
+        told = os.read(self.ready, 1024 * RECORD)
+        return [int.from_bytes(told[at : at + RECORD], sys.byteorder) for at in range(0, len(told), RECORD)]
+
+    def inside(self, first: int, work: Callable[[], T]) -> T:
+        """Do this work inside the namespace of this first process: its children are in it then. Raises `OSError`.
+
+        Another thread does it, while this one waits. It goes from one namespace to the next: without root there is no way back.
+        """
+        self._work = lambda: self._enter(first, work)
+        self._begin.release()
+        self._done.acquire()
+        result: T | OSError = self._result
+        if isinstance(result, OSError):
+            raise result
+        return result
+
+    def _visit(self) -> None:
+        """Do the work that is to be done inside namespaces: the thread."""
         while True:
-            _signal.pause()
-    finally:
-        os._exit(1)
+            self._begin.acquire()
+            try:
+                self._result = self._work()
+            except OSError as error:
+                self._result = error
+            finally:
+                self._done.release()
+
+    def _enter(self, first: int, work: Callable[[], T]) -> T:
+        place: list[int] = []
+        try:
+            for name in ("ns/mnt", "ns/pid", "root"):
+                place.append(os.open(f"{first}/{name}", os.O_RDONLY, dir_fd=self._proc))  # noqa: PERF401 - one may fail
+            mounts, pids, root = place
+            libc("unshare", CLONE_FS)  # a directory and a root of this thread's own
+            libc("setns", mounts, CLONE_NEWNS)
+            libc("setns", pids, CLONE_NEWPID)
+            os.fchdir(root)
+            os.chroot(".")  # the root of the mount namespace may be another one
+            return work()
+        finally:
+            close(place)
+
+    def _be_first(self, report: bytes) -> NoReturn:
+        """Be PID 1 of a namespace: mount its /proc, and write the report. Then wait to be killed. It ends with the launcher.
+
+        Orphans become its children, and the kernel reaps them. It does little, in few ways: each page of the launcher's memory
+        that it uses costs a fault, so it calls C, with what was made before the fork.
+        """
+        try:
+            for handled in HANDLED:  # PID 1 gets from inside only the signals that it handles
+                LIBC.signal(handled, _signal.SIG_DFL)
+            LIBC.signal(_signal.SIGCHLD, _signal.SIG_IGN)
+            LIBC.dup2(self._teller, 0)
+            LIBC.dup2(self._launcher, 1)
+            close_from(2)  # the pipes of hooks, and the launcher's socket
+            # Not earlier, because a change of credentials clears it.
+            LIBC.prctl(PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
+            if LIBC.poll(self._has_ended, 1, 0):  # it has ended before that could be noticed
+                os._exit(1)
+            if LIBC.mount(b"proc", b"/proc", b"proc", MS_NOSUID_NODEV_NOEXEC, None) and report == TEST:
+                report = ctypes.get_errno().to_bytes(RECORD, sys.byteorder)
+            LIBC.chdir(b"/")
+            os.write(0, report)
+            close_from(0)
+            while True:
+                LIBC.pause()
+        finally:
+            os._exit(1)
 
 
-def outer_pid(pid: int, proc: int) -> bytes:
-    """The pid of a child in the namespace to which this /proc belongs."""
-    pidfd = os.pidfd_open(pid)
-    info = os.open(f"self/fdinfo/{pidfd}", os.O_RDONLY, dir_fd=proc)
-    lines = os.read(info, 4096).split(b"\n")
-    return next(line for line in lines if line.startswith(b"Pid:"))[4:].strip()
+def close(descriptors: list[int]) -> None:
+    """Close descriptors."""
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -22,23 +22,38 @@ IGNORED = [number for number in _signal.valid_signals() if _signal.getsignal(num
 """The signals that Python ignores, and those that a shell ignores that started the host in the background."""
 
 
-def start_hook(request: dict[str, Any], descriptors: list[int], report: int) -> int:
-    """Start the hook as a child of this process, and return its pid.
+class StartError(OSError):
+    """The hook was not started, because of this step."""
 
-    Writes to `report` the errno and the step that failed. May change this process's directory, and ends it if the hook is not
-    started.
+    def __init__(self, error: Exception, step: str) -> None:
+        super().__init__(error_number(error), step)
+        self.step = step
+
+
+def start_hook(request: dict[str, Any], descriptors: list[int]) -> tuple[int, int]:
+    """Start the hook as a child of this process, and change to its directory. Raises `StartError`, and `OSError` for others.
+
+    Returns its pid, and a pipe that it writes the errno and the step of a failure to, and closes when its program runs; or -1
+    if that runs already.
     """
     if request["mark"] or request["cgroup"] or request["own_users"] or request["limits"] or request["by_descriptor"]:
-        pid = os.fork()
-        if not pid:
-            become_hook(request, descriptors, report)
-        return pid
+        readable, writable = os.pipe()  # a successful exec closes the write end
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(readable)
+            raise
+        else:
+            if not pid:
+                become_hook(request, descriptors, writable)
+            return pid, readable
+        finally:
+            os.close(writable)
     step = "dir"
     try:
-        if request["cwd"]:
-            os.chdir(request["cwd"])
+        os.chdir(request["cwd"])
         step = "exec"
-        return os.posix_spawn(
+        pid = os.posix_spawn(
             request["argv"][0],
             request["argv"],
             request["env"],
@@ -47,9 +62,9 @@ def start_hook(request: dict[str, Any], descriptors: list[int], report: int) -> 
             setsigmask=(),
             **({"setsid": True} if request["own_session"] else {"setpgroup": 0}),
         )
-    except Exception as error:  # noqa: BLE001 - every error is reported to the host
-        report_failure(error, step, report)
-        os._exit(127)
+    except Exception as error:  # every error is reported to the host
+        raise StartError(error, step) from error
+    return pid, -1
 
 
 def become_hook(request: dict[str, Any], descriptors: list[int], report: int) -> NoReturn:
@@ -76,8 +91,7 @@ def become_hook(request: dict[str, Any], descriptors: list[int], report: int) ->
         if request["own_users"]:
             enter_user_namespace()
         step = "dir"
-        if request["cwd"]:
-            os.chdir(request["cwd"])
+        os.chdir(request["cwd"])
         for step, number, soft, hard in request["limits"]:  # noqa: B007 - the report names it
             _, most = resource.getrlimit(number)
             # A lower inherited limit stays.
@@ -88,15 +102,14 @@ def become_hook(request: dict[str, Any], descriptors: list[int], report: int) ->
         program = descriptors[3] if request["by_descriptor"] else request["argv"][0]
         os.execve(program, request["argv"], request["env"])  # noqa: S606 - no shell is wanted
     except Exception as error:  # noqa: BLE001 - every error is reported to the host
-        report_failure(error, step, report)
+        os.write(report, f"{error_number(error)} {step}".encode())
     finally:
         os._exit(127)
 
 
-def report_failure(error: Exception, step: str, report: int) -> None:
-    """Write the errno and the step to `report`."""
-    number = errno.ENOMEM if isinstance(error, MemoryError) else getattr(error, "errno", None) or errno.EINVAL
-    os.write(report, f"{number} {step}".encode())
+def error_number(error: Exception) -> int:
+    """The errno of an error."""
+    return errno.ENOMEM if isinstance(error, MemoryError) else getattr(error, "errno", None) or errno.EINVAL
 
 
 def default_signals() -> None:

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000
+CLONE_FS, CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x200, 0x20000, 0x10000000, 0x20000000
 RLIMIT_LOCKS = 10
 TIOCNOTTY = 0x5422  # the same on nearly every architecture
 CLOSE_RANGE = 436  # the same on nearly every architecture
@@ -46,17 +46,13 @@ def enter_user_namespace(more: int = 0) -> None:
             file.write(text)
 
 
-def close_from(least: int, but: int = -1) -> None:
-    """Close all descriptors from `least` on, except `but`."""
-    for first, last in ((least, but - 1), (max(least, but + 1), 0xFFFFFFFF)):
-        if first <= last and LIBC.syscall(CLOSE_RANGE, ctypes.c_uint(first), ctypes.c_uint(last), 0):
-            break
-    else:
-        return
-    for fd in map(int, os.listdir("/proc/self/fd")):  # before Linux 5.9
-        if fd >= least and fd != but:
-            with ignoring(OSError):  # the listing's own descriptor
-                os.close(fd)
+def close_from(least: int) -> None:
+    """Close all descriptors from `least` on."""
+    if LIBC.syscall(CLOSE_RANGE, least, -1, 0):
+        for fd in map(int, os.listdir("/proc/self/fd")):  # before Linux 5.9
+            if fd >= least:
+                with ignoring(OSError):  # the listing's own descriptor
+                    os.close(fd)
 
 
 def leave_terminal() -> bool:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from ..errors import HookReplyError
 from ..model.apply_edit import apply_edit, restrict
+from ..model.conversation import text_of
 from ..model.decisions import Approve, Continue, Decision, Deny, Modify, Respond, Retry
 from ..model.encoded import Encoded
-from ..model.payloads import Payload, deep_copy
+from ..model.payloads import LLMResponse, Payload, deep_copy
 from ..model.spec import RespondRule
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def apply(
         encoded = Encoded(edited)
         if hook.in_process:
             encoded.params()  # a function's edit may have no JSON form: the hook failed then
+    _require_unseen(payload, edited, decision)
     if isinstance(decision, Retry) and not decision.feedback and edited is payload:
         raise HookReplyError("it asked for another round without feedback and without a change")
     result = None
@@ -52,6 +54,17 @@ def apply(
         assert stage.result is not None
         result = stage.result(edited, decision.result)
     return decision, encoded, result, f"it may not edit {', '.join(refused)}: left as it was" if refused else None
+
+
+def _require_unseen(payload: Payload, edited: Payload, decision: Decision) -> None:
+    """Raise `HookReplyError` for a change of what the user has seen already."""
+    if not (isinstance(payload, LLMResponse) and isinstance(edited, LLMResponse) and payload.released):
+        return
+    seen = payload.released
+    if isinstance(decision, Retry):
+        raise HookReplyError(f"it asked for another round, and the user has seen {seen} characters of this one already")
+    if text_of(edited.response)[:seen] != text_of(payload.response)[:seen]:
+        raise HookReplyError(f"it changed text that the user has seen already: the first {seen} characters are out")
 
 
 def _require_allowed(stage: Stage[Any], hook: Hook, decision: Decision) -> None:

@@ -71,7 +71,7 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
     duration = clock() - started
     if (figures := seat.figures) is None:
         figures = _counters(stage, seat, error, started + duration)
-    figures.record(duration, failure, retries)
+    figures.record(duration, decision.action, failure, retries)
     if error is not None:
         seat.figures = None  # so that `_counters` sees its next answer
         hook.failures.add(stage.name, failure or "edit", error, decision.action, started + duration)

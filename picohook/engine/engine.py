@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
+from ..listeners.operation import NO_OPERATION
 from ..model.encoded import Encoded
 from ..model.events import Event, known_kind
 from ..model.payloads import (
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from typing import Self, TypeAlias, Unpack
 
     from ..hooks.base import Hook
+    from ..listeners.operation import Operation, OperationKind
     from ..model.decisions import Decision, Outcome
     from ..model.stages import Stage
     from .settings import EventOf
@@ -196,6 +198,10 @@ class Engine(BaseEngine):
         if responded is not None and outcome.action == words.RESPOND:
             return await responded(outcome)
         return outcome
+
+    def operation(self, kind: OperationKind, payload: Payload) -> Operation:
+        """Begin a turn, a model call or a tool call, for the listeners that see them."""
+        return self._listeners.operation(kind, payload) if self._listeners.all else NO_OPERATION
 
     def fingerprint(self, name: str) -> str:
         """A fingerprint of the hook's settings, to see whether they have changed; empty if it is not mounted."""

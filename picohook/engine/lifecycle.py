@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..model.spec import HookSpec, Timeouts
     from ..observe.log import Log
     from ..process.plan import Verify
+    from ..process.start_turns import StartTurns
     from ..protocol.raw_line import RawLine
     from ..transport.reactor import Reactor
 
@@ -63,6 +64,7 @@ class MountedHooks(Arrangement):
         self.sessions: set[Arrangement] = set()
         """The arrangements of sessions that have hooks of their own."""
         self.containment: Containment | None = None
+        self._turns: StartTurns
         self.events: EventQueue
         self.told: Callable[[Event, Sequence[Hook]], None] | None = None
         """Called with every event that is handed on, and with the hooks that get it."""
@@ -90,11 +92,14 @@ class MountedHooks(Arrangement):
 
     async def enter(self) -> None:
         """Allow hooks to be mounted from here on. Call `leave` afterwards, in any task of this event loop."""
-        from ..contain.tiers import Containment  # noqa: PLC0415 - only a host that runs needs it
+        # Only a host that runs needs them.
+        from ..contain.tiers import Containment  # noqa: PLC0415
+        from ..process.start_turns import StartTurns  # noqa: PLC0415
 
         self._reactor = current_reactor()
         _running.add(self)
         self.events = EventQueue(self._reactor, self.told)
+        self._turns = StartTurns(self._reactor)
         self.containment = Containment(self._reactor, self.log)
 
     async def leave(self) -> bool:
@@ -274,6 +279,7 @@ class MountedHooks(Arrangement):
             log,
             self.timeouts,
             self.containment,
+            self._turns,
             self._verify,
             self.model_of,
             self._notice,
@@ -338,8 +344,9 @@ class MountedHooks(Arrangement):
     async def _stopped(self, *mounted: Mounted) -> None:
         """Wait until they have ended, for as long as their graces allow."""
         for one in mounted:
-            with anyio.move_on_after(3 * one.hook.spec.grace + LAST_RESORT):
-                await one.ended.wait()
+            if not one.ended.is_set():
+                with anyio.move_on_after(3 * one.hook.spec.grace + LAST_RESORT):
+                    await one.ended.wait()
 
 
 def _weakly(mounted_hooks: MountedHooks) -> Callable[[ToolCall, Hook | None], bool]:

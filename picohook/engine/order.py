@@ -148,7 +148,8 @@ class Audience(NamedTuple):
 
 def audiences(ordered: Sequence[Hook]) -> dict[str, Audience]:
     """For each kind of event, the hooks that are told."""
-    return {kind: Audience.of(hook for hook in ordered if kind in hook.spec.kinds) for kind in words.EVENT_KINDS}
+    observed = [(hook, hook.spec.kinds) for hook in ordered]
+    return {kind: Audience.of(hook for hook, kinds in observed if kind in kinds) for kind in words.EVENT_KINDS}
 
 
 class Arrangement:

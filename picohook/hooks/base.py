@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from ..model.encoded import Encoded
     from ..model.events import Event
     from ..model.payloads import ToolCall
-    from ..model.spec import HookSpec, Timeouts
+    from ..model.spec import HookSpec, Parts, Timeouts
     from ..model.stages import Stage
     from ..observe.log import Log
     from ..process.plan import Verify
     from ..process.spawn import Spawner
+    from ..process.start_turns import StartTurns
     from ..protocol.raw_line import RawLine
     from ..transport.reactor import Reactor
 
@@ -79,6 +80,8 @@ class HostServices:
     """The host's defaults. A reload may replace them."""
     spawner: Spawner
     """Starts processes."""
+    turns: StartTurns
+    """Limits how many processes start at once."""
     verify: Verify | None = None
     """Called before every start of a process. It raises if the process must not run."""
     model_of: Callable[[HookSpec], Complete | None] | None = None
@@ -141,6 +144,11 @@ class Hook:
     def name(self) -> str:
         """The hook's name, which is unique on a host."""
         return self.spec.name
+
+    @property
+    def parts(self) -> Parts | None:
+        """How it is asked about parts of a response now; None if it waits for the whole one."""
+        return self.spec.parts
 
     def handle(self, question: Question[Any]) -> Awaitable[Decision]:
         """The decision, as an awaitable that is awaited at once and only once. A subclass may write `async def handle`."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..errors import HookError
     from ..model.decisions import Decision
     from ..model.events import Event
+    from ..model.spec import Parts
     from ..model.stages import Stage
     from ..protocol.messages import Reply
     from .base import HostServices, Question
@@ -38,6 +39,7 @@ class ProcessHook(Hook):
             self.spec,
             host.reactor,
             host.spawner,
+            host.turns,
             log=host.log,
             read=self._read,
             hello_timeout=lambda: self.spec.hello_timeout or host.timeouts.hello,
@@ -46,7 +48,18 @@ class ProcessHook(Hook):
             tap=host.tap,
         )
 
+    @property
+    def parts(self) -> Parts | None:
+        """How it is asked about parts of a response; None while it is not ready, or if its hello does not offer `stream`."""
+        channel = self._supervisor.channel
+        return self.spec.parts if channel is not None and words.STREAM in channel.capabilities else None
+
     def _on_state(self, state: HookState) -> None:
+        if state is HookState.READY and self.spec.parts is not None and self.parts is None:
+            why = (
+                f"its hello does not offer the capability `{words.STREAM}`: responses wait until it has seen them whole"
+            )
+            self._host.log.warning("stream has no effect", why=why)
         error = self._supervisor.last_error
         if error is not self._noted:
             self._noted, self.failures.last = error, str(error)

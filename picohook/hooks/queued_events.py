@@ -92,7 +92,7 @@ class QueuedEventsHook(Hook):
             else:
                 self.failures.answered(words.OBSERVE, now())
             break
-        self.metrics.stages[words.OBSERVE].record(now() - begun, cause, retries)
+        self.metrics.stages[words.OBSERVE].record(now() - begun, "", cause, retries)
 
     @property
     def own_timeout(self) -> float:

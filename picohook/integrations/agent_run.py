@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from .. import DecidedCall, DecidedRequest, Host, LLMRequest, LLMResponse, ToolCall, Turn
+    from .. import DecidedCall, DecidedRequest, Decision, Host, LLMRequest, LLMResponse, Outcome, ToolCall, Turn
+
+    OnPause = Callable[[Outcome[ToolCall]], Decision]
 
 T = TypeVar("T")
 
@@ -106,7 +108,14 @@ class AgentRun:
         self._locks.clear()
         self._decided.clear()  # these were about the previous response
         try:
-            yield await self.turn.decide_llm(request)
+            decided = await self.turn.decide_llm(request)
+            try:
+                yield decided
+            except BaseException as error:
+                decided.operation.failed(error)
+                raise
+            finally:
+                decided.operation.ended()
         except AbortTurnError as error:
             self.ended = error
             raise
@@ -117,29 +126,36 @@ class AgentRun:
         """Make a whole model call, as `model_call` does. `complete` may be called several times."""
         async with self.model_call(request) as decided:
             while decided.response is None:
-                await decided.conclude(await complete(decided.request))
+                with decided.operation.work():
+                    answer = await complete(decided.request)
+                await decided.conclude(answer)
         return decided.response
 
     async def tool(
-        self, call: ToolCall, execute: Callable[[ToolCall], Awaitable[T]], show: Callable[[T], ToolResult]
+        self,
+        call: ToolCall,
+        execute: Callable[[ToolCall], Awaitable[T]],
+        show: Callable[[T], ToolResult],
+        on_pause: OnPause | None = None,
     ) -> T | ToolResult:
         """Make a tool call: before_tool, approve_tool, the tool, after_tool.
 
         Returns the tool's own result, or raises its own error, if hooks left it unchanged. Otherwise returns their
         `ToolResult`. Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook ends the run. When a framework tries
-        the same call again, hooks are asked about the new result only.
+        the same call again, hooks are asked about the new result only. `on_pause` is as at `Host.decide`.
         """
         self._require_open()
         try:
-            decided = await self._decide(call)
+            decided = await self._decide(call, on_pause)
             if decided.result is not None:
                 return decided.result
             raised: Exception | None = None
             try:
-                with self.inside_tool():
+                with self.inside_tool(), decided.operation.current():
                     returned = await execute(decided.call)
                 shown: ToolResult | Exception = show(returned)
             except self._signals as signal:
+                decided.operation.failed(signal)
                 skipped = {"Tool": decided.call.tool, "Reason": type(signal).__name__}
                 self.host.emit("tool_exec_skipped", skipped, about=decided.call)
                 raise
@@ -155,13 +171,13 @@ class AgentRun:
             raise raised
         return returned
 
-    async def _decide(self, call: ToolCall) -> DecidedCall:
+    async def _decide(self, call: ToolCall, on_pause: OnPause | None) -> DecidedCall:
         """Return the decision of hooks on this call. They are asked once, and again if the call has changed since."""
         identity = call.tool_call_id
         if not identity:
-            return await self.turn.decide(call)
+            return await self.turn.decide(call, on_pause=on_pause)
         async with self._locks.setdefault(identity, anyio.Lock()):
-            decided = await self.turn.decide(call, known=self._decided.get(identity))
+            decided = await self.turn.decide(call, known=self._decided.get(identity), on_pause=on_pause)
             self._decided[identity] = decided
             return decided
 

@@ -13,13 +13,15 @@ from uuid import uuid4
 
 from pydantic_core import to_jsonable_python
 
-from .. import AbortTurnError, LLMRequest, ToolResult
+from .. import AbortTurnError, Continue, Deny, LLMRequest, PausedError, PicohookError, ToolResult
 from . import extra
 from .agent_run import AgentRun, Message, rebuilt, tool_call
 from .langchain_graphs import GRAPHS, asked_for
+from .langchain_stream import HeldAnswer
 
 with extra("langchain"):
     from langchain.agents.middleware import AgentMiddleware, AgentState
+    from langchain.agents.middleware.human_in_the_loop import ActionRequest, HITLRequest, ReviewConfig
     from langchain.agents.middleware.types import ModelResponse, PrivateStateAttr
     from langchain_core.messages import (
         AIMessage,
@@ -29,12 +31,11 @@ with extra("langchain"):
         convert_to_messages,
         convert_to_openai_messages,
     )
-    from langchain_core.runnables.config import ensure_config, var_child_runnable_config
+    from langchain_core.runnables.config import ensure_config
     from langchain_core.tools import BaseTool
     from langchain_core.utils.function_calling import convert_to_openai_tool
-    from langgraph.constants import TAG_NOSTREAM
     from langgraph.errors import GraphBubbleUp
-    from langgraph.types import Command
+    from langgraph.types import Command, interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from langchain.agents.middleware.types import ModelRequest, ToolCallRequest
     from langgraph.runtime import Runtime
 
-    from .. import Host, ToolCall
+    from .. import Decision, Host, Outcome, ToolCall
 
     Handler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ToolHandler = Callable[[ToolCallRequest], Awaitable["ToolMessage | Command[Any]"]]
@@ -84,6 +85,14 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
         await self._run(turn_id, said).__aenter__()
         return {"picohook_turn": turn_id}
 
+    def before_agent(self, state: PicohookState, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Refuse a synchronous run. Raises `PicohookError`."""
+        del state, runtime
+        raise PicohookError(
+            "PicohookMiddleware cannot ask hooks in `invoke` or `stream`: write `await agent.ainvoke(...)` or"
+            " `async for chunk in agent.astream(...)`"
+        )
+
     async def aafter_agent(self, state: PicohookState, runtime: Runtime[Any]) -> None:
         del runtime
         run = self._runs.pop(state.get("picohook_turn", ""), None)
@@ -112,12 +121,14 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
         run = self._run(_turn_of(request.state))
         asked = _request_of(request)
         responses: list[ModelResponse[Any]] = []
+        held: HeldAnswer | None = None
 
         try:
             async with run.model_call(asked) as decided:
                 while decided.response is None:
                     stream = decided.stream()
-                    call = asked_for if stream.unguarded else _not_streamed
+                    held = None if stream.unguarded else HeldAnswer(stream)
+                    call = asked_for if held is None else held.read
                     responses.append(await call(handler(_with_edits(decided.request, asked, request))))
                     await stream.conclude(_shown_answer(responses[-1]))
             said = decided.response.response
@@ -127,12 +138,15 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
         if not responses:
             return ModelResponse(result=[_with_answer(AIMessage(""), said)])
         response = responses[-1]
-        if said == _shown_answer(response):
-            return response
-        # The structured answer was read from the text that hooks changed.
         index, answer = _find_answer(response)
-        replaced = [message.model_copy(update={"content": REPLACED}) for message in response.result[index + 1 :]]
-        return ModelResponse(result=[*response.result[:index], _with_answer(answer, said), *replaced])
+        if said != _shown_answer(response):
+            # The structured answer was read from the text that hooks changed.
+            answer = _with_answer(answer, said)
+            replaced = [message.model_copy(update={"content": REPLACED}) for message in response.result[index + 1 :]]
+            response = ModelResponse(result=[*response.result[:index], answer, *replaced])
+        if held is not None:
+            await held.finish(answer)
+        return response
 
     # Tools.
 
@@ -158,7 +172,7 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
             return ToolResult() if told is None else ToolResult(for_llm=told.text, is_error=told.status == "error")
 
         try:
-            ended = await run.tool(call, execute, show)
+            ended = await run.tool(call, execute, show, _interrupted)
         except AbortTurnError as error:
             await run.__aexit__(type(error), error, error.__traceback__)
             raise
@@ -169,19 +183,31 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
         return _replace_tool_message(returned[-1], said) if returned else said
 
 
+def _interrupted(outcome: Outcome[ToolCall]) -> Decision:
+    """Interrupt the graph, and return the person's decision in place of the hook that paused.
+
+    The interrupt and its answer have the form of LangChain's own `HumanInTheLoopMiddleware`. Raises `PausedError` if the graph
+    has no checkpointer, and so cannot be resumed.
+    """
+    if not ensure_config().get("configurable", {}).get("__pregel_checkpointer"):
+        raise PausedError(outcome)
+    call = outcome.payload
+    action = ActionRequest(name=call.tool, args=call.arguments, description=outcome.reason or f"{outcome.hook} asks")
+    review = ReviewConfig(action_name=call.tool, allowed_decisions=["approve", "reject"])
+    answer = interrupt(HITLRequest(action_requests=[action], review_configs=[review]))
+    try:
+        (decision,) = answer["decisions"]
+        if decision["type"] == "approve":
+            return Continue()
+        said = str(decision.get("message") or "a person rejected the call") if decision["type"] == "reject" else ""
+    except (AttributeError, KeyError, TypeError, ValueError):
+        said = ""
+    return Deny(said or 'the answer was neither {"decisions": [{"type": "approve"}]} nor a rejection')
+
+
 def _turn_of(state: Any) -> str:
     turn_id: str = state.get("picohook_turn", "")
     return turn_id
-
-
-async def _not_streamed(call: Awaitable[T]) -> T:
-    """Await a call of the model without streaming its answer: the graph streams the message that hooks leave."""
-    config = ensure_config()
-    token = var_child_runnable_config.set({**config, "tags": [*config.get("tags", ()), TAG_NOSTREAM]})
-    try:
-        return await asked_for(call)
-    finally:
-        var_child_runnable_config.reset(token)
 
 
 # Converts requests, answers and results to the form that hooks see, and applies the changes of hooks.

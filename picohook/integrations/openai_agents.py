@@ -75,6 +75,10 @@ class PicohookRunner:
         async with self._turn(agent, said, session_id, options) as all_options:
             return await Runner.run(self.guard(agent), said, **all_options)
 
+    def run_sync(self, *_: Any, **__: Any) -> RunResult:
+        """Refuse a synchronous run. Raises `PicohookError`."""
+        raise PicohookError("PicohookRunner cannot ask hooks in `run_sync`: write `await runner.run(agent, ...)`")
+
     @asynccontextmanager
     async def stream(
         self, agent: Agent[Any], said: Any, *, session_id: str = "", **options: Any

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from .. import PicohookError, ToolResult
 from . import extra
 from .agent_run import tool_call
-from .openai_messages import ModelInput, answered, nothing, replayed, shown_output
+from .openai_messages import ModelInput, answered, shown_output
+from .openai_stream import StreamedOutput, of_hooks
 
 with extra("openai-agents"):
     from agents import CustomTool, FunctionTool, Model, ModelProvider, ModelResponse, Usage
@@ -24,13 +25,12 @@ with extra("openai-agents"):
         resolve_function_tool_failure_error_function,
         set_function_tool_failure_error_function,
     )
-    from openai.types.responses import ResponseCompletedEvent, ResponseOutputItemDoneEvent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
     from agents import Handoff, ModelSettings, RunContextWrapper, Tool
-    from agents.items import TResponseOutputItem, TResponseStreamEvent
+    from agents.items import TResponseStreamEvent
     from agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
     from agents.tool_context import ToolContext
 
@@ -182,34 +182,19 @@ class GuardedModel(Model):
     ) -> AsyncIterator[TResponseStreamEvent]:
         given = ModelInput(system_instructions, input, model_settings, tools, handoffs)
         asked = self._asked(given)
+        output: StreamedOutput | None = None
         async with self._run_here().model_call(asked) as decided:
-            output: list[TResponseOutputItem] = []
-            held: list[TResponseStreamEvent] = []
-            completed: ResponseCompletedEvent | None = None
             while decided.response is None:
                 edited = given.edited(asked, decided.request, partial(added_tool, self._run_here))
-                stream = decided.stream()
-                output, held, completed = [], [], None
+                output = StreamedOutput(decided.stream())
                 events = self._model.stream_response(*edited.given(output_schema, tracing), **more)
                 async with _closed_early(events):
                     async for event in events:
-                        if isinstance(event, ResponseOutputItemDoneEvent):
-                            output.append(event.item)
-                        if isinstance(event, ResponseCompletedEvent):
-                            completed = event
-                            held.append(event)
-                        elif stream.unguarded:
-                            yield event
-                        else:
-                            held.append(event)
-                if completed is None:
-                    raise PicohookError("the model's stream ended without a response")
-                output = completed.response.output or output  # some servers leave the response itself empty
-                await stream.conclude(shown_output(output))
-        said = answered(output, decided.response.response)
-        if completed is None or said != output:
-            held = replayed(completed.response if completed else nothing(), said)
-        for event in held:
+                        for passed in await output.passed(event):
+                            yield passed
+                await output.conclude()
+        said = decided.response.response
+        for event in of_hooks(said) if output is None else output.rest(said):
             yield event
 
     def _asked(self, given: ModelInput) -> LLMRequest:

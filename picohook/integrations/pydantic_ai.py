@@ -6,23 +6,31 @@ call after its approval, and hooks see a response before it is streamed, where a
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
 
-from .. import PicohookError, ToolResult
+from .. import Continue, PausedError, PicohookError, ToolResult
 from . import extra
 from .agent_run import AgentRun, current_run, tool_call
 from .pydantic_ai_messages import added_tools, request_of, shown_answer, text_of, with_answer, with_edits
-from .pydantic_ai_stream import GuardedStream, replayed
+from .pydantic_ai_stream import GuardedStream, text_in
 
 with extra("pydantic-ai"):
-    from pydantic_ai import Agent
-    from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
-    from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, SkipToolExecution, ToolFailed
+    from pydantic_ai import Agent, DeferredToolRequests
+    from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering, HandleDeferredToolCalls
+    from pydantic_ai.exceptions import (
+        ApprovalRequired,
+        CallDeferred,
+        ModelRetry,
+        SkipToolExecution,
+        ToolFailed,
+    )
     from pydantic_ai.messages import (
         ModelResponse,
         ToolReturn,
@@ -42,7 +50,7 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.tools import RunContext
 
-    from .. import Host, LLMRequest, ToolCall
+    from .. import Decision, Host, LLMRequest, Outcome, ToolCall
 
 SIGNALS = (ApprovalRequired, CallDeferred, SkipToolExecution)
 """Exceptions with which a tool defers its call. They are neither failures nor results."""
@@ -57,6 +65,20 @@ class _Step:
 
     toolset: AbstractToolset[Any] | None = None
     context: RunContext[Any] | None = None
+    defers: bool = False
+    """Whether the run can end with calls that wait for a person."""
+
+    def defer(self, outcome: Outcome[ToolCall], ctx: RunContext[Any]) -> Decision:
+        """Return the decision in place of a hook that paused, if a person approved the call.
+
+        Otherwise raises `ApprovalRequired`, or `PausedError` if the run cannot end with a deferred call.
+        """
+        if ctx.tool_call_approved:
+            return Continue()
+        if not self.defers:
+            raise PausedError(outcome)
+        call = {"tool": outcome.payload.tool, "arguments": outcome.payload.arguments}
+        raise ApprovalRequired(metadata={"hook": outcome.hook, "reason": outcome.reason, **call})
 
     def add(self, definition: ToolDefinition) -> None:
         """Add a tool of a hook. Raises `PicohookError` if the framework looks up no tools here."""
@@ -80,11 +102,13 @@ class Picohook(AbstractCapability[AgentDepsT]):
     _run: AgentRun | None = field(default=None, repr=False)
     _step: _Step = field(default_factory=_Step, repr=False)
 
+    def __post_init__(self) -> None:
+        _wrap_runs()
+
     def get_ordering(self) -> CapabilityOrdering:
         return CapabilityOrdering(position="innermost")
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> Picohook[AgentDepsT]:
-        _wrap_iter()
         run = AgentRun(
             self.host,
             ctx.conversation_id or ctx.run_id or "",
@@ -93,7 +117,7 @@ class Picohook(AbstractCapability[AgentDepsT]):
             turn_id=ctx.run_id,
             signals=SIGNALS,
         )
-        return replace(self, _run=run, _step=_Step())
+        return replace(self, _run=run, _step=_Step(defers=_DEFERS.get()))
 
     async def wrap_run(self, ctx: RunContext[AgentDepsT], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
         del ctx
@@ -123,31 +147,68 @@ class Picohook(AbstractCapability[AgentDepsT]):
 # Agents inside of tools.
 
 _iter: Any = Agent.iter
+_DEFERS: ContextVar[bool] = ContextVar("picohook_defers", default=False)
+"""Whether the run that begins in this context can end with calls that wait for a person."""
 
 
 @functools.wraps(_iter)
 def _guarded_iter(
-    agent: Agent[Any, Any], *given: Any, capabilities: Sequence[Any] | None = None, **options: Any
+    agent: Agent[Any, Any],
+    *given: Any,
+    output_type: Any = None,
+    capabilities: Sequence[Any] | None = None,
+    **options: Any,
 ) -> Any:
     """`Agent.iter`, which all runs use. An agent inside a guarded tool gets a `Picohook` if it has none."""
     outer = current_run()
-    if outer is not None and not _asks_hooks(agent, capabilities or ()):
+    if outer is not None and not _has(Picohook, agent, capabilities or ()):
         capabilities = [*(capabilities or ()), Picohook[Any](outer.host)]
-    return _iter(agent, *given, capabilities=capabilities, **options)
+    _DEFERS.set(
+        _is_deferred(agent.output_type if output_type is None else output_type)
+        or _has(HandleDeferredToolCalls, agent, capabilities or ())
+    )
+    return _iter(agent, *given, output_type=output_type, capabilities=capabilities, **options)
 
 
-def _asks_hooks(agent: Agent[Any, Any], more: Sequence[Any]) -> bool:
+def _is_deferred(output: Any) -> bool:
+    """Whether `DeferredToolRequests` is among the types of an output."""
+    parts = output if isinstance(output, list | tuple) else get_args(output)
+    return output is DeferredToolRequests or any(map(_is_deferred, parts))
+
+
+def _has(kind: type[Any], agent: Agent[Any, Any], more: Sequence[Any]) -> bool:
     found: list[AbstractCapability[Any]] = []
     for capability in (agent._effective_root_capability(), *more):  # noqa: SLF001 - includes `override`
         if isinstance(capability, AbstractCapability):
             capability.apply(found.append)
-    return any(isinstance(capability, Picohook) for capability in found)
+    return any(isinstance(capability, kind) for capability in found)
 
 
-def _wrap_iter() -> None:
+_run_sync: Any = Agent.run_sync
+
+
+@functools.wraps(_run_sync)
+def _guarded_run_sync(
+    agent: Agent[Any, Any], *given: Any, capabilities: Sequence[Any] | None = None, **options: Any
+) -> Any:
+    """`Agent.run_sync`. Raises `PicohookError` in an event loop, where hooks would have to be awaited."""
+    if _has(Picohook, agent, capabilities or ()) and _in_event_loop():
+        raise PicohookError("`run_sync` cannot ask hooks here: write `await agent.run(...)`")
+    return _run_sync(agent, *given, capabilities=capabilities, **options)
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _wrap_runs() -> None:
     agents: Any = Agent
     if agents.iter is not _guarded_iter:
-        agents.iter = _guarded_iter
+        agents.iter, agents.run_sync = _guarded_iter, _guarded_run_sync
 
 
 # Tools.
@@ -187,7 +248,7 @@ class _GuardedToolset(WrapperToolset[AgentDepsT]):
             content = value.return_value if isinstance(value, ToolReturn) else value
             return ToolResult(for_llm=ToolReturnPart(name, content).model_response_str())
 
-        ended = await self.run.tool(call, execute, show)
+        ended = await self.run.tool(call, execute, show, lambda outcome: self.step.defer(outcome, ctx))
         if not isinstance(ended, ToolResult):
             return ended
         if ended.is_error:
@@ -249,13 +310,16 @@ class _GuardedModel(WrapperModel):
                         async for event in inner:
                             if pieces.unguarded:
                                 yield event
+                            elif (text := text_in(event)) and (shown := await pieces.add(text)):
+                                for piece in stream.show(shown):
+                                    yield piece
                     if inner.cancelled:
                         return
                     responses.append(inner.get())
                     await pieces.conclude(shown_answer(responses[-1]))
             stream.response = self._answer(responses, decided.response.response)
             if not (responses and pieces.unguarded):
-                async for event in replayed(stream.response, model_request_parameters):
+                async for event in stream.rest(stream.response, pieces.rest if responses else ""):
                     yield event
 
         stream = GuardedStream(self.model_name, model_request_parameters, events)

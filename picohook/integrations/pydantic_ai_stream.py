@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import extra
 
 with extra("pydantic-ai"):
-    from pydantic_ai.messages import ModelResponse
+    from pydantic_ai.messages import (
+        FinalResultEvent,
+        ModelResponse,
+        PartDeltaEvent,
+        PartEndEvent,
+        PartStartEvent,
+        TextPart,
+        TextPartDelta,
+    )
     from pydantic_ai.models import CompletedStreamedResponse, StreamedResponse
     from pydantic_ai.usage import RequestUsage
 
@@ -34,12 +43,44 @@ class GuardedStream(StreamedResponse):
         self._nothing = ModelResponse(parts=[], model_name=model_name, state="incomplete")
         self._inner: StreamedResponse | None = None
         self._shown: StreamedResponse | None = None
+        self._pieces: list[str] = []
+        """The text that the user has seen, where it comes in pieces that hooks let pass."""
         self._events = events(self)
 
     def read(self, inner: StreamedResponse, *, shown: bool) -> None:
         """Note that the model's own stream is read. With `shown`, its response so far is this one's."""
         self._inner = inner
         self._shown = inner if shown else None
+
+    def show(self, text: str) -> list[ModelResponseStreamEvent]:
+        """Return the events of a piece of text that the user may see. The text of a response is its first part."""
+        self._pieces.append(text)
+        if len(self._pieces) > 1:
+            return [PartDeltaEvent(index=0, delta=TextPartDelta(content_delta=text))]
+        events: list[ModelResponseStreamEvent] = [PartStartEvent(index=0, part=TextPart(text))]
+        if self.model_request_parameters.allow_text_output:
+            events.append(FinalResultEvent(tool_name=None, tool_call_id=None))
+        return events
+
+    async def rest(self, response: ModelResponse, text: str) -> AsyncIterator[ModelResponseStreamEvent]:
+        """Yield the events of what the user has not seen yet of a response: this text, and the parts that are no text."""
+        if not self._pieces:
+            async for event in self._replayed(response):
+                yield event
+            return
+        for event in self.show(text) if text else ():
+            yield event
+        yield PartEndEvent(index=0, part=TextPart("".join(self._pieces)))
+        parts = [part for part in response.parts if not isinstance(part, TextPart)]
+        async for event in self._replayed(replace(response, parts=parts)):
+            if not isinstance(event, FinalResultEvent):
+                yield replace(event, index=event.index + 1)
+            elif not self.model_request_parameters.allow_text_output:
+                yield event
+
+    def _replayed(self, response: ModelResponse) -> CompletedStreamedResponse:
+        parameters = self.model_request_parameters
+        return CompletedStreamedResponse(response, model_request_parameters=parameters, replay_events=True)
 
     def __aiter__(self) -> AsyncIterator[ModelResponseStreamEvent]:
         return self._events
@@ -62,7 +103,10 @@ class GuardedStream(StreamedResponse):
     def get(self) -> ModelResponse:
         if self.response is not None:
             return self.response
-        return self._nothing if self._shown is None else self._shown.get()
+        if self._shown is not None:
+            return self._shown.get()
+        parts = [TextPart("".join(self._pieces))] if self._pieces else []
+        return replace(self._nothing, parts=parts, usage=self.usage)
 
     @property
     def usage(self) -> RequestUsage:
@@ -87,6 +131,10 @@ class GuardedStream(StreamedResponse):
         return self.get().timestamp
 
 
-def replayed(response: ModelResponse, parameters: ModelRequestParameters) -> CompletedStreamedResponse:
-    """Return the stream of a whole response."""
-    return CompletedStreamedResponse(response, model_request_parameters=parameters, replay_events=True)
+def text_in(event: ModelResponseStreamEvent) -> str:
+    """Return the piece of text in an event; empty if it has none."""
+    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+        return event.part.content
+    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+        return event.delta.content_delta
+    return ""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from ..model.payloads import Payload
 from ..wire import words
+from .operation import NO_OPERATION, Operations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ..model.stages import Stage
     from ..observe.log import Log
     from ..protocol.raw_line import RawLine
+    from .operation import Operation, OperationKind
 
 P = TypeVar("P", bound=Payload)
 
@@ -63,6 +65,9 @@ class Listener:
     def begin(self, stage: Stage[P], payload: P) -> Account[P] | None:
         """A chain begins. Return an account to see the chain, or None."""
 
+    def operation(self, kind: OperationKind, payload: Payload) -> Operation | None:
+        """A turn, a model call or a tool call begins. Return an operation to see its work, or None."""
+
     def happened(self, event: Event) -> None:
         """An event was emitted. No hook has it yet."""
 
@@ -98,6 +103,7 @@ class Listeners:
 
     def __init__(self, listeners: Iterable[Listener], log: Log) -> None:
         self.all = tuple(sorted(listeners, key=lambda listener: not isinstance(listener, RequiredListener)))
+        self._of_operations = [one for one in self.all if type(one).operation is not Listener.operation]
         self._log = log
         self._open = False
 
@@ -120,6 +126,12 @@ class Listeners:
                 accounts.refuse_for(listener)
         accounts.share_payload()
         return accounts
+
+    def operation(self, kind: OperationKind, payload: Payload) -> Operation:
+        """Begin an operation of all listeners that see operations. Returns them as one."""
+        begun = [self._safely(listener.operation, kind, payload) for listener in self._of_operations]
+        seen = [one for one in begun if one is not None and one is not _FAILED]
+        return Operations(seen, self._safely) if seen else NO_OPERATION
 
     def happened(self, event: Event) -> None:
         """Show an event that was emitted to all listeners."""

@@ -199,6 +199,10 @@ class LLMResponse(Payload):
     model: str = ""
     response: dict[str, Any]
     messages: list[dict[str, Any]] | None = None
+    partial: bool | None = None
+    """True while the model is still writing: the response is the text so far."""
+    released: int | None = None
+    """How many characters of the text the user has seen already, if any. Hooks cannot change these."""
     __slots__ = ("_trails",)
 
     @property

@@ -142,6 +142,24 @@ class Canary(Settings):
     arguments: dict[str, Any] = Field(default_factory=dict, description="The arguments of the call.")
 
 
+class Parts(Settings):
+    """How often a hook is asked about parts of a response, and what of them the user sees."""
+
+    characters: int = Field(default=64, ge=1, description="New characters before it is asked again.")
+    interval: float = Field(
+        default=0.1, ge=0, allow_inf_nan=False, description="Seconds before it is asked again, at the least."
+    )
+    window: int = Field(default=256, ge=0, description="Characters at the end that the user does not see yet.")
+
+    def along_with(self, other: Parts) -> Parts:
+        """The settings with which two hooks are asked together: the larger ones."""
+        return Parts(
+            characters=max(self.characters, other.characters),
+            interval=max(self.interval, other.interval),
+            window=max(self.window, other.window),
+        )
+
+
 class Timeouts(Settings):
     """Timeouts in seconds: the defaults for hooks that do not set their own."""
 
@@ -187,6 +205,9 @@ class HookSpec(Settings):
     filter: Filter | None = Field(default=None, description="The payloads and events that it wants; by default all.")
     after: tuple[str, ...] = Field(default=(), description="Hooks that are asked before it.")
     guard: bool = Field(default=False, description="before_tool: it is asked again if the call changed after it.")
+    stream: bool | Parts = Field(
+        default=False, description="after_llm: it is also asked about parts of a response, while the model writes."
+    )
     max_in_flight: int | None = Field(default=None, ge=1, description="The most requests at once; others wait.")
     retry: int = Field(default=0, ge=0, le=100, description="How often a failed interceptor is asked again.")
     overlap: bool = Field(default=True, description="false: at a change, the old process ends first.")
@@ -274,6 +295,11 @@ class HookSpec(Settings):
         own = self.timeouts.get(stage)
         kind = self.approval_timeout if approves else self.timeout
         return own or kind or (defaults.approval if approves else defaults.interceptor)
+
+    @property
+    def parts(self) -> Parts | None:
+        """How it is asked about parts of a response; None if it is not."""
+        return Parts() if self.stream is True else self.stream or None
 
     @property
     def runs(self) -> str:

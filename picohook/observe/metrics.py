@@ -6,17 +6,23 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from typing import Any
 
+from ..wire import words
+
 QUANTILES = (0.5, 0.95, 0.99)
 BATCH = 1024
 """How many durations are collected before they are sorted into buckets."""
+BOUNDS = tuple(2**power / 1e6 for power in range(7, 27))
+"""The upper bounds of the histogram in seconds, from 0.1 ms to a minute. Each doubles the one before, so counts are exact."""
 
 
 class StageMetrics:
     """The metrics of one hook at one stage."""
 
-    __slots__ = ("_fresh", "_sorted", "_total", "failures", "retries", "skipped")
+    __slots__ = ("_fresh", "_other", "_sorted", "_total", "failures", "retries", "skipped")
 
     def __init__(self) -> None:
+        self._other: Counter[str] = Counter()
+        """The decisions that did not continue, by action."""
         self.failures: Counter[str] = Counter()
         """Failures by cause."""
         self.retries = 0
@@ -26,12 +32,17 @@ class StageMetrics:
         self._sorted: Counter[int] = Counter()
         self._total = 0.0
 
-    def record(self, duration: float, failure: str | None, retries: int) -> None:
-        """Record one execution: its duration with retries, the cause if it failed, and the number of retries."""
+    def record(self, duration: float, action: str, failure: str | None, retries: int) -> None:
+        """Record one execution: its duration with retries, its action, the cause if it failed, and the number of retries.
+
+        An event has no action: it is empty.
+        """
         fresh = self._fresh
         fresh.append(duration)
         if len(fresh) >= BATCH:
             self._sort()
+        if action != words.CONTINUE:
+            self._other[action] += 1
         if retries:
             self.retries += retries
         if failure is not None:
@@ -64,6 +75,19 @@ class StageMetrics:
         """How many executions ended in a decision of the hook."""
         return self.executions - self.failures.total()
 
+    @property
+    def decisions(self) -> dict[str, int]:
+        """How often each action was its decision, or counted as one after a failure."""
+        counts = {words.CONTINUE: self.executions - self._other.total(), **self._other}
+        return {action: count for action, count in counts.items() if action and count}
+
+    @property
+    def histogram(self) -> tuple[int, ...]:
+        """How many executions took less than each of `BOUNDS`."""
+        times = self._sort()
+        ends = sorted((_upper_end(bucket), count) for bucket, count in times.items())
+        return tuple(sum(count for end, count in ends if end <= bound) for bound in BOUNDS)
+
     def quantile(self, share: float) -> float:
         """The duration in seconds that this share of the executions did not exceed, exact to a sixteenth."""
         times = self._sort()
@@ -80,11 +104,13 @@ class StageMetrics:
         return {
             "executions": self.executions,
             "successes": self.successes,
+            "decisions": self.decisions,
             "failures": dict(self.failures),
             "skipped": self.skipped,
             "retries": self.retries,
             "total_ms": round(self.total * 1000, 3),
             **times,
+            "histogram": list(self.histogram),
         }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .metrics import QUANTILES
+from .metrics import BOUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -14,6 +14,9 @@ def prometheus(hooks: Iterable[Mapping[str, Any]]) -> str:
     """The text for these hooks. Each is the JSON form of a `HookStatus`."""
     lines: list[str] = []
     hooks = list(hooks)
+    stages = [
+        ({"hook": hook["name"], "stage": stage}, metrics) for hook in hooks for stage, metrics in hook["stages"].items()
+    ]
 
     def family(name: str, kind: str, about: str, samples: Iterable[tuple[dict[str, str], float]]) -> None:
         taken = list(samples)
@@ -21,12 +24,19 @@ def prometheus(hooks: Iterable[Mapping[str, Any]]) -> str:
             lines.extend([f"# HELP picohook_{name} {about}", f"# TYPE picohook_{name} {kind}"])
             lines.extend(f"picohook_{name}{_labels(labels)} {value}" for labels, value in taken)
 
+    def histogram(name: str, about: str) -> None:
+        lines.extend([f"# HELP picohook_{name} {about}", f"# TYPE picohook_{name} histogram"])
+        for labels, metrics in stages:
+            counts = [*zip(map(str, BOUNDS), metrics["histogram"], strict=True), ("+Inf", metrics["executions"])]
+            lines.extend(f"picohook_{name}_bucket{_labels({**labels, 'le': bound})} {count}" for bound, count in counts)
+            lines.append(f"picohook_{name}_sum{_labels(labels)} {metrics['total_ms'] / 1000}")
+            lines.append(f"picohook_{name}_count{_labels(labels)} {metrics['executions']}")
+
     def per_stage(key: str) -> list[tuple[dict[str, str], float]]:
-        return [
-            ({"hook": hook["name"], "stage": stage}, metrics[key])
-            for hook in hooks
-            for stage, metrics in hook["stages"].items()
-        ]
+        return [(labels, metrics[key]) for labels, metrics in stages]
+
+    def by(label: str, key: str) -> list[tuple[dict[str, str], float]]:
+        return [({**labels, label: name}, count) for labels, metrics in stages for name, count in metrics[key].items()]
 
     def per_hook(key: str) -> list[tuple[dict[str, str], float]]:
         return [({"hook": hook["name"]}, hook[key]) for hook in hooks]
@@ -40,24 +50,15 @@ def prometheus(hooks: Iterable[Mapping[str, Any]]) -> str:
     family("executions_total", "counter", "Times the hook was asked.", per_stage("executions"))
     family("skipped_total", "counter", "Times its filter did not match.", per_stage("skipped"))
     family("retries_total", "counter", "Times it was asked again after a failure.", per_stage("retries"))
-    failures = [
-        ({"hook": hook["name"], "stage": stage, "cause": cause}, count)
-        for hook in hooks
-        for stage, metrics in hook["stages"].items()
-        for cause, count in metrics["failures"].items()
-    ]
-    family("failures_total", "counter", "Failures, by cause.", failures)
-    seconds = [
-        ({"hook": hook["name"], "stage": stage, "quantile": f"{share:g}"}, metrics[f"p{share * 100:.0f}_ms"] / 1000)
-        for hook in hooks
-        for stage, metrics in hook["stages"].items()
-        for share in QUANTILES
-    ]
-    family("duration_seconds", "summary", "How long the hook took to answer.", seconds)
-    for suffix, key, scale in (("sum", "total_ms", 1000), ("count", "executions", 1)):
-        lines.extend(
-            f"picohook_duration_seconds_{suffix}{_labels(labels)} {value / scale}" for labels, value in per_stage(key)
-        )
+    family(
+        "decisions_total",
+        "counter",
+        "Decisions, by action. A failure counts as the hook's on_failure says.",
+        by("action", "decisions"),
+    )
+    family("failures_total", "counter", "Failures, by cause.", by("cause", "failures"))
+    if stages:
+        histogram("duration_seconds", "How long the hook took to answer.")
     return "\n".join(lines) + "\n"
 
 

@@ -24,18 +24,17 @@ async def stop_in_steps(process: SpawnedProcess, ended: anyio.Event, steps: Sequ
 
     Returns False if the process survives. Every wait is bounded, and cancellation does not interrupt it.
     """
-    with anyio.CancelScope(shield=True):
-        for number, seconds in [*steps, (signal.SIGKILL, KILL_WAIT)]:
-            if ended.is_set():
-                return True
-            if number is not None:
-                process.signal(number)
-            with anyio.move_on_after(seconds):
-                await ended.wait()
-        if not ended.is_set():
-            process.kill_launcher()
-            with anyio.move_on_after(KILL_WAIT):
-                await ended.wait()
+    for number, seconds in [*steps, (signal.SIGKILL, KILL_WAIT)]:
+        if ended.is_set():
+            return True
+        if number is not None:
+            process.signal(number)
+        with anyio.move_on_after(seconds, shield=True):
+            await ended.wait()
+    if not ended.is_set():
+        process.kill_launcher()
+        with anyio.move_on_after(KILL_WAIT, shield=True):
+            await ended.wait()
     return ended.is_set()
 
 

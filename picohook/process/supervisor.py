@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ..transport.reactor import Reactor, Waiter
     from .plan import Plan, Seen, Verify
     from .spawn import Spawner
+    from .start_turns import StartTurns
 
 START_WAIT = 10.0
 """Seconds that the system may take to start a process. The time for its hello begins afterwards."""
@@ -57,20 +58,26 @@ FAULT_GRACE = 0.5
 class _Life:
     """One process, from its start to its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, began: float) -> None:
+        self.began = began
+        """The time at which its start had its turn."""
+        self.pid = 0
         self.over = False
         self.fault = ""
         """The fault that made it useless; empty if it ended by itself or was stopped."""
         self.error: HookError | None = None
         self.logged = ""
         """Why it ended, if failed calls have logged that already; else empty."""
+        self.ready = False
+        """Whether it has answered hello, so that there is no start to cancel any more."""
         self.starting = anyio.CancelScope()
         self.greeting = anyio.CancelScope()
 
     def cancel_start(self) -> None:
         """Stop waiting for its start and its hello."""
-        self.starting.cancel()
-        self.greeting.cancel()
+        if not self.ready:
+            self.starting.cancel()
+            self.greeting.cancel()
 
 
 class Supervisor:
@@ -81,6 +88,7 @@ class Supervisor:
         spec: HookSpec,
         reactor: Reactor,
         spawner: Spawner,
+        turns: StartTurns,
         *,
         log: Log,
         read: Callable[[Stage[Any], Reply], Decision],
@@ -99,6 +107,7 @@ class Supervisor:
         """Set when the first start has succeeded or failed."""
         self._reactor = reactor
         self._spawner = spawner
+        self._turns = turns
         self._log = log
         self._read = read
         self._hello_timeout = hello_timeout
@@ -180,14 +189,17 @@ class Supervisor:
             del self._read, self._hello_timeout  # they hold the hook, which holds this object
 
     async def _serve_once(self) -> None:
-        began = self._reactor.now()
-        error = await self._run_process()
+        life = self._life = _Life(self._reactor.now())
+        try:
+            error = await self._run_process(life)
+        finally:
+            self._turns.over(life)
         if self._stopping:
             return
         budget = self._budget
-        budget.ended(began, self._reactor.now())
+        budget.ended(life.began, self._reactor.now())
         again = budget.failures > 1 and str(error) == str(self.last_error)
-        logged = self._life is not None and self._life.logged == str(error)
+        logged = life.logged == str(error)
         self.last_error = error
         (self._log.info if again or logged else self._log.warning)("ended", why=str(error))
         if not budget.allows(self._reactor.now()):
@@ -210,13 +222,14 @@ class Supervisor:
         if self._wake.is_set():
             self._wake = anyio.Event()
 
-    async def _run_process(self) -> HookError:
+    async def _run_process(self, life: _Life) -> HookError:
         """Run one process from its start to its end. Returns why it ended."""
         self._enter(HookState.STARTING)
-        life = self._life = _Life()
         started: tuple[Child, Channel] | None = None
         try:
             with life.starting:
+                await self._turns.take(life)
+                life.began = self._reactor.now()
                 seen, planned = await self._prepare()
                 started = await self._spawn(life, planned)
         except TimeoutError:
@@ -242,9 +255,11 @@ class Supervisor:
                     await self._verify_again(seen)
                     if not life.over:
                         self.channel = channel
+                    life.ready = True
                 except HookError as error:
                     life.error = error
                     life.over = True
+            self._turns.over(life)
             if not (life.over or self._stopping):
                 self._enter(HookState.READY)
                 self._log.info("ready", pid=child.pid)
@@ -318,6 +333,7 @@ class Supervisor:
             tap=self._tap,
         )
         self._child = child
+        life.pid = child.pid
         self._budget.started(self._reactor.now())
         self.starts += 1
         return child, channel

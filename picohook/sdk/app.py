@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .calls import STAGES, ApproveTool, BeforeLLM, BeforeTool, OfTool
+from .calls import STAGES, AfterLLM, ApproveTool, BeforeLLM, BeforeTool, OfTool
 from .handlers import Handlers, Registry, is_plain, kinds_named, threaded
 from .serving import Server
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .base import Call
-    from .calls import AfterCompact, AfterLLM, AfterTool, BeforeCompact, BeforeFinish, BeforePrompt
+    from .calls import AfterCompact, AfterTool, BeforeCompact, BeforeFinish, BeforePrompt
     from .tools import Tool
-    from .types import AddTool, F, Handler, OnEvent, OnStage, OnTool
+    from .types import AddTool, F, Handler, OnEvent, OnResponse, OnStage, OnTool
 
 
 class HookApp:
@@ -29,7 +29,7 @@ class HookApp:
 
     before_prompt: OnStage[BeforePrompt]
     before_llm: OnStage[BeforeLLM]
-    after_llm: OnStage[AfterLLM]
+    after_llm: OnResponse[AfterLLM]
     before_tool: OnTool[BeforeTool]
     approve_tool: OnTool[ApproveTool]
     after_tool: OnTool[AfterTool]
@@ -78,11 +78,17 @@ class HookApp:
     # Registering.
 
     def _on_stage(self, call: type[Call]) -> Any:
-        def register(handler: Any = None, /, *, tool: str | None = None, thread: bool = False) -> Any:
+        def register(
+            handler: Any = None, /, *, tool: str | None = None, stream: bool = False, thread: bool = False
+        ) -> Any:
             if handler is None:
-                return lambda handler: register(handler, tool=tool, thread=thread)
+                return lambda handler: register(handler, tool=tool, stream=stream, thread=thread)
             if not callable(handler):
                 raise TypeError(f'@app.{call.stage}: settings have names, like tool="bash"')
+            if call is AfterLLM:
+                self._registry.streams = stream and self._registry.streams is not False
+            elif stream:
+                raise TypeError(f"@app.{call.stage}: only after_llm takes `stream`")
             if tool is not None and not issubclass(call, OfTool):
                 raise TypeError(f"@app.{call.stage}: this stage is not about a tool, and takes no `tool`")
             called = threaded(handler) if thread else handler

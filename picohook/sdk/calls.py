@@ -93,6 +93,10 @@ class AfterLLM(Interception):
     model: str
     response: dict[str, Any]
     messages: list[dict[str, Any]] | None
+    partial: bool
+    """Whether the model is still writing. Then the response is the text so far."""
+    released: int
+    """How many characters of the text the user has seen already. They cannot be changed."""
 
     def modify(self, *, response: dict[str, Any] | None = None, reason: str = "") -> Decision:
         """Replace the response. Without one, keep what was changed in place in it."""

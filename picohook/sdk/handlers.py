@@ -69,6 +69,8 @@ class Registry:
         self.closers: list[Callable[[], Any]] = []
         """The functions that are called when the hook ends."""
         self.max_in_flight = max_in_flight
+        self.streams: bool | None = None
+        """Whether all handlers of after_llm take parts of a response; None without such a handler."""
         self.awaits = False
         """Whether the result of a handler or of a tool may have to be awaited."""
 

@@ -152,7 +152,9 @@ class Server:
         calls = [handlers.call for handlers in self._stages.values()]
         if isinstance(modes, list) and (unasked := [call.stage for call in calls if call.mode not in modes]):
             self.warn(f"this host does not ask {', '.join(unasked)}: its `stages` do not name them")
-        offered = ("cancel", "progress", "log", "ping") if calls else ("log", "ping")
+        offered = ["cancel", "progress", "log", "ping"] if calls else ["log", "ping"]
+        if self._registry.streams:
+            offered.append(words.STREAM)
         hello = {"ok": True, "name": self._registry.name, "capabilities": dict.fromkeys(offered, True)}
         if self._registry.max_in_flight is not None:
             hello["max_in_flight"] = self._registry.max_in_flight

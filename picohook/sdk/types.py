@@ -29,6 +29,17 @@ class OnStage(Protocol[C]):
     def __call__(self, *, thread: bool = False) -> Callable[[Callable[[C], R]], Callable[[C], R]]: ...
 
 
+class OnResponse(Protocol[C]):
+    """Registers a handler: `@app.after_llm`, or with settings."""
+
+    @overload
+    def __call__(self, handler: Callable[[C], R], /) -> Callable[[C], R]: ...
+    @overload
+    def __call__(
+        self, *, stream: bool = False, thread: bool = False
+    ) -> Callable[[Callable[[C], R]], Callable[[C], R]]: ...
+
+
 class OnTool(Protocol[C]):
     """Registers a handler: `@app.before_tool`, or with settings."""
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..model.decisions import Outcome
     from ..model.payloads import Payload, ToolCall
     from ..model.stages import Stage
+    from ..turns.tool_call import OnPause
 
 _SOURCES = {
     "before_prompt": "turn.prompt",
@@ -68,9 +69,11 @@ class RemoteTurn(Turn):
             outcome = replace(outcome, action=words.MODIFY)
         return self._record(outcome, payload)
 
-    async def decide(self, call: ToolCall, *, known: DecidedCall | None = None) -> DecidedCall:
+    async def decide(
+        self, call: ToolCall, *, known: DecidedCall | None = None, on_pause: OnPause | None = None
+    ) -> DecidedCall:
         """`Turn.decide`, with the fields that the client left out."""
-        del known
+        del known, on_pause
         call = call.model_copy(update=self._filled_in(BEFORE_TOOL, call))
 
         def took(outcome: Outcome[Any]) -> None:

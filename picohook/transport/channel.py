@@ -145,6 +145,11 @@ class Channel:
             self._slots = ConcurrencyLimit(self._reactor, offered)
 
     @property
+    def capabilities(self) -> frozenset[str]:
+        """The capabilities that the hook offered in its hello."""
+        return self._peer.capabilities
+
+    @property
     def wrote(self) -> bool:
         """Whether the process has written anything."""
         return self._peer.received_bytes > 0

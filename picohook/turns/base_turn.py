@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..errors import PicohookError
+from ..listeners.operation import NO_OPERATION
 from ..model.conversation import assistant_message, content_of, text_of, tool_message
 from ..model.trail import Notes
 from ..wire import words
@@ -59,6 +60,8 @@ class BaseTurn:
         """The deliveries for the user, where the session has no `deliver`."""
         self.paused: PausedTurn | None = None
         """The paused turn to keep, when a hook has paused it."""
+        self.operation = NO_OPERATION
+        """The turn, as listeners see it."""
         self.trails: list[StageTrail] = []
         """What hooks did at each stage, in order. For a resumed turn, only since it was resumed."""
         self._parent = parent
@@ -96,6 +99,10 @@ class BaseTurn:
         self.session.require_open()
         self._open = True
         self._began = time.monotonic_ns()
+        with NO_OPERATION.current() if self._parent is None else self._parent.operation.current():
+            self.operation = self.host.operation("turn", self.session.about(self.meta))
+        if self.operation.traceparent:
+            self.meta = self.meta.model_copy(update={"traceparent": self.operation.traceparent})
         if self._resumed is None:
             if self._parent is not None:
                 spawned = {
@@ -112,7 +119,10 @@ class BaseTurn:
     ) -> None:
         self._open = False
         if self.paused is not None and _is_pause(error):
+            self.operation.ended(words.PAUSE)
             return
+        if error is not None:
+            self.operation.failed(error)
         if not self.meta.parent_turn_id:
             self.session.messages = self.messages
         if error is None:
@@ -155,6 +165,7 @@ class BaseTurn:
             self.emit("subturn_end", {"AgentID": self.meta.agent_id, "Status": status})
             if status == "completed" and not (self._parent is not None and self._parent.adopt(self)):
                 self._orphaned(self.meta.parent_turn_id, self.meta.turn_id)
+        self.operation.ended(error="" if status == "completed" else status)
 
     def _orphaned(self, parent: str, child: str) -> None:
         self.emit("subturn_orphan", {"ParentTurnID": parent, "ChildTurnID": child, "Reason": "the parent ended"})
@@ -291,6 +302,10 @@ class BaseTurn:
 
     def _take_of_llm(self, outcome: Outcome[Any]) -> None:
         """Like `take`, for a model call. The notes for a request that goes to the model are in it already."""
+        if outcome.stage == "after_llm" and outcome.payload.partial:
+            self._keep_trail(outcome)
+            self.host.note_hard_abort(outcome)
+            return
         before = outcome.stage == "before_llm"
         if before and outcome.action != words.RETRY:
             self.asked_with(outcome)

@@ -71,6 +71,9 @@ class Batch:
             self._settle("the turn ended")
             self._record()
             raise
+        finally:
+            for call in self._calls:
+                call.operation.ended()
         return await self._close()
 
     # Before.
@@ -78,6 +81,13 @@ class Batch:
     async def _decide(self, index: int, step: Step, answered: Answered | None) -> None:
         if self._skipped(step):
             return
+        decided = self._calls[index]
+        with decided.begin().work():
+            await self._decide_call(index, step, answered)
+        if step.result is not None:
+            decided.operation.ended(decided.action)
+
+    async def _decide_call(self, index: int, step: Step, answered: Answered | None) -> None:
         outcome = await self._ask(index, step, answered)
         if outcome.action == PAUSE:
             raise PausedError(outcome, self._turn.keep("before_tool", outcome, batch=self._steps, at=index))
@@ -140,7 +150,8 @@ class Batch:
             step.result = decided.result
             if step.result is not None:
                 return
-            self._returned[index] = decided.returned(await value_of(self._execute, decided.call))
+            with decided.operation.current():
+                self._returned[index] = decided.returned(await value_of(self._execute, decided.call))
         except BaseException as error:
             interrupted = ToolResult(for_llm=INTERRUPTED, is_error=True)
             self._returned[index] = ToolReturn(**step.call.__dict__, result=interrupted, error=INTERRUPTED)
@@ -160,13 +171,17 @@ class Batch:
             if step.result is not None:
                 continue
             returned = self._returned[index]
-            after = await self._host.after_tool(returned)
+            operation = self._calls[index].operation
+            with operation.work():
+                after = await self._host.after_tool(returned)
             self._calls[index].take(after)
             going_on = after.action in {CONTINUE, MODIFY}
             await self._end(step, returned, after.payload.result if going_on else _kept(after), returned.duration)
             try:
                 raise_if_ended(after)
+                operation.ended(payload=after.payload)
             except AbortTurnError as error:
+                operation.failed(error)
                 if aborted is None or isinstance(error, HardAbortError):
                     aborted = error
         if aborted is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import PicohookError
+from ..listeners.operation import NO_OPERATION
 from ..model.payloads import traced
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class Decided:
         """The host whose hooks decided."""
         self.outcomes: list[Outcome[Any]] = []
         """The outcome of each stage so far."""
+        self.operation = NO_OPERATION
+        """The call, as listeners see it. Make it `current` while the tool or the model runs."""
         self._took = took or host.note_hard_abort
         self._open = False
         """Whether the call is being made: it can be concluded."""
@@ -36,10 +39,14 @@ class Decided:
         self.outcomes.append(outcome)
         self._took(outcome)
 
-    def close(self) -> None:
-        """Note that the call was made. Raises `PicohookError` if it was not to be made, or is concluded already."""
+    def require_open(self) -> None:
+        """Raise `PicohookError` if the call was not to be made, or is concluded already."""
         if not self._open:
             raise PicohookError("this call cannot be concluded: it was not to be made, or is concluded already")
+
+    def close(self) -> None:
+        """Note that the call was made. Raises as `require_open` does."""
+        self.require_open()
         self._open = False
 
     def traced(self, result: R) -> R:

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
+from ..model.conversation import text_of
 from ..model.payloads import LLMRequest, LLMResponse
-from ..model.stages import BEFORE_LLM
+from ..model.stages import AFTER_LLM, BEFORE_LLM
 from ..wire import words
 from .abort import raise_if_ended
 from .decided import Decided
@@ -16,11 +18,17 @@ from .response_stream import ResponseStream
 from .rounds import Rounds
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Mapping
+    from typing import TypeAlias
 
     from ..engine.engine import Engine
     from ..model.decisions import Outcome
     from .decided import Took
+
+    Complete: TypeAlias = Callable[[LLMRequest], Any]
+    """Asks the model. It is awaited, or yields pieces of text and then may yield the whole message."""
+    Show: TypeAlias = Callable[[str], Any]
+    """Shows the user a piece of text. It may be async."""
 
 
 class DecidedRequest(Decided):
@@ -39,6 +47,13 @@ class DecidedRequest(Decided):
 
     async def ask(self) -> None:
         """before_llm, and again with a hook's feedback. Sets `request` or `response`."""
+        self.operation = self.host.operation("model_call", self._given)
+        with self.operation.work():
+            await self._ask()
+        if self.response is not None:
+            self.operation.ended(words.RESPOND, payload=self.response)
+
+    async def _ask(self) -> None:
         while (outcome := await self.host.before_llm(self._given)).action == words.RETRY:
             self.take(outcome)
             self._again(outcome)
@@ -56,20 +71,29 @@ class DecidedRequest(Decided):
 
         Each model call has its own stream, also each round that a hook asks for.
         """
-        return ResponseStream(self.host, _response({}, self.request), self.conclude)
+        self.require_open()
+        return ResponseStream(self, _response({}, self.request), self.conclude)
 
-    async def conclude(self, answer: Any) -> LLMResponse | None:
-        """after_llm, and before_llm again if a hook asks for another round. Sets and returns `response`. See `conclude_llm`."""
+    async def conclude(self, answer: Any, *, released: int = 0) -> LLMResponse | None:
+        """after_llm, and before_llm again if a hook asks for another round. Sets and returns `response`. See `conclude_llm`.
+
+        `released` is the number of characters that the user has seen already. Hooks cannot change these.
+        """
         self.close()
-        after = await self.host.after_llm(_response(answer, self.request))
-        answered(self.host, after.payload)
-        self.take(after)
-        if after.action == words.RETRY:
-            self._again(after)
+        given = _response(answer, self.request)
+        with self.operation.work():
+            after = await self.host.after_llm(given.model_copy(update={"released": released}) if released else given)
+            answered(self.host, after.payload)
+            self.take(after)
+            if after.action == words.RETRY:
+                self._again(after)
+            else:
+                raise_if_ended(after)
+                left = after.payload.model_copy(update={"released": None}) if released else after.payload
+                self.response = self.traced(left)
+        self.operation.ended(after.action, payload=after.payload)
+        if self.response is None:
             await self.ask()
-        else:
-            raise_if_ended(after)
-            self.response = self.traced(after.payload)
         return self.response
 
     def _again(self, outcome: Outcome[Any]) -> None:
@@ -93,20 +117,59 @@ async def decide_llm(
 
 
 async def run_llm(
-    host: Engine, request: LLMRequest | Mapping[str, Any], complete: Callable[[LLMRequest], Awaitable[Any]]
+    host: Engine, request: LLMRequest | Mapping[str, Any], complete: Complete, stream: Show | None = None
 ) -> LLMResponse:
     """before_llm, the model, after_llm, and again with a hook's feedback, as often as the retry limit allows.
 
     Raises `RetryLimitError`, `AbortTurnError`, `PausedError`, and any error of `complete`.
     """
-    return await in_rounds(await decide_llm(host, request), complete)
+    return await in_rounds(await decide_llm(host, request), complete, stream)
 
 
-async def in_rounds(decided: DecidedRequest, complete: Callable[[LLMRequest], Awaitable[Any]]) -> LLMResponse:
-    """Ask the model until hooks have left a response."""
+async def in_rounds(decided: DecidedRequest, complete: Complete, show: Show | None = None) -> LLMResponse:
+    """Ask the model until hooks have left a response. With `show`, the model may answer in pieces, which the user sees."""
     while decided.response is None:
-        await decided.conclude(await complete(decided.request))
+        if show is None:
+            with decided.operation.work():
+                answer = await complete(decided.request)
+            await decided.conclude(answer)
+        else:
+            await _streamed(decided, complete(decided.request), show)
+    if show is not None and decided.outcomes[-1].stage != AFTER_LLM.name:
+        await _show(show, text_of(decided.response.response))  # a hook answered in place of the model
     return decided.response
+
+
+async def _streamed(decided: DecidedRequest, answer: Any, show: Show) -> None:
+    """Make one call of a model that yields the pieces of its text, and at the end may yield its whole message."""
+    stream = decided.stream()
+    with decided.operation.work():
+        if hasattr(answer, "__await__"):
+            answer = await answer
+        if hasattr(answer, "__aiter__"):
+            answer = await _read(answer, stream, show)
+    await stream.conclude(answer)
+    await _show(show, stream.rest)
+
+
+async def _read(answer: Any, stream: ResponseStream, show: Show) -> Any:
+    """Show the pieces of an answer as they come. Returns the whole message."""
+    pieces, whole = [], None
+    async with AsyncExitStack() as stack:
+        if hasattr(answer, "aclose"):
+            stack.push_async_callback(answer.aclose)
+        async for piece in answer:
+            if isinstance(piece, str):
+                pieces.append(piece)
+                await _show(show, await stream.add(piece))
+            else:
+                whole = piece
+    return {"content": "".join(pieces)} if whole is None else whole
+
+
+async def _show(show: Show, text: str) -> None:
+    if text and hasattr(shown := show(text), "__await__"):
+        await shown
 
 
 def _response(answer: Any, request: LLMRequest) -> LLMResponse:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import time
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from ..errors import PicohookError
 from ..model.conversation import text_of
+from ..model.payloads import LLMResponse
+from ..model.spec import Parts
 from ..model.stages import AFTER_LLM
+from ..wire import words
+from .abort import raise_if_ended
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from ..engine.engine import Engine
-    from ..model.payloads import LLMResponse
+    from .decided import Decided
+
+    Conclude = Callable[..., Awaitable[LLMResponse | None]]
 
 
 class ResponseStream:
@@ -21,27 +29,90 @@ class ResponseStream:
     response. After that, `rest` is the text that the user has not seen yet.
     """
 
-    def __init__(
-        self, host: Engine, about: LLMResponse, conclude: Callable[[Any], Awaitable[LLMResponse | None]]
-    ) -> None:
+    def __init__(self, decided: Decided, about: LLMResponse, conclude: Conclude) -> None:
         """`about` is an empty response in the place of the one that arrives."""
+        self._decided = decided
+        self._about = about
         self._conclude = conclude
-        self._out = 0
-        self.unguarded = not host.may_ask(AFTER_LLM, about)
+        self._text = ""
+        self._asked = 0
+        self._last = -float("inf")
+        self._held = False
+        self._edited = False
+        self.released = 0
+        """How many characters of the text `add` has returned."""
+        self.unguarded = not decided.host.may_ask(AFTER_LLM, about)
         """Whether no hook is asked about the response, so that all of it can be passed on as it comes."""
         self.rest = ""
         """The text that the user has not seen yet, when the response is concluded. It is empty if there is another round."""
 
     async def add(self, text: str) -> str:
-        """Add a piece of the text. Returns the text that the user may see now, which may be empty."""
-        if not self.unguarded:
+        """Add a piece of the text. Returns the text that the user may see now, which may be empty.
+
+        Hooks that ask for parts are asked about the text so far, when enough of it is new. Raises `AbortTurnError` or
+        `HardAbortError` if one of them ends the turn.
+        """
+        self._text += text
+        if self.unguarded:
+            self.released += len(text)
+            return text
+        parts = self._parts
+        now = time.monotonic()
+        if (
+            parts is None
+            or len(self._text) - self._asked < parts.characters
+            or len(self._text) - self.released <= parts.window
+            or now - self._last < parts.interval
+        ):
             return ""
-        self._out += len(text)
-        return text
+        await self._ask()
+        self._last = time.monotonic()
+        out = max(self.released, 0 if self._held else len(self._text) - parts.window)
+        shown = self._text[self.released : out]
+        self.released = out
+        return shown
 
     async def conclude(self, answer: Any) -> LLMResponse | None:
-        """after_llm, about the whole response. Returns and raises what `Host.conclude_llm` does. Sets `rest`."""
-        response = await self._conclude(answer)
+        """after_llm, about the whole response. Returns and raises what `Host.conclude_llm` does. Sets `rest`.
+
+        Raises `PicohookError` if the response does not begin with the text that the user has seen.
+        """
+        message = answer.response if isinstance(answer, LLMResponse) else answer
+        released = self.released
+        if self.unguarded:
+            released = len(text_of(message))
+        elif self._edited:
+            message = {**message, "content": self._text}
+            answer = answer.model_copy(update={"response": message}) if isinstance(answer, LLMResponse) else message
+        elif text_of(message)[:released] != self._text[:released]:
+            raise PicohookError("the model's response does not begin with the text that it streamed")
+        response = await self._conclude(answer, released=released)
         if response is not None:
-            self.rest = text_of(response.response)[self._out :]
+            self.rest = text_of(response.response)[self.released :]
         return response
+
+    @property
+    def _parts(self) -> Parts | None:
+        """How the hooks are asked about parts; None if nothing is released before the end."""
+        wanted = [hook.parts for hook in self._decided.host.may_ask(AFTER_LLM, self._about)]
+        given = [parts for parts in wanted if parts is not None]
+        if self._held or len(given) < len(wanted):
+            return None
+        return reduce(Parts.along_with, given) if given else Parts()
+
+    async def _ask(self) -> None:
+        """after_llm, about the text so far."""
+        part = {"response": {"content": self._text}, "partial": True, "released": self.released or None}
+        outcome = await self._decided.host.after_llm(self._about.model_copy(update={**part, "messages": None}))
+        if outcome.action != words.CONTINUE or any(entry.error for entry in outcome.trail):
+            self._decided.take(outcome)
+        if outcome.action in {words.ABORT_TURN, words.HARD_ABORT}:
+            self._decided.close()
+        raise_if_ended(outcome)
+        if outcome.action == words.RETRY:  # nothing is out: it is asked again at the end
+            self._held = True
+            return
+        text = text_of(outcome.payload.response)
+        self._edited |= text != self._text
+        self._text = text
+        self._asked = len(text)

@@ -20,16 +20,19 @@ from ..wire import words
 from .abort import AbortTurnError, hard_abort_in, raise_if_ended
 from .decided import Decided
 from .digest import approved_digest, call_digest
+from .paused import decided_in, not_asked_again, require_taken
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from typing import Self, Unpack
 
     from ..engine.engine import Engine
-    from ..model.decisions import Outcome
+    from ..listeners.operation import Operation
+    from ..model.decisions import Decision, Outcome
     from ..model.trail import OutcomeAction
     from .decided import Took
 
+    OnPause = Callable[[Outcome[ToolCall]], Decision]
     Deliver = Callable[[ToolCall, ToolResult, int], Awaitable[ToolResult]]
 
 DENIED_BY_HOOK = "Tool execution denied by hook: {}"
@@ -50,8 +53,9 @@ class ToolRun(TypedDict, total=False):
 class DecidedCall(Decided):
     """A tool call that hooks have decided on. The tool is to run with `call`, or the call has its `result` already."""
 
-    def __init__(self, host: Engine, call: ToolCall, took: Took | None = None) -> None:
+    def __init__(self, host: Engine, call: ToolCall, took: Took | None = None, on_pause: OnPause | None = None) -> None:
         super().__init__(host, took)
+        self._on_pause = on_pause
         self.result: ToolResult | None = None
         """The result for the model, if the tool is not to run; otherwise None."""
         self.digest = b""
@@ -73,20 +77,43 @@ class DecidedCall(Decided):
 
     async def ask(self) -> None:
         """before_tool and approve_tool, and the event that the tool is about to run. Sets `result` if it is not to run."""
-        before = await self.host.before_tool(self._given)
-        self.take(before)
-        await self.approve(before)
+        with self.begin().work():
+            before = await self.host.before_tool(self._given)
+            self.take(before)
+            if self._on_pause is not None:
+                before = await self._answered(before, self._on_pause)
+            await self.approve(before)
         self.start()
         if self.result is not None:
             self.result = self.traced(self.result)
+            self.operation.ended(self.action)
+
+    async def _answered(self, before: Outcome[ToolCall], on_pause: OnPause) -> Outcome[ToolCall]:
+        """The outcome of before_tool after all pauses, each with the decision of `on_pause` in its place."""
+        given, decided = self._given, set[str]()
+        while before.action == words.PAUSE:
+            try:
+                decision = on_pause(before)
+            except BaseException:
+                self.operation.ended(words.PAUSE)  # the pause lasts, in the framework's form
+                raise
+            decided = decided | decided_in(before)
+            decided -= not_asked_again(self.host, before, given)
+            answered, given = (before.hook, decision), before.payload
+            before = await self.host.before_tool(given, answered=answered, skip=decided)
+            require_taken(answered, before)
+            self.take(before)
+        return before
 
     async def conclude(self, value: Any, **ran: Unpack[ToolRun]) -> ToolResult:
         """after_tool, and the event that the call is done. Returns the result for the model. See `Host.conclude`."""
-        returned = self.returned(value, **ran)
-        after = await self.host.after_tool(returned)
-        self.take(after)
-        ended(self.host, returned, after.payload.result, returned.duration)
-        raise_if_ended(after)
+        with self.operation.work():
+            returned = self.returned(value, **ran)
+            after = await self.host.after_tool(returned)
+            self.take(after)
+            ended(self.host, returned, after.payload.result, returned.duration)
+            raise_if_ended(after)
+        self.operation.ended(payload=after.payload)
         return self.traced(after.payload.result)
 
     def again(self, call: ToolCall) -> Self | None:
@@ -94,9 +121,15 @@ class DecidedCall(Decided):
         if call_digest(call) != call_digest(self._given):
             return None
         made = copy.copy(self)
+        made.begin()
         made.outcomes = [outcome for outcome in self.outcomes if outcome.stage != AFTER_TOOL.name]
         made.start()
         return made
+
+    def begin(self) -> Operation:
+        """Begin the call, for listeners. Returns its new `operation`."""
+        self.operation = self.host.operation("tool_call", self._given)
+        return self.operation
 
     # The steps of a batch.
 
@@ -177,13 +210,17 @@ class DecidedCall(Decided):
 
 
 async def decide(
-    host: Engine, call: ToolCall | Mapping[str, Any], took: Took | None = None, known: DecidedCall | None = None
+    host: Engine,
+    call: ToolCall | Mapping[str, Any],
+    took: Took | None = None,
+    known: DecidedCall | None = None,
+    on_pause: OnPause | None = None,
 ) -> DecidedCall:
     """before_tool and approve_tool. See `Host.decide`."""
     given: ToolCall = deep_copy(BEFORE_TOOL.given(call))  # the caller's later changes do not count
     if known is not None and (decided := known.again(given)) is not None:
         return decided
-    decided = DecidedCall(host, given, took)
+    decided = DecidedCall(host, given, took, on_pause)
     await decided.ask()
     return decided
 
@@ -193,7 +230,9 @@ async def run_tool(host: Engine, call: ToolCall | Mapping[str, Any], execute: Ca
     decided = await decide(host, call)
     if decided.result is not None:
         return decided.result
-    return await decided.conclude(await value_of(execute, decided.call))
+    with decided.operation.work():
+        value = await value_of(execute, decided.call)
+    return await decided.conclude(value)
 
 
 async def value_of(execute: Callable[[ToolCall], Any], call: ToolCall) -> Any:

@@ -5,8 +5,9 @@ The steps are `prompt`, `llm`, `tools`, `compact` and `finish`; `run` is the loo
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import PicohookError
 from ..model.conversation import calls_of
@@ -20,13 +21,16 @@ from .paused import Step, decided_in, require_taken
 from .tool_call import decide
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from ..model.decisions import Outcome
     from ..model.trail import StageTrail
     from .delivery import Delivery
-    from .model_call import DecidedRequest
-    from .tool_call import DecidedCall
+    from .model_call import Complete, DecidedRequest, Show
+    from .tool_call import DecidedCall, OnPause
+
+
+F = TypeVar("F", bound="Callable[..., Coroutine[Any, Any, Any]]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,17 @@ class TurnResult:
     """What hooks did at each stage, in order. For a resumed turn, only since it was resumed."""
 
 
+def _step(method: F) -> F:
+    """The method as a step of its turn, whose operation is the current one meanwhile."""
+
+    @functools.wraps(method)
+    async def step(turn: BaseTurn, *given: Any, **options: Any) -> Any:
+        with turn.operation.current():
+            return await method(turn, *given, **options)
+
+    return step  # type: ignore[return-value] # of the same signature
+
+
 class Turn(BaseTurn):
     """A turn, made by `Session.turn` or `Session.resume`. Its block begins with turn_start, and ends with turn_end.
 
@@ -51,6 +66,7 @@ class Turn(BaseTurn):
 
     # The steps.
 
+    @_step
     async def prompt(self, prompt: str | None = None) -> str:
         """before_prompt. Returns the prompt, as hooks leave it."""
         self._resumed_at("before_prompt")
@@ -66,10 +82,15 @@ class Turn(BaseTurn):
         self.messages.append(from_user(prompt))
         return prompt
 
-    async def llm(self, request: LLMRequest, complete: Callable[[LLMRequest], Awaitable[Any]]) -> LLMResponse:
-        """before_llm, the model, after_llm. The request gets what hooks have added since the last one."""
-        return await in_rounds(await self.decide_llm(request), complete)
+    @_step
+    async def llm(self, request: LLMRequest, complete: Complete, *, stream: Show | None = None) -> LLMResponse:
+        """before_llm, the model, after_llm. The request gets what hooks have added since the last one.
 
+        `stream` shows the user the pieces of the response, as with `Host.run_llm`.
+        """
+        return await in_rounds(await self.decide_llm(request), complete, stream)
+
+    @_step
     async def decide_llm(self, request: LLMRequest) -> DecidedRequest:
         """`Host.decide_llm` in this turn. The request gets what hooks have added since the last one."""
         self._resumed_at("before_llm")
@@ -79,10 +100,15 @@ class Turn(BaseTurn):
         request = self.with_added(request).model_copy(update={**self._place("turn.llm.request"), **last})
         return await decide_llm(self.host, request, self._take_of_llm, self._rounds)
 
-    async def decide(self, call: ToolCall, *, known: DecidedCall | None = None) -> DecidedCall:
+    @_step
+    async def decide(
+        self, call: ToolCall, *, known: DecidedCall | None = None, on_pause: OnPause | None = None
+    ) -> DecidedCall:
         """`Host.decide` in this turn. The caller adds the result to the conversation, and delivers the user's part."""
-        return await decide(self.host, call.model_copy(update=self._place("turn.tool")), self._take_of_tool, known)
+        call = call.model_copy(update=self._place("turn.tool"))
+        return await decide(self.host, call, self._take_of_tool, known, on_pause)
 
+    @_step
     async def tools(
         self,
         calls: Sequence[ToolCall] | None,
@@ -108,6 +134,7 @@ class Turn(BaseTurn):
         steps = [Step(call=deep_copy(call).model_copy(update=place)) for call in calls or ()]
         return await Batch(self, steps, execute, parallel=parallel).run()
 
+    @_step
     async def finish(self, response: LLMResponse | None = None, **about: Any) -> bool:
         """before_finish. Returns whether the turn may end; if not, `messages` has the feedback.
 
@@ -145,6 +172,7 @@ class Turn(BaseTurn):
         if outcome.feedback:
             self.messages.append(from_user(outcome.feedback))
 
+    @_step
     async def compact(
         self,
         messages: list[dict[str, Any]],
@@ -189,12 +217,16 @@ class Turn(BaseTurn):
     async def run(
         self,
         *,
-        complete: Callable[[LLMRequest], Awaitable[Any]],
+        complete: Complete,
         execute: Callable[[ToolCall], Any],
         parallel: bool = True,
+        stream: Show | None = None,
         **request: Any,
     ) -> TurnResult:
-        """Run the whole turn, or the rest of a resumed one. `request` has each `LLMRequest`'s fields beside its messages."""
+        """Run the whole turn, or the rest of a resumed one. `request` has each `LLMRequest`'s fields beside its messages.
+
+        `stream` shows the user the pieces of each response, as with `Host.run_llm`.
+        """
         stage = "" if self._pending is None else self._pending[0].stage
         if not stage:
             await self.prompt()
@@ -202,7 +234,7 @@ class Turn(BaseTurn):
             calls: list[ToolCall] | None = None
             if not stage:
                 self.collect()
-                response = await self.llm(LLMRequest(messages=self.messages, **request), complete)
+                response = await self.llm(LLMRequest(messages=self.messages, **request), complete, stream=stream)
                 calls = calls_of(response.response)
             at_its_end = True
             if stage == "before_tool" or calls:

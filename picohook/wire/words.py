@@ -20,7 +20,8 @@ PROGRESS: Final = "host.progress"
 # The mode of `hook.hello` that has no stages.
 OBSERVE: Final = "observe"
 
-CAPABILITIES: Final = frozenset({"cancel", "progress", "log"})
+STREAM: Final = "stream"
+CAPABILITIES: Final = frozenset({"cancel", "progress", "log", STREAM})
 
 # JSON-RPC error codes that the host sends or looks at.
 METHOD_NOT_FOUND: Final = -32601

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import select
@@ -15,8 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from picohook.cli.commands.top import Look, figures, memory
+from picohook.cli.commands.top import Look, _table, figures, memory
 
 from .conftest import PATIENCE, read_line, reading
 
@@ -180,6 +182,47 @@ def test_a_first_look_has_no_rates_and_a_replaced_hook_has_its_own():
 
     assert (first["calls_per_second"], first["memory_bytes"]) == (None, None)
     assert (changed["calls_per_second"], added["calls_per_second"]) == (4.0, 4.0)
+
+
+def drawn(hooks, width, height):
+    """The lines of a table in a terminal of this size."""
+    console = Console(width=width, height=height, color_system=None, file=io.StringIO())
+    console.print(_table(figures(None, Look({"containment": "none", "hooks": hooks}, 1.0), {}), width, height))
+    return console.file.getvalue().splitlines()
+
+
+def hooks_named(*names, **stages):
+    return [status(name, **stages)["hooks"][0] for name in names]
+
+
+@pytest.mark.parametrize("width", [60, 70, 80, 100])
+def test_in_a_narrow_terminal_names_and_failures_stay_readable(width):
+    head, *rows = drawn(hooks_named("a-guard-of-paths", "b", before_tool=1), width, 20)
+
+    assert {"hook", "state", "calls/s", "p99", "failed"} <= set(head.split())
+    assert ("memory" in head) == (width >= 80)
+    assert rows[0].startswith("a-guard-of-paths ready ")
+    assert max(map(len, (head, *rows))) <= width
+
+
+def test_with_more_hooks_than_lines_those_in_trouble_come_first():
+    hooks = hooks_named(*(f"h{n}" for n in range(20)), before_tool=1, after_tool=1)
+    hooks[17]["state"] = "failed"
+    hooks[18]["stages"]["before_tool"]["failures"] = {"timeout": 90}
+
+    _, *rows = drawn(hooks, 70, 8)
+    assert [row.split()[0] for row in rows] == ["h17", "h18", "h0", "h1", "h2", "h3", "h4", "and"]
+    assert rows[-1].split() == ["and", "13", "more"]
+    assert "0.9" in rows[0].split()  # the p99 of its slowest stage
+
+
+def test_with_lines_enough_each_stage_has_one_and_the_order_stays():
+    hooks = hooks_named("h1", "h0", before_tool=1, after_tool=1)
+
+    _, *rows = drawn(hooks, 70, 6)
+    assert [row.split()[0] for row in rows] == ["h1", "before_tool", "after_tool", "h0", "before_tool", "after_tool"]
+    _, *rows = drawn(hooks, 70, 5)
+    assert [row.split()[0] for row in rows] == ["h1", "h0"]
 
 
 @pytest.mark.skipif(not HAS_PROC, reason="there is no /proc")

@@ -124,6 +124,17 @@ def test_a_filter_on_a_missing_field_is_a_warning(write, keys, expected):
                 "respond: it is for before_llm and before_tool, and the hook is not asked there",
             ],
         ),
+        (
+            {"stages": ["before_tool"], "stream": True},
+            ["stream: it is for after_llm, and the hook is not asked there"],
+        ),
+        (
+            {"stages": ["after_llm"], "stream": {"window": 8}, "command": None, "run": "cat"},
+            [
+                "stream: it is for a process that is kept running or a function, and this hook is run anew for each question"
+            ],
+        ),
+        ({"stages": ["after_llm"], "stream": {"window": 8, "characters": 1, "interval": 0}}, []),
         ({"stages": None, "observe": ["*"], "command": None, "run": "cat", "timeout": 3}, []),
         ({"events": "runtime"}, ["events: the hook observes no events"]),
         (

@@ -103,7 +103,8 @@ class Hook:
             self.unknown(request_id)
 
     def hello(self, request_id, params):
-        self.result(request_id, {"ok": True, "name": "mutant", "capabilities": {"cancel": True, "progress": False}})
+        capabilities = {"cancel": True, "progress": False, "stream": True}
+        self.result(request_id, {"ok": True, "name": "mutant", "capabilities": capabilities})
 
     def approve(self, params):
         return {"approved": params["tool"] != "bash", "reason": "no shells"}
@@ -327,7 +328,13 @@ def _undecided(stage):
 
 STAGE_1 = _undecided("before_prompt")
 STAGE_2 = _undecided("before_llm")
-STAGE_3 = _undecided("after_llm")
+
+
+class STAGE_3(_undecided("after_llm")):
+    def decide(self, stage, params):
+        return {"action": "continue"} if "partial" in params else super().decide(stage, params)
+
+
 STAGE_4 = _undecided("before_tool")
 
 
@@ -353,6 +360,13 @@ class STAGE_11(Hook):
     def decide(self, stage, params):
         decision = super().decide(stage, params)
         return {"Action": decision["action"]} if stage == "after_compact" else decision
+
+
+class STAGE_12(Hook):
+    def decide(self, stage, params):
+        if params.get("released"):
+            return {"action": "modify", "response": {"content": "gone"}}
+        return super().decide(stage, params)
 
 
 class PAYLOAD_1(Hook):

@@ -353,6 +353,11 @@ class HOST_CALL_4(Host):
         self.ask("after_tool", {**params, "result": {"output": "done"}, "duration": 5})
 
 
+class HOST_CALL_5(Host):
+    def once(self, stage, params):
+        super().once(stage, {**params, "partial": True} if stage == "after_llm" else params)
+
+
 class HOST_EVENT_1(Host):
     def tell(self, method, params):
         self.send({"id": self.new_id(), "method": method, "params": params})

@@ -58,7 +58,7 @@ def test_one_requirement_can_be_checked_alone():
     assert [(one.requirement.id, one.status) for one in report.results] == [("ID-1", "pass"), ("REPLY-1", "fail")]
     assert report.results[1].said == (
         'in the run for HELLO-1, it wrote {"id": 1, "result": {"ok": true, "name": "mutant", '
-        '"capabilities": {"cancel": true, "progress": false}}}'
+        '"capabilities": {"cancel": true, "progress": false, "stream": true}}}'
     )
 
 

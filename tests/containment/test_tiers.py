@@ -283,6 +283,21 @@ async def test_hooks_of_a_killed_launcher_end_and_another_launcher_starts_them_a
     await all_dead(again)
 
 
+async def test_the_launcher_itself_is_gone_after_its_host_was_killed(ground, board, backend):
+    """With the first processes of its namespaces, which can be reaped only after the hooks in them."""
+    strays = Strays(board)
+    with Hosting(ground, "close", stray("h", *strays.steps(), SERVE), backend=backend) as hosting:
+        assert await hosting.said() == "ready"
+        await strays.lines()
+        everything = {pid: os.pidfd_open(pid) for pid in offspring(hosting.process.pid)}
+        hosting.process.kill()
+        for pid, pidfd in everything.items():
+            with anyio.move_on_after(60) as late:
+                await anyio.wait_readable(pidfd)
+            os.close(pidfd)
+            assert not late.cancelled_caught, pid
+
+
 async def test_the_death_of_the_first_process_of_the_namespace_is_seen(board, journal):
     if why := lacking("namespace"):
         pytest.skip(why)

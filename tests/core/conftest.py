@@ -26,6 +26,7 @@ from picohook.model.payloads import (
 from picohook.model.spec import HookSpec, Timeouts
 from picohook.model.stages import STAGES
 from picohook.observe.log import Log
+from picohook.process.start_turns import StartTurns
 from picohook.transport.event_loop import current_reactor
 
 META = Meta(agent_id="agent", turn_id="turn", session_key="session", iteration=3)
@@ -113,7 +114,8 @@ def payloads() -> dict[str, Any]:
 @pytest.fixture
 async def host_services() -> HostServices:
     """What a hook gets of a host, on the loop that runs."""
-    return HostServices(current_reactor(), Log(), Timeouts(), Containment(current_reactor(), Log()))
+    reactor = current_reactor()
+    return HostServices(reactor, Log(), Timeouts(), Containment(reactor, Log()), StartTurns(reactor))
 
 
 @pytest.fixture

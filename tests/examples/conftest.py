@@ -73,10 +73,9 @@ def where_the_examples_are_run(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory, request):
+def shared(shared_directory):
     """One directory for all the workers."""
-    base = tmp_path_factory.getbasetemp()
-    place = (base.parent if hasattr(request.config, "workerinput") else base) / "languages"
+    place = shared_directory / "languages"
     place.mkdir(exist_ok=True)
     return place
 

@@ -11,6 +11,7 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import preloaded
 import pytest
 
 from picohook import (
@@ -236,7 +237,7 @@ async def test_events_are_the_same_however_they_are_cut(size):
 
 def run(*arguments, directory, **environment):
     return subprocess.run(
-        [sys.executable, str(AGENT), *arguments],
+        [preloaded.program("python"), str(AGENT), *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,

@@ -17,7 +17,7 @@ from picohook import ToolCall
 
 from .conftest import needed
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("browser")]  # one worker starts the browser
+pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("browser")]  # one worker starts the browser
 
 PATIENCE = 30
 INSTALL = "apt-get install chromium chromium-driver"

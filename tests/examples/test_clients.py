@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import preloaded
 import pytest
 
 from .conftest import EXAMPLES
@@ -24,7 +25,7 @@ EXPECTED = [
     "Tokyo: 21 °C, sunny",
 ]
 LANGUAGES = {
-    "python": ([sys.executable, str(CLIENTS / "agent.py")], "socket"),
+    "python": ([preloaded.path_of("python"), str(CLIENTS / "agent.py")], "socket"),
     "node": (["node", str(CLIENTS / "agent.mjs")], "streams"),
     "go": (["go", "run", str(CLIENTS / "agent.go")], "socket"),
 }
@@ -44,11 +45,11 @@ def config(tmp_path):
         "        else:\n"
         "            print(asked['params']['Kind'], file=kinds, flush=True)\n"
     )
-    hook = json.dumps([sys.executable, str(EXAMPLES / "python" / "stdlib_hook.py")])
+    hook = json.dumps([preloaded.program("python"), str(EXAMPLES / "python" / "stdlib_hook.py")])
     path = tmp_path / "picohook.toml"
     path.write_text(
         f"[hooks.policy]\ncommand = {hook}\nstages = ['before_tool', 'approve_tool', 'after_tool']\non_failure = 'deny'\n"
-        f"[hooks.observer]\ncommand = [{json.dumps(sys.executable)}, 'observer.py']\nobserve = ['*']\n"
+        f"[hooks.observer]\ncommand = [{json.dumps(preloaded.program('python'))}, 'observer.py']\nobserve = ['*']\n"
     )
     return path
 
@@ -67,7 +68,7 @@ def kinds(tmp_path):
 def serving(config):
     """`picohook serve` at a socket."""
     path = config.with_name("hooks.sock")
-    command = [sys.executable, "-m", "picohook", "serve", "--config", str(config), "--socket", str(path)]
+    command = [preloaded.program("picohook"), "serve", "--config", str(config), "--socket", str(path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr.readline() == f"Serving at {path}\n"
         yield path

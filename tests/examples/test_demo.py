@@ -8,14 +8,17 @@ import re
 import subprocess
 import sys
 
+import preloaded
 import pytest
 
 from .conftest import EXAMPLES, ROOT
 
+pytestmark = pytest.mark.one_worker("demo")  # one worker plays it, for all tests
+
 
 def run(*arguments, **environment):
     return subprocess.run(
-        [sys.executable, str(EXAMPLES / "demo.py"), *arguments],
+        [preloaded.program("python"), str(EXAMPLES / "demo.py"), *arguments],
         capture_output=True,
         cwd=ROOT,
         env={**os.environ, **environment},

@@ -61,7 +61,7 @@ def test_the_environment_is_made_once(make):
 def test_the_tests_need_more_than_the_demo(make):
     make("demo")
     _, calls = make("test")
-    assert [call.split()[-1] for call in calls] == [".[dev]", "loadgroup"]
+    assert [call.split()[-1] for call in calls] == [".[dev]", "auto"]
 
 
 def test_the_environment_is_made_again_when_the_project_file_changes(make, checkout):
@@ -70,7 +70,7 @@ def test_the_environment_is_made_again_when_the_project_file_changes(make, check
     os.utime(checkout / "pyproject.toml", (installed + 10, installed + 10))
     _, calls = make("test")
     assert "thepython -m venv --clear .venv" in calls
-    assert calls[-1] == "python -m pytest -n auto --dist loadgroup"
+    assert calls[-1] == "python -m pytest --workers auto"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "fault(*ids): what a test is about; comes from its name")
-    if config.getoption("--faults") and not hasattr(config, "workerinput"):
+    if config.getoption("--faults"):
         config.pluginmanager.register(Gathered(write=config.getoption("--faults") == "write"))
 
 

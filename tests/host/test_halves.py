@@ -8,6 +8,7 @@ from picohook import (
     AbortTurn,
     AbortTurnError,
     Account,
+    Approve,
     Deny,
     FunctionHook,
     HardAbort,
@@ -293,3 +294,45 @@ def test_the_halves_without_await():
         assert host.decide(CALL, known=decided).result is None
         request = host.decide_llm(REQUEST)
         assert host.conclude_llm(request, {"content": "bye"}).response == {"content": "bye"}
+
+
+# Pauses.
+
+
+async def test_a_pause_takes_the_decision_of_on_pause_and_hooks_before_it_are_not_asked_again():
+    asked = []
+
+    def note(name, answer=None):
+        return FunctionHook(name, {"before_tool": lambda _: asked.append(name) or answer})
+
+    hooks = [note("a"), note("b", Pause("one")), note("c", Pause("two")), note("d")]
+    pauses = []
+    async with Host(hooks) as host:
+        decided = await host.decide(
+            ToolCall(tool="x"), on_pause=lambda outcome: pauses.append(outcome.hook) or Continue()
+        )
+    assert (decided.action, pauses, asked) == ("continue", ["b", "c"], ["a", "b", "c", "d"])
+
+
+async def test_a_decision_of_on_pause_can_deny_and_an_error_of_it_is_raised():
+    async with Host([FunctionHook("a", {"before_tool": lambda _: Pause()})]) as host:
+        decided = await host.decide(ToolCall(tool="x"), on_pause=lambda _: Deny("not today"))
+        assert (decided.action, "not today" in decided.result.for_llm) == ("deny_tool", True)
+        with pytest.raises(KeyError):
+            await host.decide(ToolCall(tool="x"), on_pause=lambda _: {}["none"])
+        for wrong in (Pause(), Approve()):
+            with pytest.raises(PicohookError, match="answer"):
+                await host.decide(ToolCall(tool="x"), on_pause=lambda _, wrong=wrong: wrong)
+
+
+async def test_a_guard_before_a_pause_is_asked_again_about_a_call_that_was_changed_since():
+    seen = []
+    hooks = [
+        FunctionHook("a", {"before_tool": lambda call: seen.append(call.arguments)}, guard=True),
+        FunctionHook("b", {"before_tool": lambda _: Pause()}),
+        FunctionHook("c", {"before_tool": lambda _: Modify({"arguments": {"n": 1}})}),
+    ]
+    async with Host(hooks) as host:
+        decided = await host.decide(ToolCall(tool="x"), on_pause=lambda _: Continue())
+    assert decided.call.arguments == {"n": 1}
+    assert seen[-1] == {"n": 1}

@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = ("agent-hooks", "claude-agent", "google-adk", "langchain", "openai-agents", "pydantic-ai")
-TOOLS = {"hypothesis", "pytest", "pytest-timeout", "pytest-xdist", "trio"}
+TOOLS = {"hypothesis", "pytest", "pytest-timeout", "trio"}
 """The packages of the extra `test` that these tests need."""
 
 
@@ -57,7 +57,7 @@ def check(extra: str, scratch: Path) -> bool:
         python = install(extra, scratch / extra)
         installed = time.monotonic()
         module = extra.replace("-", "_")
-        tests = ["-q", "-n", "0", "-p", "no:cacheprovider", "tests/integrations", "-k", f"{module} or {extra}"]
+        tests = ["-q", "-p", "no:cacheprovider", "tests/integrations", "-k", f"{module} or {extra}"]
         run(str(python), "-m", "pytest", *tests)
     except subprocess.CalledProcessError as error:
         print(f"{extra}: failed: {error}", flush=True)

@@ -7,7 +7,7 @@ import pytest
 from picohook import AbortTurn, Deny, FunctionHook, HardAbort, Host, Modify, Notes, Pause, Respond, Retry
 from picohook.model.decisions import Continue
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("frameworks")]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from picohook import AbortTurn, Continue, Deny, FunctionHook, Host, Modify, Note
 
 from .drivers import run_claude
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("frameworks")]
 
 BASH = "toolu_bash"
 

@@ -28,7 +28,7 @@ from picohook.model.decisions import Continue
 
 from .drivers import Agent
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("frameworks")]
 
 ONE = [[("1", "read", {"path": "a"})], "done"]
 

@@ -8,7 +8,7 @@ from picohook import Deny, FunctionHook, Host, Modify, PicohookError, Respond, R
 
 from .drivers import Agent, adk_runner, run_google_adk, scripted_llm
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("frameworks")]
 
 ONE = [[("1", "read", {"path": "a"})], "done"]
 

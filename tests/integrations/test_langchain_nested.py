@@ -12,7 +12,7 @@ from picohook import (
 
 from .drivers import Agent, scripted_chat
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("frameworks")]
 
 INNER = [[("1", "read", {"path": "a"})], "inner done"]
 OUTER = [[("7", "ask", {"input": "hello"})], "outer done"]

@@ -14,7 +14,7 @@ from picohook import Host, LLMRequest, ToolCall
 
 from .drivers import AI_SDK, FRAMEWORKS, Agent, run_ai_sdk, run_claude
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("frameworks")]
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "how-to" / "frameworks.md"

@@ -10,7 +10,7 @@ from picohook import Deny, FunctionHook, Host, Modify, PicohookError, Retry
 
 from .drivers import Agent, run_openai_agents, scripted_model
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("frameworks")]
 
 ONE = [[("1", "read", {"path": "a"})], "done"]
 

@@ -10,6 +10,8 @@ import pytest
 
 import picohook
 
+pytestmark = pytest.mark.one_worker("the package, parsed")
+
 PACKAGE = Path(picohook.__file__).parent
 MODULES = sorted((PACKAGE / "integrations").glob("*.py"))
 OTHERS = sorted(other for other in PACKAGE.rglob("*.py") if other not in MODULES)

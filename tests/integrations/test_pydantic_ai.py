@@ -8,7 +8,7 @@ import pytest
 
 from picohook import Deny, FunctionHook, Host, Modify, PicohookError, Retry
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("frameworks")]
 
 
 @pytest.fixture

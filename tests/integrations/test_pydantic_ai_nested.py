@@ -10,7 +10,7 @@ from picohook import (
     Host,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("frameworks")]
 
 
 def read(path: str) -> str:

@@ -11,9 +11,13 @@ from picohook import AbortTurn, AbortTurnError, Deny, FunctionHook, Host, Modify
 
 from .provider import STREAMS, provider, stream_of
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("frameworks")]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("frameworks")]
 
 PIECES = ["One ", "two ", "three."]
+
+
+GOES_ON = [name for name in STREAMS if name != "pydantic-ai/responses"]
+"""Where a run continues after a text."""
 
 
 @pytest.fixture(params=STREAMS)
@@ -121,3 +125,79 @@ async def test_a_stream_that_nobody_reads_any_more_is_closed(stream):
             assert await anext(pieces) == PIECES[0]
         await model.left.wait()
     assert "llm_response" not in kinds
+
+
+# Hooks that ask for parts.
+
+EACH = {"characters": 1, "interval": 0, "window": 4}
+"""A hook with these settings is asked at each piece, and the last four characters are held back."""
+SECRET = ["my key ", "is 12", "34, keep it", " to yourself"]
+
+
+def redact(answer):
+    text = answer.response["content"] or ""
+    return Modify({"content": text.replace("1234", "****")}) if "1234" in text else None
+
+
+async def test_a_hook_that_asks_for_parts_finds_a_secret_that_is_cut_in_two(stream):
+    first = asyncio.Event()
+
+    async def after_the_first_is_seen(place):
+        if place == len(SECRET) - 1:
+            await first.wait()
+
+    pieces = []
+    async with (
+        host_of({"after_llm": redact}, stream=EACH) as host,
+        provider([SECRET], after_the_first_is_seen) as model,
+    ):
+        async for text in stream(model, host):
+            pieces.append(text)
+            first.set()
+    assert "".join(pieces) == "my key is ****, keep it to yourself"
+    assert pieces[0] == "my "
+    assert len(pieces) > 2
+
+
+@pytest.mark.parametrize("stream", GOES_ON, indirect=True)
+async def test_the_final_answer_is_the_one_that_was_streamed_and_tools_are_called_after_it(stream):
+    script = [["Let me see. ", "Wait.", ("1", "read", {"path": "a"})], SECRET]
+    seen = []
+
+    def judge(answer):
+        seen.append((answer.partial, answer.response.get("tool_calls") is not None))
+        return redact(answer)
+
+    async with host_of({"after_llm": judge}, stream=EACH) as host, provider(script) as model:
+        pieces = [text async for text in stream(model, host, [read])]
+    assert "my key is ****, keep it to yourself" in "".join(pieces)
+    assert "1234" not in "".join(pieces)
+    assert (None, True) in seen
+    assert (True, True) not in seen
+    assert model.told["1"] == "text of a"
+
+
+async def test_a_hook_ends_a_stream_with_its_reason(stream):
+    def judge(answer):
+        return AbortTurn("enough") if "1234" in (answer.response["content"] or "") else None
+
+    kinds = []
+    pieces = []
+    stages = {"after_llm": judge}
+    async with (
+        host_of(stages, stream=EACH, on_event=lambda event: kinds.append(event.kind)) as host,
+        provider([SECRET]) as model,
+    ):
+        with pytest.raises(AbortTurnError, match="enough"):
+            await collect(stream(model, host), pieces)
+    assert "".join(pieces) == "my key i"
+    assert kinds[-2:] == ["turn_abort", "turn_end"]
+
+
+async def test_a_change_of_what_is_out_already_is_a_failure_of_the_hook(stream):
+    def judge(answer):
+        return None if answer.partial else Modify({"content": "gone"})
+
+    async with host_of({"after_llm": judge}, stream=EACH) as host, provider([SECRET]) as model:
+        assert "".join([text async for text in stream(model, host)]) == "".join(SECRET)
+        assert "changed text that the user has seen already" in host.status().hooks[0].last_error

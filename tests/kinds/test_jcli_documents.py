@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
+import preloaded
 import pytest
 from kinds_support import Model
 
@@ -17,6 +19,11 @@ pytestmark = pytest.mark.anyio
 BASH = ToolCall(tool="Bash", arguments={"command": "ls"}, meta=Meta(session_key="s1"))
 READ = ToolCall(tool="Read", arguments={"path": "a"}, meta=Meta(session_key="s1"))
 MESSAGES = [{"role": "user", "content": "hello"}]
+
+
+@pytest.fixture(autouse=True)
+def _a_python_that_starts_fast(monkeypatch):
+    monkeypatch.setenv("PATH", preloaded.programs(), prepend=os.pathsep)
 
 
 def run_yaml(config, text, *answers, **settings):

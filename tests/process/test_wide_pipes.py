@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from picohook import HookCrashedError, HookSpec, Host, Timeouts, ToolCall
+from picohook import Deny, HookCrashedError, HookSpec, Host, Timeouts, ToolCall
 from picohook.model.stages import STAGES
 from picohook.observe.log import Log
 from picohook.transport.channel import Channel, HookCounters
@@ -206,7 +206,7 @@ async def test_the_last_answer_in_a_wide_pipe_is_read_before_the_process_counts_
         os.close(its_stdout)
         channel.drain()
         channel.close(HookCrashedError("it ended", hook="h"))
-    assert answers == [{"action": "deny_tool"}]
+    assert answers == [Deny()]
     channel.release()
     os.close(its_stdin)
 

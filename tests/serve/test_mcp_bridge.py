@@ -13,7 +13,7 @@ from scripted import PATIENCE
 from picohook.errors import PicohookError
 from picohook.serve.mcp import bridge, remote
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("mcp_bridge")]  # one process imports the SDK
+pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("mcp_bridge")]  # one process imports the SDK
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import anyio
+import preloaded
 import pytest
 from turns import KEY, Model, Tools, calls, host_with, kinds, office, payloads, says, told, wants
 
@@ -63,7 +63,7 @@ def through_text(paused, key=None):
 
 async def elsewhere(**orders):
     done = await anyio.run_process(
-        [sys.executable, str(Path(__file__).with_name("resume_elsewhere.py"))],
+        [preloaded.program("python"), str(Path(__file__).with_name("resume_elsewhere.py"))],
         input=json.dumps(orders).encode(),
         stderr=None,
     )

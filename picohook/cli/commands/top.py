@@ -20,12 +20,19 @@ from ..command import App, Json, seconds
 from ..control_client import TIMEOUT, Socket, opened, receive, send
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.table import Table
 
 app = App()
 
 _STYLES = {"ready": "green", "failed": "bold red"}
 _NUMBERS = ("calls/s", "p50 ms", "p99 ms", "failed", "drops", "restarts", "memory")
+_LEFT_OUT = ("pid", "memory", "drops", "p50 ms", "restarts")
+"""The columns that a narrow terminal does without, in this order, so that names have room."""
+_NAME = 24
+"""The most columns of a name for which others are left out."""
+_AROUND = 3
+"""The lines above the first hook."""
 _GROUP, _RSS = 2, 21
 """Fields of /proc/PID/stat, counted from the one after the name."""
 
@@ -96,7 +103,9 @@ def _show(connection: socket.socket, interval: float, name: str) -> None:
     with _keys() as keys, Live(console=output.console(), screen=True, auto_refresh=False) as live:
         for shown in _looks(connection, interval, keys):
             title = f"{name}   containment: {shown['containment']}   every {interval:g} s   q quits"
-            live.update(Group(Text(escape(title), style="bold", no_wrap=True), Text(), _table(shown)), refresh=True)
+            size = live.console.size
+            table = _table(shown, size.width, size.height - _AROUND)
+            live.update(Group(Text(escape(title), style="bold", no_wrap=True), Text(), table), refresh=True)
 
 
 def _looks(connection: socket.socket, interval: float, keys: int | None) -> Iterator[dict[str, Any]]:
@@ -158,36 +167,85 @@ def _keys() -> Iterator[int | None]:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
-def _table(shown: dict[str, Any]) -> "Table":
+def _table(shown: dict[str, Any], width: int | None = None, height: int | None = None) -> "Table | Group":
+    """Return the hooks as a table. In a narrow terminal, columns are left out, so that names can be read.
+
+    If the lines do not suffice, each hook has one, those in trouble come first, and the last line says how many are not shown.
+    """
+    from rich.console import Group  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    def named(text: str, style: str = "") -> Text:
-        return Text(escape(text), style=style, no_wrap=True, overflow="ellipsis")
-
+    hooks = shown["hooks"]
+    lines = sum(_lines_of(hook) for hook in hooks)
+    whole = height is None or lines <= height
+    if not whole:  # a line for each hook
+        hooks = sorted(hooks, key=lambda hook: (hook["state"] == "ready", -hook["failures"]))
+    rows = [row for hook in hooks for row in _rows(hook, with_stages=whole)]
+    hidden = 0 if height is None or len(rows) <= height else len(rows) - height + 1
+    columns = _columns(rows, width)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column("hook")  # in a narrow terminal, names are cut before numbers
-    for column in ("state", "pid", *_NUMBERS):
-        table.add_column(column, no_wrap=True, justify="right" if column in _NUMBERS else "left")
-    for hook in shown["hooks"]:
-        stages = hook["stages"]
-        alone = next(iter(stages.values())) if len(stages) == 1 else {"p50_ms": None, "p99_ms": None}
-        state = Text(escape(hook["state"]), style=_STYLES.get(hook["state"], "bold yellow"))
-        cells = [
-            _number(hook["calls_per_second"]),
-            *_times(alone),
-            *(str(hook[key]) for key in ("failures", "dropped", "restarts")),
-            _size(hook),
-        ]
-        table.add_row(named(hook["name"]), state, str(hook["pid"] or "-"), *cells)
-        for name, stage in stages.items() if len(stages) > 1 else ():
-            cells = [_number(stage["calls_per_second"]), *_times(stage), str(stage["failures"])]
-            table.add_row(named(f"  {name}", "dim"), "", "", *cells)
-    return table
+    for column in columns:
+        table.add_column(column, justify="right" if column in _NUMBERS else "left", no_wrap=column != "hook")
+    for row in rows[: len(rows) - hidden]:
+        state = row.get("state", "")
+        styles = {"hook": "dim" if not state else "", "state": _STYLES.get(state, "bold yellow")}
+        table.add_row(
+            *(
+                Text(escape(row.get(column, "")), style=styles.get(column, ""), no_wrap=True, overflow="ellipsis")
+                for column in columns
+            )
+        )
+    return Group(table, Text(f"and {hidden} more", style="dim")) if hidden else table
 
 
-def _times(stage: dict[str, Any]) -> tuple[str, str]:
-    return _number(stage["p50_ms"]), _number(stage["p99_ms"])
+def _lines_of(hook: dict[str, Any]) -> int:
+    return 1 + len(hook["stages"]) if len(hook["stages"]) > 1 else 1
+
+
+def _rows(hook: dict[str, Any], *, with_stages: bool) -> list[dict[str, str]]:
+    """Return the cells of a hook by column, and with its stages those of each. Without them, times are of the slowest stage."""
+    stages = hook["stages"]
+    shown: dict[str, Any] = {"p50_ms": None, "p99_ms": None}
+    if len(stages) == 1 or not with_stages:
+        shown = max(stages.values(), key=lambda stage: stage["p99_ms"] or 0.0, default=shown)
+    rows = [
+        {
+            "hook": hook["name"],
+            "state": hook["state"],
+            "pid": str(hook["pid"] or "-"),
+            **_times(hook, shown),
+            "drops": str(hook["dropped"]),
+            "restarts": str(hook["restarts"]),
+            "memory": _size(hook),
+        }
+    ]
+    if with_stages and len(stages) > 1:
+        rows += [{"hook": f"  {name}", **_times(stage, stage)} for name, stage in stages.items()]
+    return rows
+
+
+def _columns(rows: list[dict[str, str]], width: int | None) -> list[str]:
+    """Return the columns that fit beside the names."""
+    columns = ["hook", "state", "pid", *_NUMBERS]
+    if width is None:
+        return columns
+    widths = {name: max(len(name), *(len(row.get(name, "")) for row in rows)) + 1 for name in columns}
+    widths["hook"] = min(widths["hook"], _NAME + 1)
+    for name in _LEFT_OUT:
+        if sum(widths[column] for column in columns) - 1 <= width:
+            break
+        columns.remove(name)
+    return columns
+
+
+def _times(counts: dict[str, Any], stage: dict[str, Any]) -> dict[str, str]:
+    return {
+        "calls/s": _number(counts["calls_per_second"]),
+        "p50 ms": _number(stage["p50_ms"]),
+        "p99 ms": _number(stage["p99_ms"]),
+        "failed": str(counts["failures"]),
+    }
 
 
 def _number(value: float | None) -> str:

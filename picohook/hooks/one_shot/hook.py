@@ -38,6 +38,11 @@ class OneShotHook(QueuedEventsHook):
         self._warned: set[tuple[str, str]] = set()
         self._slots = anyio.Semaphore(self.spec.max_in_flight or UNLIMITED)
 
+    @property
+    def parts(self) -> None:
+        """None: it would be started anew for each part."""
+        return
+
     async def answer(self, event: str, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
         """The hook's result for a context. Raises an exception if the hook fails."""
         raise NotImplementedError

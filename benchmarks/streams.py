@@ -1,0 +1,172 @@
+"""A chat that types: the time to the first piece of text in each framework, with hooks and without."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from picohook import FunctionHook, Host
+
+from .given import FAR, Given, on
+from .measure import Row, Times, alternate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+PIECES = [f"word {number:02} of the answer, " for number in range(50)]
+GAP = 0.02
+"""Seconds between two pieces of the model."""
+
+HOSTS: dict[str, Callable[[], Host | None]] = {
+    "plain": lambda: None,
+    "guarded": lambda: Host([FunctionHook("guard", {"before_tool": lambda _: None})], timeouts=FAR),
+    "parts": lambda: Host([FunctionHook("filter", {"after_llm": lambda _: None}, stream=True)], timeouts=FAR),
+    "whole": lambda: Host([FunctionHook("filter", {"after_llm": lambda _: None})], timeouts=FAR),
+}
+"""A framework without hooks; with one at before_tool; with one at after_llm that asks for parts; with one that does not."""
+
+
+async def _typed() -> AsyncIterator[str]:
+    for piece in PIECES:
+        yield piece
+        await asyncio.sleep(GAP)
+
+
+async def _pydantic_ai(host: Host | None) -> AsyncIterator[str]:
+    from pydantic_ai import Agent
+    from pydantic_ai.models.function import FunctionModel
+
+    from picohook.integrations.pydantic_ai import Picohook
+
+    async def answer(_messages: Any, _info: Any) -> AsyncIterator[str]:
+        async for piece in _typed():
+            yield piece
+
+    guards = [] if host is None else [Picohook[Any](host)]
+    async with Agent(FunctionModel(stream_function=answer), capabilities=guards).run_stream("hello") as result:
+        async for text in result.stream_text(delta=True, debounce_by=None):
+            yield text
+
+
+async def _langchain(host: Host | None) -> AsyncIterator[str]:
+    from langchain.agents import create_agent
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessageChunk
+    from langchain_core.outputs import ChatGenerationChunk
+
+    from picohook.integrations.langchain import PicohookMiddleware
+
+    class Typing(BaseChatModel):
+        @property
+        def _llm_type(self) -> str:
+            return "typing"
+
+        def _generate(self, *_: Any, **__: Any) -> Any:
+            raise NotImplementedError
+
+        async def _astream(self, *_: Any, **__: Any) -> AsyncIterator[ChatGenerationChunk]:
+            async for piece in _typed():
+                yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
+
+    agent: Any = create_agent(Typing(), [], middleware=[] if host is None else [PicohookMiddleware(host)])
+    given = {"messages": [{"role": "user", "content": "hello"}]}
+    async for message, _ in agent.astream(given, stream_mode="messages"):
+        if message.text and message.type != "human":
+            yield message.text
+
+
+async def _openai_agents(host: Host | None) -> AsyncIterator[str]:
+    import agents
+    from agents.testing import ModelStep, ScriptedModel, assistant_message
+    from openai.types.responses import Response, ResponseCompletedEvent, ResponseTextDeltaEvent
+
+    from picohook.integrations.openai_agents import PicohookRunner
+
+    agents.set_tracing_disabled(True)
+
+    async def events(_call: Any) -> AsyncIterator[Any]:
+        place = {"item_id": "m", "output_index": 0, "content_index": 0, "logprobs": []}
+        number = 0
+        async for piece in _typed():
+            number += 1
+            yield ResponseTextDeltaEvent(
+                type="response.output_text.delta",
+                delta=piece,
+                sequence_number=number,
+                **place,  # type: ignore[arg-type]
+            )
+        whole = Response(
+            id="r",
+            created_at=0,
+            model="m",
+            object="response",
+            output=[assistant_message("".join(PIECES))],
+            parallel_tool_calls=True,
+            tool_choice="auto",
+            tools=[],
+        )
+        yield ResponseCompletedEvent(type="response.completed", response=whole, sequence_number=number + 1)
+
+    agent = agents.Agent(name="a", model=ScriptedModel([ModelStep(stream_events=events)]))
+
+    async def pieces(result: Any) -> AsyncIterator[str]:
+        async for event in result.stream_events():
+            if event.type == "raw_response_event" and event.data.type == "response.output_text.delta":
+                yield event.data.delta
+
+    if host is None:
+        async for text in pieces(agents.Runner.run_streamed(agent, "hello")):
+            yield text
+        return
+    async with PicohookRunner(host).stream(agent, "hello") as result:
+        async for text in pieces(result):
+            yield text
+
+
+FRAMEWORKS = {"Pydantic AI": _pydantic_ai, "LangChain": _langchain, "OpenAI Agents": _openai_agents}
+
+
+async def _first(
+    stream: Callable[[Host | None], AsyncIterator[str]], make: Callable[[], Host | None], pieces: list[int]
+) -> float:
+    """Seconds to the first piece of text. Appends how many pieces came."""
+    host = make()
+    if host is not None:
+        await host.__aenter__()
+    try:
+        begun, first, count = time.perf_counter(), 0.0, 0
+        async for _ in stream(host):
+            first = first or time.perf_counter() - begun
+            count += 1
+    finally:
+        if host is not None:
+            await host.aclose()
+    pieces.append(count)
+    return first
+
+
+async def _measured(given: Given, stream: Callable[[Host | None], AsyncIterator[str]], counts: dict[str, int]) -> Times:
+    seen: dict[str, list[int]] = {name: [] for name in HOSTS}
+    timed: dict[str, Callable[[], Awaitable[float]]] = {
+        name: partial(_first, stream, make, seen[name]) for name, make in HOSTS.items()
+    }
+    for once in timed.values():
+        await once()  # imports and first uses
+    times = await alternate(given.rounds, **timed)
+    counts.update({name: found[-1] for name, found in seen.items()})
+    return times
+
+
+def streams(given: Given) -> list[Row]:
+    """The time to the first piece of text, and how many pieces come, against the plain framework."""
+    rows = []
+    for name, stream in FRAMEWORKS.items():
+        counts: dict[str, int] = {}
+        at = on("asyncio", partial(_measured, given, stream, counts))
+        detail: dict[str, Any] = {f"{kind}_ms": round(time * 1e3, 1) for kind, time in at.items()}
+        detail |= {f"pieces_{kind}": count for kind, count in counts.items()}
+        measure = f"the first piece of a stream, {name}, with a hook at before_tool, against without"
+        rows.append(Row("18", measure, at.ratio("guarded", "plain"), detail=detail))
+    return rows
