@@ -96,6 +96,7 @@ _HOME = {
     "StageTrail": "model.trail",
     "StateChange": "hooks.base",
     "Timeouts": "model.spec",
+    "ToolAlias": "hooks.foreign.tools",
     "ToolCall": "model.payloads",
     "ToolResult": "model.payloads",
     "ToolReturn": "model.payloads",
@@ -106,6 +107,7 @@ _HOME = {
     "TurnResult": "turns.turn",
     "blade_hooks": "hooks.blade",
     "calls_of": "model.conversation",
+    "foreign_hooks": "config.dialects.vendors",
     "openai_chat": "hooks.openai_chat",
     "text_of": "model.conversation",
     "watch": "config.reload.watch",
@@ -117,6 +119,7 @@ __all__ = sorted(_HOME)  # noqa: PLE0605 - one table says where each name lives;
 if TYPE_CHECKING:
     from .blocking import BlockingHost as BlockingHost
     from .config.dialects.jcli import RegisteredHooks as RegisteredHooks
+    from .config.dialects.vendors import foreign_hooks as foreign_hooks
     from .config.reload.watch import watch as watch
     from .engine.engine import Engine as Engine
     from .engine.settings import EngineSettings as EngineSettings, EventOf as EventOf
@@ -137,6 +140,7 @@ if TYPE_CHECKING:
     )
     from .hooks.base import Hook as Hook, HookStatus as HookStatus, Question as Question, StateChange as StateChange
     from .hooks.blade import blade_hooks as blade_hooks
+    from .hooks.foreign.tools import ToolAlias as ToolAlias
     from .hooks.function import FunctionHook as FunctionHook
     from .hooks.one_shot.command import CommandHook as CommandHook
     from .hooks.one_shot.prompt import PromptHook as PromptHook

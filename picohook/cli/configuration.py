@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from ..config import Config, layers
+from ..config import Config, hook_files, layers
 from ..config.document import PicoClaw
 from ..config.layers import Layers
 from ..errors import HookCrashedError
@@ -80,9 +80,12 @@ def described(config: Config) -> dict[str, Any]:
     }
 
 
+_WITH_PROGRAM = {"command", "run", "python"}
+
+
 def program(spec: HookSpec) -> str | None:
-    """Return the program or module that a hook runs; None if it asks a model. Raise `HookCrashedError` if it is missing."""
-    if spec.prompt is not None:
+    """Return the program or module that a hook runs; None if it runs none. Raise `HookCrashedError` if it is missing."""
+    if spec.kind not in _WITH_PROGRAM:
         return None
     if spec.python is None:
         return plan(spec, os.environ).argv[0]
@@ -94,7 +97,9 @@ def program(spec: HookSpec) -> str | None:
 
 
 def missing_script(spec: HookSpec) -> str | None:
-    """Return the script that an interpreter should run, if that file does not exist."""
+    """Return the script that a hook should run, if that file does not exist."""
+    if spec.run is not None:
+        return next((path for path in hook_files.programs(spec) if not os.path.exists(path)), None)
     script = spec.command[1] if len(spec.command) > 1 else ""
     path = os.path.join(spec.dir or "", script)
     return path if script.endswith(_SCRIPTS) and not script.startswith("-") and not os.path.exists(path) else None

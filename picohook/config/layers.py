@@ -89,6 +89,8 @@ def discover(directory: str | os.PathLike[str] | None = None, *, picoclaw: PicoC
         try:
             for path in _present(group):
                 config = load(path, found=layer == "project", directory=project, picoclaw=picoclaw)
+                if not config.hooks and dialects.DIALECTS[config.dialect].all_apply:
+                    continue  # settings of another agent, which have no hooks
                 hooks = tuple(spec.model_copy(update={"layer": layer}) for spec in config.hooks)
                 # In the user's own directory, the user's file does not count as the project's too.
                 configs.setdefault(config.path, replace(config, hooks=hooks, layer=layer))
@@ -125,15 +127,23 @@ def is_looked_for(config: Config) -> bool:
 
 
 def _user_files() -> list[list[Path]]:
-    """For each dialect, a group of paths, of which at most one may exist."""
+    """Groups of paths, of each of which at most one may exist."""
     import platformdirs  # noqa: PLC0415 - only for configurations that are found
 
     own = platformdirs.user_config_path("picohook")
-    return [[own / Path(name).expanduser() for name in dialect.user_files] for dialect in dialects.DIALECTS.values()]
+    return [
+        [own / Path(name).expanduser() for name in group]
+        for dialect in dialects.DIALECTS.values()
+        for group in dialect.groups(dialect.user_files)
+    ]
 
 
 def _project_files(directory: Path) -> list[list[Path]]:
-    return [[directory / name for name in dialect.project_files] for dialect in dialects.DIALECTS.values()]
+    return [
+        [directory / name for name in group]
+        for dialect in dialects.DIALECTS.values()
+        for group in dialect.groups(dialect.project_files)
+    ]
 
 
 def _present(group: list[Path]) -> list[Path]:

@@ -36,7 +36,7 @@ def load(
     file = Path(path)
     data = files.read(file, problems)
     document, repeated = syntax.parse(data, file.suffix, problems)
-    name = dialects.name_of(document)
+    name = dialects.name_of(document, file)
     dialect = dialects.DIALECTS[name]
     for key in repeated:
         if dialect.section in {"", key[0]}:

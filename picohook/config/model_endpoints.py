@@ -33,7 +33,7 @@ def model_of(layers: Layers, config: Config) -> tuple[str, ModelTable] | None:
 def prompt_hooks(layers: Layers) -> Iterator[tuple[Config, HookSpec, tuple[str, ModelTable] | None]]:
     """Each hook that asks a model, with its file and the model."""
     for config in layers.configs:
-        asking = [spec for spec in config.hooks if spec.prompt is not None]
+        asking = [spec for spec in config.hooks if spec.asks_model]
         found = model_of(layers, config) if asking else None
         for spec in asking:
             yield config, spec, found

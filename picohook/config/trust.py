@@ -98,7 +98,15 @@ def still_trusted(config: Config, spec: HookSpec) -> dict[str, Identity] | None:
     gone = {
         name for name in trusted if any(hook_files.matches(name, glob, config.project) for glob in spec.trust or ())
     }
-    _compare(trusted, now, {*now, *gone, *hook_files.arguments(spec)})
+    _compare(
+        trusted,
+        now,
+        {
+            *now,
+            *gone,
+            *(word for one in _examined(spec) for word in hook_files.arguments(one)),
+        },
+    )
     if now[here] != config.digest:
         raise TrustError([Problem(escape(here), "", "changed after it was read", "start again")])
     return parents | {os.path.normpath(name): found for name, (_, found) in looked_at.items()}
@@ -169,8 +177,9 @@ def _digests(config: Config) -> Digests:
 
 def scripts(config: Config, spec: HookSpec) -> tuple[str, ...]:
     """The project files that a hook runs, as far as its settings name them."""
-    words = (*hook_files.arguments(spec), *hook_files.programs(spec))
+    words = [word for one in _examined(spec) for word in (*hook_files.arguments(one), *hook_files.programs(one))]
     found = {name: None for name in words if hook_files.inside(name, config.project) and os.path.isfile(name)}
+    found |= dict.fromkeys(spec.settings_files)
     if config.found and spec.source == str(config.path):
         try:
             found |= dict.fromkeys(hook_files.named_files(spec, config.project))
@@ -181,6 +190,11 @@ def scripts(config: Config, spec: HookSpec) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _examined(spec: HookSpec) -> list[HookSpec]:
+    """The settings of all that a hook runs, in which its files are looked for."""
+    return [member.examined for member in spec.members]
+
+
 def _key_path(config: Config, spec: HookSpec) -> str:
     """The hook's key path in the file, or only its name if it has another name on the host."""
     return config.key_paths.get(spec.name, escape(f"hook {spec.name}"))
@@ -188,7 +202,10 @@ def _key_path(config: Config, spec: HookSpec) -> str:
 
 def _look(config: Config, spec: HookSpec) -> dict[str, tuple[str, Identity]]:
     """For each project file that a hook runs, its digest and identity. Raises `TrustError`."""
-    why = hook_files.unclear(spec, config.project)
+    why = next(
+        filter(None, (hook_files.unclear(one, config.project) for one in _examined(spec))),
+        "",
+    )
     if why:
         message = f"its command does not tell which files of the project it runs: {escape(why)}"
         raise TrustError([Problem(escape(str(config.path)), _key_path(config, spec), message, hook_files.HINT)])

@@ -13,6 +13,7 @@ import anyio
 from ..errors import ConfigError, HookCrashedError, PicohookError, Problem
 from ..hooks.base import HostServices
 from ..model.spec import NO_MODEL, NO_MODEL_HINT
+from ..model.stages import APPROVE_TOOL
 from ..transport.event_loop import current_reactor
 from ..wire.did_you_mean import nearest
 from .event_queue import EventQueue
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ..contain.tiers import Containment
     from ..hooks.base import Complete, Hook, StateChange
     from ..model.events import Event
+    from ..model.payloads import ToolCall
     from ..model.spec import HookSpec, Timeouts
     from ..observe.log import Log
     from ..process.plan import Verify
@@ -232,7 +234,7 @@ class MountedHooks(Arrangement):
 
     def require_models(self, hooks: Iterable[Hook]) -> None:
         """Raise `ConfigError` for hooks with a `prompt` where there is no model to ask."""
-        lacking = [hook.spec for hook in hooks if hook.spec.prompt is not None and self.model_of(hook.spec) is None]
+        lacking = [hook.spec for hook in hooks if hook.spec.asks_model and self.model_of(hook.spec) is None]
         if lacking:
             raise ConfigError(
                 Problem(spec.source or "(code)", f"hooks.{spec.name}", NO_MODEL, NO_MODEL_HINT) for spec in lacking
@@ -254,6 +256,19 @@ class MountedHooks(Arrangement):
         with anyio.CancelScope(shield=True):
             await self._stopped(mounted)
 
+    def has_approver(self, call: ToolCall, abstaining: Hook | None = None) -> bool:
+        """Whether a hook of the host, or of the call's session, is asked to approve the call.
+
+        A hook that approves silently does not count. If the caller is a hook that abstains, hooks that may abstain too do not
+        count: they would wait for each other.
+        """
+        session = call.meta.session_key
+        return any(
+            seat.wants(call) and not seat.hook.approves_silently and not (abstaining is not None and seat.hook.abstains)
+            for arrangement in (self, *(one for one in self.sessions if one.session_id == session))
+            for seat in arrangement.generations[APPROVE_TOOL.name].seats
+        )
+
     def open(self, hook: Hook) -> Mounted:
         """Start a hook that is not asked yet."""
         log = self.log.bind(hook=hook.name)
@@ -269,6 +284,7 @@ class MountedHooks(Arrangement):
             self.model_of,
             self._notice,
             self.tap,
+            _weakly(self),
         )
         hook.failures.log_to(log)
         hook.open(site)
@@ -331,6 +347,17 @@ class MountedHooks(Arrangement):
             if not one.ended.is_set():
                 with anyio.move_on_after(3 * one.hook.spec.grace + LAST_RESORT):
                     await one.ended.wait()
+
+
+def _weakly(mounted_hooks: MountedHooks) -> Callable[[ToolCall, Hook | None], bool]:
+    """`MountedHooks.has_approver`, without keeping the object alive."""
+    weak = weakref.ref(mounted_hooks)
+
+    def has_approver(call: ToolCall, abstaining: Hook | None) -> bool:
+        strong = weak()
+        return strong is not None and strong.has_approver(call, abstaining)
+
+    return has_approver
 
 
 def _forked() -> None:

@@ -155,6 +155,9 @@ def audiences(ordered: Sequence[Hook]) -> dict[str, Audience]:
 class Arrangement:
     """The hooks of a host or of a session, by name, by stage and by kind of event."""
 
+    session_id = ""
+    """The session that it is for; empty for the host's."""
+
     def __init__(self, owners: Ownership) -> None:
         self.owners = owners
         self.by_name: Mapping[str, Mounted] = {}

@@ -27,6 +27,7 @@ class SessionHooks(Arrangement):
 
     def __init__(self, mounted_hooks: MountedHooks, session_id: str) -> None:
         super().__init__(mounted_hooks.owners.branch(session_id))
+        self.session_id = session_id
         self.mounted_hooks = mounted_hooks
         """The host's."""
         self._own: dict[str, Mounted] = {}

@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ..model.hook_kinds import KINDS_OF_HOOK
-
 if TYPE_CHECKING:
     from ..model.spec import HookSpec
     from .base import Hook
@@ -14,6 +12,6 @@ if TYPE_CHECKING:
 
 def make_hook(spec: HookSpec) -> Hook:
     """The hook with these settings. The module of its kind is imported when it is first needed."""
-    module, _, name = KINDS_OF_HOOK[spec.kind].rpartition(".")
+    module, _, name = spec.made_by.rpartition(".")
     hook: Hook = getattr(import_module(f"..{module}", __name__), name)(spec)
     return hook

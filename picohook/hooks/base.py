@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..model.decisions import Decision
     from ..model.encoded import Encoded
     from ..model.events import Event
+    from ..model.payloads import ToolCall
     from ..model.spec import HookSpec, Parts, Timeouts
     from ..model.stages import Stage
     from ..observe.log import Log
@@ -89,6 +90,8 @@ class HostServices:
     """Called with each new state of the hook."""
     tap: Callable[[RawLine], None] | None = None
     """Called with every line to and from a process."""
+    has_approver: Callable[[ToolCall, Hook | None], bool] = lambda _call, _abstaining: False
+    """Whether a hook is asked to approve the call. Given a hook that abstains, hooks that may abstain too do not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,10 @@ class Hook:
     waits_for_person = False
     """Whether it may wait for a person. Then only its own timeout limits it, not the chain's."""
 
+    abstains = False
+    """Whether its approval may only mean that it leaves the call to other approvers."""
+    approves_silently = False
+    """Whether it also approves what it leaves to others where there are none."""
     ends_sessions = False
     """Whether its hard abort also ends the session, not only the agent loop."""
 

@@ -313,6 +313,31 @@ class HookSpec(Settings):
         return next((kind for kind in KINDS_OF_HOOK if getattr(self, kind)), "command")
 
     @property
+    def made_by(self) -> str:
+        """The class of the hook that is made from it, as in `KINDS_OF_HOOK`."""
+        return KINDS_OF_HOOK[self.kind]
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether the hook asks a model."""
+        return self.prompt is not None
+
+    @property
+    def members(self) -> tuple[HookSpec, ...]:
+        """The settings of what it runs: its own, unless it is a group of handlers."""
+        return (self,)
+
+    @property
+    def examined(self) -> HookSpec:
+        """The settings in which the files that it runs are looked for."""
+        return self
+
+    @property
+    def settings_files(self) -> tuple[str, ...]:
+        """The files that it is written in, beside `source`."""
+        return ()
+
+    @property
     def fingerprint(self) -> str:
         """A digest of the settings, the same in every process."""
         return hashlib.sha256(f"{type(self).__name__} {self.model_dump_json()}".encode()).hexdigest()[:32]

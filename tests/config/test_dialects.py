@@ -50,7 +50,7 @@ def no_web(call):
 def project(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    tiny = Dialect("Tiny", lambda document: "ask" in document, read, project_files=(".tiny/hooks.yaml",))
+    tiny = Dialect("Tiny", lambda document, _path: "ask" in document, read, project_files=(".tiny/hooks.yaml",))
     monkeypatch.setitem(DIALECTS, "tiny", tiny)
     write("project/gate.py", GATE)
     path = write("project/.tiny/hooks.yaml", "ask: ['gate:no_bash']\n")

@@ -163,6 +163,7 @@ def test_the_output_on_a_page_is_real(page, directory, tmp_path):
             continue
         if snippet.title:
             file = directory / snippet.title
+            file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(snippet.text, encoding="utf-8")
         else:
             file = directory / f"snippet-{snippet.line}.{snippet.language}"

@@ -89,7 +89,9 @@ class _Report:
                 why = "it has no hooks" if config.enabled else "hooks.enabled is false: no hook will run"
                 self.warnings.append(Problem(str(config.path), "", why))
             for spec in config.hooks:
-                self._resolve(config, spec, next(names).name)
+                name = next(names).name
+                for member in spec.members:
+                    self._resolve(config, member, config.key_paths[spec.name], name)
             try:
                 trust.require_trust(config)
             except TrustError as error:
@@ -117,18 +119,19 @@ class _Report:
             for there, (config, spec) in zip(found.hooks, specs, strict=True)
         }
 
-    def _resolve(self, config: Config, spec: HookSpec, name: str) -> None:
-        file, where = str(config.path), config.key_paths[spec.name]
+    def _resolve(self, config: Config, spec: HookSpec, where: str, name: str) -> None:
+        file = str(config.path)
         found = None
         try:
             found = program(spec)
-            missing = missing_script(spec)
+            missing = missing_script(spec.examined)
             if missing:
                 self.warnings.append(Problem(file, where, f"there is no {missing}"))
         except HookCrashedError as error:
             self.problems.append(Problem(file, where, str(error)))
         shown = {"name": name, "layer": spec.layer, "source": file}
-        runs = {"runs": spec.runs, "program": found, "model": self._models.get((file, spec.name)), "dir": spec.dir}
+        model = self._models.get((file, spec.name)) if spec.asks_model else None
+        runs = {"runs": spec.runs, "program": found, "model": model, "dir": spec.dir}
         self.hooks.append({**shown, **runs})
 
     def show(self, *, as_json: bool) -> None:

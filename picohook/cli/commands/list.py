@@ -17,6 +17,7 @@ from ..configuration import AsPicoClaw, Named, configured, described
 
 app = App()
 _IN_COLUMNS = {"name", *KINDS_OF_HOOK, "stages", "observe", "priority", "timeout", "approval_timeout", "timeouts"}
+_OF_A_GROUP = {"filter", "file"}
 _NOT_FOR_A_TABLE = {"on_failure", "dir", "env", "inherit_env", "enabled"}
 
 
@@ -39,7 +40,11 @@ def list_hooks(config: Named = None, *, picoclaw: AsPicoClaw = None, as_json: Js
         output.line()
         output.table(
             ("hook", "layer", "file", "runs"),
-            ((hook.name, layer(hook), _short(hook.spec.source), hook.spec.runs) for hook in ordered),
+            (
+                (hook.name, layer(hook), _short(hook.spec.source), member.runs)
+                for hook in ordered
+                for member in hook.spec.members
+            ),
         )
     for stage, places in asked.items():
         output.line()
@@ -77,7 +82,10 @@ def _row(seat: Seat, *, approves: bool) -> tuple[str, ...]:
 
 def _further(spec: HookSpec) -> str:
     """Return the settings that have no column."""
-    rest = spec.model_dump(mode="json", exclude_defaults=True, exclude=_IN_COLUMNS | _NOT_FOR_A_TABLE)
+    is_group = spec.kind == "handlers"
+    hidden = _IN_COLUMNS | _NOT_FOR_A_TABLE | (_OF_A_GROUP if is_group else set())
+    rest = spec.model_dump(mode="json", exclude_defaults=True, exclude=hidden)
+    rest = {"handlers": len(spec.members), **rest} if is_group else rest
     return ", ".join(f"{name} {_brief(value)}" if value is not True else name for name, value in rest.items())
 
 

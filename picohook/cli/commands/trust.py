@@ -70,7 +70,9 @@ def _trust(settings: Config, *, as_json: bool) -> None:
     files = trusted.covered(settings)
     if not as_json:
         output.line("These hooks may run when picohook is used in this directory:")
-        output.table(("  hook", "runs"), ((f"  {one.name}", one.runs) for one in settings.hooks))
+        output.table(
+            ("  hook", "runs"), ((f"  {one.name}", part.runs) for one in settings.hooks for part in one.members)
+        )
         if settings.model is not None:
             output.line(f"Hooks of this file that ask a model ask {models.shown(settings.model)}.")
         output.line("They may run as long as these files do not change:")

@@ -50,7 +50,7 @@ def _hurried(spec: HookSpec, patience: float) -> HookSpec:
 
 async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts) -> list[Finding]:
     complete = None
-    if spec.prompt is not None:
+    if spec.asks_model:
         finding, complete = await anyio.to_thread.run_sync(_model, spec, found)
         if complete is None or spec.canary is None:
             return [finding]
@@ -86,7 +86,7 @@ def _started(host: Host, spec: HookSpec) -> Finding:
     if status.state != "ready" or status.last_error:
         why = status.last_error or f"it is {status.state}"
         return Finding(Level.ERROR, about(spec), "start", why, _by_hand(spec))
-    if spec.run is not None:
+    if spec.run is not None or spec.kind == "handlers":
         return Finding(Level.OK, about(spec), "start", "it is started for each question, and was not started now")
     if spec.python is not None:
         return Finding(Level.OK, about(spec), "start", "it was imported")

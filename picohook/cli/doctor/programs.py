@@ -22,24 +22,30 @@ _SHOWN = 80
 
 
 def examine(spec: HookSpec, *, may_run: bool) -> Iterator[Finding]:
-    """Yield the findings about the program of one hook. Its interpreter is run for its version only if `may_run`."""
+    """Yield the findings about the programs of one hook. An interpreter is run for its version only if `may_run`."""
+    for member in spec.members:
+        yield from _examine(member, may_run=may_run)
+
+
+def _examine(spec: HookSpec, *, may_run: bool) -> Iterator[Finding]:
     try:
         found = program(spec)
-        missing = missing_script(spec)
+        missing = missing_script(spec.examined)
     except HookCrashedError as error:
         yield Finding(
             Level.ERROR, about(spec), "command", str(error), f"install it, or correct the hook's command: {spec.runs}"
         )
         return
     if found is None:
-        yield Finding(Level.OK, about(spec), "command", "it asks a model, and runs no program")
+        what = {"url": f"it asks {spec.runs}", "undone": f"it runs {spec.runs}"}.get(spec.kind, "it asks a model")
+        yield Finding(Level.OK, about(spec), "command", f"{what}, and runs no program")
         return
     if missing:
         hint = f"put it there, or correct the hook's command: {spec.runs}"
         yield Finding(Level.ERROR, about(spec), "command", f"there is no {missing}", hint)
     version = _version(spec, found) if may_run else ""
     yield Finding(Level.OK, about(spec), "command", f"runs {found}" + (f" ({version})" if version else ""))
-    yield from _permissions(spec, found)
+    yield from _permissions(spec.examined, found)
 
 
 def _permissions(spec: HookSpec, found: str) -> Iterator[Finding]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import jcli, native, picoclaw
+from .vendors import is_claude, is_codex, read_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,43 +21,67 @@ class Dialect(NamedTuple):
 
     title: str
     """The system's name, for people."""
-    is_meant: Callable[[dict[str, Any]], bool]
-    """Whether a document is in this dialect."""
+    is_meant: Callable[[dict[str, Any], Path], bool]
+    """Whether a document at this path is in this dialect."""
     read: Callable[[dict[str, Any], Problems, Config], Config]
     """The configuration with the hooks and settings of the document. Adds every mistake to the problems."""
     section: str = ""
     """The one top-level key that is read, if the rest of the file belongs to another program."""
     user_files: tuple[str, ...] = ()
-    """Paths of the user's own file: relative to picohook's own directory, absolute, or from `~`. At most one may exist."""
+    """Paths of the user's own file: relative to picohook's own directory, absolute, or from `~`."""
     project_files: tuple[str, ...] = ()
-    """Paths of a project's file, relative to the project. At most one may exist."""
+    """Paths of a project's file, relative to the project."""
+    all_apply: bool = False
+    """Whether all of these files apply together. Otherwise, at most one of the user's may exist, and one of a project's."""
+
+    def groups(self, files: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """The files in groups, of each of which at most one may exist."""
+        return [(file,) for file in files] if self.all_apply else [files]
 
 
 DIALECTS = {
     "native": Dialect(
         "picohook",
-        lambda _: True,
+        lambda _document, _path: True,
         native.read,
         user_files=native.NAMES,
         project_files=(*native.NAMES, *(f".picohook/{name}" for name in native.NAMES)),
     ),
     "picoclaw": Dialect(
-        "PicoClaw", lambda document: picoclaw.section(document) is not None, picoclaw.read, section="hooks"
+        "PicoClaw", lambda document, _: picoclaw.section(document) is not None, picoclaw.read, section="hooks"
     ),
     "jcli": Dialect(
         "j-cli",
-        jcli.is_meant,
+        lambda document, _: jcli.is_meant(document),
         jcli.read,
         user_files=("~/.jdata/agent/hooks.yaml",),
         project_files=(".jcli/hooks.yaml",),
+    ),
+    "claude": Dialect(
+        "Claude Code",
+        is_claude,
+        functools.partial(read_foreign, "claude"),
+        section="hooks",
+        user_files=("~/.claude/settings.json",),
+        project_files=(".claude/settings.json", ".claude/settings.local.json"),
+        all_apply=True,
+    ),
+    "codex": Dialect(
+        "Codex",
+        is_codex,
+        functools.partial(read_foreign, "codex"),
+        section="hooks",
+        user_files=("~/.codex/hooks.json", "~/.codex/config.toml"),
+        project_files=(".codex/hooks.json", ".codex/config.toml"),
+        all_apply=True,
     ),
 }
 """The first dialect takes every document that no later one takes. Files are found, and their hooks asked, in this order."""
 
 
-def name_of(document: dict[str, Any]) -> str:
-    """The dialect that a document is in."""
-    return next(name for name, dialect in reversed(DIALECTS.items()) if dialect.is_meant(document))
+def name_of(document: dict[str, Any], path: Path) -> str:
+    """The dialect of the document at a path."""
+    return next(name for name, dialect in reversed(DIALECTS.items()) if dialect.is_meant(document, path))
 
 
 def project_of(path: Path) -> Path:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 BASH_TIMEOUT, LLM_TIMEOUT, LLM_RETRY = 10.0, 30.0, 1
 
 _KNOWN = (*TOLD, *EVENTS)
+_NATIVE = frozenset({"hooks", "defaults", "foreign"})
 
 
 class _FilterTable(Settings):
@@ -51,7 +52,7 @@ class Definition(Settings):
 
 def is_meant(document: dict[str, Any]) -> bool:
     """Whether a document has lists of hooks by j-cli's events, and no table of a native file."""
-    if "hooks" in document or "defaults" in document:
+    if not _NATIVE.isdisjoint(document):
         return False
     lists = [value for value in document.values() if isinstance(value, list)]
     looks_so = bool(lists) and all(isinstance(entry, dict) for entries in lists for entry in entries)

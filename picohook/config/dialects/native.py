@@ -23,9 +23,10 @@ from ..checks import NOT_KEYS, validate
 from ..document import PicoClaw  # noqa: TC001 - pydantic reads it at run time
 from ..hook_checks import KINDS, STAGES, check_dir, check_env, check_given, check_name, check_observe
 from ..problems import dotted, quoted
-from ..tables import AuditTable, ModelTable  # noqa: TC001 - pydantic reads them at run time
+from ..tables import AuditTable, ForeignTable, ModelTable  # noqa: TC001 - pydantic reads them at run time
 from ..warnings import unused_settings
 from .picoclaw import settings_of
+from .vendors import read_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,6 +94,7 @@ class NativeFile(Settings):
     schema_: str = Field("", alias="$schema", description="This schema, for editors. picohook ignores it.")
     defaults: Defaults = Field(default_factory=Defaults)
     hooks: dict[str, HookSpec] = Field(default_factory=dict, description="A table for each hook, by its name.")
+    foreign: tuple[ForeignTable, ...] = Field(default=(), description="Hook files of other agents, run as they are.")
     audit: AuditTable | None = Field(default=None, description="The audit log to keep; without it, none is kept.")
     model: ModelTable | None = Field(default=None, description="The model that prompt hooks ask.")
     picoclaw: PicoClaw | None = Field(
@@ -103,7 +105,7 @@ class NativeFile(Settings):
 def read(document: dict[str, Any], problems: Problems, config: Config) -> Config:
     """The configuration with the hooks and settings of a native file."""
     file = validate(NativeFile, document, problems)
-    if "hooks" not in document and file and file.model is None:
+    if "hooks" not in document and file and file.model is None and not file.foreign:
         problems.add("", "has no hooks", "a hook is a table [hooks.NAME] with a command, and stages or observe")
     _check(document, problems, found=config.found)
     if file is None or problems.found:
@@ -121,11 +123,18 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
     if file.model is not None and file.model.is_unencrypted:
         with_key = " and the key" if file.model.key_env else ""
         warnings.append(f"model.base_url: questions{with_key} go over the network as plain text (use https)")
+    timeouts = file.defaults.timeouts
+    if file.foreign:
+        more = read_tables(file.foreign, problems, replace(config, timeouts=timeouts), taken=file.hooks)
+        hooks += more.hooks
+        key_paths |= more.key_paths
+        warnings += more.warnings
+        timeouts = more.timeouts
     return replace(
         config,
         hooks=tuple(hooks),
         key_paths=key_paths,
-        timeouts=file.defaults.timeouts,
+        timeouts=timeouts,
         warnings=tuple(warnings),
         model=file.model,
         audit=file.audit and file.audit.model_copy(update={"path": str(directory / file.audit.path)}),
@@ -179,5 +188,5 @@ def schema() -> dict[str, Any]:
     hook["properties"]["command"]["minItems"] = 1
     hook["oneOf"] = [{"required": [kind]} for kind in KINDS_OF_HOOK]
     hook["anyOf"] = [{"required": [key], "properties": {key: {"minItems": 1}}} for key in ("stages", "observe")]
-    made["anyOf"] = [{"required": ["hooks"]}, {"required": ["model"]}]
+    made["anyOf"] = [{"required": ["hooks"]}, {"required": ["model"]}, {"required": ["foreign"]}]
     return made

@@ -139,7 +139,11 @@ class ClientApprover(FunctionHook):
         return Deny("the user is asked first")
 
     def _leave_to_others(self, call: ToolCall) -> Approve | Deny:
-        others = [hook.spec for hook in self.session.host.hooks if APPROVE_TOOL.name in hook.spec.asked_at]
+        others = [
+            hook.spec
+            for hook in self.session.host.hooks
+            if APPROVE_TOOL.name in hook.spec.asked_at and not hook.abstains
+        ]
         if any(spec.filter is None or spec.filter.matches(call) for spec in others if spec.name != self.name):
             return APPROVE
         return Deny("the client cannot ask its user, and there is no other approver")

@@ -1,0 +1,88 @@
+"""Claude Code's own hook files: settings, and the `hooks/hooks.json` of a plugin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...hooks.foreign.claude.encode import NAMES, matches
+from ...hooks.foreign.claude.events import GATES_ELSEWHERE
+from .foreign import Form, Places, home
+
+if TYPE_CHECKING:
+    from ..document import Config
+    from .foreign import HandlerTable
+
+_TIMEOUTS = {"prompt": 30.0, "agent": 60.0}
+_AT_EVENTS = {
+    "UserPromptSubmit": 30.0,
+    "PreModelSwitch": 30.0,
+    "PostModelSwitch": 30.0,
+    "MessageDisplay": 10.0,
+    "SessionEnd": 1.5,
+}
+
+
+def _places(config: Config) -> Places:
+    """In a project, its directory. Elsewhere, the directory that the host works in is the project."""
+    file = config.path
+    above = file.parent.parent
+    in_project = file.parent.name == ".claude" and above != home()
+    project = above if in_project else config.work
+    env = {"CLAUDE_PROJECT_DIR": str(project), "CLAUDECODE": "1"}
+    is_plugin = file.parent.name in {"hooks", ".claude-plugin"}
+    if is_plugin:
+        import platformdirs  # noqa: PLC0415 - only for plugins
+
+        data = Path(platformdirs.user_data_path("picohook")) / "plugins" / above.name
+        env |= {"CLAUDE_PLUGIN_ROOT": str(above), "CLAUDE_PLUGIN_DATA": str(data)}
+    return Places(project, project, env, is_plugin)
+
+
+def _timeout(kind: str, event: str) -> float:
+    return _AT_EVENTS.get(event, _TIMEOUTS.get(kind, 600.0))
+
+
+def _check_matcher(_event: str, matcher: str) -> str:
+    matches(matcher, "")
+    if NAMES.fullmatch(matcher) and any(
+        name.strip().startswith("mcp__") and name.strip().count("__") < 2  # noqa: PLR2004 - mcp__SERVER__TOOL
+        for name in matcher.replace(",", "|").split("|")
+    ):
+        return (
+            f"{matcher} is the whole name of a tool, and no tool has it: mcp__SERVER__.* matches all tools of a server"
+        )
+    return ""
+
+
+def _command(_event: str, table: HandlerTable) -> dict[str, Any]:
+    if table.args is not None:
+        return {"command": (table.command, *table.args)}
+    if table.shell == "powershell":
+        return {"command": ("pwsh", "-NoProfile", "-NonInteractive", "-Command", table.command)}
+    return {"command": ("bash", "-c", table.command)} if table.shell == "bash" else {"run": table.command}
+
+
+FORM = Form(
+    dialect="claude",
+    places=_places,
+    timeout=_timeout,
+    types={
+        "command": "",
+        "http": "",
+        "prompt": "",
+        "agent": "picohook has no agent of its own to ask",
+        "mcp_tool": "picohook is no client of MCP servers",
+    },
+    check_matcher=_check_matcher,
+    command=_command,
+    keys=frozenset(
+        """
+        type if timeout statusMessage once onFailure command args async asyncRewake shell url headers allowedEnvVars server tool
+        input prompt model continueOnBlock
+        """.split()  # noqa: SIM905 - many lines otherwise
+    ),
+    only_commands=("SessionStart", "Setup"),
+    gates_elsewhere=GATES_ELSEWHERE,
+    longest_timeouts={"SessionEnd": 60.0},
+)

@@ -1,0 +1,13 @@
+"""Claude Code's contract with its hooks."""
+
+from __future__ import annotations
+
+from ..contract import Dialect
+from .decode import decode
+from .encode import encode, select
+from .events import ANSWERS, COMMON, EVENTS, VERSION, WITHOUT
+from .merge import merge
+
+CLAUDE = Dialect(
+    "Claude Code", VERSION, EVENTS, COMMON, ANSWERS, WITHOUT, encode, select, decode, merge, hides=("OTEL_",)
+)

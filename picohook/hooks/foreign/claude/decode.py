@@ -1,0 +1,166 @@
+"""What an answer of one of Claude Code's handlers means.
+
+1. Exit code 2 blocks, whatever the output says.
+2. Otherwise a valid JSON object decides, with any exit code.
+3. Otherwise another exit code than 0, and JSON that cannot be read, are errors, which block nothing in Claude Code.
+4. Otherwise the text is context where a prompt begins, and nothing elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ....errors import HookError, HookReplyError
+from ..contract import Answer, shortened
+from ..output import choice, ended, flag, hidden_object, read_object, table, text_field
+from .encode import text_in
+from .events import ANSWERS, EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ..contract import Failures, Ran, Rule
+
+BLOCK = 2
+_ENDS_WITHOUT_REASON = "a hook ended the turn"
+_TEXT_IS_CONTEXT = frozenset({"UserPromptSubmit", "SessionStart"})
+_DECIDES_AT_TOP = frozenset(
+    {
+        "UserPromptSubmit",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "PostToolBatch",
+        "Stop",
+        "SubagentStop",
+        "PreCompact",
+    }
+)
+_PERMISSIONS = frozenset({"allow", "deny", "ask", "defer"})
+_LEGACY = {"approve": "allow", "block": "deny"}
+
+
+def decode(event: str, rule: Rule, ran: Ran, failures: Failures) -> Answer:
+    """What a handler says. A failure is in the answer; in strict, more counts as one."""
+    strict = failures == "strict" and EVENTS[event].gate
+    try:
+        if ran.failure is not None:
+            raise ran.failure
+        answer = (
+            _of_prompt(event, rule, ran, strict) if rule.kind == "prompt" else _of_process(event, rule, ran, strict)
+        )
+    except HookError as error:
+        if rule.blocks_on_failure and EVENTS[event].blocks:
+            return Answer("deny", str(error))
+        return Answer(failure=error)
+    return answer
+
+
+def _of_process(event: str, rule: Rule, ran: Ran, strict: bool) -> Answer:  # noqa: FBT001 - read once, in `decode`
+    broken: HookReplyError | None = None
+    answer = Answer()
+    try:
+        said = read_object(ran.stdout, strict=strict)
+        if said is not None:
+            answer = _of_json(event, said)
+    except HookReplyError as error:
+        said, broken = None, error
+    if ran.exit_code == BLOCK and _blocks(event, strict):
+        reason = answer.reason if answer.verdict == "deny" else ""
+        return replace(answer, verdict="deny", reason=reason or shortened(ran.stderr.strip()), input=None, output=None)
+    if broken is not None:
+        raise broken
+    if said is not None:
+        if strict and ran.exit_code and answer.verdict not in {"deny", "ask", "defer"} and answer.ends is None:
+            raise ended(ran)
+        return answer
+    if ran.exit_code == BLOCK:
+        return Answer(message=shortened(ran.stderr.strip()))
+    if ran.exit_code:
+        raise ended(ran)
+    text = ran.stdout.strip()
+    if rule.kind == "http" and text:
+        raise HookReplyError("it answered with something else than a JSON object")
+    if strict and hidden_object(text, ANSWERS):
+        raise HookReplyError("its answer is behind other text, which hides it: it has to print the JSON object alone")
+    return Answer(context=shortened(text)) if event in _TEXT_IS_CONTEXT else Answer()
+
+
+def _blocks(event: str, strict: bool) -> bool:  # noqa: FBT001 - likewise
+    """Whether exit code 2 means something at this event. Claude Code ignores it from who is asked for permission."""
+    return bool(EVENTS[event].blocks) and (event != "PermissionRequest" or strict)
+
+
+def _of_json(event: str, said: Mapping[str, Any]) -> Answer:
+    inner = table(said, "hookSpecificOutput") or {}
+    if inner and inner.get("hookEventName") != event:
+        raise HookReplyError(f"`hookSpecificOutput.hookEventName` is not {event}")
+    ends = None
+    if flag(said, "continue") is False:
+        ends = text_field(said, "stopReason") or _ENDS_WITHOUT_REASON
+    answer = Answer(
+        context=shortened(text_field(inner, "additionalContext")),
+        message=shortened(text_field(said, "systemMessage")),
+        ends=ends,
+        reason=shortened(text_field(said, "reason")),
+        ignored=tuple(_ignored(event, said, inner)),
+    )
+    top = choice(said, "decision", {"approve", "block"})
+    if event == "PreToolUse":
+        return _of_permission(answer, inner, top)
+    if event == "PermissionRequest":
+        return _of_request(answer, inner)
+    if event in _DECIDES_AT_TOP and top == "block":
+        answer = replace(answer, verdict="deny")
+    if event == "PostToolUse":
+        changed = inner.get("updatedToolOutput", inner.get("updatedMCPToolOutput"))
+        if changed is not None and text_in(changed) is None:
+            raise HookReplyError("`updatedToolOutput` has not the shape of the tool's result")
+        return replace(answer, output=changed)
+    return answer
+
+
+def _of_permission(answer: Answer, inner: Mapping[str, Any], top: str) -> Answer:
+    verdict = choice(inner, "permissionDecision", _PERMISSIONS) or _LEGACY.get(top, "")
+    reason = shortened(text_field(inner, "permissionDecisionReason")) or answer.reason
+    changed = table(inner, "updatedInput")
+    return replace(answer, verdict=verdict, reason=reason, input=changed)  # type: ignore[arg-type] # one of the words
+
+
+def _of_request(answer: Answer, inner: Mapping[str, Any]) -> Answer:
+    decision = table(inner, "decision")
+    if decision is None:
+        return answer
+    verdict = choice(decision, "behavior", {"allow", "deny"})
+    if not verdict:
+        raise HookReplyError("`decision` has no `behavior`")
+    changed, reason = table(decision, "updatedInput"), shortened(text_field(decision, "message"))
+    return replace(answer, verdict=verdict, reason=reason, input=changed)  # type: ignore[arg-type] # one of the words
+
+
+def _ignored(event: str, said: Mapping[str, Any], inner: Mapping[str, Any]) -> list[str]:
+    """The fields that mean nothing here."""
+    row = EVENTS[event]
+    at_top = [name for name in said if name not in ANSWERS]
+    inside = [f"hookSpecificOutput.{name}" for name in inner if name not in {"hookEventName", *row.writes}]
+    return at_top + inside
+
+
+def _of_prompt(event: str, rule: Rule, ran: Ran, strict: bool) -> Answer:  # noqa: FBT001 - likewise
+    """The meaning of a model's `{"ok": ..., "reason": ...}`."""
+    start, end = ran.stdout.find("{"), ran.stdout.rfind("}")
+    said = read_object(ran.stdout[start : end + 1] if start >= 0 else "", strict=strict)
+    good = flag(said or {}, "ok")
+    if said is None or good is None:
+        raise HookReplyError('the model did not answer {"ok": true} or {"ok": false, "reason": "..."}')
+    reason = shortened(text_field(said, "reason"))
+    if good or (event == "PermissionRequest" and not strict):
+        return Answer()
+    if event in {"Stop", "SubagentStop"}:
+        impossible = flag(said, "impossible")
+        return Answer(message=reason, yields=True) if impossible else Answer("deny", reason)
+    if not EVENTS[event].blocks:
+        return Answer(message=reason)
+    ends = None if rule.continues_on_block or event == "PermissionRequest" else reason or _ENDS_WITHOUT_REASON
+    return Answer("deny", reason, ends=ends)

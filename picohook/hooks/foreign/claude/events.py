@@ -1,0 +1,179 @@
+"""Claude Code's events, as data. The table of docs/reference/dialects.md is made from it."""
+
+from __future__ import annotations
+
+from ..contract import Row
+
+VERSION = "2.1.317 (November 2026)"
+
+COMMON = (
+    "session_id",
+    "transcript_path",
+    "cwd",
+    "hook_event_name",
+    "permission_mode",
+    "prompt_id",
+    "agent_id",
+    "agent_type",
+)
+ANSWERS = ("continue", "stopReason", "systemMessage", "suppressOutput", "decision", "reason", "hookSpecificOutput")
+WITHOUT = {
+    "transcript_path": "it is empty: picohook keeps no transcript",
+    "permission_mode": "it is always default: the agent around picohook has no such modes",
+    "effort": "picohook does not know it",
+    "scratchpad_dir": "picohook has none",
+    "suppressOutput": "it has no effect in Claude Code either",
+}
+
+_TOOL = ("tool_name", "tool_input", "tool_use_id")
+_NO_ENV_FILE = {"CLAUDE_ENV_FILE": "the agent runs its tools itself, with an environment that picohook does not set"}
+_STOP = ("stop_hook_active", "last_assistant_message", "background_tasks", "session_crons")
+_NO_TASKS = {"background_tasks": "it is empty: picohook has no such tasks", "session_crons": "it is empty, likewise"}
+
+EVENTS: dict[str, Row] = {
+    "PreToolUse": Row(
+        "before_tool",
+        gate=True,
+        matched="tool_name",
+        reads=_TOOL,
+        writes=("permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext"),
+        blocks="the call is denied",
+        without={"permissionDecision allow": "it denies nothing, and approvers are asked all the same"},
+    ),
+    "PermissionRequest": Row(
+        "approve_tool",
+        gate=True,
+        matched="tool_name",
+        reads=("tool_name", "tool_input", "permission_suggestions"),
+        writes=("decision",),
+        blocks="in strict, the call is not approved; in vendor, nothing",
+        without={
+            "permission_suggestions": "it is empty: picohook has no permission rules",
+            "decision.updatedInput": "a yes to another call than the one that runs is a no. PreToolUse can change calls",
+            "decision.updatedPermissions": "picohook has no permission rules: it is ignored",
+            "decision.interrupt": "an approval cannot end a turn: the call is denied",
+        },
+    ),
+    "PostToolUse": Row(
+        "after_tool",
+        matched="tool_name",
+        reads=(*_TOOL, "tool_response", "duration_ms"),
+        writes=("updatedToolOutput", "updatedMCPToolOutput", "additionalContext"),
+        blocks="the reason is added to the result",
+        without={"classifierContext": "picohook has no classifier"},
+    ),
+    "PostToolUseFailure": Row(
+        "after_tool",
+        matched="tool_name",
+        reads=(*_TOOL, "error", "is_interrupt", "duration_ms"),
+        writes=("additionalContext",),
+        blocks="the reason is added to the error",
+        without={"is_interrupt": "it is always false"},
+    ),
+    "PostToolBatch": Row(
+        "before_llm",
+        gate=True,
+        reads=("tool_calls",),
+        writes=("additionalContext",),
+        blocks="the turn ends",
+    ),
+    "UserPromptSubmit": Row(
+        "before_prompt",
+        gate=True,
+        reads=("prompt",),
+        writes=("additionalContext",),
+        blocks="the turn ends",
+        without={
+            "sessionTitle": "sessions have no titles",
+            "suppressOriginalPrompt": "the prompt of a refused turn is shown to nobody",
+        },
+    ),
+    "SessionStart": Row(
+        "before_prompt",
+        matched="source",
+        reads=("source",),
+        writes=("additionalContext",),
+        without={
+            "model": "picohook knows it only later",
+            "session_title": "sessions have no titles",
+            "initialUserMessage": "it is asked at the session's first prompt",
+            "sessionTitle": "sessions have no titles",
+            "watchPaths": "picohook watches no files for hooks",
+            "reloadSkills": "picohook has no skills",
+            **_NO_ENV_FILE,
+        },
+    ),
+    "SubagentStart": Row(
+        "before_prompt",
+        matched="agent_type",
+        writes=("additionalContext",),
+    ),
+    "Stop": Row(
+        "before_finish",
+        reads=_STOP,
+        writes=("additionalContext",),
+        blocks="the turn goes on, with the reason as feedback; the ninth block in a row does not count",
+        without=_NO_TASKS,
+    ),
+    "SubagentStop": Row(
+        "before_finish",
+        matched="agent_type",
+        reads=(*_STOP, "agent_transcript_path"),
+        writes=("additionalContext",),
+        blocks="as at Stop",
+        without={**_NO_TASKS, "agent_transcript_path": "it is empty: picohook keeps no transcript"},
+    ),
+    "PreCompact": Row(
+        "before_compact",
+        matched="trigger",
+        reads=("trigger", "custom_instructions"),
+        blocks="nothing is compacted",
+        without={"custom_instructions": "it is empty: nobody compacts by hand"},
+    ),
+    "PostCompact": Row(
+        "after_compact",
+        matched="trigger",
+        reads=("trigger", "compact_summary"),
+        without={"compact_summary": "it is empty: picohook does not know which message is the summary"},
+    ),
+    "SessionEnd": Row(
+        kind="session_end",
+        matched="reason",
+        reads=("reason",),
+        without={"reason": "it is always other"},
+    ),
+    "Setup": Row(why="it is for Claude Code's own --init and --maintenance"),
+    "UserPromptExpansion": Row(why="picohook has no slash commands"),
+    "PermissionDenied": Row(why="picohook has no classifier that denies"),
+    "MessageDisplay": Row(why="the agent shows its messages itself"),
+    "Notification": Row(why="picohook has no event for it"),
+    "TaskCreated": Row(why="picohook has no task list"),
+    "TaskCompleted": Row(why="picohook has no task list"),
+    "TeammateIdle": Row(why="picohook has no teams"),
+    "StopFailure": Row(why="picohook's errors do not have its kinds"),
+    "InstructionsLoaded": Row(why="the agent loads its instructions itself"),
+    "ConfigChange": Row(why="picohook does not see the vendor's settings change"),
+    "CwdChanged": Row(why="picohook does not see the agent's directory change"),
+    "DirectoryAdded": Row(why="picohook has no working directories of an agent"),
+    "FileChanged": Row(why="picohook watches no files for hooks"),
+    "WorktreeCreate": Row(why="the agent makes its worktrees itself"),
+    "WorktreeRemove": Row(why="the agent removes its worktrees itself"),
+    "Elicitation": Row(why="only the proxy for MCP sees it, and has its own way to answer"),
+    "ElicitationResult": Row(why="only the proxy for MCP sees it"),
+    "PreModelSwitch": Row(why="the agent chooses its model itself"),
+    "PostModelSwitch": Row(why="the agent chooses its model itself"),
+}
+GATES_ELSEWHERE = frozenset(
+    {
+        "UserPromptExpansion",
+        "TeammateIdle",
+        "TaskCreated",
+        "TaskCompleted",
+        "ConfigChange",
+        "WorktreeCreate",
+        "Elicitation",
+        "ElicitationResult",
+        "PreModelSwitch",
+    }
+)
+"""The events that are not done, and whose handlers can refuse something in Claude Code."""

@@ -1,0 +1,127 @@
+"""What Codex's handlers read, and which of them run."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ....model.conversation import text_of
+from ....model.payloads import Compaction, Finish, Prompt, ToolCall, ToolReturn
+from ..contract import Told
+from ..patterns import rust
+from ..tools import ShownCall, shown_call
+from .events import EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ....model.events import Event
+    from ....model.payloads import Payload
+    from ..contract import Facts, Rule
+
+NAMES = re.compile(r"[A-Za-z0-9_|]*")
+"""A matcher of only these characters is a list of names."""
+PATCH = "apply_patch"
+_PATCH_FIELDS = ("command", "patch", "input", "patch_text")
+_ALSO = {PATCH: ("Edit", "Write"), "spawn_agent": ("Agent",)}
+"""The other names that a matcher may have for a tool."""
+
+
+def encode(event: str, payload: Payload | Event, facts: Facts) -> Told | None:
+    """What the handlers of an event read about a payload; None if the event does not happen with this payload."""
+    call: ShownCall | None = None
+    if isinstance(payload, Prompt) and EVENTS[event].stage != "before_prompt":
+        return None
+    if isinstance(payload, ToolCall):
+        if isinstance(payload, ToolReturn) and payload.result.is_error:
+            return None
+        call = codex_call(payload.tool, payload.arguments, facts)
+    fields = _fields(event, payload, call, facts)
+    return None if fields is None else Told({**_common(event, payload, facts), **fields}, call)
+
+
+def _common(event: str, payload: Payload | Event, facts: Facts) -> dict[str, Any]:
+    meta = payload.meta
+    common = {
+        "session_id": meta.session_key or facts.session,
+        "transcript_path": None,
+        "cwd": facts.cwd,
+        "hook_event_name": event,
+        "model": getattr(payload, "model", None) or "",
+        "permission_mode": "default",
+    }
+    if EVENTS[event].stage:
+        common["turn_id"] = meta.turn_id
+    if meta.parent_turn_id:
+        common |= {"agent_id": meta.turn_id, "agent_type": meta.agent_id}
+    return common
+
+
+def _fields(event: str, payload: Payload | Event, call: ShownCall | None, facts: Facts) -> dict[str, Any] | None:
+    """The event's own fields."""
+    in_subagent = bool(payload.meta.parent_turn_id)
+    match payload:
+        case ToolCall():
+            assert call is not None
+            told: dict[str, Any] = {"tool_name": call.tool, "tool_input": call.input}
+            if event != "PermissionRequest":
+                told["tool_use_id"] = payload.tool_call_id or ""
+            return {**told, "tool_response": payload.result.for_llm} if isinstance(payload, ToolReturn) else told
+        case Prompt():
+            if in_subagent is not (event == "SubagentStart"):
+                return None
+            earlier = "resume" if payload.messages else "startup"
+            return {"UserPromptSubmit": {"prompt": payload.prompt}, "SessionStart": {"source": earlier}}.get(event, {})
+        case Finish():
+            if in_subagent is not (event == "SubagentStop"):
+                return None
+            return {"stop_hook_active": facts.blocked, "last_assistant_message": text_of(payload.response)}
+        case Compaction():
+            return {"trigger": "auto"}
+    if event == "Interrupt":
+        return None if in_subagent else {}
+    return {"reason": "other"}
+
+
+def codex_call(tool: str, arguments: Mapping[str, Any], facts: Facts) -> ShownCall:
+    """A call as Codex would make it: it edits files by patches only."""
+    call = shown_call(tool, arguments, facts.cwd, facts.tools)
+    if tool == PATCH:
+        own = next((name for name in _PATCH_FIELDS if name in arguments), None)
+        return ShownCall(PATCH, {"command": arguments[own]}, arguments, {"command": own}) if own else call
+    if call.tool in {"Edit", "Write"}:
+        return ShownCall(PATCH, {"command": patch(call)}, arguments, {})
+    return call._replace(tool="spawn_agent") if call.tool == "Agent" else call
+
+
+def patch(call: ShownCall) -> str:
+    """The patch that does what a call that writes or edits a file does."""
+    path = call.input.get("file_path", "")
+    if call.tool == "Write":
+        lines = [f"*** Add File: {path}", *_lines("+", call.input.get("content"))]
+    else:
+        changes = [*_lines("-", call.input.get("old_string")), *_lines("+", call.input.get("new_string"))]
+        lines = [f"*** Update File: {path}", "@@", *changes]
+    return "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
+
+
+def _lines(mark: str, text: Any) -> list[str]:
+    return [mark + line for line in str(text).splitlines()] if text else []
+
+
+def select(event: str, rules: Sequence[Rule], told: Told, _facts: Facts) -> list[int]:
+    """The places of the handlers whose matcher matches."""
+    matched = EVENTS[event].matched
+    subject = str(told.stdin.get(matched, "")) if matched else None
+    names = () if subject is None else (subject, *_ALSO.get(subject, ()))
+    return [place for place, rule in enumerate(rules) if subject is None or matches(rule.matcher, names)]
+
+
+def matches(matcher: str, names: Sequence[str]) -> bool:
+    """Whether a matcher matches one of the names. Raises `ValueError` if it cannot be read."""
+    if matcher in {"", "*"}:
+        return True
+    if NAMES.fullmatch(matcher):
+        return not set(matcher.split("|")).isdisjoint(names)
+    expression = rust(matcher)
+    return any(expression.search(name) is not None for name in names)

@@ -1,0 +1,176 @@
+"""What a dialect consists of: a table of events, and four pure functions, `encode`, `select`, `decode` and `merge`.
+
+A dialect is the contract of another system with its hooks. It starts no process and reads no clock: it is given what came of a
+handler, and says what that means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from ...model.spec import Seconds, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ...errors import HookError
+    from ...model.decisions import Decision
+    from ...model.events import Event
+    from ...model.payloads import Payload
+    from .tools import ShownCall, ToolAlias
+
+Failures: TypeAlias = Literal["strict", "vendor"]
+"""What a handler's failure counts as: `strict` denies where the vendor's agent would let a call through."""
+
+LONGEST = 10_000
+"""The most characters of a context, or of a text for the user, that the vendors take."""
+
+
+class Row(NamedTuple):
+    """One event of a dialect: where its handlers are asked, and which fields they read and write."""
+
+    stage: str = ""
+    """The stage at which its handlers are asked; empty if they only observe, or never run."""
+    kind: str = ""
+    """The kind of event at which they run, if there is no stage."""
+    gate: bool = False
+    """Whether its handlers can refuse something. In strict, a failure of such a handler is a refusal."""
+    matched: str = ""
+    """The field that a matcher is held against; empty if matchers are ignored."""
+    reads: tuple[str, ...] = ()
+    """The fields that its handlers read, beside the common ones."""
+    writes: tuple[str, ...] = ()
+    """The fields that its handlers write, beside the common ones."""
+    blocks: str = ""
+    """What a block does here, for people; empty if it does nothing."""
+    without: Mapping[str, str] = {}
+    """Fields that are not done, each with the reason."""
+    why: str = ""
+    """Why the event is not done; empty if it is."""
+
+    @property
+    def done(self) -> bool:
+        """Whether its handlers run."""
+        return bool(self.stage or self.kind)
+
+
+class Rule(Settings):
+    """When a handler runs, and what its result may do: all that a dialect knows of it."""
+
+    at: str
+    """Its place in the file."""
+    kind: Literal["command", "http", "prompt", "undone"] = "command"
+    matcher: str = ""
+    only_if: str = ""
+    """A permission rule."""
+    timeout: Seconds = 600.0
+    in_background: bool = False
+    """Whether nobody waits for it: its texts come with the next prompt, and its decision does not count."""
+    blocks_on_failure: bool = False
+    continues_on_block: bool = False
+    """For a prompt: whether its refusal leaves the turn alive."""
+    context_limit: int = 0
+    """The most tokens of its context; 0 without a limit of its own."""
+    why: str = ""
+    """Why it cannot run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a dialect is told, beside the payload."""
+
+    cwd: str = "/"
+    project: str = "/"
+    session: str = ""
+    """The session's id where the payload has none."""
+    blocked: bool = False
+    """Whether a handler has kept this turn from its end before."""
+    tools: Mapping[str, ToolAlias] = field(default_factory=dict)
+
+
+class Told(NamedTuple):
+    """What handlers read."""
+
+    stdin: dict[str, Any]
+    call: ShownCall | None = None
+    """The tool call in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of a handler: a process that has ended, an HTTP answer, a model's answer, or a failure."""
+
+    exit_code: int = 0
+    stdout: str = ""
+    stderr: str = ""
+    failure: HookError | None = None
+    """Why there is no result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a handler says, in the words that all dialects share."""
+
+    verdict: Literal["", "allow", "deny", "ask", "defer"] = ""
+    reason: str = ""
+    input: Mapping[str, Any] | None = None
+    """The whole changed input of the tool."""
+    output: Any = None
+    """The changed output of the tool."""
+    context: str = ""
+    message: str = ""
+    """For the user."""
+    ends: str | None = None
+    """Why everything has to stop; None if it goes on."""
+    yields: bool = False
+    """Whether a turn may end, whatever is not done yet."""
+    failure: HookError | None = None
+    """Why it counts as an error, which in the vendor's agent blocks nothing."""
+    ignored: tuple[str, ...] = ()
+    """The fields that are not done, or have no meaning here."""
+
+
+class Verdict(NamedTuple):
+    """What all handlers of an event say together."""
+
+    decision: Decision
+    asks: bool = False
+    """Whether somebody has to approve the call: without an approver, it is denied."""
+    silent: bool = False
+    """From an approver: whether it leaves the decision to the other approvers. Without any, the call is denied."""
+    blocks: bool = False
+    """Whether it keeps a turn from its end."""
+    failures: tuple[HookError, ...] = ()
+    """Failures that do not decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The contract of one system with its hooks."""
+
+    title: str
+    version: str
+    """The version of the contract that is followed."""
+    events: Mapping[str, Row]
+    common: tuple[str, ...]
+    """The fields that all handlers read."""
+    answers: tuple[str, ...]
+    """The fields that all handlers may write."""
+    without: Mapping[str, str]
+    """Fields of all events that are not done, each with the reason."""
+    encode: Callable[[str, Payload | Event, Facts], Told | None]
+    """What handlers of an event read about a payload; None if the event does not happen with it."""
+    select: Callable[[str, Sequence[Rule], Told, Facts], list[int]]
+    """The places of the handlers that run."""
+    decode: Callable[[str, Rule, Ran, Failures], Answer]
+    """What a handler says."""
+    merge: Callable[[str, Sequence[Answer], Told, Payload, Failures], Verdict]
+    """What they say together. Raises the `HookError` that decides."""
+    hides: tuple[str, ...] = ()
+    """Beginnings of names of environment variables that handlers do not inherit."""
+
+
+def shortened(text: str) -> str:
+    """The text, cut to what vendors take."""
+    return text if len(text) <= LONGEST else text[:LONGEST] + "…"

@@ -1,0 +1,99 @@
+"""Reads what handlers print: JSON, text, or neither. The dialects differ in what they make of each."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ...errors import HookCrashedError, HookReplyError
+from ...protocol.codec import decode_value
+from ...wire.text import last_words, show
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from .contract import Ran
+
+SHOWN = 400
+"""The most characters of a handler's stderr in an error."""
+MOST_BRACES = 1000
+"""The most places of a text at which an object is looked for."""
+_BOM = "\ufeff"
+
+
+def read_object(text: str, *, strict: bool) -> dict[str, Any] | None:
+    """The JSON object that the text is; None for plain text. Raises `HookReplyError` for what begins as an object and is none.
+
+    Vendors take an object with a key given twice. In strict it is nothing that decides.
+    """
+    text = text.strip().removeprefix(_BOM).lstrip()
+    if not text.startswith("{"):
+        return None
+    try:
+        value = decode_value(text.encode()) if strict else json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise HookReplyError(f"its output is not JSON: {error}: {show(text.encode(), 80)}") from None
+    return value if isinstance(value, dict) else None
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def hidden_object(text: str, known: Collection[str]) -> bool:
+    """Whether there is an object with one of these keys behind other text, which vendors overlook.
+
+    A text with more braces than a person writes counts as one, too.
+    """
+    if text.count("{") > MOST_BRACES:
+        return True
+    start = text.find("{")
+    while start >= 0:
+        try:
+            value, _ = json.JSONDecoder().raw_decode(text, start)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict) and not value.keys().isdisjoint(known):
+            return True
+        start = text.find("{", start + 1)
+    return False
+
+
+def text_field(given: Mapping[str, Any], name: str) -> str:
+    """A text in an answer; empty if it is absent. Raises `HookReplyError` for another value."""
+    return _field(given, name, str, "a string") or ""
+
+
+def flag(given: Mapping[str, Any], name: str) -> bool | None:
+    """A boolean in an answer. Raises `HookReplyError` for another value."""
+    value: bool | None = _field(given, name, bool, "true or false")
+    return value
+
+
+def table(given: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+    """An object in an answer. Raises `HookReplyError` for another value."""
+    value: dict[str, Any] | None = _field(given, name, dict, "an object")
+    return value
+
+
+def choice(given: Mapping[str, Any], name: str, choices: Collection[str]) -> str:
+    """One of some words in an answer; empty if it is absent. Raises `HookReplyError` for another value."""
+    value = text_field(given, name)
+    if value and value not in choices:
+        raise HookReplyError(f"`{name}` is {show(value.encode(), 40)}, and not one of {', '.join(sorted(choices))}")
+    return value
+
+
+def _field(given: Mapping[str, Any], name: str, kind: type, expected: str) -> Any:
+    value = given.get(name)
+    if value is not None and not isinstance(value, kind):
+        raise HookReplyError(f"`{name}` is not {expected}")
+    return value
+
+
+def ended(ran: Ran) -> HookCrashedError:
+    """The error of a process that ended with another code than 0."""
+    how = f"exited with code {ran.exit_code}" if ran.exit_code > 0 else f"was ended by signal {-ran.exit_code}"
+    why = {126: ": the program cannot be run", 127: ": there is no such program"}.get(ran.exit_code, "")
+    said = f"; it said: {last_words(ran.stderr, SHOWN)}" if ran.stderr.strip() else ""
+    return HookCrashedError(f"it {how}{why}{said}", exit_code=ran.exit_code, stderr_tail=ran.stderr)

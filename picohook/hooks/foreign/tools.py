@@ -1,0 +1,123 @@
+"""One table of tools' names and fields, read both ways: a host's names on one side, a vendor's on the other.
+
+A hook file is written for its vendor's tools. Without this table, a guard of `Bash` would never be asked about a host's
+`shell`, and a guard of `file_path` would see nothing in a host's `path`.
+"""
+
+from __future__ import annotations
+
+import os.path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import Field
+
+from ...model.spec import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FILE = ("path", "file", "filename", "filePath", "filepath", "absolute_path", "target_file")
+
+
+class Tool(NamedTuple):
+    """One tool: the names that systems have for it, and for each of its fields the names that they have for that."""
+
+    names: tuple[str, ...]
+    """In lower case."""
+    fields: Mapping[str, tuple[str, ...]]
+
+
+TOOLS: dict[str, Tool] = {
+    "Bash": Tool(
+        (
+            "bash",
+            "shell",
+            "execute",
+            "run_shell_command",
+            "runterminalcommand",
+            "run_in_terminal",
+            "run_terminal_cmd",
+            "execute_bash",
+            "execute_command",
+            "run_command",
+            "run_commands",
+            "local_shell",
+        ),
+        {"command": ("cmd", "script", "command_line", "commandLine")},
+    ),
+    "Read": Tool(("read", "view", "read_file", "readfile", "fs_read", "open_file"), {"file_path": _FILE}),
+    "Write": Tool(
+        ("write", "create", "write_file", "writefile", "write_to_file", "create_file", "fs_write"),
+        {"file_path": _FILE, "content": ("contents", "text", "file_text")},
+    ),
+    "Edit": Tool(
+        ("edit", "replace", "edit_file", "editfiles", "str_replace", "str_replace_editor", "apply_patch"),
+        {
+            "file_path": _FILE,
+            "old_string": ("old_str", "old_text", "old"),
+            "new_string": ("new_str", "new_text", "new"),
+        },
+    ),
+    "Glob": Tool(("glob", "find_files", "file_search"), {"pattern": ("glob",)}),
+    "Grep": Tool(("grep", "search_file_content", "grep_search"), {"pattern": ("query", "regex")}),
+    "WebFetch": Tool(("webfetch", "web_fetch", "fetch", "fetchurl"), {"url": ("uri", "link")}),
+    "WebSearch": Tool(("websearch", "web_search", "google_web_search"), {"query": ("q",)}),
+    "Agent": Tool(("agent", "task", "spawn_agent", "subagent"), {}),
+    "TodoWrite": Tool(("todowrite", "todo_write", "update_todo", "write_todos"), {}),
+}
+"""The tools that systems have in common, by Claude Code's names for them and for their fields."""
+
+PATHS = frozenset({"file_path", "notebook_path"})
+"""The fields with a path, which hooks see as an absolute one."""
+
+_BY_NAME = {name: tool for tool, row in TOOLS.items() for name in row.names}
+
+
+class ToolAlias(Settings):
+    """What one tool of an embedding is to hook files of other systems."""
+
+    same_as: str = Field(min_length=1, description='The tool that it is for them, such as "Bash".')
+    fields: dict[str, str] = Field(
+        default_factory=dict,
+        description="For each of its own fields with another name, the name that they have for it.",
+    )
+
+
+class ShownCall(NamedTuple):
+    """A tool call as a hook file's system would show it."""
+
+    tool: str
+    input: dict[str, Any]
+    given: Mapping[str, Any]
+    """The host's own arguments."""
+    fields: Mapping[str, str]
+    """For each field of the input with another name, the host's own."""
+
+    def arguments(self, changed: Mapping[str, Any]) -> dict[str, Any]:
+        """The host's arguments for an input that a hook has changed. A field that it left alone keeps the host's value."""
+        named = {self.fields.get(field, field): (field, value) for field, value in changed.items()}
+        return {
+            own: self.given[own] if own in self.given and field in self.input and self.input[field] == value else value
+            for own, (field, value) in named.items()
+        }
+
+
+def shown_call(tool: str, arguments: Mapping[str, Any], cwd: str, aliases: Mapping[str, ToolAlias]) -> ShownCall:
+    """A host's call, by the names of the table. A tool and a field that the table lacks keep their names."""
+    alias = aliases.get(tool)
+    name = alias.same_as if alias is not None else _BY_NAME.get(tool.lower(), tool)
+    row = TOOLS.get(name)
+    own: dict[str, str] = (
+        {} if alias is None else {theirs: ours for ours, theirs in alias.fields.items() if ours in arguments}
+    )
+    for field, others in () if row is None else row.fields.items():
+        if field not in arguments and field not in own:
+            found = next((other for other in others if other in arguments), None)
+            if found is not None:
+                own[field] = found
+    renamed = {ours: theirs for theirs, ours in own.items()}
+    told = {renamed.get(field, field): value for field, value in arguments.items()}
+    for field in PATHS & told.keys():
+        if isinstance(told[field], str) and told[field]:
+            told[field] = os.path.normpath(os.path.join(cwd, told[field]))
+    return ShownCall(name, told, arguments, own)

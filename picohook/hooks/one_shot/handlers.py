@@ -1,0 +1,275 @@
+"""A group of handlers from another system's file: they run at the same time, and answer as one hook.
+
+The dialect says which of them run, what they read, and what their answers mean together. This says nothing about that, and
+runs them.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ...errors import HookError, HookReplyError, HookTimeoutError
+from ...model.decisions import APPROVE, CONTINUE, Continue, Deny
+from ...model.payloads import Finish, Prompt, ToolCall
+from ...model.trail import Notes
+from ...process.environment import environment
+from ...protocol.codec import encode
+from ...wire.text import explain
+from ..foreign.contract import Answer, Ran
+from ..function import THREADS, call
+from ..queued_events import QueuedEventsHook
+from .http import filled, post
+from .runner import Runner
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...model.decisions import Decision
+    from ...model.events import Event
+    from ...model.payloads import Payload
+    from ..base import HostServices, Question
+    from ..foreign.contract import Told
+    from ..foreign.spec import GroupSpec, Handler
+
+SESSION = str(uuid.uuid4())
+"""The session's id where a payload has none."""
+MOST_SESSIONS = 4096
+"""How many sessions are remembered, so that each is begun once."""
+MOST_BLOCKS = 8
+"""How often in a row a turn may be kept from its end. A tool that runs begins a new row."""
+MOST_LATE = 64
+"""How many texts of handlers that nobody waited for are kept for the next prompt."""
+DAY = 86_400.0
+"""Seconds for a handler that nobody waits for."""
+_FORM = '\n\nAnswer with one JSON object and nothing else: {"ok": true}, or {"ok": false, "reason": "why not"}.'
+FIRST_PROMPT = frozenset({"SessionStart"})
+"""The events that happen at the first prompt of a session."""
+
+
+class HandlersHook(QueuedEventsHook):
+    """Runs the handlers that want a payload, and answers with what they say together."""
+
+    in_process = False
+    abstains = True
+    spec: GroupSpec
+
+    @property
+    def approves_silently(self) -> bool:  # type: ignore[override]
+        return self.spec.failures == "vendor"
+
+    def open(self, host: HostServices) -> None:
+        super().open(host)
+        self._threads = anyio.CapacityLimiter(THREADS)
+        self._group = self.spec.filter
+        self._dialect = self._group.contract
+        self._runners = {
+            place: Runner(self._named(handler), host, self.spec)
+            for place, handler in enumerate(self._group.handlers)
+            if handler.rule.kind == "command"
+        }
+        self._begun: OrderedDict[str, None] = OrderedDict()
+        self._blocks: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        """For each turn that was kept from its end, how often in a row, and how many messages it had."""
+        self._late: deque[tuple[str, Notes]] = deque(maxlen=MOST_LATE)
+        """Texts for the next prompt, each with its session."""
+        self._background: anyio.abc.TaskGroup | None = None
+        self._not_begun: list[tuple[int, bytes, str]] = []
+        """The handlers in the background that were wanted before the hook's own task began."""
+
+    def _named(self, handler: Handler) -> Any:
+        return handler.spec.model_copy(update={"name": self.name, "source": self.spec.source, "layer": self.spec.layer})
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as self._background:
+            for job in self._not_begun:
+                self._background.start_soon(self._in_background, *job)
+            await super().run()
+            self._background.cancel_scope.cancel()
+
+    async def handle(self, question: Question[Any]) -> Decision:
+        payload, stage = question.payload, question.stage
+        late = self._late_notes(payload) if isinstance(payload, Prompt) and self._group.has_background else None
+        if not self._happens(payload):
+            return CONTINUE if late is None else Continue(notes=late)
+        facts = self._group.facts(session=SESSION, blocked=self._key(payload) in self._blocks)
+        told, places = self._group.chosen(payload, facts)
+        if told is None or not places:
+            return CONTINUE if late is None else Continue(notes=late)
+        answers = await self._ask(places, told, question.begun, question.deadline, payload.meta.session_key)
+        if late is not None:
+            answers.append(Answer(context=late.additional_context, message=late.system_message))
+        verdict = self._dialect.merge(self._group.event, answers, told, payload, self.spec.failures)
+        for failure in verdict.failures:
+            self.failures.add(stage.name, "handler", str(failure), "the others decided", self._host.reactor.now())
+        if isinstance(payload, Finish):
+            return self._ended(payload, verdict.decision, blocks=verdict.blocks)
+        if verdict.asks and not self._host.has_approver(_after(payload, verdict.decision), None):
+            reason = "; ".join(answer.reason for answer in answers if answer.verdict == "ask" and answer.reason)
+            return Deny("it has to be approved, and there is no approver" + (f": {reason}" if reason else ""))
+        if verdict.silent and not self.approves_silently:
+            return (
+                APPROVE if self._host.has_approver(payload, self) else Deny("nobody has decided: there is no approver")
+            )
+        return verdict.decision
+
+    async def take(self, event: Event) -> None:
+        facts = self._group.facts(session=SESSION)
+        told, places = self._group.chosen(event, facts)
+        if told is not None and places:
+            begun = self._host.reactor.now()
+            answers = await self._ask(places, told, begun, begun + self.own_timeout, event.meta.session_key)
+            failed = next((answer.failure for answer in answers if answer.failure is not None), None)
+            if failed is not None:
+                raise failed
+
+    # When they run.
+
+    def _happens(self, payload: Payload) -> bool:
+        """Whether the event happens with this payload: some happen once a session."""
+        if self._group.event not in FIRST_PROMPT:
+            return True
+        key = payload.meta.session_key
+        if key in self._begun:
+            self._begun.move_to_end(key)
+            return False
+        self._begun[key] = None
+        if len(self._begun) > MOST_SESSIONS:
+            self._begun.popitem(last=False)
+        return True
+
+    @staticmethod
+    def _key(payload: Payload) -> str:
+        return payload.meta.turn_id or payload.meta.session_key
+
+    def _ended(self, payload: Finish, decision: Decision, *, blocks: bool) -> Decision:
+        """The decision about a turn's end. After too many blocks in a row, the turn may end."""
+        key = self._key(payload)
+        row, seen = self._blocks.pop(key, (0, 0))
+        if not blocks:
+            return decision
+        if any(message.get("role") == "tool" for message in payload.messages[seen:]):
+            row = 0
+        if row >= MOST_BLOCKS:
+            self._host.log.warning("the turn ends, although its hooks want it to go on", blocks=row)
+            return CONTINUE
+        self._blocks[key] = row + 1, len(payload.messages)
+        if len(self._blocks) > MOST_SESSIONS:
+            self._blocks.popitem(last=False)
+        return decision
+
+    def _late_notes(self, payload: Payload) -> Notes | None:
+        mine = [notes for session, notes in self._late if session == payload.meta.session_key]
+        if not mine:
+            return None
+        for _ in range(len(self._late)):
+            session, notes = self._late.popleft()
+            if session != payload.meta.session_key:
+                self._late.append((session, notes))
+        contexts = (notes.additional_context for notes in mine)
+        messages = (notes.system_message for notes in mine)
+        return Notes("\n".join(filter(None, messages)), "\n\n".join(filter(None, contexts)))
+
+    # How they run.
+
+    async def _ask(
+        self, places: Sequence[int], told: Told, begun: float, deadline: float, session: str
+    ) -> list[Answer]:
+        """The answers, in the order of the file. Those that nobody waits for have none."""
+        stdin = encode(told.stdin)
+        answers: dict[int, Answer] = {}
+
+        async def one(place: int) -> None:
+            rule = self._group.handlers[place].rule
+            ran = await self._run(place, stdin, min(deadline, begun + rule.timeout))
+            answers[place] = self._decoded(place, ran)
+
+        waited_for = [place for place in places if not self._group.handlers[place].rule.in_background]
+        for place in places:
+            if place in waited_for:
+                continue
+            if self._background is None:
+                self._not_begun.append((place, stdin, session))
+            else:
+                self._background.start_soon(self._in_background, place, stdin, session)
+        if len(waited_for) == 1:
+            await one(waited_for[0])
+        elif waited_for:
+            async with anyio.create_task_group() as tasks:
+                for place in waited_for:
+                    tasks.start_soon(one, place)
+        return [answers[place] for place in waited_for]
+
+    async def _in_background(self, place: int, stdin: bytes, session: str) -> None:
+        ran = await self._run(place, stdin, self._host.reactor.now() + DAY)
+        answer = self._decoded(place, ran)
+        if answer.failure is not None:
+            self._host.log.warning(
+                "a handler in the background failed", handler=self._at(place), why=str(answer.failure)
+            )
+        context = "\n\n".join(filter(None, (answer.context, answer.reason if answer.verdict == "deny" else "")))
+        if context or answer.message:
+            self._late.append((session, Notes(answer.message, context)))
+
+    def _decoded(self, place: int, ran: Ran) -> Answer:
+        rule = self._group.handlers[place].rule
+        answer = self._dialect.decode(self._group.event, rule, ran, self.spec.failures)
+        if answer.ignored:
+            self._host.log.warning(
+                "ignored a part of its answer", handler=rule.at, at=self._group.event, fields=", ".join(answer.ignored)
+            )
+        if answer.failure is None:
+            return answer
+        # The error says which handler it was.
+        failure = answer.failure
+        failure.args = (f"{rule.at}: {failure}",)
+        return answer
+
+    def _at(self, place: int) -> str:
+        return self._group.handlers[place].rule.at
+
+    async def _run(self, place: int, stdin: bytes, deadline: float) -> Ran:
+        """What came of a handler. It never raises."""
+        handler = self._group.handlers[place]
+        try:
+            match handler.rule.kind:
+                case "command":
+                    done = await self._runners[place].run(stdin, deadline, {}, self._dialect.hides)
+                    return Ran(done.exit_code, done.stdout.decode("utf-8", "replace"), done.stderr_tail)
+                case "http":
+                    return Ran(stdout=await self._post(handler, stdin, deadline))
+                case "prompt":
+                    return Ran(stdout=await self._complete(handler, stdin, deadline))
+            raise HookError(f"it cannot be run: {handler.rule.why}")  # noqa: TRY301 - all failures are taken alike
+        except HookError as error:
+            return Ran(failure=error)
+        except Exception as error:  # noqa: BLE001 - a handler can fail in any way
+            return Ran(failure=HookError(explain(error)))
+
+    async def _post(self, handler: Handler, stdin: bytes, deadline: float) -> str:
+        headers = filled(handler.headers, handler.header_env, environment(handler.spec, os.environ))
+        left = deadline - self._host.reactor.now()
+        return await post(handler.spec.url, headers, stdin, within=left, limit=self.spec.max_line_bytes)
+
+    async def _complete(self, handler: Handler, stdin: bytes, deadline: float) -> str:
+        complete = None if self._host.model_of is None else self._host.model_of(self.spec)
+        if complete is None:
+            raise HookError("there is no model to ask: name one in [model] of the configuration")
+        template, given = handler.spec.prompt or "", stdin.decode()
+        prompt = template.replace("$ARGUMENTS", given) if "$ARGUMENTS" in template else f"{template}\n\n{given}"
+        with anyio.CancelScope(deadline=deadline):
+            said = await call(complete, prompt + _FORM, handler.spec.model, threads=self._threads)
+            if not isinstance(said, str):
+                raise HookReplyError(f"`complete` returned {type(said).__name__}, not a text")
+            return said
+        raise HookTimeoutError("its model did not answer in time")
+
+
+def _after(payload: ToolCall, decision: Decision) -> ToolCall:
+    """The call as the decision leaves it."""
+    changes = getattr(decision, "changes", {})
+    return payload.model_copy(update=dict(changes)) if changes else payload

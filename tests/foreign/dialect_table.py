@@ -1,0 +1,52 @@
+"""The tables of docs/reference/dialects.md, made from the dialects' data. Run as a program, this writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from picohook.hooks.foreign.dialects import DIALECTS, dialect_of
+
+PAGE = Path(__file__).parents[2] / "docs/reference/dialects.md"
+BEGIN, END = "<!-- made by tests/foreign/dialect_table.py -->\n", "<!-- made until here -->\n"
+
+
+def code(names):
+    return ", ".join(f"`{name}`" for name in names) or "-"
+
+
+def reasons(without):
+    return "; ".join(f"`{name}`: {why}" for name, why in without.items())
+
+
+def rows(dialect):
+    yield f"## {dialect.title}\n"
+    yield f"The contract is that of {dialect.title} {dialect.version}.\n"
+    yield f"All handlers read {code(dialect.common)}, and may write {code(dialect.answers)}. Of these, not as there:\n"
+    yield from (f"- `{name}`: {why}" for name, why in dialect.without.items())
+    yield "\n| Event | Asked at | Matcher | Reads | Writes | A block | Not as there |"
+    yield "|---|---|---|---|---|---|---|"
+    for event, row in dialect.events.items():
+        if row.done:
+            where = f"`{row.stage}`" if row.stage else f"event `{row.kind}`"
+            matched = f"`{row.matched}`" if row.matched else "ignored"
+            block = (row.blocks or "nothing") + (" (a gate)" if row.gate else "")
+            yield (
+                f"| `{event}` | {where} | {matched} | {code(row.reads)} | {code(row.writes)} | {block} |"
+                f" {reasons(row.without) or '-'} |"
+            )
+    yield "\n| Event that is not done | Why |\n|---|---|"
+    yield from (f"| `{event}` | {row.why} |" for event, row in dialect.events.items() if not row.done)
+    yield ""
+
+
+def rendered():
+    return "\n".join(line for name in DIALECTS for line in rows(dialect_of(name)))
+
+
+def whole(page):
+    before, _, rest = page.partition(BEGIN)
+    return before + BEGIN + "\n" + rendered() + "\n" + END + rest.partition(END)[2]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(whole(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

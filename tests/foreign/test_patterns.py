@@ -1,0 +1,128 @@
+"""Expressions of other languages, and permission rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from picohook.hooks.foreign.patterns import javascript, path_glob, rust
+from picohook.hooks.foreign.permission_rule import fires
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        ("^Bash$", "Bash", True),
+        ("^Bash$", "Bash\n", False),
+        (r"(?<a>x)\k<a>", "xx", True),
+        (r"\d", "٣", False),
+        ("[^]", "\n", True),
+        ("[]", "x", False),
+        (r"[[]", "[", True),
+        (r"mcp__.*__(read|write)", "mcp__fs__write", True),
+        (r"(?<=a)b", "ab", True),
+        (r"a{2}", "aa", True),
+        (r"a\/b", "a/b", True),
+    ],
+)
+def test_an_expression_of_javascript_means_what_it_means_there(pattern, text, found):
+    assert (javascript(pattern).search(text) is not None) is found
+
+
+@pytest.mark.parametrize("pattern", ["(", "[", "*", "(?P<a>x)", "(?i)x", "a++"])
+def test_what_is_no_expression_of_javascript_is_refused(pattern):
+    with pytest.raises(ValueError, match="is not a regular expression"):
+        javascript(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [("(?i)bash", "Bash", True), ("^Bash$", "Bash\n", False), ("(?P<a>x)", "x", True), (r"\z", "", True)],
+)
+def test_an_expression_of_rust_means_what_it_means_there(pattern, text, found):
+    assert (rust(pattern).search(text) is not None) is found
+
+
+@pytest.mark.parametrize("pattern", ["(", "(?=a)", "(?<!a)b", r"(a)\1"])
+def test_what_is_no_expression_of_rust_is_refused(pattern):
+    with pytest.raises(ValueError, match="is not a regular expression"):
+        rust(pattern)
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "found"),
+    [
+        ("/p/src/**", "/p/src/a/b.py", True),
+        ("/p/src/*", "/p/src/a.py", True),
+        ("/p/*.py", "/p/a/b.py", False),
+        ("/p/**/b.py", "/p/b.py", True),
+        ("/p/src", "/p/src/a.py", True),
+        ("/p/src", "/p/srcs", False),
+    ],
+)
+def test_a_glob_of_a_path(glob, path, found):
+    assert (path_glob(glob).fullmatch(path) is not None) is found
+
+
+@pytest.mark.parametrize(
+    ("rule", "line", "does"),
+    [
+        ("Bash", "ls", True),
+        ("Bash(git push)", "git push", True),
+        ("Bash(git push)", "git push -f", False),
+        ("Bash(git push:*)", "git push -f", True),
+        ("Bash(git *)", "git", True),
+        ("Bash(git *)", "gitk", False),
+        ("Bash(rm:*)", "ls && rm -rf x", True),
+        ("Bash(rm:*)", "ls | xargs; rm x", True),
+        ("Bash(rm:*)", "FOO=1 BAR='a b' rm x", True),
+        ("Bash(rm:*)", "echo $(rm x)", True),
+        ("Bash(rm:*)", "echo `rm x`", True),
+        ("Bash(rm:*)", "echo 'rm x'", False),
+        ("Bash(git push:*)", "git $SUB", True),
+        ("Bash(git push:*)", "git pull", False),
+        ("Bash(rm:*)", "echo 'open", True),
+        ("Bash(rm:*)", "(rm x)", True),
+        ("Bash(* --force)", "git push --force", True),
+        ("Bash(git * --force *)", "git push --force origin", True),
+        ("Bash(git * --force *)", "git push --forced", False),
+        ("Bash(a*b*c*d*e)", "abcd" * 2000, False),
+        ("Bash(rm:*)", "x" * 20_000, True),
+        ("Edit", "ls", False),
+        ("Bash(cat /etc/passwd)", "cat /etc/passwd > x", True),
+    ],
+)
+def test_a_rule_about_a_command_line_errs_towards_running(rule, line, does):
+    assert fires(rule, "Bash", {"command": line}, "/p", "/p") is does
+
+
+@pytest.mark.parametrize(
+    ("rule", "tool", "path", "does"),
+    [
+        ("Edit(src/**)", "Write", "/p/sub/src/a.py", True),
+        ("Edit(/src/**)", "Edit", "/p/src/a.py", True),
+        ("Edit(//etc/**)", "Edit", "/etc/passwd", True),
+        ("Edit(src/**)", "Edit", "/p/src/a.py", False),
+        ("Read(*.env)", "Read", "/p/sub/x/.env", True),
+        ("Read(src/*)", "Edit", "/p/sub/src/a", False),
+        ("Edit(**/src/**)", "Edit", "/p/sub/a/src/b", True),
+    ],
+)
+def test_a_rule_about_a_path_is_relative_to_the_directory(rule, tool, path, does):
+    assert fires(rule, tool, {"file_path": path}, "/p/sub", "/p") is does
+
+
+@pytest.mark.parametrize(
+    ("rule", "tool", "given", "does"),
+    [
+        ("mcp__git", "mcp__git__push", {}, True),
+        ("mcp__git__*", "mcp__git__push", {}, True),
+        ("mcp__git__push", "mcp__git__pull", {}, False),
+        ("WebFetch(domain:example.com)", "WebFetch", {"url": "https://example.com/x"}, True),
+        ("WebFetch(domain:example.com)", "WebFetch", {"url": "https://example.org/x"}, False),
+        ("Other(whatever)", "Other", {}, True),
+        ("Bash(x)", "Bash", {}, True),
+        ("Edit(x)", "Edit", {}, True),
+    ],
+)
+def test_a_rule_about_anything_else(rule, tool, given, does):
+    assert fires(rule, tool, given, "/p", "/p") is does

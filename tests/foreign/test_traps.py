@@ -1,0 +1,203 @@
+"""Traps of hook files: shapes that real scripts have, each with what the vendor makes of it, and what strict does."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pure import FACTS, Said, decided, permission, verdict_of
+
+from picohook import Deny, Host, Modify, Timeouts, ToolCall, foreign_hooks
+from picohook.hooks.foreign.contract import Rule
+from picohook.hooks.foreign.dialects import dialect_of
+from picohook.model.decisions import CONTINUE
+
+ALLOW, DENY = json.dumps(permission("allow")), json.dumps(permission("deny", permissionDecisionReason="no"))
+CALL = ToolCall(tool="bash", arguments={"command": "ls"})
+
+
+def both(said, event="PreToolUse", dialect="claude"):
+    """What strict does, and what the vendor does: deny or continue."""
+    strict = decided(event, said, dialect=dialect)
+    vendor = decided(event, said, dialect=dialect, failures="vendor")
+    return tuple("deny" if isinstance(one, Exception | Deny) else "continue" for one in (strict, vendor))
+
+
+def test_trap_exit_2_with_an_allow_blocks_in_claude():
+    assert decided("PreToolUse", Said(ALLOW, 2, "no")) == Deny("no")
+
+
+def test_trap_exit_1_with_an_allow_is_allowed_in_claude_ignored_in_codex_and_denied_in_strict():
+    assert both(Said(ALLOW, 1)) == ("deny", "continue")
+    assert both(Said(ALLOW, 1), dialect="codex") == ("deny", "continue")
+
+
+def test_trap_exit_1_with_a_deny_denies_in_claude_and_is_ignored_in_codex():
+    assert both(Said(DENY, 1)) == ("deny", "deny")
+    assert both(Said(DENY, 1), dialect="codex") == ("deny", "continue")
+
+
+def test_trap_exit_2_without_stderr_blocks_in_claude_and_is_open_in_codex():
+    assert both(Said("", 2)) == ("deny", "deny")
+    assert both(Said("", 2), dialect="codex") == ("deny", "continue")
+
+
+def test_trap_a_bare_allow_is_an_answer_in_claude_and_a_failure_in_codex():
+    assert both(Said(ALLOW)) == ("continue", "continue")
+    assert both(Said(ALLOW), dialect="codex") == ("deny", "continue")
+
+
+@pytest.mark.parametrize(
+    ("stdout", "outcome"),
+    [
+        (DENY + ALLOW, ("deny", "continue")),
+        ("checking ...\n" + DENY, ("deny", "continue")),
+        ("checking ...\n", ("continue", "continue")),
+        ("\ufeff" + DENY, ("deny", "deny")),
+        (DENY + "\n\n", ("deny", "deny")),
+        ("[1]", ("continue", "continue")),
+        ('{"decision": "block", "decision": "approve"}', ("deny", "continue")),
+        ('{"decision": NaN}', ("deny", "continue")),
+        ("x" + "{" * 1_000_000, ("deny", "continue")),
+    ],
+    ids=[
+        "two objects",
+        "a banner",
+        "only text",
+        "a byte order mark",
+        "newlines",
+        "a list",
+        "a key twice",
+        "NaN",
+        "braces",
+    ],
+)
+def test_trap_output_that_is_nearly_an_answer(stdout, outcome):
+    assert both(Said(stdout)) == outcome
+
+
+@pytest.mark.parametrize(
+    ("matcher", "tool", "claude", "codex"),
+    [
+        ("Edit, Write", "Write", True, False),
+        ("Bash.*", "BashOutput", True, True),
+        ("^Bash$", "BashOutput", False, False),
+        ("mcp__memory", "mcp__memory__read", False, False),
+        ("mcp__memory__.*", "mcp__memory__read", True, True),
+        ("bash", "Bash", False, False),
+        ("Edit-Tool", "Edit-Tool-2", False, True),
+        ("apply_patch", "Edit", False, True),
+        ("Edit|Write", "apply_patch", True, True),
+    ],
+)
+def test_trap_matchers_mean_other_things_in_other_systems(matcher, tool, claude, codex):
+    found = []
+    for contract in map(dialect_of, ("claude", "codex")):
+        told = contract.encode("PreToolUse", ToolCall(tool=tool), FACTS)
+        found.append(bool(contract.select("PreToolUse", [Rule(at="h", matcher=matcher)], told, FACTS)))
+    assert found == [claude, codex]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_trap_of_two_rewrites_the_last_in_the_file_counts(order):
+    said = [Said(permission("allow", updatedInput={"command": command})) for command in ("a", "b")]
+    last = ("a", "b")[order[1]]
+    assert decided("PreToolUse", *(said[place] for place in order)) == Modify({"arguments": {"command": last}})
+
+
+def test_trap_a_denial_beats_a_rewrite():
+    assert decided("PreToolUse", Said(permission("allow", updatedInput={"command": "a"})), Said(DENY)) == Deny("no")
+
+
+def test_trap_an_allow_approves_nothing():
+    verdict = verdict_of("PreToolUse", Said(ALLOW))
+    assert (verdict.decision, verdict.asks) == (CONTINUE, False)
+
+
+# With real processes.
+
+
+async def outcomes(path, call=CALL):
+    """The action in strict, its error, and the action of the vendor's agent."""
+    found = []
+    for failures in ("strict", "vendor"):
+        async with Host(foreign_hooks(path, failures=failures), timeouts=Timeouts(chain=60)) as host:
+            outcome = await host.before_tool(call)
+            found.append((outcome.action, outcome.trail[0].error or ""))
+    (strict, error), (vendor, _) = found
+    return strict, vendor, error
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        ("./missing.sh", "exited with code 127: there is no such program"),
+        ("./plain.sh", "exited with code 126: the program cannot be run"),
+        ("kill -9 $$", "was ended by signal 9"),
+        ("./crlf.sh", "exited with code"),
+    ],
+)
+async def test_trap_what_cannot_run_is_open_in_claude_and_denied_once_in_strict(settings, write, command, error):
+    write("plain.sh", "#!/bin/sh\n", 0o644)
+    write("crlf.sh", "#!/bin/sh\r\nexit 0\r\n", 0o755)
+    strict, vendor, said = await outcomes(settings(PreToolUse=command))
+    assert (strict, vendor) == ("deny_tool", "continue")
+    assert said.count(error) == 1
+
+
+@pytest.mark.anyio
+async def test_trap_a_grandchild_that_holds_the_output_is_killed(settings):
+    path = settings(PreToolUse={"type": "command", "command": "sleep 600 & exec sleep 600", "timeout": 0.2})
+    strict, vendor, said = await outcomes(path)
+    assert (strict, vendor, " in time" in said) == ("deny_tool", "continue", True)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", ["a space", "it's", 'a "quote"', "$HOME", "`x`"])
+async def test_trap_a_projects_directory_with_an_awkward_name(project, name):
+    place = project / name / ".claude"
+    place.mkdir(parents=True)
+    script = place / "deny.sh"
+    script.write_text("#!/bin/sh\necho no >&2\nexit 2\n")
+    script.chmod(0o755)
+    for written in ("$CLAUDE_PROJECT_DIR", "${CLAUDE_PROJECT_DIR}"):
+        handler = {"type": "command", "command": f'"{written}"/.claude/deny.sh'}
+        (place / "settings.json").write_text(json.dumps({"hooks": {"PreToolUse": [{"hooks": [handler]}]}}))
+        assert (await outcomes(place / "settings.json"))[:2] == ("deny_tool", "deny_tool")
+
+
+@pytest.mark.anyio
+async def test_trap_a_plugins_directory_in_args(write):
+    write("a plugin/deny.sh", "#!/bin/sh\necho $1 >&2\nexit 2\n", 0o755)
+    handler = {"type": "command", "command": "sh", "args": ["${CLAUDE_PLUGIN_ROOT}/deny.sh", "a b"]}
+    path = write("a plugin/hooks/hooks.json", {"hooks": {"PreToolUse": [{"hooks": [handler]}]}})
+    assert (await outcomes(path))[:2] == ("deny_tool", "deny_tool")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "command", ["exec <&-; exit 2", "head -c 200000 /dev/zero | tr '\\0' x >&2; cat >/dev/null; exit 2"]
+)
+async def test_trap_a_handler_that_does_not_read_or_writes_first(settings, command):
+    call = CALL.model_copy(update={"arguments": {"command": "x" * 200_000}})
+    assert (await outcomes(settings(PreToolUse=command), call))[:2] == ("deny_tool", "deny_tool")
+
+
+SHAPES = {
+    "bash with jq": "cmd=$(jq -r '.tool_input.command // empty'); [[ $cmd == *rm* ]] && { echo no >&2; exit 2; }; exit 0",
+    "an inline one-liner": "jq -e '.tool_input.command | test(\"rm\") | not' >/dev/null || { echo no >&2; exit 2; }",
+    "python": 'python3 -c \'import json,sys; sys.exit(2 if "rm" in json.load(sys.stdin)["tool_input"]["command"] else 0)\'',
+    "node": "node -e 'const d=JSON.parse(require(\"fs\").readFileSync(0)); process.exit(/rm/.test(d.tool_input.command)?2:0)'",
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_scripts_of_the_public_shapes_run_unchanged(settings, shape):
+    handler = {"type": "command", "command": SHAPES[shape], "matcher": "Bash", "shell": "bash"}
+    path = settings(PreToolUse=handler)
+    async with Host(foreign_hooks(path), timeouts=Timeouts(chain=60)) as host:
+        assert (await host.before_tool(CALL)).action == "continue"
+        denied = await host.before_tool(ToolCall(tool="run_shell_command", arguments={"cmd": "rm -rf /"}))
+        assert denied.action == "deny_tool"
