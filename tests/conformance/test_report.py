@@ -218,4 +218,4 @@ def test_a_probe_without_a_report_writes_failures_to_stderr():
     assert json.loads(done.stdout) == {"jsonrpc": "2.0", "id": 7, "result": {"ok": True, "name": "probe"}}
     first, last = done.stderr.splitlines()
     assert first.startswith("HOST-ID-3 SHOULD: it asked {")
-    assert last == "11 hold, 1 do not, 27 were not seen"
+    assert last == "11 hold, 1 do not, 28 were not seen"

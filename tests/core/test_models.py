@@ -66,7 +66,8 @@ def test_a_misspelt_field_is_an_error():
 def test_a_model_that_was_not_used_yet_has_its_signature():
     look = "import inspect, picohook; print(*inspect.signature(picohook.LLMResponse).parameters)"
     done = subprocess.run([sys.executable, "-c", look], check=True, capture_output=True, text=True)
-    assert done.stdout.split() == ["meta", "context", "channel", "chat_id", "model", "response", "messages"]
+    fields = ["meta", "context", "channel", "chat_id", "model", "response", "messages", "partial", "released"]
+    assert done.stdout.split() == fields
 
 
 def test_a_payload_is_frozen():

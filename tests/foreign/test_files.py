@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -219,7 +221,9 @@ def test_commands_take_such_a_file_directly(settings, capfd):
     assert "handlers 1" in run("list", "--config", str(path))
     params = json.dumps({"tool": "shell", "arguments": {"cmd": "rm -rf /"}})
     assert "deny_tool" in run("call", "before_tool", "--config", str(path), "--params", params)
-    assert "it asks http://localhost:1/x, and runs no program" in run("doctor", str(path))
+    # The doctor may end its process, so it has one of its own.
+    doctor = [sys.executable, "-m", "picohook", "doctor", str(path)]
+    assert b"it asks http://localhost:1/x, and runs no program" in subprocess.run(doctor, capture_output=True).stdout
 
 
 @pytest.mark.anyio
