@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import reduce
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
@@ -65,9 +66,9 @@ class ResponseStream:
             or now - self._last < parts.interval
         ):
             return ""
-        await self._ask()
+        agreed = await self._ask(parts.window)
         self._last = time.monotonic()
-        out = max(self.released, 0 if self._held else len(self._text) - parts.window)
+        out = max(self.released, min(agreed, len(self._text) - parts.window))
         shown = self._text[self.released : out]
         self.released = out
         return shown
@@ -100,8 +101,12 @@ class ResponseStream:
             return None
         return reduce(Parts.along_with, given) if given else Parts()
 
-    async def _ask(self) -> None:
-        """after_llm, about the text so far."""
+    async def _ask(self, window: int) -> int:
+        """after_llm, about the text so far. Returns how many characters of it hooks agree to.
+
+        An edit stays if it leaves the window as it is. In the window, what a hook changed may not be complete yet: a secret
+        may go on. Then hooks are asked again about the text without the edit, and only the text before the edit is agreed.
+        """
         part = {"response": {"content": self._text}, "partial": True, "released": self.released or None}
         outcome = await self._decided.host.after_llm(self._about.model_copy(update={**part, "messages": None}))
         if outcome.action != words.CONTINUE or any(entry.error for entry in outcome.trail):
@@ -111,8 +116,10 @@ class ResponseStream:
         raise_if_ended(outcome)
         if outcome.action == words.RETRY:  # nothing is out: it is asked again at the end
             self._held = True
-            return
+            return 0
         text = text_of(outcome.payload.response)
-        self._edited |= text != self._text
-        self._text = text
-        self._asked = len(text)
+        if text != self._text and text.endswith(self._text[max(0, len(self._text) - window) :]):
+            self._text = text
+            self._edited = True
+        self._asked = len(self._text)
+        return len(text if text == self._text else commonprefix([text, self._text]))  # noqa: RUF071 - no paths

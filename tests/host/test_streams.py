@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 
 import pytest
 
@@ -139,13 +140,34 @@ async def test_a_secret_that_is_cut_in_two_is_found():
 
 
 async def test_a_hook_keeps_what_it_changed_in_an_earlier_part():
-    hook = parts([Modify({"content": "my key is ****"}), None, None])
+    hook = parts([Modify({"content": "my key is ****, ke"}), None, None])
     async with Host([hook]) as host:
         stream = await begun(host)
-        seen = await shown(stream, ["my key is 1234", ", keep it"])
+        seen = await shown(stream, ["my key is 1234, ke", "ep it"])
         response = await stream.conclude({"content": "my key is 1234, keep it", "tool_calls": []})
     assert "".join([*seen, stream.rest]) == "my key is ****, keep it"
     assert response.response == {"content": "my key is ****, keep it", "tool_calls": []}
+
+
+async def test_a_secret_that_goes_on_after_a_part_is_hidden_whole():
+    def hide(answer):
+        text = re.sub("[0-9]{4,}", "****", answer.response["content"])
+        return Modify({"content": text}) if text != answer.response["content"] else None
+
+    async with Host([parts(hide)]) as host:
+        stream = await begun(host)
+        seen = await shown(stream, ["my key is 1234", "5678", ", keep it", " to yourself"])
+        response = await stream.conclude({"content": "my key is 12345678, keep it to yourself"})
+    assert seen == ["my key is ", "", "****, kee", "p it to your"]
+    assert "".join([*seen, stream.rest]) == "my key is ****, keep it to yourself" == response.response["content"]
+
+
+async def test_what_a_hook_adds_to_the_end_of_each_part_is_there_once():
+    async with Host([parts(lambda answer: Modify({"content": answer.response["content"] + " (AI)"}))]) as host:
+        stream = await begun(host)
+        seen = await shown(stream, ["abcdef", "ghi"])
+        await stream.conclude({"content": "abcdefghi"})
+    assert "".join([*seen, stream.rest]) == "abcdefghi (AI)"
 
 
 @pytest.mark.parametrize("at_the_end", [False, True])
