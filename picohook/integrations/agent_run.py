@@ -65,8 +65,8 @@ class AgentRun:
         self._signals: tuple[type[Exception], ...] = (*signals, PausedError)
         self._open = False
         self._ending: Callable[[], Awaitable[None]] | None = None
-        self._locks: dict[str, anyio.Lock] = {}
-        self._decided: dict[str, DecidedCall] = {}
+        self._locks: dict[tuple[str, str | None], anyio.Lock] = {}
+        self._decided: dict[tuple[str, str | None], DecidedCall] = {}
 
     async def __aenter__(self) -> Self:
         await self.turn.__aenter__()
@@ -137,16 +137,19 @@ class AgentRun:
         execute: Callable[[ToolCall], Awaitable[T]],
         show: Callable[[T], ToolResult],
         on_pause: OnPause | None = None,
+        *,
+        agent_id: str | None = None,
     ) -> T | ToolResult:
         """Make a tool call: before_tool, approve_tool, the tool, after_tool.
 
         Returns the tool's own result, or raises its own error, if hooks left it unchanged. Otherwise returns their
         `ToolResult`. Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook ends the run. When a framework tries
-        the same call again, hooks are asked about the new result only. `on_pause` is as at `Host.decide`.
+        the same call again, hooks are asked about the new result only. `on_pause` is as at `Host.decide`. `agent_id` is the agent
+        that makes the call, where several agents run at the same time.
         """
         self._require_open()
         try:
-            decided = await self._decide(call, on_pause)
+            decided = await self._decide(call, on_pause, agent_id)
             if decided.result is not None:
                 return decided.result
             raised: Exception | None = None
@@ -171,14 +174,15 @@ class AgentRun:
             raise raised
         return returned
 
-    async def _decide(self, call: ToolCall, on_pause: OnPause | None) -> DecidedCall:
+    async def _decide(self, call: ToolCall, on_pause: OnPause | None, agent_id: str | None) -> DecidedCall:
         """Return the decision of hooks on this call. They are asked once, and again if the call has changed since."""
-        identity = call.tool_call_id
-        if not identity:
-            return await self.turn.decide(call, on_pause=on_pause)
-        async with self._locks.setdefault(identity, anyio.Lock()):
-            decided = await self.turn.decide(call, known=self._decided.get(identity), on_pause=on_pause)
-            self._decided[identity] = decided
+        key = (call.tool_call_id, agent_id)
+        async with self._locks.setdefault(key, anyio.Lock()) if call.tool_call_id else anyio.Lock():
+            if agent_id is not None:
+                self.set_agent(agent_id)  # the turn reads it before anything else runs
+            decided = await self.turn.decide(call, known=self._decided.get(key), on_pause=on_pause)
+            if call.tool_call_id:
+                self._decided[key] = decided
             return decided
 
     @contextmanager

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 NAME = "picohook"
 
-_ASKING: ContextVar[tuple[LlmRequest, AgentRun] | None] = ContextVar("picohook_asking", default=None)
-"""The request that is about to go to a model, and its run."""
+_ASKING: ContextVar[tuple[LlmRequest, AgentRun, str] | None] = ContextVar("picohook_asking", default=None)
+"""The request that is about to go to a model, its run, and the id of its agent."""
 
 
 class PicohookPlugin(BasePlugin):
@@ -107,6 +107,10 @@ class PicohookPlugin(BasePlugin):
             raise PicohookError(f"{context.agent_name}: its run has ended, and hooks cannot be asked")
         return run
 
+    def agent_id_of(self, context: CallbackContext) -> str:
+        """Return the id of a callback's agent."""
+        return self._agent_id or context.agent_name
+
     # Models and tools are wrapped just before they are used.
 
     async def before_model_callback(self, *, callback_context: CallbackContext, llm_request: LlmRequest) -> None:
@@ -114,9 +118,8 @@ class PicohookPlugin(BasePlugin):
         agent = callback_context.get_invocation_context().agent
         if not isinstance(agent, LlmAgent):
             raise PicohookError(f"{callback_context.agent_name}: this agent has no model that hooks can be asked about")
-        run.set_agent(self._agent_id or agent.name)
         _wrap(await agent.canonical_model_async(callback_context), "generate_content_async", _generate)
-        _ASKING.set((llm_request, run))
+        _ASKING.set((llm_request, run, self.agent_id_of(callback_context)))
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
@@ -148,6 +151,7 @@ async def _generate(
     _ASKING.set(None)
     asked = shown_request(llm_request)
     response, streamed = LlmResponse(), False
+    asking[1].set_agent(asking[2])  # agents can run at the same time: the turn reads it before anything else runs
     async with asking[1].model_call(asked) as decided:
         while decided.response is None:
             for declared in added_functions_of(asked, decided.request):
@@ -194,7 +198,8 @@ async def _run_tool(
         failed = isinstance(result, dict) and "error" in result
         return ToolResult(for_llm=text_of_result(result), is_error=failed)
 
-    ended = await plugin.run_of(tool_context).tool(call, execute, show)
+    agent_id = plugin.agent_id_of(tool_context)
+    ended = await plugin.run_of(tool_context).tool(call, execute, show, agent_id=agent_id)
     if isinstance(ended, ToolResult):
         return {"error" if ended.is_error else "result": ended.for_llm}
     return ended

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 
 from picohook import Deny, FunctionHook, Host, Modify, PicohookError, Respond, Retry
@@ -199,3 +200,35 @@ async def test_an_answer_of_a_hook_is_what_a_tool_returned(adk):
         async with await adk_runner(agent, root) as runner:
             await ask(runner, agent)
     assert results == [{"result": "from the hook"}]
+
+
+@pytest.mark.filterwarnings("ignore:ParallelAgent is deprecated:DeprecationWarning")
+async def test_each_of_two_agents_that_run_at_the_same_time_has_its_own_id(adk):
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.models.llm_response import LlmResponse
+    from google.genai import types
+
+    both_ask, ran = anyio.Event(), []
+
+    class Model(BaseLlm):
+        async def generate_content_async(self, llm_request, stream=False):  # noqa: FBT002
+            if len(llm_request.contents) > 1:
+                yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="done")]))
+                return
+            if self.model == "writer":  # the last agent that asked its model is the reader then
+                await both_ask.wait()
+            both_ask.set()
+            call = types.FunctionCall(id="1", name="read", args={"path": self.model})
+            yield LlmResponse(content=types.Content(role="model", parts=[types.Part(function_call=call)]))
+
+    def read(path: str) -> str:
+        ran.append(path)
+        return path
+
+    guard = FunctionHook("guard", {"before_tool": no}, filter={"agent": "writer"})
+    async with Host([guard]) as host:
+        agent = Agent(host, [], [])
+        agents = [adk.LlmAgent(name=name, model=Model(model=name), tools=[read]) for name in ("writer", "reader")]
+        async with await adk_runner(agent, adk.ParallelAgent(name="both", sub_agents=agents)) as runner:
+            await ask(runner, agent)
+    assert ran == ["reader"]
