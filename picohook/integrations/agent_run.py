@@ -144,8 +144,8 @@ class AgentRun:
 
         Returns the tool's own result, or raises its own error, if hooks left it unchanged. Otherwise returns their
         `ToolResult`. Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook ends the run. When a framework tries
-        the same call again, hooks are asked about the new result only. `on_pause` is as at `Host.decide`. `agent_id` is the agent
-        that makes the call, where several agents run at the same time.
+        the same call again, hooks are asked about the new result only. `on_pause` is as at `Host.decide`. `agent_id` is the
+        agent that makes the call, where several agents run at the same time.
         """
         self._require_open()
         try:

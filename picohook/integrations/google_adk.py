@@ -131,8 +131,20 @@ class PicohookPlugin(BasePlugin):
 
 def _wrap(owner: BaseLlm | BaseTool, name: str, wrapper: Callable[..., Any]) -> None:
     """Put a wrapper around a method of this object, once. Its class, and other objects, stay as they are."""
-    if name not in vars(owner):
+    if _unwrapped(owner, name) == getattr(owner, name):
         object.__setattr__(owner, name, partial(wrapper, getattr(owner, name)))
+
+
+def _unwrapped(owner: BaseLlm | BaseTool, name: str) -> Any:
+    """Return the method without its wrapper. A copy of a wrapped object has that of the original, which is taken away."""
+    own = vars(owner).get(name)
+    if not isinstance(own, partial):
+        return getattr(owner, name)
+    method = own.args[-1]
+    if getattr(method, "__self__", owner) is not owner:
+        object.__delattr__(owner, name)
+        return getattr(owner, name)
+    return method
 
 
 # The model.
@@ -212,9 +224,7 @@ async def _run_other(own: ToolCall, tool_context: ToolContext) -> Any:
     other = next((tool for tool in tools if tool.name == own.tool), None)
     if other is None:
         return {"error": f"unknown tool {own.tool}"}
-    run_async = vars(other).get("run_async")
-    run_own = run_async.args[0] if isinstance(run_async, partial) else other.run_async
-    return await run_own(args=own.arguments, tool_context=tool_context)
+    return await _unwrapped(other, "run_async")(args=own.arguments, tool_context=tool_context)
 
 
 class _AddedTool(BaseTool):
