@@ -176,7 +176,7 @@ class AgentRun:
 
     async def _decide(self, call: ToolCall, on_pause: OnPause | None, agent_id: str | None) -> DecidedCall:
         """Return the decision of hooks on this call. They are asked once, and again if the call has changed since."""
-        key = (call.tool_call_id, agent_id)
+        key = (call.tool_call_id or "", agent_id)
         async with self._locks.setdefault(key, anyio.Lock()) if call.tool_call_id else anyio.Lock():
             if agent_id is not None:
                 self.set_agent(agent_id)  # the turn reads it before anything else runs
