@@ -67,6 +67,11 @@ class AgentRun:
         self._ending: Callable[[], Awaitable[None]] | None = None
         self._locks: dict[tuple[str, str | None], anyio.Lock] = {}
         self._decided: dict[tuple[str, str | None], DecidedCall] = {}
+        self._ahead: dict[str, tuple[ToolCall, DecidedCall]] = {}
+        self.paused: dict[str, Outcome[ToolCall]] = self.parent.paused if self.parent is not None else {}
+        """The outcomes of the calls that wait for a person, by call id: also those of the runs inside tools."""
+        self.waited: set[str] = set()
+        """The ids of the calls that a person has been asked about before this run, which continues another."""
 
     async def __aenter__(self) -> Self:
         await self.turn.__aenter__()
@@ -87,6 +92,7 @@ class AgentRun:
     async def _end(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._forget_ahead()
         await self.turn.__aexit__(kind, error, trace)
         if self.parent is not None:
             self.parent.turn.collect()  # the tool returns it
@@ -107,6 +113,8 @@ class AgentRun:
         self._require_open()
         self._locks.clear()
         self._decided.clear()  # these were about the previous response
+        self.waited.clear()
+        self._forget_ahead()
         try:
             decided = await self.turn.decide_llm(request)
             try:
@@ -130,6 +138,32 @@ class AgentRun:
                     answer = await complete(decided.request)
                 await decided.conclude(answer)
         return decided.response
+
+    async def pauses(self, call: ToolCall) -> bool:
+        """Ask hooks about a call before the framework makes it. Returns whether one paused: `paused` has the outcome.
+
+        Any other decision is kept for `tool`, which raises the error if a hook ended the run.
+        """
+        identity = call.tool_call_id
+        if not self._open or self.ended is not None or not identity:
+            return False
+
+        try:
+            self._ahead[identity] = call, await self.turn.decide(call)
+        except PausedError as paused:
+            self.paused[identity] = paused.outcome
+            return True
+        except AbortTurnError as error:
+            self.ended = error
+        return False
+
+    def _forget_ahead(self) -> None:
+        """End the calls that hooks decided on and the framework never made."""
+        for call, decided in self._ahead.values():
+            if decided.result is None:
+                decided.operation.ended()
+                self.host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": "the call was not made"}, about=call)
+        self._ahead.clear()
 
     async def tool(
         self,
@@ -180,7 +214,11 @@ class AgentRun:
         async with self._locks.setdefault(key, anyio.Lock()) if call.tool_call_id else anyio.Lock():
             if agent_id is not None:
                 self.set_agent(agent_id)  # the turn reads it before anything else runs
-            decided = await self.turn.decide(call, known=self._decided.get(key), on_pause=on_pause)
+            identity = call.tool_call_id or ""
+            if identity in self._ahead and self._ahead[identity][0] == call:
+                _, decided = self._ahead.pop(identity)
+            else:
+                decided = await self.turn.decide(call, known=self._decided.get(key), on_pause=on_pause)
             if call.tool_call_id:
                 self._decided[key] = decided
             return decided

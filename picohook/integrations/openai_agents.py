@@ -12,11 +12,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 from .. import PicohookError
 from . import extra
 from .agent_run import AgentRun, current_run
-from .openai_guards import GuardedCall, GuardedModel, GuardedProvider
+from .openai_guards import INNER_RESULTS, GuardedCall, GuardedModel, GuardedProvider, InnerInterruptionError
 
 with extra("openai-agents"):
     from agents import (
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from agents import RunContextWrapper, RunResult, RunResultStreaming, Tool
 
-    from .. import Host
+    from .. import Host, Outcome, ToolCall
 
 UNGUARDED = (ComputerTool, LocalShellTool, ApplyPatchTool)
 """Tools that run in this process, but have no function for hooks to wrap."""
@@ -63,17 +64,24 @@ class PicohookRunner:
     """Runs agents as `Runner` does, and asks the host's hooks about their model calls and tool calls.
 
     Its host has to be running. The options of `run` and `stream` are those of `Runner.run` and `Runner.run_streamed`.
-    `session_id` names the session. Without it, the SDK's `session` does.
+    `session_id` names the session. Without it, the SDK's `session` does. With `interruptions`, a hook's pause is an
+    interruption of the SDK, and `pauses` has its reason.
     """
 
-    def __init__(self, host: Host, *, agent_id: str = "") -> None:
+    def __init__(self, host: Host, *, agent_id: str = "", interruptions: bool = False) -> None:
         self._host = host
         self._agent_id = agent_id
+        self._interruptions = interruptions
+        self._paused: WeakKeyDictionary[RunContextWrapper[Any], Mapping[str, Outcome[ToolCall]]] = WeakKeyDictionary()
 
     async def run(self, agent: Agent[Any], said: Any, *, session_id: str = "", **options: Any) -> RunResult:
         """`Runner.run`, in a turn. Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook ends the run."""
-        async with self._turn(agent, said, session_id, options) as all_options:
-            return await Runner.run(self.guard(agent), said, **all_options)
+        async with self._turn(agent, said, session_id, options) as (run, all_options):
+            result = await Runner.run(self.guard(agent), said, **all_options)
+            self._note(result, run)
+            if run.ended is not None:  # the SDK took the error for a call that waits
+                raise run.ended
+        return result
 
     def run_sync(self, *_: Any, **__: Any) -> RunResult:
         """Refuse a synchronous run. Raises `PicohookError`."""
@@ -84,30 +92,46 @@ class PicohookRunner:
         self, agent: Agent[Any], said: Any, *, session_id: str = "", **options: Any
     ) -> AsyncIterator[RunResultStreaming]:
         """`Runner.run_streamed`, in a turn that ends with the block. Events come after hooks have seen the response."""
-        async with self._turn(agent, said, session_id, options) as all_options:
+        async with self._turn(agent, said, session_id, options) as (run, all_options):
             result = Runner.run_streamed(self.guard(agent), said, **all_options)
+            self._note(result, run)
             try:
                 yield result
             finally:
                 if not result.is_complete:
                     result.cancel()
 
+    def pauses(self, result: RunResult | RunResultStreaming) -> dict[str, Outcome[ToolCall]]:
+        """Return the outcomes of the hooks that paused, by call id. An interruption by the SDK itself has none."""
+        waiting = {item.call_id for item in result.interruptions}
+        paused = self._paused.get(result.context_wrapper, {})
+        return {identity: outcome for identity, outcome in paused.items() if identity in waiting}
+
+    def _note(self, result: RunResult | RunResultStreaming, run: AgentRun) -> None:
+        """Keep what paused the calls of a result, and say that it is of a run inside a tool."""
+        self._paused[result.context_wrapper] = run.paused
+        if (inner := INNER_RESULTS.get()) is not None:
+            inner.append(result)
+
     @asynccontextmanager
     async def _turn(
         self, agent: Agent[Any], said: Any, session_id: str, options: dict[str, Any]
-    ) -> AsyncIterator[dict[str, Any]]:
+    ) -> AsyncIterator[tuple[AgentRun, dict[str, Any]]]:
         if isinstance(said, RunState) and not _is_guarded(said._current_agent):  # noqa: SLF001 - there is no public way
             raise PicohookError(
                 "this RunState has tools that ask no hooks: make it with `RunState.from_json(runner.guard(agent), ...)`"
             )
         session = session_id or getattr(options.get("session"), "session_id", "") or uuid4().hex
         agent_id = self._agent_id or agent.name
-        run = AgentRun(self._host, session, said if isinstance(said, str) else "", agent_id=agent_id)
+        prompt = said if isinstance(said, str) else ""
+        run = AgentRun(self._host, session, prompt, agent_id=agent_id, signals=(InnerInterruptionError,))
+        if isinstance(said, RunState):
+            run.waited.update(_ids(said))
         _wrap_default_runner()
         async with run:
             token = _CURRENT.set(_CurrentRun(self, run, agent.name))
             try:
-                yield self._configured(options)
+                yield run, self._configured(options)
             except Exception as error:
                 if (own := _own(error, run)) is not None:
                     raise own from None
@@ -174,7 +198,9 @@ class PicohookRunner:
         if not isinstance(tool, FunctionTool | CustomTool) or isinstance(tool.on_invoke_tool, GuardedCall):
             return tool  # it runs at the provider, or is guarded already
         guarded = copy.copy(tool)
-        guarded.on_invoke_tool = GuardedCall(self._run_here, tool.name, tool)
+        guarded.on_invoke_tool = call = GuardedCall(self._run_here, tool.name, tool)
+        if self._interruptions:
+            guarded.needs_approval = call.needs_approval
         if isinstance(guarded, FunctionTool):
             guarded.timeout_seconds = None  # the timeout is for the tool alone: an approver may take longer
         return guarded
@@ -191,6 +217,11 @@ class PicohookRunner:
 def _own(error: Exception, run: AgentRun) -> Exception | None:
     """Return the error of this run that the SDK replaced on its way out of a tool; None for other errors."""
     return run.ended or (error.__cause__ if isinstance(error.__cause__, PicohookError) else None)
+
+
+def _ids(state: RunState[Any]) -> set[str]:
+    """Return the ids of the calls that a person was asked about."""
+    return {item.call_id for item in state.get_interruptions() if item.call_id}
 
 
 def _is_guarded(agent: Agent[Any] | None) -> bool:
@@ -218,7 +249,12 @@ class _DefaultRunner(AgentRunner):
         outer = _outer()
         if outer is not None:  # in the turn of the outer run: the end of a turn of its own could not be seen
             starting_agent, options = outer.runner.guard(starting_agent), outer.runner._configured(options)  # noqa: SLF001
-        return self._wrapped.run_streamed(starting_agent, input, **options)
+            if isinstance(input, RunState):
+                outer.run.waited.update(_ids(input))
+        result = self._wrapped.run_streamed(starting_agent, input, **options)
+        if outer is not None:
+            outer.runner._note(result, outer.run)  # noqa: SLF001
+        return result
 
 
 def _outer() -> _CurrentRun | None:

@@ -6,11 +6,14 @@ import copy
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .. import PicohookError, ToolResult
+from pydantic_core import from_json
+
+from .. import Continue, PausedError, PicohookError, ToolResult
 from . import extra
 from .agent_run import tool_call
 from .openai_messages import ModelInput, answered, shown_output
@@ -29,13 +32,21 @@ with extra("openai-agents"):
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-    from agents import Handoff, ModelSettings, RunContextWrapper, Tool
+    from agents import Handoff, ModelSettings, RunContextWrapper, RunResult, RunResultStreaming, Tool
     from agents.items import TResponseStreamEvent
     from agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
     from agents.tool_context import ToolContext
 
-    from .. import LLMRequest, ToolCall
+    from .. import Decision, LLMRequest, Outcome, ToolCall
     from .agent_run import AgentRun, Message
+
+
+INNER_RESULTS: ContextVar[list[RunResult | RunResultStreaming] | None] = ContextVar("picohook_inner", default=None)
+"""The results of the runs inside the tool that runs here."""
+
+
+class InnerInterruptionError(Exception):
+    """An agent inside a tool waits for a person. This is neither a result nor a failure."""
 
 
 class GuardedCall:
@@ -46,27 +57,73 @@ class GuardedCall:
         self._name = name
         self._tool = tool
 
+    async def needs_approval(self, context: RunContextWrapper[Any], given: Any, call_id: str) -> bool:
+        """Whether the tool's own setting asks for approval, or else a hook pauses the call."""
+        return await self._needs_own_approval(context, given, call_id) or await self._run_here().pauses(
+            self._shown(given, call_id)
+        )
+
+    async def _needs_own_approval(self, context: RunContextWrapper[Any], given: Any, call_id: str) -> bool:
+        tool = self._tool
+        own: Any = (
+            tool.runtime_needs_approval() if isinstance(tool, CustomTool) else getattr(tool, "needs_approval", False)
+        )
+        asked = own(context, given, call_id) if callable(own) else own
+        return bool(await asked if hasattr(asked, "__await__") else asked)
+
+    def _shown(self, given: Any, call_id: str) -> ToolCall:
+        return tool_call(self._name, {"input": given} if isinstance(self._tool, CustomTool) else given, call_id)
+
     async def __call__(self, context: ToolContext[Any], arguments: str) -> Any:
         custom = isinstance(self._tool, CustomTool)
-        shown = {"input": arguments} if custom else arguments
-        call = tool_call(self._name, shown, context.tool_call_id)
+        call = self._shown(arguments, context.tool_call_id)
+        run = self._run_here()
         failed: list[Exception] = []
+        inner: list[RunResult | RunResultStreaming] = []
 
         async def execute(own: ToolCall) -> Any:
             if self._tool is None or own.tool != call.tool:
                 failed.append(PicohookError(f"unknown tool {own.tool}"))
                 return str(failed[0])
-            if own.arguments == call.arguments:
-                return await self._invoke(self._tool, context, arguments, failed)
             changed = own.arguments.get("input", "") if custom else json.dumps(own.arguments)
-            return await self._invoke(self._tool, context, changed, failed)
+            same = own.arguments == call.arguments
+            returned = await self._invoke(self._tool, context, arguments if same else changed, failed)
+            if returned is None and any(result.interruptions for result in inner):
+                raise InnerInterruptionError
+            return returned
 
         def show(output: Any) -> ToolResult:
             text = output.text if isinstance(output, ToolOutputText) else str(output)
             return ToolResult(for_llm=text, is_error=bool(failed))
 
-        ended = await self._run_here().tool(call, execute, show)
+        approved = await self._is_approved(context, arguments, run)
+
+        def on_pause(outcome: Outcome[ToolCall]) -> Decision:
+            if not approved or context.tool_call_id not in run.waited:
+                raise PausedError(outcome)
+            run.waited.remove(context.tool_call_id)  # a person's approval is for one hook
+            return Continue()
+
+        token = INNER_RESULTS.set(inner)
+        try:
+            ended = await run.tool(call, execute, show, on_pause)
+        except InnerInterruptionError:
+            return None
+        finally:
+            INNER_RESULTS.reset(token)
         return ended.for_llm if isinstance(ended, ToolResult) else ended
+
+    async def _is_approved(self, context: ToolContext[Any], arguments: str, run: AgentRun) -> bool:
+        """Whether a person approved this call because a hook paused it, not because of the tool's own setting."""
+        if context.tool_call_id not in run.waited or not context.is_tool_approved(self._name, context.tool_call_id):
+            return False
+        given: Any = arguments
+        if not isinstance(self._tool, CustomTool):
+            try:
+                given = from_json(arguments, allow_inf_nan=False)
+            except ValueError:
+                return False  # the SDK asks about such arguments by itself
+        return not await self._needs_own_approval(context, given, context.tool_call_id)
 
     async def _invoke(
         self, tool: FunctionTool | CustomTool, context: ToolContext[Any], arguments: str, failed: list[Exception]

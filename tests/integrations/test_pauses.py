@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
+
+import anyio
 import pytest
 
-from picohook import AbortTurn, AbortTurnError, Deny, FunctionHook, Host, Modify, Pause, PausedError, PicohookError
+from picohook import (
+    AbortTurn,
+    AbortTurnError,
+    Deny,
+    FunctionHook,
+    HardAbort,
+    HardAbortError,
+    Pause,
+    PausedError,
+    PicohookError,
+)
 
-from .drivers import Agent, scripted_chat
+from .pausing import (
+    APPROVED,
+    Deployment,
+    continued,
+    deferred,
+    interrupted,
+    interruption,
+    langchain_agent,
+    openai_agent,
+    pause_all,
+    pydantic_agent,
+    resumed,
+    run_again,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("frameworks")]
-
-
-class Deployment:
-    """A tool that notes its runs, and hooks of which one pauses its calls."""
-
-    def __init__(self, pausing=lambda _: Pause("may it?")):
-        self.ran = []
-        self.pausing = pausing
-
-    def host(self):
-        edit = FunctionHook("a-edit", {"before_tool": lambda _: Modify({"arguments": {"path": "b"}})})
-        return Host([edit, FunctionHook("b-person", {"before_tool": self.pausing})])
-
-    def remove(self, path: str) -> str:
-        """Remove a file."""
-        self.ran.append(path)
-        return f"removed {path}"
 
 
 def once(answer):
@@ -37,43 +48,7 @@ def once(answer):
 # Pydantic AI.
 
 
-def pydantic_agent(place, host, *, output=None):
-    from pydantic_ai import Agent as OfPydantic, DeferredToolRequests
-    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
-    from pydantic_ai.models.function import FunctionModel
-
-    from picohook.integrations.pydantic_ai import Picohook
-
-    def answer(messages, info):
-        told = [part.content for message in messages for part in message.parts if part.part_kind == "tool-return"]
-        return ModelResponse([TextPart(told[0])] if told else [ToolCallPart("remove", {"path": "a"}, "c1")])
-
-    agent = OfPydantic(
-        FunctionModel(answer), capabilities=[Picohook(host)], output_type=output or [str, DeferredToolRequests]
-    )
-    agent.tool_plain(place.remove)
-    return agent
-
-
-async def deferred(place):
-    """What a first process keeps of a paused run of Pydantic AI: the request to a person, and the messages."""
-    async with place.host() as host:
-        result = await pydantic_agent(place, host).run("remove it")
-    return result.output, result.all_messages_json()
-
-
-async def resumed(place, messages, approved):
-    from pydantic_ai import DeferredToolResults, ModelMessagesTypeAdapter
-
-    async with place.host() as host:
-        result = await pydantic_agent(place, host).run(
-            message_history=ModelMessagesTypeAdapter.validate_json(messages),
-            deferred_tool_results=DeferredToolResults(approvals={"c1": approved}),
-        )
-    return result.output
-
-
-async def test_pydantic_ai_defers_a_paused_call_which_another_process_runs_once_it_is_approved():
+async def test_pydantic_ai_defers_a_paused_call_which_another_agent_runs_once_it_is_approved():
     place = Deployment()
     output, messages = await deferred(place)
     assert [call.tool_call_id for call in output.approvals] == ["c1"]
@@ -118,33 +93,19 @@ async def test_pydantic_ai_without_deferred_output_raises_the_pause():
 # LangChain.
 
 
-def langchain_agent(place, host, saver, answered):
-    from langchain.agents import create_agent
-
-    from picohook.integrations.langchain import PicohookMiddleware
-
-    script = [[("c1", "remove", {"path": "a"})], "done"][answered:]
-    model = scripted_chat(Agent(host, script, [place.remove]))
-    return create_agent(model, [place.remove], middleware=[PicohookMiddleware(host)], checkpointer=saver)
-
-
 async def interrupted_and_resumed(place, answer):
     """The interrupt, and what the model is told after the answer, which another host and agent take from the checkpoints."""
     from langgraph.checkpoint.memory import InMemorySaver
-    from langgraph.types import Command
 
-    saver, thread = InMemorySaver(), {"configurable": {"thread_id": "t"}}
-    async with place.host() as host:
-        state = await langchain_agent(place, host, saver, 0).ainvoke({"messages": [("user", "remove it")]}, thread)
+    saver = InMemorySaver()
+    asked = await interrupted(place, saver)
     assert place.ran == []
-    async with place.host() as host:
-        done = await langchain_agent(place, host, saver, 1).ainvoke(Command(resume=answer), thread)
-    return state["__interrupt__"][0].value, next(one.text for one in done["messages"] if one.type == "tool")
+    return asked, await continued(place, saver, answer)
 
 
-async def test_langchain_interrupts_for_a_pause_and_continues_in_another_process():
+async def test_langchain_interrupts_for_a_pause_and_continues_with_another_agent():
     place = Deployment()
-    asked, told = await interrupted_and_resumed(place, {"decisions": [{"type": "approve"}]})
+    asked, told = await interrupted_and_resumed(place, APPROVED)
     assert asked == {
         "action_requests": [{"name": "remove", "args": {"path": "b"}, "description": "may it?"}],
         "review_configs": [{"action_name": "remove", "allowed_decisions": ["approve", "reject"]}],
@@ -173,9 +134,177 @@ async def test_in_langchain_any_other_answer_is_a_denial(answer, said):
 
 async def test_in_langchain_a_hook_that_denies_after_the_pause_is_heard():
     place = Deployment(once(Deny("no longer")))
-    _, told = await interrupted_and_resumed(place, {"decisions": [{"type": "approve"}]})
+    _, told = await interrupted_and_resumed(place, APPROVED)
     assert "no longer" in told
     assert place.ran == []
+
+
+# OpenAI Agents SDK.
+
+
+def approve(state, one):
+    state.approve(one)
+
+
+async def test_openai_agents_interrupts_for_a_pause_and_runs_the_call_once_it_is_approved():
+    place = Deployment()
+    pauses, state = await interruption(place)
+    assert {
+        identity: (one.hook, one.reason, one.payload.tool, one.payload.arguments) for identity, one in pauses.items()
+    } == {"c1": ("b-person", "may it?", "remove", {"path": "b"})}
+    assert place.ran == []
+    assert await run_again(place, state, approve) == "removed b"
+    assert place.ran == ["b"]
+
+
+async def test_openai_agents_does_not_run_a_call_that_the_person_rejects():
+    place = Deployment()
+    _, state = await interruption(place)
+    told = await run_again(place, state, lambda state, one: state.reject(one, rejection_message="keep it"))
+    assert (told, place.ran) == ("keep it", [])
+
+
+async def test_in_openai_agents_a_call_without_an_answer_still_waits():
+    place = Deployment()
+    _, state = await interruption(place)
+    await run_again(place, state, lambda *_: None)
+    assert place.ran == []
+
+
+async def test_in_openai_agents_a_hook_that_denies_after_the_pause_is_heard():
+    place = Deployment(once(Deny("no longer")))
+    _, state = await interruption(place)
+    assert "no longer" in await run_again(place, state, approve)
+    assert place.ran == []
+
+
+async def test_in_openai_agents_a_hook_that_aborts_after_the_pause_ends_the_run():
+    place = Deployment(once(AbortTurn("no longer")))
+    _, state = await interruption(place)
+    with pytest.raises(AbortTurnError, match="no longer"):
+        await run_again(place, state, approve)
+    assert place.ran == []
+
+
+async def test_in_openai_agents_one_approval_is_for_one_hook():
+    place = Deployment(more=[FunctionHook("c-other", {"before_tool": lambda _: Pause("and may it?")})])
+    _, state = await interruption(place)
+    with pytest.raises(PausedError, match="and may it"):
+        await run_again(place, state, approve)
+    assert place.ran == []
+
+
+async def test_in_openai_agents_an_approval_for_good_is_for_no_later_pause():
+    place = Deployment()
+    _, state = await interruption(place)
+    later = [[("c2", "remove", {"path": "a"})], "done"]
+    with pytest.raises(PausedError, match="may it"):
+        await run_again(place, state, lambda state, one: state.approve(one, always_approve=True), script=later)
+    assert place.ran == ["b"]
+
+
+async def test_in_openai_agents_an_approval_that_the_tool_itself_asks_for_is_for_no_hook():
+    place = Deployment()
+    pauses, state = await interruption(place, needs_approval=True)
+    assert pauses == {}
+    with pytest.raises(PausedError, match="may it"):
+        await run_again(place, state, approve, needs_approval=True)
+    assert place.ran == []
+
+
+async def test_openai_agents_interrupts_one_call_of_a_response_and_makes_the_others_once():
+    asked = []
+
+    def pausing(call):
+        asked.append(call.tool_call_id)
+        return Pause("may it?") if call.tool_call_id == "c1" else None
+
+    place = Deployment(pausing)
+    both = [[("c1", "remove", {"path": "a"}), ("c2", "remove", {"path": "c"})], "done"]
+    _, state = await interruption(place, script=both)
+    assert (sorted(asked), place.ran) == (["c1", "c2"], ["b"])
+    await run_again(place, state, approve)
+    assert (sorted(asked), place.ran) == (["c1", "c1", "c2"], ["b", "b"])
+
+
+async def test_openai_agents_asks_hooks_once_about_a_call_that_is_not_paused():
+    asked, started = [], []
+    listening = FunctionHook("z-events", {}, on_event=lambda event: started.append(event.kind))
+    place = Deployment(lambda call: asked.append(call.tool_call_id), more=[listening])
+    from picohook.integrations.openai_agents import PicohookRunner
+
+    async with place.host() as host:
+        agent = openai_agent(place, host, [[("c1", "remove", {"path": "a"})], "done"])
+        assert (await PicohookRunner(host, interruptions=True).run(agent, "remove it")).final_output == "done"
+    assert (asked, place.ran) == (["c1"], ["b"])
+    assert [kind for kind in started if kind.startswith("tool")] == ["tool_exec_start", "tool_exec_end"]
+
+
+@pytest.mark.parametrize("end", [AbortTurn("stop"), HardAbort("stop")])
+async def test_in_openai_agents_a_hook_that_aborts_before_the_call_ends_the_run(end):
+    from picohook.integrations.openai_agents import PicohookRunner
+
+    place = Deployment(lambda _: end)
+    async with place.host() as host:
+        agent = openai_agent(place, host, [[("c1", "remove", {"path": "a"})], "done"])
+        with pytest.raises((AbortTurnError, HardAbortError), match="stop"):
+            await PicohookRunner(host, interruptions=True).run(agent, "remove it")
+    assert place.ran == []
+
+
+async def test_openai_agents_raises_the_pause_by_default():
+    from picohook.integrations.openai_agents import PicohookRunner
+
+    place = Deployment()
+    async with place.host() as host:
+        with pytest.raises(PausedError, match="may it"):
+            await PicohookRunner(host).run(openai_agent(place, host, [[("c1", "remove", {"path": "a"})]]), "remove it")
+    assert place.ran == []
+
+
+@pytest.mark.parametrize("answer", ["approve", "reject"])
+async def test_in_openai_agents_an_agent_inside_a_tool_is_interrupted_and_after_tool_sees_only_its_result(answer):
+    from picohook.integrations.openai_agents import PicohookRunner
+
+    seen = []
+    place = Deployment(
+        lambda call: Pause("may it?") if call.tool == "remove" else None,
+        more=[
+            FunctionHook(
+                "z-see", {"after_tool": lambda returned: seen.append((returned.tool, returned.result.for_llm))}
+            )
+        ],
+    )
+
+    def agent(host, script, inner_script):
+        inner = openai_agent(place, host, inner_script)
+        tool = inner.as_tool("ask", "Asks.", needs_approval=False)
+        outer = openai_agent(place, host, script)
+        return outer.clone(tools=[tool])
+
+    async with place.host() as host:
+        runner = PicohookRunner(host, interruptions=True)
+        ask = [[("o1", "ask", {"input": "remove it", "path": "b"})], "fine"]
+        result = await runner.run(agent(host, ask, [[("c1", "remove", {"path": "a"})], "done"]), "go")
+        assert [*runner.pauses(result)] == ["c1"]
+        assert (seen, place.ran) == ([], [])
+        state = result.to_state()
+        (waiting,) = result.interruptions
+        getattr(state, answer)(waiting)
+        result = await runner.run(state._current_agent, state)
+    assert result.final_output == "fine"
+    assert place.ran == (["b"] if answer == "approve" else [])
+    assert [tool for tool, _ in seen] == (["remove", "ask"] if answer == "approve" else ["ask"])
+
+
+# Another process.
+
+
+async def test_every_framework_resumes_a_paused_run_in_another_process(tmp_path):
+    await pause_all(tmp_path)
+    command = [sys.executable, "-m", "tests.integrations.pausing", str(tmp_path)]
+    done = await anyio.run_process(command, cwd=Path(__file__).parents[2], stderr=None)
+    assert json.loads(done.stdout) == ["removed b", "removed b", "removed b"]
 
 
 # Without await.
