@@ -147,7 +147,6 @@ class AgentRun:
         identity = call.tool_call_id
         if not self._open or self.ended is not None or not identity:
             return False
-
         try:
             self._ahead[identity] = call, await self.turn.decide(call)
         except PausedError as paused:
