@@ -73,7 +73,7 @@ def mcp(given: Given) -> list[Row]:
         detail = {f"{name}_us": micros(taken) for name, taken in at.items()}
         rows.append(
             Row(
-                "19",
+                "21",
                 "a tool call through picohook mcp with a hook, against through a forwarder of bytes",
                 at.ratio("picohook", "forwarder"),
                 detail=detail,
@@ -86,7 +86,7 @@ def mcp(given: Given) -> list[Row]:
         detail = {f"{name}_us": micros(taken) for name, taken in at.items()}
         rows.append(
             Row(
-                "19",
+                "21",
                 "a tool call of the MCP SDK's client and server through picohook mcp with a hook, against without",
                 at.ratio("picohook", "direct"),
                 must=1.5,

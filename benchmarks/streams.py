@@ -168,5 +168,5 @@ def streams(given: Given) -> list[Row]:
         detail: dict[str, Any] = {f"{kind}_ms": round(time * 1e3, 1) for kind, time in at.items()}
         detail |= {f"pieces_{kind}": count for kind, count in counts.items()}
         measure = f"the first piece of a stream, {name}, with a hook at before_tool, against without"
-        rows.append(Row("18", measure, at.ratio("guarded", "plain"), detail=detail))
+        rows.append(Row("22", measure, at.ratio("guarded", "plain"), detail=detail))
     return rows
