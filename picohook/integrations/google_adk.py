@@ -16,7 +16,7 @@ from .. import PicohookError, ToolResult
 from . import extra
 from .agent_run import AgentRun, tool_call
 from .google_adk_messages import (
-    added_functions_of,
+    added_tools,
     shown_parts,
     shown_request,
     text_of_result,
@@ -161,12 +161,13 @@ async def _generate(
             yield response
         return
     _ASKING.set(None)
+    _, run, agent_id = asking
     asked = shown_request(llm_request)
     response, streamed = LlmResponse(), False
-    asking[1].set_agent(asking[2])  # agents can run at the same time: the turn reads it before anything else runs
-    async with asking[1].model_call(asked) as decided:
+    run.set_agent(agent_id)  # agents can run at the same time: the turn reads it before anything else runs
+    async with run.model_call(asked) as decided:
         while decided.response is None:
-            for declared in added_functions_of(asked, decided.request):
+            for declared in added_tools(asked, decided.request):
                 llm_request.tools_dict[declared.name or ""] = _AddedTool(declared)
             pieces, answers = decided.stream(), []
             async with aclosing(generate(with_edits(llm_request, asked, decided.request), stream)) as answering:

@@ -49,7 +49,7 @@ def with_edits(request: LlmRequest, asked: LLMRequest, edited: LLMRequest) -> Ll
         config.system_instruction = edited.system_prompt
     if edited.tools != asked.tools:
         known = {declared.name: declared for declared in _functions(request)}
-        known |= {declared.name: declared for declared in added_functions_of(asked, edited)}
+        known |= {declared.name: declared for declared in added_tools(asked, edited)}
         described = [tool.get("function") or tool for tool in edited.tools]
         functions = [_redescribed(known[said["name"]], said) for said in described if said.get("name") in known]
         others = [tool for tool in config.tools or () if not getattr(tool, "function_declarations", None)]
@@ -57,7 +57,7 @@ def with_edits(request: LlmRequest, asked: LLMRequest, edited: LLMRequest) -> Ll
     return request.model_copy(update={"contents": contents, "config": config})
 
 
-def added_functions_of(asked: LLMRequest, edited: LLMRequest) -> list[types.FunctionDeclaration]:
+def added_tools(asked: LLMRequest, edited: LLMRequest) -> list[types.FunctionDeclaration]:
     """Return the tools that hooks added. Hooks answer their calls."""
     return [
         types.FunctionDeclaration(
