@@ -127,6 +127,14 @@ class HandlersHook(QueuedEventsHook):
             if failed is not None:
                 raise failed
 
+    async def result(self, place: int, payload: Payload, *, within: float) -> tuple[Told, Ran] | None:
+        """What one handler reads about a payload, and its result, which decides nothing; None if it is not to be asked."""
+        told, places = self._group.chosen(payload, self._group.facts(session=SESSION))
+        if told is None or place not in places:
+            return None
+        timeout = min(within, self._group.handlers[place].rule.timeout)
+        return told, await self._run(place, encode(told.stdin), self._host.reactor.now() + timeout)
+
     # When they run.
 
     def _happens(self, payload: Payload) -> bool:
