@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LONGEST = 3600.0
 """Seconds of a timeout above which milliseconds were probably meant."""
+SHORTEST = 100.0
+"""Milliseconds of a timeout up to which seconds were probably meant."""
 
 
 def mistake(form: Form, event: str, table: HandlerTable) -> str:
@@ -59,8 +61,10 @@ def doubts(form: Form, event: str, row: Row, table: HandlerTable, given: Mapping
     for key in given:
         if key not in form.keys:
             yield f"{key}: {title} has no such setting: it is ignored"
-    if table.timeout is not None and table.timeout > LONGEST:
+    if table.timeout is not None and form.unit == 1.0 and table.timeout > LONGEST:
         yield f"timeout: {table.timeout:g} is in seconds, not in milliseconds"
+    if table.timeout is not None and form.unit < 1.0 and table.timeout <= SHORTEST:
+        yield f"timeout: {table.timeout:g} is in milliseconds, not in seconds"
     if table.once:
         yield "once: it has an effect only in a skill"
     if table.only_if and row.done and not row.matched.startswith("tool"):

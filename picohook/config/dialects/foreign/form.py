@@ -38,6 +38,8 @@ class FileSettings:
     """Patterns of the URLs that handlers may have; None for all."""
     allowed_env: tuple[str, ...] | None = None
     """The environment variables that headers may name; None for all."""
+    disabled: tuple[str, ...] = ()
+    """Handlers that are switched off, each by its name, or by its command if it has none."""
 
 
 def no_settings(_document: Mapping[str, Any]) -> FileSettings:
@@ -64,6 +66,14 @@ class Form:
     handler: type[HandlerTable] = HandlerTable
     """How a handler is written."""
     layout: Layout = "groups"
+    group_keys: frozenset[str] = frozenset({"matcher", "hooks"})
+    """The keys of a group that the agent knows."""
+    in_order: bool = False
+    """Whether handlers always run one after the other."""
+    identity: Callable[[HandlerTable], str] = lambda _table: ""
+    """Of handlers with the same one, only the first runs; empty for a handler that always runs."""
+    unit: float = 1.0
+    """The seconds of a timeout of 1."""
     settings: Callable[[Mapping[str, Any]], FileSettings] = no_settings
     only_commands: Collection[str] = ()
     """Events at which no URL and no model is asked."""

@@ -18,8 +18,11 @@ class HandlerTable(Settings):
     model_config = ConfigDict(extra="allow")
 
     type: str = "command"
+    name: str = ""
+    description: str = ""
     only_if: str = Field(default="", alias="if")
     timeout: Seconds | None = None
+    """In the unit of the form."""
     command: str = ""
     args: tuple[str, ...] | None = None
     in_background: bool = Field(default=False, alias="async")
@@ -45,4 +48,5 @@ class GroupTable(Settings):
     model_config = ConfigDict(extra="allow")
 
     matcher: str | None = None
+    in_order: bool = Field(default=False, alias="sequential")
     hooks: tuple[dict[str, Any], ...] = ()

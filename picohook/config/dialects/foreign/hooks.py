@@ -57,7 +57,8 @@ class HookMaker:
         """The hook of the chain that the handlers of an event are."""
         options = self._options
         waited_for = [one.rule.timeout for one in handlers if not one.rule.in_background]
-        longest = max(waited_for, default=1.0)
+        in_order = any(one.rule.in_order for one in handlers)
+        longest = sum(waited_for) if in_order and waited_for else max(waited_for, default=1.0)
         stages = [row.stage] if row.stage else []
         if row.stage and row.stage != "before_prompt" and len(waited_for) < len(handlers):
             stages.append("before_prompt")  # where the texts of the others are delivered

@@ -129,12 +129,14 @@ class FileReader:
             warning = f"{event} ignores it: its handlers always run"
         if warning:
             self.warnings.append(f"{dotted((*at, 'matcher'))}: {warning}")
-        self.warnings += [f"{dotted((*at, key))}: is ignored" for key in group.model_extra or ()]
+        self.warnings += [f"{dotted((*at, key))}: is ignored" for key in entry if key not in self._form.group_keys]
+        in_order = self._form.in_order or (group.in_order and "sequential" in self._form.group_keys)
         for index, table in enumerate(group.hooks):
             where = at if is_handler else (*at, "hooks", index)
             handler = self._handler(event, row, matcher, table, where)
             if handler is not None:
-                yield handler
+                rule = handler.rule.model_copy(update={"in_order": in_order})
+                yield handler.model_copy(update={"rule": rule}) if in_order else handler
 
     def _handler(self, event: str, row: Row, matcher: str, given: Any, at: KeyPath) -> Handler | None:
         form, problems = self._form, Problems(str(self._config.path))
@@ -146,6 +148,9 @@ class FileReader:
         if wrong:
             self._wrong(at, wrong)
             return None
+        if (table.name or table.command) in self.settings.disabled:
+            self.warnings.append(f"{dotted(at)}: it is switched off by its name, so it never runs")
+            return None
         self.warnings += [f"{dotted(at)}: {warning}" for warning in doubts(form, event, row, table, given)]
         why = undone(form, self.settings, table)
         if why and row.done:
@@ -155,13 +160,14 @@ class FileReader:
         if table.only_if and not row.matched.startswith("tool"):
             return None  # it never runs in Claude Code either, as a warning says
         longest = form.longest_timeouts.get(event, float("inf"))
-        timeout = min(table.timeout or form.timeout(table.type, event), longest)
+        timeout = form.timeout(table.type, event) if table.timeout is None else table.timeout * form.unit
         rule = Rule(
             at=dotted(at),
             kind="undone" if why else table.type,  # type: ignore[arg-type] # one of those that are done
             matcher=matcher,
             only_if=table.only_if,
-            timeout=max(timeout, form.shortest_timeout),
+            timeout=max(min(timeout, longest), form.shortest_timeout),
+            identity=form.identity(table),
             context_limit=table.context_limit,
             in_background=(table.in_background or table.rewakes) and not why,
             blocks_on_failure=table.on_failure == "block",

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from .form import Form
 
 
+GEMINI_EVENTS = frozenset(
+    {"BeforeTool", "AfterTool", "BeforeAgent", "AfterAgent", "BeforeModel", "AfterModel", "BeforeToolSelection"}
+    | {"PreCompress"}
+)
+
+
 class Vendor(NamedTuple):
     """An agent, and its hook files."""
 
@@ -34,6 +40,16 @@ def is_codex(_document: Mapping[str, Any], path: Path) -> bool:
     return path.parent.name == ".codex" and path.name in {"hooks.json", "config.toml"}
 
 
+def is_gemini(document: Mapping[str, Any], path: Path) -> bool:
+    """Whether it is Gemini CLI's settings, or has an event that only Gemini CLI has."""
+    return (path.parent.name == ".gemini" and path.name == "settings.json") or _has_event(document, GEMINI_EVENTS)
+
+
+def _has_event(document: Mapping[str, Any], events: frozenset[str]) -> bool:
+    hooks = document.get("hooks")
+    return isinstance(hooks, dict) and not events.isdisjoint(hooks)
+
+
 def _has_lists(document: Mapping[str, Any]) -> bool:
     hooks = document.get("hooks")
     return isinstance(hooks, dict) and bool(hooks) and all(isinstance(entries, list) for entries in hooks.values())
@@ -51,6 +67,12 @@ VENDORS: dict[DialectName, Vendor] = {
         is_codex,
         user_files=("~/.codex/hooks.json", "~/.codex/config.toml"),
         project_files=(".codex/hooks.json", ".codex/config.toml"),
+    ),
+    "gemini": Vendor(
+        "Gemini CLI",
+        is_gemini,
+        user_files=("~/.gemini/settings.json",),
+        project_files=(".gemini/settings.json",),
     ),
 }
 """The agents, by the names of their dialects. The last one that takes a document has it: Claude Code takes what no other does.
