@@ -50,6 +50,7 @@ _HOME = {
     "HookSpec": "model.spec",
     "HookStatus": "hooks.base",
     "HookTimeoutError": "errors",
+    "HookUnavailableError": "errors",
     "Host": "host",
     "HostSettings": "host",
     "HostStatus": "engine.status",
@@ -59,6 +60,8 @@ _HOME = {
     "Logger": "observe.log",
     "Meta": "model.payloads",
     "Modify": "model.decisions",
+    "NatsError": "errors",
+    "NatsSettings": "model.spec",
     "Notes": "model.trail",
     "OnFailure": "model.spec",
     "Operation": "listeners.operation",
@@ -133,6 +136,8 @@ if TYPE_CHECKING:
         HookRefusedError as HookRefusedError,
         HookReplyError as HookReplyError,
         HookTimeoutError as HookTimeoutError,
+        HookUnavailableError as HookUnavailableError,
+        NatsError as NatsError,
         PicohookError as PicohookError,
         Problem as Problem,
         ProtocolError as ProtocolError,
@@ -185,6 +190,7 @@ if TYPE_CHECKING:
     )
     from .model.spec import (
         HookSpec as HookSpec,
+        NatsSettings as NatsSettings,
         OnFailure as OnFailure,
         Parts as Parts,
         RespondRule as RespondRule,
