@@ -118,7 +118,12 @@ def project_configs(directory: str | os.PathLike[str]) -> list[Path]:
 def candidates(directory: str | os.PathLike[str] | None = None) -> list[Path]:
     """The files that decide what `discover` returns, whether they exist or not: configurations, and the trust store."""
     project = Path(directory or ".").absolute()
-    return [path for group in (*_user_files(), *_project_files(project)) for path in group] + [trust_store.path()]
+    found = [path for group in (*_user_files(), *_project_files(project)) for path in group]
+    patterns = [
+        name for dialect in dialects.DIALECTS.values() for name in (*dialect.user_files, *dialect.project_files)
+    ]
+    directories = [project / Path(name).expanduser().parent for name in patterns if "*" in name]
+    return [*found, *directories, trust_store.path()]
 
 
 def is_looked_for(config: Config) -> bool:
@@ -132,18 +137,28 @@ def _user_files() -> list[list[Path]]:
 
     own = platformdirs.user_config_path("picohook")
     return [
-        [own / Path(name).expanduser() for name in group]
+        paths
         for dialect in dialects.DIALECTS.values()
         for group in dialect.groups(dialect.user_files)
+        for paths in _paths(own, group)
     ]
 
 
 def _project_files(directory: Path) -> list[list[Path]]:
     return [
-        [directory / name for name in group]
+        paths
         for dialect in dialects.DIALECTS.values()
         for group in dialect.groups(dialect.project_files)
+        for paths in _paths(directory, group)
     ]
+
+
+def _paths(base: Path, group: tuple[str, ...]) -> list[list[Path]]:
+    """The paths of a group. Of a pattern, which is a group of its own, each file that there is."""
+    paths = [base / Path(name).expanduser() for name in group]
+    if not paths or "*" not in paths[0].name:
+        return [paths]
+    return [[path] for path in sorted(paths[0].parent.glob(paths[0].name))]
 
 
 def _present(group: list[Path]) -> list[Path]:
