@@ -26,8 +26,8 @@ from ..hook_checks import KINDS, STAGES, check_dir, check_env, check_given, chec
 from ..problems import dotted, quoted
 from ..tables import AuditTable, ForeignTable, ModelTable  # noqa: TC001 - pydantic reads them at run time
 from ..warnings import unused_settings
+from .foreign.named_files import read_tables
 from .picoclaw import settings_of
-from .vendors import read_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
