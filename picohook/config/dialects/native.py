@@ -89,7 +89,7 @@ class Defaults(Settings):
     def fold(self, hook: HookSpec) -> dict[str, Any]:
         """The settings that this hook takes from here."""
         taken = {name: getattr(self, name) for name in _SAME if name in self.model_fields_set - hook.model_fields_set}
-        if hook.guard:  # its own default is to deny
+        if hook.guard or hook.nats is not None:  # its own default is to deny
             taken.pop("on_failure", None)
         restart = self.restart.model_dump(exclude_unset=True) | hook.restart.model_dump(exclude_unset=True)
         return taken | {"env": self.env | hook.env, "restart": RestartPolicy(**restart)}
@@ -137,6 +137,8 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
         if hook.enabled:
             table = document["hooks"][name]
             settings = {**file.defaults.fold(hook), **settings_of(version, table), "name": name}
+            if hook.nats is not None:
+                settings["connection"] = nats or NatsSettings()
             hooks.append(_placed(hook.model_copy(update=settings), directory))
             warnings += [f"{key_paths[name]}.{warning}" for warning in unused_settings(hook, table)]
     if file.model is not None and file.model.is_unencrypted:
@@ -196,7 +198,8 @@ def _check(document: Mapping[str, Any], problems: Problems, *, found: bool) -> N
         if not isinstance(table, dict):
             continue
         for key in NOT_KEYS & table.keys():
-            problems.add((*at, key), "cannot be set in a file: a hook's name is its key", "leave it out")
+            why = "it is the table [nats]" if key == "connection" else "a hook's name is its key"
+            problems.add((*at, key), f"cannot be set in a file: {why}", "leave it out")
         if table.keys() <= HookSpec.model_fields.keys():  # otherwise the missing key may only be misspelt
             check_given(table, problems, at, kinds=tuple(KINDS_OF_HOOK))
         check_observe(table.get("observe"), problems, (*at, "observe"))
