@@ -1,7 +1,8 @@
 """The configurations that apply when none is named: the user's own, and the project's.
 
-Hooks are asked layer by layer: `builtin` (functions of the embedding program), `user`, `project`, `session` (mounted while the
-host runs). No layer replaces another: a project can add demands to those of the user's hooks, and cannot remove any.
+Hooks are asked layer by layer: `builtin` (functions of the embedding program), `central` (a bundle), `user`, `project`, and
+`session` (mounted while the host runs). No layer replaces another: a project can add demands to those of the user's hooks, and
+cannot remove any.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..model.spec import HookSpec
+    from ..nats.bundle import Bundle
     from ..wire.regular_files import Identity
     from .document import Config, PicoClaw
     from .tables import ModelTable
@@ -59,22 +61,46 @@ class Layers:
         if problems:
             raise TrustError(problems)
 
+    def require_bundle(self) -> None:
+        """Raise `ConfigError` if a file needs a central configuration, and none was ever taken over."""
+        if any(config.bundle is not None for config in self.configs):
+            from .bundles import require_bundle  # noqa: PLC0415 - few have one
+
+            require_bundle(self.configs)
+
     def verify(self, spec: HookSpec) -> dict[str, Identity] | None:
         """Like `require_trust`, for one hook that is about to be started: the `verify` of a host."""
         by_path = {str(config.path): config for config in self.configs}
         return trust.still_trusted(by_path[spec.source], spec) if spec.source in by_path else None
 
 
-def named(path: str | os.PathLike[str], *, picoclaw: PicoClaw | None = None) -> Layers:
-    """The configuration that the user named, and no other. Raises `ConfigError`."""
+def named(
+    path: str | os.PathLike[str],
+    *,
+    picoclaw: PicoClaw | None = None,
+    bundle: Bundle | None = None,
+    with_bundle: bool = True,
+) -> Layers:
+    """The configuration that the user named, with its bundle, and no other. Raises `ConfigError`.
+
+    `bundle` is tried instead of the one that is kept. Without `with_bundle`, there is none.
+    """
     config = load(path, picoclaw=picoclaw)
-    return Layers((config,), config.hooks)
+    if config.bundle is None or not with_bundle:
+        return Layers((config,), config.hooks)
+    return _joined_with([config], bundle)
 
 
-def discover(directory: str | os.PathLike[str] | None = None, *, picoclaw: PicoClaw | None = None) -> Layers:
-    """The user's own configurations, and those of the project in this directory. Trust is not checked.
+def discover(
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    picoclaw: PicoClaw | None = None,
+    bundle: Bundle | None = None,
+    with_bundle: bool = True,
+) -> Layers:
+    """The user's own configurations with their bundle, and those of the project in this directory. Trust is not checked.
 
-    `picoclaw` is as for `load`. Raises `ConfigError` with the mistakes of all files.
+    `picoclaw` is as for `load`, the others are as for `named`. Raises `ConfigError` with the mistakes of all files.
     """
     project = Path(directory or ".").absolute()
     problems: list[Problem] = []
@@ -98,7 +124,18 @@ def discover(directory: str | os.PathLike[str] | None = None, *, picoclaw: PicoC
             problems += error.problems
     if problems:
         raise ConfigError(problems)
-    layers = Layers(tuple(configs.values()))
+    return _joined_with([*configs.values()], bundle, with_bundle=with_bundle)
+
+
+def _joined_with(configs: list[Config], update: Bundle | None, *, with_bundle: bool = True) -> Layers:
+    """These configurations and the bundle that one of them asks for. Raises `ConfigError`."""
+    layers = Layers(tuple(configs))
+    if with_bundle and any(config.bundle is not None for config in configs):
+        from .bundles import central_config  # noqa: PLC0415 - few have one
+
+        central = central_config(configs, layers.timeouts.chain, update)
+        # The last one, so that a local hook keeps its name if a hook of the bundle has the same.
+        layers = Layers((*configs, *([central] if central is not None else [])))
     return replace(layers, hooks=tuple(_joined(layers)))
 
 

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 else:
     StageName = Literal[tuple(STAGES)]
 
-Layer = Literal["builtin", "user", "project", "session"]
+Layer = Literal["builtin", "central", "user", "project", "session"]
 
 LONGEST_GLOB, MOST_DEEP = 512, 2
 """The most characters of a glob, and how often it may have `**`."""
