@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ..model.spec import HookSpec, Timeouts
+    from ..model.spec import HookSpec, ProofOfLife, Timeouts
     from .tables import AuditTable, ModelTable
 
 PicoClaw = Literal["0.2.8", "0.2.9", "0.2.9+edits"]
@@ -46,6 +46,8 @@ class Config:
     """The layer in which the file was found; None for a file that the user named."""
     audit: AuditTable | None = None
     """The audit log to keep, with an absolute path."""
+    proof_of_life: ProofOfLife | None = None
+    """The proofs of life to give."""
     model: ModelTable | None = None
     """The model that prompt hooks ask."""
     picoclaw: PicoClaw | None = None

@@ -13,6 +13,7 @@ from ...model.spec import (
     HookSpec,
     OnFailure,
     ProcessSession,
+    ProofOfLife,
     RespondRule,
     RestartPolicy,
     Seconds,
@@ -100,6 +101,9 @@ class NativeFile(Settings):
     picoclaw: PicoClaw | None = Field(
         default=None, description="The version of PicoClaw whose events and before_llm the hooks expect."
     )
+    proof_of_life: ProofOfLife | None = Field(
+        default=None, description="Harmful calls that hooks must deny, and how often a host asks about them."
+    )
 
 
 def read(document: dict[str, Any], problems: Problems, config: Config) -> Config:
@@ -139,6 +143,7 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
         model=file.model,
         audit=file.audit and file.audit.model_copy(update={"path": str(directory / file.audit.path)}),
         picoclaw=version,
+        proof_of_life=file.proof_of_life,
     )
 
 
