@@ -51,6 +51,7 @@ _HOME = {
     "HookSpec": "model.spec",
     "HookStatus": "hooks.base",
     "HookTimeoutError": "errors",
+    "HookUnavailableError": "errors",
     "Host": "host",
     "HostSettings": "host",
     "HostStatus": "engine.status",
@@ -60,6 +61,8 @@ _HOME = {
     "Logger": "observe.log",
     "Meta": "model.payloads",
     "Modify": "model.decisions",
+    "NatsError": "errors",
+    "NatsSettings": "model.spec",
     "Notes": "model.trail",
     "OnFailure": "model.spec",
     "Operation": "listeners.operation",
@@ -112,7 +115,7 @@ _HOME = {
     "Verdict": "model.proof",
     "blade_hooks": "hooks.blade",
     "calls_of": "model.conversation",
-    "foreign_hooks": "config.dialects.vendors",
+    "foreign_hooks": "config.dialects.foreign.named_files",
     "openai_chat": "hooks.openai_chat",
     "text_of": "model.conversation",
     "watch": "config.reload.watch",
@@ -123,8 +126,8 @@ __all__ = sorted(_HOME)  # noqa: PLE0605 - one table says where each name lives;
 
 if TYPE_CHECKING:
     from .blocking import BlockingHost as BlockingHost
+    from .config.dialects.foreign.named_files import foreign_hooks as foreign_hooks
     from .config.dialects.jcli import RegisteredHooks as RegisteredHooks
-    from .config.dialects.vendors import foreign_hooks as foreign_hooks
     from .config.reload.watch import watch as watch
     from .engine.engine import Engine as Engine
     from .engine.settings import EngineSettings as EngineSettings, EventOf as EventOf
@@ -138,6 +141,8 @@ if TYPE_CHECKING:
         HookRefusedError as HookRefusedError,
         HookReplyError as HookReplyError,
         HookTimeoutError as HookTimeoutError,
+        HookUnavailableError as HookUnavailableError,
+        NatsError as NatsError,
         PicohookError as PicohookError,
         Problem as Problem,
         ProtocolError as ProtocolError,
@@ -192,6 +197,7 @@ if TYPE_CHECKING:
     from .model.spec import (
         Canary as Canary,
         HookSpec as HookSpec,
+        NatsSettings as NatsSettings,
         OnFailure as OnFailure,
         Parts as Parts,
         ProofOfLife as ProofOfLife,
