@@ -136,6 +136,7 @@ class Host(Engine):
         return cls(
             config.hooks,
             timeouts=config.timeouts,
+            proof_of_life=config.proof_of_life,
             model_of=source.model_of,
             verify=None if trusted else source.verify,
             _source=source,
@@ -162,7 +163,7 @@ class Host(Engine):
         if self._source is not None:
             from .config.reload.reloader import Reloader  # noqa: PLC0415 - hosts built in code do without
 
-            self._reloader = Reloader(self._source, hooks, mounted_hooks)
+            self._reloader = Reloader(self._source, hooks, mounted_hooks, self._prover)
         if self._control is not None:
             from .serve.control import open_control  # noqa: PLC0415 - for hosts that have one
 

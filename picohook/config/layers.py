@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import ConfigError, Problem, TrustError
-from ..model.spec import Timeouts
+from ..model.spec import ProofOfLife, Timeouts
 from ..wire.text import escape
 from . import dialects, trust, trust_store
 from .load import load
@@ -44,6 +44,15 @@ class Layers:
         for config in self.configs:
             given |= config.timeouts.model_dump(exclude_unset=True)
         return Timeouts(**given)
+
+    @property
+    def proof_of_life(self) -> ProofOfLife | None:
+        """The proofs of all files: all their canaries, as often as one of them asks for. None if no file asks for any."""
+        asked = [config.proof_of_life for config in self.configs if config.proof_of_life is not None]
+        if len(asked) <= 1:
+            return asked[0] if asked else None
+        canaries = tuple(canary for one in asked for canary in one.canaries)
+        return ProofOfLife(every=min(one.every for one in asked), canaries=canaries)
 
     @property
     def warnings(self) -> list[Problem]:
