@@ -19,7 +19,7 @@ from .load import load
 from .warnings import warnings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from ..model.spec import HookSpec
     from ..wire.regular_files import Identity
@@ -71,10 +71,16 @@ def named(path: str | os.PathLike[str], *, picoclaw: PicoClaw | None = None) -> 
     return Layers((config,), config.hooks)
 
 
-def discover(directory: str | os.PathLike[str] | None = None, *, picoclaw: PicoClaw | None = None) -> Layers:
+def discover(
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    picoclaw: PicoClaw | None = None,
+    without: Collection[str] = (),
+) -> Layers:
     """The user's own configurations, and those of the project in this directory. Trust is not checked.
 
-    `picoclaw` is as for `load`. Raises `ConfigError` with the mistakes of all files.
+    `picoclaw` is as for `load`. The files of the dialects `without` are left out. Raises `ConfigError` with the mistakes of all
+    files.
     """
     project = Path(directory or ".").absolute()
     problems: list[Problem] = []
@@ -82,8 +88,8 @@ def discover(directory: str | os.PathLike[str] | None = None, *, picoclaw: PicoC
     if not project.is_dir():
         raise ConfigError([Problem(escape(str(project)), "", "there is no such directory")])
     files: list[tuple[Literal["user", "project"], list[Path]]] = [
-        *(("user", group) for group in _user_files()),
-        *(("project", group) for group in _project_files(project)),
+        *(("user", group) for group in _user_files(without)),
+        *(("project", group) for group in _project_files(project, without)),
     ]
     for layer, group in files:
         try:
@@ -115,10 +121,12 @@ def project_configs(directory: str | os.PathLike[str]) -> list[Path]:
     return [path for path in found if _real(path) not in users]
 
 
-def candidates(directory: str | os.PathLike[str] | None = None) -> list[Path]:
+def candidates(directory: str | os.PathLike[str] | None = None, *, without: Collection[str] = ()) -> list[Path]:
     """The files that decide what `discover` returns, whether they exist or not: configurations, and the trust store."""
     project = Path(directory or ".").absolute()
-    return [path for group in (*_user_files(), *_project_files(project)) for path in group] + [trust_store.path()]
+    return [path for group in (*_user_files(without), *_project_files(project, without)) for path in group] + [
+        trust_store.path()
+    ]
 
 
 def is_looked_for(config: Config) -> bool:
@@ -126,22 +134,24 @@ def is_looked_for(config: Config) -> bool:
     return any(config.path in group for group in _project_files(config.project))
 
 
-def _user_files() -> list[list[Path]]:
+def _user_files(without: Collection[str] = ()) -> list[list[Path]]:
     """Groups of paths, of each of which at most one may exist."""
     import platformdirs  # noqa: PLC0415 - only for configurations that are found
 
     own = platformdirs.user_config_path("picohook")
     return [
         [own / Path(name).expanduser() for name in group]
-        for dialect in dialects.DIALECTS.values()
+        for key, dialect in dialects.DIALECTS.items()
+        if key not in without
         for group in dialect.groups(dialect.user_files)
     ]
 
 
-def _project_files(directory: Path) -> list[list[Path]]:
+def _project_files(directory: Path, without: Collection[str] = ()) -> list[list[Path]]:
     return [
         [directory / name for name in group]
-        for dialect in dialects.DIALECTS.values()
+        for key, dialect in dialects.DIALECTS.items()
+        if key not in without
         for group in dialect.groups(dialect.project_files)
     ]
 

@@ -17,6 +17,7 @@ from pydantic import ConfigDict, Field
 
 from ...hooks.foreign.contract import Rule
 from ...hooks.foreign.dialects import dialect_of
+from ...hooks.foreign.shim_entry import is_shim
 from ...hooks.foreign.spec import GroupSpec, Handler, HandlerSpec, Selection
 from ...model.spec import HookSpec, OnFailure, Seconds, Settings, Timeouts
 from ..checks import validate
@@ -204,6 +205,8 @@ class FileReader:
         if table is None:
             self._reject(own)
             return None
+        if is_shim(table.command):
+            return None  # it would ask picohook once more
         why = self._mistake(event, table)
         if why:
             self._wrong(at, why)
