@@ -14,7 +14,7 @@ from ...model.payloads import Compaction, Finish, Meta, Payload, Prompt, ToolCal
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ...hooks.foreign.contract import Answer
+    from ...hooks.foreign.contract import Answer, Row
     from ...hooks.foreign.tools import ShownCall
 
 OnFailure: TypeAlias = Literal["deny", "stop", "pass"]
@@ -31,6 +31,14 @@ class Entry(NamedTuple):
     """The longest time-out that the vendor gives this event, in seconds."""
     failed: bool = False
     """Whether it is about a tool that failed."""
+
+
+def entry_of(
+    rows: Mapping[str, Row], event: str, on_failure: OnFailure = "pass", longest: float = float("inf")
+) -> Entry:
+    """The entry of an event at the stage, or with the kind, that the vendor's dialect has for it."""
+    row = rows[event]
+    return Entry(row.stage or row.kind, on_failure, longest, failed=event.endswith("Failure"))
 
 
 class Fields(NamedTuple):

@@ -7,19 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from ....errors import PicohookError
 from ....hooks.foreign.claude.events import EVENTS
-from ..vendor import Entry, Vendor
+from ..vendor import Entry, Vendor, entry_of
 
 if TYPE_CHECKING:
     from ....hooks.foreign.contract import Answer
-    from ..vendor import Asked, OnFailure
+    from ..vendor import Asked
 
 _BLOCKED_AT_TOP = frozenset({"UserPromptSubmit", "Stop", "SubagentStop", "PreCompact"})
-
-
-def stage_entry(event: str, on_failure: OnFailure = "pass", longest: float = float("inf")) -> Entry:
-    """The entry of an event at the stage, or with the kind, that the dialect has for it."""
-    row = EVENTS[event]
-    return Entry(row.stage or row.kind, on_failure, longest, failed=event.endswith("Failure"))
 
 
 def group(_event: str, entry: Entry, command: str, timeout: float) -> dict[str, Any]:
@@ -92,16 +86,16 @@ CLAUDE = Vendor(
     home="CLAUDE_CONFIG_DIR",
     runs=("claude",),
     events={
-        "PreToolUse": stage_entry("PreToolUse", "deny"),
-        "PostToolUse": stage_entry("PostToolUse", "stop"),
-        "PostToolUseFailure": stage_entry("PostToolUseFailure", "stop"),
-        "UserPromptSubmit": stage_entry("UserPromptSubmit", "deny"),
-        "Stop": stage_entry("Stop"),
-        "SubagentStop": stage_entry("SubagentStop"),
-        "PreCompact": stage_entry("PreCompact"),
-        "PostCompact": stage_entry("PostCompact"),
+        "PreToolUse": entry_of(EVENTS, "PreToolUse", "deny"),
+        "PostToolUse": entry_of(EVENTS, "PostToolUse", "stop"),
+        "PostToolUseFailure": entry_of(EVENTS, "PostToolUseFailure", "stop"),
+        "UserPromptSubmit": entry_of(EVENTS, "UserPromptSubmit", "deny"),
+        "Stop": entry_of(EVENTS, "Stop"),
+        "SubagentStop": entry_of(EVENTS, "SubagentStop"),
+        "PreCompact": entry_of(EVENTS, "PreCompact"),
+        "PostCompact": entry_of(EVENTS, "PostCompact"),
         "SessionStart": Entry("session_start"),
-        "SessionEnd": stage_entry("SessionEnd", longest=10.0),
+        "SessionEnd": entry_of(EVENTS, "SessionEnd", longest=10.0),
     },
     entry=group,
     show=show,

@@ -5,17 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ....hooks.foreign.codex.events import EVENTS
-from ..vendor import Entry, Fields, Vendor
+from ..vendor import Entry, Fields, Vendor, entry_of
 from .claude import group, stopped
 
 if TYPE_CHECKING:
     from ....hooks.foreign.contract import Answer
-    from ..vendor import Asked, OnFailure
-
-
-def _entry(event: str, on_failure: OnFailure = "pass", longest: float = float("inf")) -> Entry:
-    row = EVENTS[event]
-    return Entry(row.stage or row.kind, on_failure, longest)
+    from ..vendor import Asked
 
 
 def _group(event: str, entry: Entry, command: str, timeout: float) -> dict[str, Any]:
@@ -60,16 +55,16 @@ CODEX = Vendor(
     home="CODEX_HOME",
     runs=("codex",),
     events={
-        "PreToolUse": _entry("PreToolUse", "deny"),
-        "PostToolUse": _entry("PostToolUse", "deny"),
-        "UserPromptSubmit": _entry("UserPromptSubmit", "deny"),
-        "Stop": _entry("Stop"),
-        "SubagentStop": _entry("SubagentStop"),
-        "PreCompact": _entry("PreCompact"),
-        "PostCompact": _entry("PostCompact"),
+        "PreToolUse": entry_of(EVENTS, "PreToolUse", "deny"),
+        "PostToolUse": entry_of(EVENTS, "PostToolUse", "deny"),
+        "UserPromptSubmit": entry_of(EVENTS, "UserPromptSubmit", "deny"),
+        "Stop": entry_of(EVENTS, "Stop"),
+        "SubagentStop": entry_of(EVENTS, "SubagentStop"),
+        "PreCompact": entry_of(EVENTS, "PreCompact"),
+        "PostCompact": entry_of(EVENTS, "PostCompact"),
         "SessionStart": Entry("session_start"),
-        "SessionEnd": _entry("SessionEnd", longest=3.0),
-        "Interrupt": _entry("Interrupt", longest=3.0),
+        "SessionEnd": entry_of(EVENTS, "SessionEnd", longest=3.0),
+        "Interrupt": entry_of(EVENTS, "Interrupt", longest=3.0),
     },
     entry=_group,
     show=_show,

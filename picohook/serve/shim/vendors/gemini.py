@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..vendor import Entry, Fields, Vendor
+from ....errors import PicohookError
+from ....hooks.foreign.gemini.events import EVENTS
+from ..vendor import Entry, Fields, Vendor, entry_of
 
 if TYPE_CHECKING:
     from ....hooks.foreign.contract import Answer
@@ -28,9 +30,9 @@ def _show(event: str, answer: Answer, asked: Asked) -> dict[str, Any]:
     if answer.verdict and event in _DENIES and (answer.ends is None or event != "AfterAgent"):
         told |= {"decision": "ask" if answer.verdict == "ask" else "deny", "reason": answer.reason}
     if answer.input is not None:
-        # It merges: a field that a hook has removed would stay.
-        gone = dict.fromkeys(asked.given.get("tool_input") or {}, None)
-        inner["tool_input"] = {**gone, **answer.input}
+        if not (asked.given.get("tool_input") or {}).keys() <= answer.input.keys():
+            raise PicohookError("a hook removed an argument, and Gemini CLI may keep it: let the hook deny the call")
+        inner["tool_input"] = dict(answer.input)
     if event == "AfterTool" and (answer.output is not None or answer.ends is not None):
         told |= {"decision": "deny", "reason": answer.ends or answer.output or "a hook removed the result"}
     if answer.context and event in {"BeforeTool", "AfterTool", "BeforeAgent", "SessionStart"}:
@@ -48,13 +50,13 @@ GEMINI = Vendor(
     project_file=".gemini/settings.json",
     runs=("gemini",),
     events={
-        "BeforeTool": Entry("before_tool", "deny"),
-        "AfterTool": Entry("after_tool", "deny"),
-        "BeforeAgent": Entry("before_prompt", "deny"),
-        "AfterAgent": Entry("before_finish"),
-        "PreCompress": Entry("before_compact"),
+        "BeforeTool": entry_of(EVENTS, "BeforeTool", "deny"),
+        "AfterTool": entry_of(EVENTS, "AfterTool", "deny"),
+        "BeforeAgent": entry_of(EVENTS, "BeforeAgent", "deny"),
+        "AfterAgent": entry_of(EVENTS, "AfterAgent"),
+        "PreCompress": entry_of(EVENTS, "PreCompress"),
         "SessionStart": Entry("session_start"),
-        "SessionEnd": Entry("session_end"),
+        "SessionEnd": entry_of(EVENTS, "SessionEnd"),
     },
     entry=_group,
     show=_show,
