@@ -50,6 +50,7 @@ _HOME = {
     "HookSpec": "model.spec",
     "HookStatus": "hooks.base",
     "HookTimeoutError": "errors",
+    "HookUnavailableError": "errors",
     "Host": "host",
     "HostSettings": "host",
     "HostStatus": "engine.status",
@@ -59,6 +60,8 @@ _HOME = {
     "Logger": "observe.log",
     "Meta": "model.payloads",
     "Modify": "model.decisions",
+    "NatsError": "errors",
+    "NatsSettings": "model.spec",
     "Notes": "model.trail",
     "OnFailure": "model.spec",
     "Operation": "listeners.operation",
@@ -107,7 +110,7 @@ _HOME = {
     "TurnResult": "turns.turn",
     "blade_hooks": "hooks.blade",
     "calls_of": "model.conversation",
-    "foreign_hooks": "config.dialects.vendors",
+    "foreign_hooks": "config.dialects.foreign.named_files",
     "openai_chat": "hooks.openai_chat",
     "text_of": "model.conversation",
     "watch": "config.reload.watch",
@@ -118,8 +121,8 @@ __all__ = sorted(_HOME)  # noqa: PLE0605 - one table says where each name lives;
 
 if TYPE_CHECKING:
     from .blocking import BlockingHost as BlockingHost
+    from .config.dialects.foreign.named_files import foreign_hooks as foreign_hooks
     from .config.dialects.jcli import RegisteredHooks as RegisteredHooks
-    from .config.dialects.vendors import foreign_hooks as foreign_hooks
     from .config.reload.watch import watch as watch
     from .engine.engine import Engine as Engine
     from .engine.settings import EngineSettings as EngineSettings, EventOf as EventOf
@@ -133,6 +136,8 @@ if TYPE_CHECKING:
         HookRefusedError as HookRefusedError,
         HookReplyError as HookReplyError,
         HookTimeoutError as HookTimeoutError,
+        HookUnavailableError as HookUnavailableError,
+        NatsError as NatsError,
         PicohookError as PicohookError,
         Problem as Problem,
         ProtocolError as ProtocolError,
@@ -185,6 +190,7 @@ if TYPE_CHECKING:
     )
     from .model.spec import (
         HookSpec as HookSpec,
+        NatsSettings as NatsSettings,
         OnFailure as OnFailure,
         Parts as Parts,
         RespondRule as RespondRule,

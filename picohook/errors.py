@@ -7,9 +7,11 @@
     │   └── TrustError           a project's configuration that is not trusted
     ├── ProtocolError            a message that the host cannot send
     │   └── EncodeError          a payload that cannot be JSON (NaN, a lone surrogate, a set, a cycle)
+    ├── NatsError                a message could not be sent over NATS; .cause
     ├── HookError                one hook failed; .hook names it
     │   ├── HookTimeoutError     no answer before the deadline
     │   ├── HookCrashedError     the process ended or was killed; .exit_code, .stderr_tail
+    │   ├── HookUnavailableError the hook is elsewhere, and could not be asked there; .cause
     │   ├── HookRefusedError     the hook answered with a JSON-RPC error; .code
     │   ├── HookReplyError       the answer is not a decision that the stage allows
     │   └── HandshakeError       hook.hello was refused, or never answered
@@ -70,6 +72,15 @@ class EncodeError(ProtocolError):
     """The payload has no JSON form. Nothing was sent."""
 
 
+class NatsError(PicohookError):
+    """A message could not be sent over NATS."""
+
+    def __init__(self, message: str, *, cause: str) -> None:
+        super().__init__(message)
+        self.cause = cause
+        """unreachable, forbidden or too_large."""
+
+
 class HookError(PicohookError):
     """A hook failed. The message is safe to show: text from the hook is cut and escaped."""
 
@@ -96,6 +107,15 @@ class HookCrashedError(HookError):
         super().__init__(message, hook=hook)
         self.exit_code = exit_code
         self.stderr_tail = stderr_tail
+
+
+class HookUnavailableError(HookError):
+    """The hook is served elsewhere, and could not be asked there."""
+
+    def __init__(self, message: str, *, cause: str, hook: str = "") -> None:
+        super().__init__(message, hook=hook)
+        self.cause = cause
+        """absent, unreachable, busy, forbidden, too_large or digest."""
 
 
 class HookRefusedError(HookError):

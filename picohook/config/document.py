@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ..model.spec import HookSpec, Timeouts
+    from ..model.spec import HookSpec, NatsSettings, Timeouts
     from .tables import AuditTable, ModelTable
 
 PicoClaw = Literal["0.2.8", "0.2.9", "0.2.9+edits"]
@@ -48,5 +48,7 @@ class Config:
     """The audit log to keep, with an absolute path."""
     model: ModelTable | None = None
     """The model that prompt hooks ask."""
+    nats: NatsSettings | None = None
+    """The connection to NATS, with absolute paths."""
     picoclaw: PicoClaw | None = None
     """The version of PicoClaw whose behaviour the hooks expect, if the file or the caller names one."""

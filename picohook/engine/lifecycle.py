@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..model.events import Event
     from ..model.payloads import ToolCall
     from ..model.spec import HookSpec, Timeouts
+    from ..nats.connections import Connections
     from ..observe.log import Log
     from ..process.plan import Verify
     from ..process.start_turns import StartTurns
@@ -64,6 +65,8 @@ class MountedHooks(Arrangement):
         self.sessions: set[Arrangement] = set()
         """The arrangements of sessions that have hooks of their own."""
         self.containment: Containment | None = None
+        self.connections: Connections | None = None
+        """The host's connections to NATS."""
         self._turns: StartTurns
         self.events: EventQueue
         self.told: Callable[[Event, Sequence[Hook]], None] | None = None
@@ -94,6 +97,7 @@ class MountedHooks(Arrangement):
         """Allow hooks to be mounted from here on. Call `leave` afterwards, in any task of this event loop."""
         # Only a host that runs needs them.
         from ..contain.tiers import Containment  # noqa: PLC0415
+        from ..nats.connections import Connections  # noqa: PLC0415
         from ..process.start_turns import StartTurns  # noqa: PLC0415
 
         self._reactor = current_reactor()
@@ -101,6 +105,7 @@ class MountedHooks(Arrangement):
         self.events = EventQueue(self._reactor, self.told)
         self._turns = StartTurns(self._reactor)
         self.containment = Containment(self._reactor, self.log)
+        self.connections = Connections(self._reactor, self.log)
 
     async def leave(self) -> bool:
         """Stop all hooks and the host's own tasks. Any task may call it, and calling it twice is fine.
@@ -148,6 +153,8 @@ class MountedHooks(Arrangement):
                 await left[0].ended.wait()
         finally:
             assert self.containment is not None
+            assert self.connections is not None
+            await self.connections.aclose()
             await self.containment.aclose()
 
     def _cancel(self) -> None:
@@ -285,6 +292,7 @@ class MountedHooks(Arrangement):
             self._notice,
             self.tap,
             _weakly(self),
+            self.connections,
         )
         hook.failures.log_to(log)
         hook.open(site)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..model.payloads import ToolCall
     from ..model.spec import HookSpec, Parts, Timeouts
     from ..model.stages import Stage
+    from ..nats.connections import Connections
     from ..observe.log import Log
     from ..process.plan import Verify
     from ..process.spawn import Spawner
@@ -92,6 +93,8 @@ class HostServices:
     """Called with every line to and from a process."""
     has_approver: Callable[[ToolCall, Hook | None], bool] = lambda _call, _abstaining: False
     """Whether a hook is asked to approve the call. Given a hook that abstains, hooks that may abstain too do not count."""
+    connections: Connections | None = None
+    """The host's connections to NATS."""
 
 
 @dataclass(frozen=True, slots=True)

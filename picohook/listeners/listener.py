@@ -154,11 +154,11 @@ class Listeners:
                 self._safely(listener.line, line)
 
     def close(self) -> None:
-        """Close all listeners. This may be called twice."""
+        """Close all listeners, the last one first. This may be called twice."""
         if not self._open:
             return
         self._open = False
-        for listener in self.all:
+        for listener in reversed(self.all):
             self._safely(listener.closed)
 
     def _safely(self, call: Callable[..., Any], *given: Any) -> Any:

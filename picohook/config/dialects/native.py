@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ConfigDict, Field
 
@@ -11,6 +11,7 @@ from ...model.hook_kinds import KINDS_OF_HOOK
 from ...model.spec import (
     Contain,
     HookSpec,
+    NatsSettings,
     OnFailure,
     ProcessSession,
     RespondRule,
@@ -25,8 +26,8 @@ from ..hook_checks import KINDS, STAGES, check_dir, check_env, check_given, chec
 from ..problems import dotted, quoted
 from ..tables import AuditTable, ForeignTable, ModelTable  # noqa: TC001 - pydantic reads them at run time
 from ..warnings import unused_settings
+from .foreign.named_files import read_tables
 from .picoclaw import settings_of
-from .vendors import read_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
     from ..document import Config
     from ..problems import KeyPath, Problems
+
+S = TypeVar("S", bound=Settings)
 
 NAMES = ("picohook.toml", "picohook.yaml", "picohook.json")
 """The names of native files that are found."""
@@ -97,6 +100,7 @@ class NativeFile(Settings):
     foreign: tuple[ForeignTable, ...] = Field(default=(), description="Hook files of other agents, run as they are.")
     audit: AuditTable | None = Field(default=None, description="The audit log to keep; without it, none is kept.")
     model: ModelTable | None = Field(default=None, description="The model that prompt hooks ask.")
+    nats: NatsSettings | None = Field(default=None, description="The connection to NATS, for hooks served elsewhere.")
     picoclaw: PicoClaw | None = Field(
         default=None, description="The version of PicoClaw whose events and before_llm the hooks expect."
     )
@@ -113,6 +117,7 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
     version = config.picoclaw or file.picoclaw
     directory = config.path.parent
     key_paths = {name: dotted(("hooks", name)) for name in file.hooks}
+    nats = file.nats and _files_placed(file.nats, directory)
     hooks, warnings = [], []
     for name, hook in file.hooks.items():
         if hook.enabled:
@@ -137,6 +142,7 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
         timeouts=timeouts,
         warnings=tuple(warnings),
         model=file.model,
+        nats=nats,
         audit=file.audit and file.audit.model_copy(update={"path": str(directory / file.audit.path)}),
         picoclaw=version,
     )
@@ -147,6 +153,16 @@ def _placed(hook: HookSpec, directory: Path) -> HookSpec:
     if command and "/" in command[0]:
         command = (str(directory / command[0]), *command[1:])
     return hook.model_copy(update={"command": command, "dir": str(directory / (hook.dir or ""))})
+
+
+def _files_placed(nats: NatsSettings, directory: Path) -> NatsSettings:
+    """The settings with absolute paths."""
+
+    def placed(table: S, *names: str) -> S:
+        files = {name: str(directory / path) for name in names if (path := getattr(table, name)) is not None}
+        return table.model_copy(update=files)
+
+    return placed(nats, "creds", "nkey").model_copy(update={"tls": nats.tls and placed(nats.tls, "ca", "cert", "key")})
 
 
 def _check(document: Mapping[str, Any], problems: Problems, *, found: bool) -> None:

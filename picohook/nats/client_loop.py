@@ -1,0 +1,113 @@
+"""The event loop of the NATS client, which needs asyncio.
+
+On asyncio it is the host's own loop. On trio it is a loop in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from anyio import to_thread
+
+from ..transport.reactor import Failure
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable, Coroutine
+    from concurrent.futures import Future
+
+    from ..transport.reactor import Promise, Reactor
+
+T = TypeVar("T")
+
+
+class ClientLoop(Protocol):
+    """The loop in which the client runs, as the host's loop sees it."""
+
+    async def run(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Run this in the client's loop, and return its result."""
+
+    def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run this in a task of the client's loop. Called once. `aclose` cancels it."""
+
+    def tell(self, callback: Callable[..., None], *arguments: Any) -> None:
+        """Call back in the host's loop. Called in the client's loop."""
+
+    async def aclose(self) -> None:
+        """Cancel the started task, and wait for its end."""
+
+
+def client_loop(reactor: Reactor) -> ClientLoop:
+    """The loop for a client of the host whose loop runs this code."""
+    from ..transport.on_asyncio import AsyncioReactor  # noqa: PLC0415 - slow to import
+
+    return HostLoop() if isinstance(reactor, AsyncioReactor) else ThreadLoop(reactor)
+
+
+class HostLoop:
+    """The host's own loop, on asyncio: nothing is handed over."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[None] | None = None
+
+    async def run(self, work: Callable[[], Awaitable[T]]) -> T:
+        return await work()
+
+    def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        import asyncio  # noqa: PLC0415 - slow to import
+
+        self._task = asyncio.get_running_loop().create_task(work())
+
+    def tell(self, callback: Callable[..., None], *arguments: Any) -> None:
+        callback(*arguments)
+
+    async def aclose(self) -> None:
+        import asyncio  # noqa: PLC0415 - slow to import
+
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+
+class ThreadLoop:
+    """An asyncio loop in a thread of its own, beside a host on trio."""
+
+    def __init__(self, reactor: Reactor) -> None:
+        from anyio.from_thread import start_blocking_portal  # noqa: PLC0415 - starts threads
+
+        self._reactor = reactor
+        self._portal_block = start_blocking_portal("asyncio")
+        self._portal = self._portal_block.__enter__()
+        self._task: Future[None] | None = None
+
+    async def run(self, work: Callable[[], Awaitable[T]]) -> T:
+        future = self._portal.start_task_soon(work)
+        promise = self._reactor.promise(lambda _: future.cancel())
+        future.add_done_callback(lambda done: self.tell(self._settle, promise, done))
+        result: T = await promise
+        return result
+
+    def _settle(self, promise: Promise, done: Future[Any]) -> None:
+        try:
+            value = done.result()
+        except CancelledError:
+            value = Failure(RuntimeError("the event loop of the NATS client has ended"))
+        except Exception as error:  # noqa: BLE001 - `run` raises it
+            value = Failure(error)
+        self._reactor.settle([(promise, value)])
+
+    def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._task = self._portal.start_task_soon(work)
+
+    def tell(self, callback: Callable[..., None], *arguments: Any) -> None:
+        try:
+            self._reactor.soon(functools.partial(callback, *arguments))
+        except RuntimeError:  # the host's loop has ended
+            return
+
+    async def aclose(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        await to_thread.run_sync(functools.partial(self._portal_block.__exit__, None, None, None))

@@ -1,0 +1,16 @@
+"""The headers of questions and answers over NATS."""
+
+ID = "Picohook-Id"
+"""Names the question, the same when it is asked again: session, turn, call, hook and try."""
+DEADLINE = "Picohook-Deadline-Ms"
+"""The milliseconds that are left for the answer. It is no time of day, because clocks differ."""
+DIGEST = "Picohook-Digest"
+"""The SHA-256 of the question's body. An answer repeats it."""
+CONFIG = "Picohook-Config"
+"""The digest of the configuration that the host believes to be in force."""
+TRACE_PARENT = "traceparent"
+TRACE_STATE = "tracestate"
+
+STATUS = "Status"
+NO_RESPONDERS = "503"
+"""The server's status for a question that nobody takes."""
