@@ -47,6 +47,11 @@ class HandlerTable(Settings):
         """Whether its failure counts as a block."""
         return self.on_failure == "block"
 
+    @property
+    def unable(self) -> str:
+        """Why it cannot be run on this system; empty if it can."""
+        return ""
+
 
 class GroupTable(Settings):
     """The handlers of one matcher."""
