@@ -49,8 +49,10 @@ def is_codex(_document: Mapping[str, Any], path: Path) -> bool:
 
 
 def is_gemini(document: Mapping[str, Any], path: Path) -> bool:
-    """Whether it is Gemini CLI's settings, or has an event that only Gemini CLI has."""
-    return (path.parent.name == ".gemini" and path.name == "settings.json") or _has_event(document, GEMINI_EVENTS)
+    """Whether it is Gemini CLI's settings, the hooks of an extension, or has an event that only Gemini CLI has."""
+    if path.name == "settings.json" and path.parent.name == ".gemini":
+        return True
+    return _has_event(document, GEMINI_EVENTS) or (path.parent.parent / "gemini-extension.json").is_file()
 
 
 def is_copilot(document: Mapping[str, Any], path: Path) -> bool:
