@@ -122,7 +122,7 @@ _PAST = {"denies": "denies", "asks": "asks about", "pauses": "pauses"}
 def tools_of(group: Selection, place: int) -> Iterator[tuple[str, Sample]]:
     """The tools that a handler is asked about: those with samples, and those that its matcher names."""
     rule = group.handlers[place].rule
-    for tool, sample in {**dict.fromkeys(_named(rule), OTHER), **SAMPLES}.items():
+    for tool, sample in {**SAMPLES, **dict.fromkeys(_named(rule), OTHER)}.items():
         if any(_wants(group, place, tool, arguments) for arguments in sample):
             yield tool, sample
 
