@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from ..model.payloads import Payload
 from ..observe.failure_log import FailureLog
 from ..observe.metrics import HookMetrics
+from .session_env import SessionEnv
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -95,6 +96,8 @@ class HostServices:
     """Whether a hook is asked to approve the call. Given a hook that abstains, hooks that may abstain too do not count."""
     connections: Connections | None = None
     """The host's connections to NATS."""
+    session_env: SessionEnv = field(default_factory=SessionEnv)
+    """The environment variables that handlers of other agents' files have set for their sessions."""
 
 
 @dataclass(frozen=True, slots=True)
