@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .tasks import Mounted
     from .tool_ownership import Ownership
 
-LAYERS = ("builtin", "user", "project", "session")
+LAYERS = ("builtin", "central", "user", "project", "session")
 """Asked in this order."""
 OF_SESSION = "@session"
 """The names of a session's own hooks end in this, and no other names do."""

@@ -18,6 +18,7 @@ COMMANDS = {
     "serve": "",
     "worker": "",
     "mcp": "-- COMMAND...",
+    "shim": "VENDOR",
     "control": "COMMAND [ARGS]...",
     "top": "",
     "trace": "RECORD",
