@@ -110,7 +110,7 @@ _HOME = {
     "TurnResult": "turns.turn",
     "blade_hooks": "hooks.blade",
     "calls_of": "model.conversation",
-    "foreign_hooks": "config.dialects.vendors",
+    "foreign_hooks": "config.dialects.foreign.named_files",
     "openai_chat": "hooks.openai_chat",
     "text_of": "model.conversation",
     "watch": "config.reload.watch",
@@ -121,8 +121,8 @@ __all__ = sorted(_HOME)  # noqa: PLE0605 - one table says where each name lives;
 
 if TYPE_CHECKING:
     from .blocking import BlockingHost as BlockingHost
+    from .config.dialects.foreign.named_files import foreign_hooks as foreign_hooks
     from .config.dialects.jcli import RegisteredHooks as RegisteredHooks
-    from .config.dialects.vendors import foreign_hooks as foreign_hooks
     from .config.reload.watch import watch as watch
     from .engine.engine import Engine as Engine
     from .engine.settings import EngineSettings as EngineSettings, EventOf as EventOf

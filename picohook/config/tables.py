@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, JsonValue, field_validator
 
+from ..hooks.foreign.dialects import DialectName  # noqa: TC001 - pydantic reads it at run time
 from ..hooks.foreign.tools import ToolAlias  # noqa: TC001 - pydantic reads it at run time
 from ..model.spec import Contain, Globs, Limits, Sandbox, Seconds, Settings, Size
 
@@ -117,7 +118,7 @@ class ForeignTable(Settings):
     """A hook file of another agent, which is run as it is."""
 
     file: str = Field(min_length=1, description="The file, relative to this one.")
-    dialect: Literal["claude", "codex"] | None = Field(
+    dialect: DialectName | None = Field(
         default=None, description="Whose file it is; by default, what its place and its form show."
     )
     failures: Literal["strict", "vendor"] = Field(

@@ -2,6 +2,8 @@
 
 An invocation is a turn. The plugin wraps each model and each tool when it is first used, inside all callbacks. So nothing
 changes a call after its approval. In a runner without the plugin, a wrapped model or tool asks no hooks.
+
+With `confirmations=True` a pause is a tool confirmation of ADK, which the session keeps. So another process can resume it.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import asyncio
 from contextlib import aclosing
 from contextvars import ContextVar
 from functools import partial
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from .. import PicohookError, ToolResult
@@ -19,11 +22,14 @@ from .google_adk_messages import (
     added_tools,
     shown_parts,
     shown_request,
+    text_in,
     text_of_result,
+    text_piece,
     whole,
     with_answer,
     with_edits,
 )
+from .google_adk_pauses import REJECTED, Confirmation, WaitsError
 
 with extra("google-adk"):
     from google.adk.agents import LlmAgent
@@ -50,10 +56,14 @@ _ASKING: ContextVar[tuple[LlmRequest, AgentRun, str] | None] = ContextVar("picoh
 
 
 class PicohookPlugin(BasePlugin):
-    """Asks the host's hooks about every model call and every tool call of a runner's agents. Its host has to be running."""
+    """Asks the host's hooks about every model call and every tool call of a runner's agents. Its host has to be running.
 
-    def __init__(self, host: Host, *, agent_id: str = "") -> None:
+    With `confirmations`, a call that a hook pauses waits for ADK's tool confirmation. Otherwise the run raises `PausedError`.
+    """
+
+    def __init__(self, host: Host, *, agent_id: str = "", confirmations: bool = False) -> None:
         super().__init__(name=NAME)
+        self.confirmations = confirmations
         self._host = host
         self._agent_id = agent_id
         self._runs: dict[str, AgentRun] = {}
@@ -61,7 +71,7 @@ class PicohookPlugin(BasePlugin):
     # A run.
 
     async def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
-        """Begin the turn. Raises `PicohookError` for a live run, whose model cannot be wrapped."""
+        """Begin the turn. Raises `PicohookError` for a live run, whose model cannot be wrapped, and for `runner.run`."""
         if invocation_context.live_request_queue is not None:
             raise PicohookError("hooks cannot be asked in a live run: use `run_async`")
         said = invocation_context.user_content
@@ -72,7 +82,11 @@ class PicohookPlugin(BasePlugin):
             agent_id=self._agent_id or getattr(invocation_context.agent, "name", ""),
             turn_id=invocation_context.invocation_id,
         )
-        await run.__aenter__()
+        try:
+            await run.__aenter__()
+        except PicohookError as error:
+            hint = "`runner.run` has an event loop of its own: write `async for event in runner.run_async(...)`"
+            raise PicohookError(f"{error}. {hint}") from error
         self._runs[invocation_context.invocation_id] = run
         task = asyncio.current_task()
         assert task is not None
@@ -129,22 +143,24 @@ class PicohookPlugin(BasePlugin):
         _wrap(tool, "run_async", partial(_run_tool, tool))
 
 
+class _Wrapper(partial[Any]):
+    """A function around a method, which is its last argument."""
+
+
 def _wrap(owner: BaseLlm | BaseTool, name: str, wrapper: Callable[..., Any]) -> None:
-    """Put a wrapper around a method of this object, once. Its class, and other objects, stay as they are."""
-    if _unwrapped(owner, name) == getattr(owner, name):
-        object.__setattr__(owner, name, partial(wrapper, getattr(owner, name)))
+    """Put a wrapper around a method of this object, in place of an earlier one. Other objects of its class stay as they are."""
+    object.__setattr__(owner, name, _Wrapper(wrapper, _unwrapped(owner, name)))
 
 
 def _unwrapped(owner: BaseLlm | BaseTool, name: str) -> Any:
-    """Return the method without its wrapper. A copy of a wrapped object has that of the original, which is taken away."""
+    """Return this object's own method, without a wrapper. The wrapper of a copied object is around the original's method."""
     own = vars(owner).get(name)
-    if not isinstance(own, partial):
+    if not isinstance(own, _Wrapper):
         return getattr(owner, name)
     method = own.args[-1]
-    if getattr(method, "__self__", owner) is not owner:
-        object.__delattr__(owner, name)
-        return getattr(owner, name)
-    return method
+    if getattr(method, "__self__", owner) is owner:
+        return method
+    return MethodType(getattr(type(owner), name), owner)
 
 
 # The model.
@@ -163,7 +179,7 @@ async def _generate(
     _ASKING.set(None)
     _, run, agent_id = asking
     asked = shown_request(llm_request)
-    response, streamed = LlmResponse(), False
+    response, streamed, rest = LlmResponse(), False, ""
     run.set_agent(agent_id)  # agents can run at the same time: the turn reads it before anything else runs
     async with run.model_call(asked) as decided:
         while decided.response is None:
@@ -177,12 +193,18 @@ async def _generate(
                     elif pieces.unguarded:
                         streamed = True
                         yield answer
+                    elif text := await pieces.add(text_in(_parts(answer))):
+                        streamed = True
+                        yield text_piece(text)
             response = whole(answers or [LlmResponse()])
             await pieces.conclude(shown_parts(_parts(response)))
+            rest = "" if pieces.unguarded else pieces.rest
     parts = with_answer(_parts(response), decided.response.response)
     content = types.Content(role="model", parts=parts) if parts else response.content
-    if stream and not streamed and (text := [part for part in parts if part.text]):
-        yield LlmResponse(content=types.Content(role="model", parts=text), partial=True)
+    if stream and not streamed and (texts := [part for part in parts if part.text]):
+        yield LlmResponse(content=types.Content(role="model", parts=texts), partial=True)
+    elif streamed and rest:
+        yield text_piece(rest)
     yield response.model_copy(update={"content": content})
 
 
@@ -199,7 +221,13 @@ async def _run_tool(
     plugin = tool_context.get_invocation_context().plugin_manager.get_plugin(NAME)
     if not isinstance(plugin, PicohookPlugin):
         return await run_async(args=args, tool_context=tool_context)
+    run = plugin.run_of(tool_context)
     call = tool_call(tool.name, args, tool_context.function_call_id)
+    confirmation = Confirmation(tool_context, can_wait=plugin.confirmations and run.parent is None)
+    if confirmation.rejected:
+        about = call.model_copy(update={"meta": run.turn.meta})
+        run.host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": REJECTED}, about=about)
+        return {"error": REJECTED}
 
     async def execute(own: ToolCall) -> Any:
         if own.tool != call.tool:
@@ -212,7 +240,10 @@ async def _run_tool(
         return ToolResult(for_llm=text_of_result(result), is_error=failed)
 
     agent_id = plugin.agent_id_of(tool_context)
-    ended = await plugin.run_of(tool_context).tool(call, execute, show, agent_id=agent_id)
+    try:
+        ended = await run.tool(call, execute, show, confirmation.on_pause, agent_id=agent_id)
+    except WaitsError as waits:
+        return confirmation.ask(waits.outcome)
     if isinstance(ended, ToolResult):
         return {"error" if ended.is_error else "result": ended.for_llm}
     return ended

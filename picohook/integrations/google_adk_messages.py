@@ -10,13 +10,13 @@ from . import extra
 from .agent_run import Message, added_functions, function_call, function_tool, rebuilt, tool_call
 
 with extra("google-adk"):
+    from google.adk.models.llm_response import LlmResponse
     from google.genai import types
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from google.adk.models.llm_request import LlmRequest
-    from google.adk.models.llm_response import LlmResponse
 
 OPTIONS = frozenset({"temperature", "top_p", "top_k", "max_output_tokens", "stop_sequences", "seed", "candidate_count"})
 """The fields of a request's configuration that hooks see as options."""
@@ -130,6 +130,16 @@ def shown_parts(parts: Sequence[types.Part]) -> Message:
             function_call(call.name or "", json.dumps(call.args or {}), call.id or "") for call in calls
         ]
     return said
+
+
+def text_in(parts: Sequence[types.Part]) -> str:
+    """Return the text of a piece of a response, without thoughts."""
+    return "".join(part.text or "" for part in parts if not part.thought)
+
+
+def text_piece(text: str) -> LlmResponse:
+    """Return a piece of a response with this text and nothing else."""
+    return LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]), partial=True)
 
 
 def _other(part: types.Part) -> Message | None:

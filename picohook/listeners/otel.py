@@ -58,11 +58,13 @@ ERROR = "error.type"
 OPERATIONS = {"turn": "invoke_agent", "model_call": "chat", "tool_call": "execute_tool"}
 """The operations of the conventions."""
 _COVERED = {
-    "invoke_agent": {"invoke_agent"},
-    "chat": {"invoke_agent", "chat", "generate_content", "text_completion"},
-    "execute_tool": {"invoke_agent", "execute_tool"},
+    "invoke_agent": {"invoke_workflow", "invoke_agent"},
+    "chat": {"invoke_workflow", "invoke_agent", "chat", "generate_content", "text_completion"},
+    "execute_tool": {"invoke_workflow", "invoke_agent", "execute_tool"},
 }
 """The operations of another library's span inside which that library makes the span of an operation itself."""
+_NAMED = frozenset.union(*map(frozenset, _COVERED.values()))
+"""The operations that are known by a span's name, too. Some libraries set the attribute at the end of the span."""
 _OPTIONS = ("max_tokens", "temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "seed")
 """The options of a request that have an attribute, `gen_ai.request.NAME`."""
 _USAGE = {
@@ -147,7 +149,10 @@ class OpenTelemetry(Listener):
         """The operation of a span, if another library made it; otherwise empty."""
         attributes = getattr(span, "attributes", None) or {}  # only a recording span of the SDK has them
         scope = getattr(span, "instrumentation_scope", None)
-        return "" if scope is None or scope.name == "picohook" else str(attributes.get(OPERATION, ""))
+        if scope is None or scope.name == "picohook":
+            return ""
+        named = str(getattr(span, "name", "")).partition(" ")[0]
+        return str(attributes.get(OPERATION) or (named if named in _NAMED else ""))
 
     def parent(self, traceparent: str) -> Context | None:
         """The parent context of a chain's span: the one in the payload's traceparent, or None for the caller's current span."""

@@ -12,6 +12,7 @@ COMMANDS = {
     "doctor": "[DIR|CONFIG]",
     "list": "",
     "call": "STAGE",
+    "compare": "FILE",
     "run": "SCRIPT",
     "trust": "[CONFIG]",
     "serve": "",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from picohook.hooks.foreign.dialects import DIALECTS, dialect_of
+from picohook.config.dialects.foreign.vendors import VENDORS
+from picohook.hooks.foreign.dialects import dialect_of
 
 PAGE = Path(__file__).parents[2] / "docs/reference/dialects.md"
 BEGIN, END = "<!-- made by tests/foreign/dialect_table.py -->\n", "<!-- made until here -->\n"
@@ -40,7 +41,7 @@ def rows(dialect):
 
 
 def rendered():
-    return "\n".join(line for name in DIALECTS for line in rows(dialect_of(name)))
+    return "\n".join(line for name in VENDORS for line in rows(dialect_of(name)))
 
 
 def whole(page):

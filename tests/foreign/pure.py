@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from picohook import Finish, LLMRequest, Meta, Prompt, ToolCall, ToolResult, ToolReturn
+from picohook import Compaction, Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult, ToolReturn
 from picohook.errors import HookError
 from picohook.hooks.foreign.contract import Facts, Ran, Rule
 from picohook.hooks.foreign.dialects import dialect_of
@@ -28,6 +28,10 @@ PAYLOADS = {
         ],
         meta=META,
     ),
+    "after_llm": LLMResponse(
+        model="m", response={"content": "done"}, messages=[{"role": "user", "content": "hello"}], meta=META
+    ),
+    "before_compact": Compaction(scope="auto", meta=META),
     "before_finish": Finish(response={"content": "done"}, meta=META),
 }
 
@@ -57,7 +61,11 @@ def verdict_of(event: str, *said: Said, dialect: str = "claude", failures: Any =
     payload = payload or PAYLOADS[contract.events[event].stage]
     told = contract.encode(event, payload, FACTS)
     assert told is not None
-    answers = [contract.decode(event, one.rule, one.ran, failures) for one in said]
+    answers = []
+    for one in said:
+        answers.append(contract.decode(event, one.rule, one.ran, failures))
+        if contract.chain is not None and one.rule.in_order:
+            told = contract.chain(event, told, answers[-1])
     return contract.merge(event, answers, told, payload, failures)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from dialect_table import PAGE, whole
 
 import picohook
-from picohook.config.dialects import DIALECTS as READERS
-from picohook.hooks.foreign.dialects import DIALECTS, dialect_of
+from picohook.config.dialects.foreign.vendors import VENDORS, form_of
+from picohook.hooks.foreign.dialects import DialectName, dialect_of
 from picohook.model.stages import STAGES
 from picohook.wire import words
 
@@ -20,7 +21,7 @@ def test_the_page_is_what_the_dialects_are():
     assert page == whole(page), "run: python tests/foreign/dialect_table.py"
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", VENDORS)
 def test_every_event_is_done_by_a_stage_or_says_why_not(name):
     dialect = dialect_of(name)
     for event, row in dialect.events.items():
@@ -30,8 +31,9 @@ def test_every_event_is_done_by_a_stage_or_says_why_not(name):
 
 
 def test_each_dialect_has_a_reader_of_its_files():
-    assert DIALECTS.keys() <= READERS.keys()
-    assert all(READERS[name].title == title == dialect_of(name).title for name, title in DIALECTS.items())
+    assert VENDORS.keys() == {*get_args(DialectName)}
+    for name, vendor in VENDORS.items():
+        assert (form_of(name).dialect, dialect_of(name).title) == (name, vendor.title)
 
 
 def test_a_dialect_imports_nothing_that_starts_processes():

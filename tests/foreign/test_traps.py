@@ -8,6 +8,7 @@ import pytest
 from pure import FACTS, Said, decided, permission, verdict_of
 
 from picohook import Deny, Host, Modify, Timeouts, ToolCall, foreign_hooks
+from picohook.errors import HookTimeoutError
 from picohook.hooks.foreign.contract import Rule
 from picohook.hooks.foreign.dialects import dialect_of
 from picohook.model.decisions import CONTINUE
@@ -112,6 +113,73 @@ def test_trap_a_denial_beats_a_rewrite():
 def test_trap_an_allow_approves_nothing():
     verdict = verdict_of("PreToolUse", Said(ALLOW))
     assert (verdict.decision, verdict.asks) == (CONTINUE, False)
+
+
+# Gemini CLI.
+
+SAYS_NO, SAYS_YES = json.dumps({"decision": "deny", "reason": "no"}), json.dumps({"decision": "allow"})
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        (Said(SAYS_YES, 2, "no"), ("deny", "continue")),
+        (Said(SAYS_YES, 1), ("deny", "continue")),
+        (Said(SAYS_NO, 1), ("deny", "deny")),
+        (Said("", 2), ("deny", "continue")),
+        (Said("", 2, "no"), ("deny", "deny")),
+        (Said("", 0, SAYS_NO), ("deny", "deny")),
+        (Said("", 1, "Traceback"), ("deny", "continue")),
+        (Said("", 127, "not found"), ("deny", "deny")),
+        (Said("", -9), ("deny", "continue")),
+        (Said(failure=HookTimeoutError("late")), ("deny", "continue")),
+        (Said(SAYS_NO + SAYS_YES), ("deny", "continue")),
+        (Said("checking ...\n" + SAYS_NO), ("deny", "continue")),
+        (Said("checking ...\n"), ("continue", "continue")),
+        (Said("\ufeff" + SAYS_NO), ("deny", "deny")),
+        (Said(SAYS_NO + "\n\n"), ("deny", "deny")),
+        (Said(json.dumps(SAYS_NO)), ("deny", "deny")),
+        (Said('"no"', 2), ("deny", "deny")),
+        (Said("[1]", 2), ("deny", "continue")),
+        (Said('{"decision": "deny", "reason": 1}'), ("deny", "deny")),
+        (Said('{"decision": "deny", "decision": "allow"}'), ("deny", "continue")),
+    ],
+    ids=[
+        "exit 2 with an allow",
+        "exit 1 with an allow",
+        "exit 1 with a deny",
+        "exit 2 without a word",
+        "exit 2 with stderr",
+        "JSON in stderr",
+        "exit 1 with stderr",
+        "no such program",
+        "killed",
+        "late",
+        "two objects",
+        "a banner",
+        "only text",
+        "a byte order mark",
+        "newlines",
+        "JSON in a JSON string",
+        "a JSON string that is none",
+        "a list",
+        "a reason that is no text",
+        "a key twice",
+    ],
+)
+def test_trap_output_of_a_handler_of_gemini(said, outcome):
+    assert both(said, event="BeforeTool", dialect="gemini") == outcome
+
+
+def test_trap_a_denial_beats_a_rewrite_in_gemini():
+    rewrite = Said({"hookSpecificOutput": {"tool_input": {"command": "a"}}})
+    assert decided("BeforeTool", rewrite, Said(SAYS_NO), dialect="gemini") == Deny("no")
+
+
+def test_trap_a_rewrite_that_asks_is_what_is_approved_in_gemini():
+    rewrite = Said({"decision": "ask", "hookSpecificOutput": {"tool_input": {"command": "a"}}})
+    verdict = verdict_of("BeforeTool", rewrite, dialect="gemini")
+    assert (verdict.asks, verdict.decision) == (True, Modify({"arguments": {"command": "a"}}))
 
 
 # With real processes.

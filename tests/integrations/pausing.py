@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import pickle
 import sys
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 
 from picohook import FunctionHook, Host, Modify, Pause
 
-from .drivers import Agent, scripted_chat, scripted_model
+from .drivers import Agent, scripted_chat, scripted_llm, scripted_model
 
 
 class Deployment:
@@ -172,6 +173,56 @@ async def run_again(place, state, answer, *, script=("done",), **options):
         return next(item.output for item in result.new_items if item.type == "tool_call_output_item")
 
 
+# Google ADK.
+
+
+@asynccontextmanager
+async def adk_runner(place, sessions, script, tools=(), **options):
+    """A runner of Google ADK with these sessions, and its scripted agent."""
+    from google.adk.agents import LlmAgent
+    from google.adk.apps.app import App
+    from google.adk.runners import Runner
+
+    from picohook.integrations.google_adk import PicohookPlugin
+
+    async with place.host() as host:
+        agent = Agent(host, list(script), [])
+        root = LlmAgent(name="main", model=scripted_llm(agent), tools=[*(tools or (place.remove,))])
+        plugin = PicohookPlugin(host, confirmations=True)
+        async with Runner(
+            app=App(name="test", root_agent=root, plugins=[plugin], **options), session_service=sessions
+        ) as runner:
+            yield runner, agent
+
+
+def user_message(text):
+    from google.genai import types
+
+    return types.Content(role="user", parts=[types.Part(text=text)])
+
+
+async def confirmations(place, sessions, *, script=CALL, **options):
+    """What Google ADK asks a person, about a run that its session keeps."""
+    await sessions.create_session(app_name="test", user_id="u", session_id="s")
+    async with adk_runner(place, sessions, script, **options) as (runner, _):
+        said = user_message("remove it")
+        events = [event async for event in runner.run_async(user_id="u", session_id="s", new_message=said)]
+    calls = [call for event in events for call in event.get_function_calls()]
+    return [call for call in calls if call.name == "adk_request_confirmation"]
+
+
+async def confirmed(place, sessions, asked, answer, *, script=("done",), **options):
+    """What the model is told of the call after the answer, by another host and agent."""
+    from google.genai import types
+
+    said = types.FunctionResponse(id=asked, name="adk_request_confirmation", response={"confirmed": answer})
+    async with adk_runner(place, sessions, script, **options) as (runner, agent):
+        message = types.Content(role="user", parts=[types.Part(function_response=said)])
+        async for _ in runner.run_async(user_id="u", session_id="s", new_message=message):
+            pass
+    return agent.told["c1"]
+
+
 # In another process.
 
 
@@ -185,6 +236,8 @@ async def pause_all(folder):
     save(saver, folder / "checkpoints")
     _, state = await interruption(place)
     (folder / "state.json").write_text(json.dumps(state))
+    (asked,) = await confirmations(place, sessions_in(folder))
+    (folder / "confirmation").write_text(asked.id)
     assert place.ran == []
 
 
@@ -195,7 +248,15 @@ async def resume_all(folder):
         await resumed(place, (folder / "messages.json").read_bytes(), True),
         await continued(place, saver_in(folder / "checkpoints"), APPROVED),
         await run_again(place, state, lambda restored, one: restored.approve(one)),
+        await confirmed(place, sessions_in(folder), (folder / "confirmation").read_text(), True),
     ]
+
+
+def sessions_in(folder):
+    """Google ADK's sessions in a file."""
+    from google.adk.sessions.sqlite_session_service import SqliteSessionService
+
+    return SqliteSessionService(str(folder / "sessions.db"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A server on this machine that speaks the API of model providers: chat completions and responses, in pieces.
+"""A server on this machine that speaks the APIs of model providers: chat completions, responses and Gemini's, in pieces.
 
 Its answers are scripted: a list of texts, or a list of `(id, tool, arguments)`. The real clients of frameworks ask it.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,10 @@ class Provider:
     def told(self) -> dict[str, str]:
         """What the model was told of each call, by its id."""
         last = self.requests[-1]
+        if "contents" in last:
+            parts = [part for content in last["contents"] for part in content["parts"]]
+            answers = [part["functionResponse"] for part in parts if "functionResponse" in part]
+            return {answer["id"]: "".join(map(str, answer["response"].values())) for answer in answers}
         items = last.get("messages") or last.get("input") or []
         named = ((item.get("tool_call_id") or item.get("call_id"), item) for item in items)
         return {
@@ -54,8 +58,15 @@ class Provider:
             )
             self.requests.append(json.loads(await reader.readexactly(length)))
             said = self.script[len(self.requests) - 1]
-            events = (_responses if " /v1/responses " in head else _chat)(said)
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+            path = head.split(" ", 2)[1]
+            kind = b"text/event-stream" if ":generateContent" not in path else b"application/json"
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: " + kind + b"\r\nConnection: close\r\n\r\n")
+            if ":generateContent" in path:
+                writer.write(json.dumps(_gemini_answer(said)).encode())
+                await writer.drain()
+                return
+            api = _gemini if ":streamGenerateContent" in path else _responses if path == "/v1/responses" else _chat
+            events = api(said)
             gone = asyncio.create_task(reader.read())
             place = 0
             for name, event, piece in events:
@@ -136,6 +147,26 @@ def _responses(said: Any) -> Iterator[tuple[str, Any, bool]]:
         output.append({**call, "arguments": written, "status": "completed"})
         yield event("output_item.done", output_index=len(output) - 1, item=output[-1])
     yield event("completed", response={**whole, "output": output, "status": "completed"})
+
+
+def _gemini_answer(said: Any, why: str | None = "STOP") -> dict[str, Any]:
+    """Return a response, or a piece of one."""
+    said = [said] if isinstance(said, str) else said
+    parts = [
+        {"text": piece}
+        if isinstance(piece, str)
+        else {"functionCall": {"id": piece[0], "name": piece[1], "args": piece[2]}}
+        for piece in said
+    ]
+    candidate = {"content": {"role": "model", "parts": parts}, **({"finishReason": why} if why else {}), "index": 0}
+    usage = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
+    return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "m1", "responseId": "r1"}
+
+
+def _gemini(said: Any) -> Iterator[tuple[str, Any, bool]]:
+    for place, piece in enumerate(said, start=1):
+        why = "STOP" if place == len(said) else None
+        yield "", _gemini_answer([piece], why), isinstance(piece, str)
 
 
 @asynccontextmanager
@@ -274,14 +305,52 @@ async def _langchain(provider: Provider, host: Any, tools: list[Any], *, api: st
             yield message.text
 
 
+def gemini(url: str) -> Any:
+    """A model of Google ADK that asks with the client of Gemini."""
+    from google.adk.models import Gemini
+
+    at = {"api_key": "none", "http_options": {"base_url": url.removesuffix("/v1")}}
+    return Gemini(model="gemini-m1", client_kwargs=at)
+
+
+async def _google_adk(provider: Provider, host: Any, tools: list[Any], *, api: str) -> AsyncIterator[str]:
+    from google.adk.agents import LlmAgent
+    from google.adk.agents.run_config import RunConfig, StreamingMode
+    from google.adk.apps.app import App
+    from google.adk.runners import InMemoryRunner
+    from google.genai import types
+
+    from picohook.integrations.google_adk import PicohookPlugin
+
+    del api
+    root = LlmAgent(name="a", model=gemini(provider.url), tools=tools)
+    guards = [] if host is None else [PicohookPlugin(host)]
+    async with InMemoryRunner(app=App(name="test", root_agent=root, plugins=guards)) as runner:
+        await runner.session_service.create_session(app_name="test", user_id="u", session_id="s1")
+        said = types.Content(role="user", parts=[types.Part(text="hello")])
+        config = RunConfig(streaming_mode=StreamingMode.SSE)
+        events = runner.run_async(user_id="u", session_id="s1", new_message=said, run_config=config)
+        async with aclosing(events):
+            async for event in events:
+                text = "".join(part.text or "" for part in (event.content.parts if event.content else None) or [])
+                if text and event.partial:
+                    yield text
+
+
 def stream_of(name: str, provider: Provider, host: Any, tools: Any = ()) -> AsyncIterator[str]:
     """Run an agent of a framework with the provider's model. Returns the pieces of text as they come."""
     framework, _, api = name.partition("/")
-    run = {"pydantic-ai": _pydantic_ai, "openai-agents": _openai_agents, "langchain": _langchain}[framework]
+    run = {
+        "google-adk": _google_adk,
+        "langchain": _langchain,
+        "openai-agents": _openai_agents,
+        "pydantic-ai": _pydantic_ai,
+    }[framework]
     return run(provider, host, [*tools], api=api)
 
 
 STREAMS = [
+    "google-adk/gemini",
     "pydantic-ai/chat",
     "pydantic-ai/responses",
     "langchain/chat",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -16,6 +17,7 @@ from picohook import (
     FunctionHook,
     HardAbort,
     HardAbortError,
+    Modify,
     Pause,
     PausedError,
     PicohookError,
@@ -23,7 +25,11 @@ from picohook import (
 
 from .pausing import (
     APPROVED,
+    CALL,
     Deployment,
+    adk_runner,
+    confirmations,
+    confirmed,
     continued,
     deferred,
     interrupted,
@@ -34,6 +40,7 @@ from .pausing import (
     pydantic_agent,
     resumed,
     run_again,
+    user_message,
 )
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("frameworks")]
@@ -297,6 +304,108 @@ async def test_in_openai_agents_an_agent_inside_a_tool_is_interrupted_and_after_
     assert [tool for tool, _ in seen] == (["remove", "ask"] if answer == "approve" else ["ask"])
 
 
+# Google ADK.
+
+
+@pytest.fixture
+def sessions():
+    """Sessions of Google ADK in memory."""
+    from google.adk.sessions import InMemorySessionService
+
+    return InMemorySessionService()
+
+
+@pytest.mark.parametrize(("answer", "told"), [(True, "removed b"), (False, "A person rejected this call.")])
+async def test_google_adk_asks_for_a_confirmation_of_a_paused_call_and_runs_it_only_then(sessions, answer, told):
+    place = Deployment()
+    (asked,) = await confirmations(place, sessions)
+    assert asked.args["toolConfirmation"] == {
+        "hint": "may it?",
+        "confirmed": False,
+        "payload": {
+            "picohook": {"hook": "b-person", "reason": "may it?", "tool": "remove", "arguments": {"path": "b"}}
+        },
+    }
+    assert place.ran == []
+    assert await confirmed(place, sessions, asked.id, answer) == told
+    assert place.ran == (["b"] if answer else [])
+
+
+async def test_google_adk_makes_the_other_calls_of_the_response_once_while_one_waits(sessions):
+    place = Deployment(lambda call: Pause("may it?") if call.tool_call_id == "c1" else None)
+    script = [[("c1", "remove", {"path": "a"}), ("c2", "remove", {"path": "c"})]]
+    (asked,) = await confirmations(place, sessions, script=script)
+    assert place.ran == ["b"]
+    assert await confirmed(place, sessions, asked.id, True) == "removed b"
+    assert place.ran == ["b", "b"]
+
+
+async def test_in_google_adk_a_hook_that_denies_after_the_pause_is_heard(sessions):
+    place = Deployment(once(Deny("no longer")))
+    (asked,) = await confirmations(place, sessions)
+    assert "no longer" in await confirmed(place, sessions, asked.id, True)
+    assert place.ran == []
+
+
+@pytest.mark.parametrize("other", ["another hook", "other arguments"])
+async def test_in_google_adk_a_confirmation_is_for_one_hook_and_the_call_that_the_person_saw(sessions, other):
+    place = Deployment()
+    (asked,) = await confirmations(place, sessions)
+    if other == "another hook":
+        place.more = [FunctionHook("c-other", {"before_tool": lambda _: Pause("and may it?")})]
+    else:
+        place.edit = lambda _: Modify({"arguments": {"path": "c"}})
+    with pytest.raises(PausedError, match="may it"):
+        await confirmed(place, sessions, asked.id, True)
+    assert place.ran == []
+
+
+async def test_in_google_adk_a_confirmation_that_the_tool_itself_asks_for_is_for_no_hook(sessions):
+    from google.adk.tools.function_tool import FunctionTool
+
+    place = Deployment()
+    tools = [FunctionTool(place.remove, require_confirmation=True)]
+    (asked,) = await confirmations(place, sessions, tools=tools)
+    assert "payload" not in asked.args["toolConfirmation"]
+    with pytest.raises(PausedError, match="may it"):
+        await confirmed(place, sessions, asked.id, True, tools=tools)
+    assert place.ran == []
+
+
+async def test_in_google_adk_the_confirmation_of_a_pause_is_not_one_that_a_tool_asks_for(sessions):
+    from google.adk.tools.tool_context import ToolContext  # noqa: TC002 - ADK reads the annotation
+
+    place = Deployment()
+
+    def remove(path: str, tool_context: ToolContext) -> str:
+        if tool_context.tool_confirmation is None:
+            tool_context.request_confirmation(hint="the tool asks, too")
+            return "not yet"
+        return place.remove(path)
+
+    (asked,) = await confirmations(place, sessions, tools=[remove])
+    assert await confirmed(place, sessions, asked.id, True, tools=[remove]) == "not yet"
+    assert place.ran == []
+
+
+@pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated:DeprecationWarning")  # ADK's own use of it
+async def test_in_google_adk_a_pause_inside_an_agent_tool_ends_the_run_since_adk_cannot_resume_it(sessions):
+    from google.adk.agents import LlmAgent
+    from google.adk.tools.agent_tool import AgentTool
+
+    place = Deployment(lambda call: Pause("may it?") if call.tool == "remove" else None)
+    script = [[("o1", "ask", {"request": "remove it"})], *CALL]
+    await sessions.create_session(app_name="test", user_id="u", session_id="s")
+    async with adk_runner(place, sessions, script) as (runner, _):
+        runner.agent.name = "ask"
+        inner = runner.agent
+        runner.agent = LlmAgent(name="main", model=inner.model, tools=[AgentTool(inner)])
+        with pytest.raises(PausedError, match="may it"):
+            async for _ in runner.run_async(user_id="u", session_id="s", new_message=user_message("go")):
+                pass
+    assert place.ran == []
+
+
 # Another process.
 
 
@@ -304,13 +413,13 @@ async def test_every_framework_resumes_a_paused_run_in_another_process(tmp_path)
     await pause_all(tmp_path)
     command = [sys.executable, "-m", "tests.integrations.pausing", str(tmp_path)]
     done = await anyio.run_process(command, cwd=Path(__file__).parents[2], stderr=None)
-    assert json.loads(done.stdout) == ["removed b", "removed b", "removed b"]
+    assert json.loads(done.stdout) == ["removed b"] * 4
 
 
 # Without await.
 
 
-async def test_a_synchronous_run_is_refused_with_the_line_to_write():
+async def test_a_synchronous_run_is_refused_with_the_line_to_write(sessions):
     import agents
 
     from picohook.integrations.openai_agents import PicohookRunner
@@ -323,4 +432,9 @@ async def test_a_synchronous_run_is_refused_with_the_line_to_write():
             langchain_agent(place, host, None, 0).invoke({"messages": [("user", "remove it")]})
         with pytest.raises(PicohookError, match=r"write `await runner.run"):
             PicohookRunner(host).run_sync(agents.Agent(name="main"), "remove it")
+    await sessions.create_session(app_name="test", user_id="u", session_id="s")
+    async with adk_runner(place, sessions, CALL) as (runner, _):
+        run = partial(runner.run, user_id="u", session_id="s", new_message=user_message("remove it"))
+        with pytest.raises(RuntimeError, match=r"write `async for event in runner.run_async"):
+            await anyio.to_thread.run_sync(lambda: [*run()])
     assert place.ran == []

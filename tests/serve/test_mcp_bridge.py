@@ -307,6 +307,23 @@ async def test_a_server_that_hangs_is_an_error_of_the_call():
         assert await both.error() == "picohook: the remote server: it did not answer in time"
 
 
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ("401 Unauthorized", "it answered 401 Unauthorized: give it the --header that it asks for"),
+        ("403 Forbidden", "it answered 403 Forbidden: give it the --header that it asks for"),
+        ("503 Service Unavailable", "it answered 503 Service Unavailable"),
+    ],
+)
+async def test_a_server_that_refuses_is_an_error_that_names_its_status(status, said):
+    async def answer(request, stream):
+        await respond(stream, b"<html>", kind="text/html", status=status)
+
+    async with bridged(answer) as both:
+        await both.client.send(call(1))
+        assert await both.error() == f"picohook: the remote server: {said}"
+
+
 async def test_a_message_that_http_cannot_carry_is_refused():
     async with bridged(texts("ok")) as both:
         await both.client.send({"id": 1.5, "method": "ping"}, {"id": 2, "method": "ping"})

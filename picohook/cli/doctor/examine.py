@@ -51,7 +51,8 @@ async def examine(
     to_try = [
         spec
         for spec in found.hooks
-        if spec.source in trusted and not any(map(_keeps_from_starting, programs_of[spec.name]))
+        if spec.source in trusted
+        and (spec.kind == "handlers" or not any(map(_keeps_from_starting, programs_of[spec.name])))
     ]
     in_process = [spec.name for spec in to_try if spec.python is not None]
 

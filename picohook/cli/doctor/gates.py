@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from ...hooks.foreign.spec import GroupSpec
 from ...host import Host
 from ...model.decisions import Outcome
 from ...model.payloads import ToolCall
@@ -28,6 +29,8 @@ def settings(spec: HookSpec, dialect: str) -> Iterator[Finding]:
         message = "its answers go through a pipe: other programs of the same user can write an approval into it, through /proc"
         hint = f'set stdio = "socket"{where}, unless it opens /dev/stdin or /dev/stdout by name'
         yield Finding(Level.NOTE, about(spec), "stdio", message, hint)
+    if isinstance(spec, GroupSpec):
+        return  # `foreign_gates` has tried it
     if not (spec.guard or spec.canary or "approve_tool" in asked):
         deny = 'on_failure = "deny", and ' if fails_open else ""
         message = "it can deny calls, and has no canary" + (", and while it is down, calls pass" if fails_open else "")

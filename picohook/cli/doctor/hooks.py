@@ -1,4 +1,4 @@
-"""Starts each hook alone on a host of its own, greets it, and asks it about its canary."""
+"""Starts each hook alone on a host of its own, greets it, and asks it about its canary, or about sample calls."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -10,9 +10,11 @@ from ...config import model_endpoints as models
 from ...config.layers import Layers
 from ...errors import PicohookError
 from ...hooks import make_hook
+from ...hooks.foreign.spec import GroupSpec
+from ...hooks.one_shot.handlers import HandlersHook
 from ...host import Host
 from ...model.spec import NO_MODEL, NO_MODEL_HINT, HookSpec, Timeouts
-from . import gates
+from . import foreign_gates, gates
 from .findings import Finding, Level, about, confined_by
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ async def try_all(specs: Iterable[HookSpec], found: Layers, patience: float) -> 
 
     async def one(spec: HookSpec) -> None:
         async with limiter:
-            results[spec.name] = await _try(_hurried(spec, patience), found, timeouts)
+            results[spec.name] = await _try(_hurried(spec, patience), found, timeouts, patience)
 
     async with anyio.create_task_group() as tasks:
         for spec in specs:
@@ -48,15 +50,19 @@ def _hurried(spec: HookSpec, patience: float) -> HookSpec:
     return spec.model_copy(update={**changed, "required": False, "after": (), "retry": 0, "observe": ()})
 
 
-async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts) -> list[Finding]:
+async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts, patience: float) -> list[Finding]:
     complete = None
+    findings = []
     if spec.asks_model:
         finding, complete = await anyio.to_thread.run_sync(_model, spec, found)
-        if complete is None or spec.canary is None:
+        if complete is None or (spec.canary is None and not isinstance(spec, GroupSpec)):
             return [finding]
+        findings.append(finding)
     try:
         hook = make_hook(spec)
         async with Host([hook], timeouts=timeouts, verify=found.verify, complete=complete) as host:
+            if isinstance(hook, HandlersHook) and foreign_gates.is_gate(hook.spec):
+                return findings + [finding async for finding in foreign_gates.try_handlers(hook, patience)]
             findings = [_started(host, spec)]
             if spec.canary is not None and findings[0].level is Level.OK:
                 findings.append(await gates.try_canary(host, spec))

@@ -1,4 +1,7 @@
-"""The dialects: how each system writes its configuration. A dialect is a file here, and an entry in `DIALECTS`."""
+"""The dialects: how each system writes its configuration. A dialect is a file here, and an entry in `DIALECTS`.
+
+The dialects of other agents' hook files have an entry in `foreign/vendors.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import jcli, native, picoclaw
-from .vendors import is_claude, is_codex, read_foreign
+from .foreign.named_files import read_foreign
+from .foreign.vendors import VENDORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +43,7 @@ class Dialect(NamedTuple):
         return [(file,) for file in files] if self.all_apply else [files]
 
 
-DIALECTS = {
+DIALECTS: dict[str, Dialect] = {
     "native": Dialect(
         "picohook",
         lambda _document, _path: True,
@@ -57,24 +61,18 @@ DIALECTS = {
         user_files=("~/.jdata/agent/hooks.yaml",),
         project_files=(".jcli/hooks.yaml",),
     ),
-    "claude": Dialect(
-        "Claude Code",
-        is_claude,
-        functools.partial(read_foreign, "claude"),
-        section="hooks",
-        user_files=("~/.claude/settings.json",),
-        project_files=(".claude/settings.json", ".claude/settings.local.json"),
-        all_apply=True,
-    ),
-    "codex": Dialect(
-        "Codex",
-        is_codex,
-        functools.partial(read_foreign, "codex"),
-        section="hooks",
-        user_files=("~/.codex/hooks.json", "~/.codex/config.toml"),
-        project_files=(".codex/hooks.json", ".codex/config.toml"),
-        all_apply=True,
-    ),
+    **{
+        name: Dialect(
+            vendor.title,
+            vendor.is_meant,
+            functools.partial(read_foreign, name),
+            section="hooks",
+            user_files=vendor.user_files,
+            project_files=vendor.project_files,
+            all_apply=True,
+        )
+        for name, vendor in VENDORS.items()
+    },
 }
 """The first dialect takes every document that no later one takes. Files are found, and their hooks asked, in this order."""
 

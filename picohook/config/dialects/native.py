@@ -32,8 +32,8 @@ from ..tables import (  # noqa: TC001 - pydantic reads them at run time
     ModelTable,
 )
 from ..warnings import unused_settings
+from .foreign.named_files import read_tables
 from .picoclaw import settings_of
-from .vendors import read_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,5 +1,7 @@
 """What a dialect consists of: a table of events, and four pure functions, `encode`, `select`, `decode` and `merge`.
 
+A dialect whose handlers may run one after the other has a fifth, `chain`.
+
 A dialect is the contract of another system with its hooks. It starts no process and reads no clock: it is given what came of a
 handler, and says what that means.
 """
@@ -72,6 +74,10 @@ class Rule(Settings):
     """For a prompt: whether its refusal leaves the turn alive."""
     context_limit: int = 0
     """The most tokens of its context; 0 without a limit of its own."""
+    in_order: bool = False
+    """Whether all handlers that run beside it run one after the other, in the order of the file."""
+    identity: str = ""
+    """Of handlers with the same one, only the first runs; empty for a handler that always runs."""
     why: str = ""
     """Why it cannot run."""
 
@@ -84,9 +90,16 @@ class Facts:
     project: str = "/"
     session: str = ""
     """The session's id where the payload has none."""
-    blocked: bool = False
-    """Whether a handler has kept this turn from its end before."""
+    blocks: int = 0
+    """How often handlers have kept this turn from its end."""
     tools: Mapping[str, ToolAlias] = field(default_factory=dict)
+    now: str = ""
+    """The time, as ISO 8601."""
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a handler has kept this turn from its end before."""
+        return self.blocks > 0
 
 
 class Told(NamedTuple):
@@ -95,6 +108,10 @@ class Told(NamedTuple):
     stdin: dict[str, Any]
     call: ShownCall | None = None
     """The tool call in it."""
+    env: Mapping[str, str] = {}
+    """The environment variables that say what it is about."""
+    names: Mapping[str, str] = {}
+    """For the tools of a request, the names that the system has for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +186,8 @@ class Dialect:
     """What they say together. Raises the `HookError` that decides."""
     hides: tuple[str, ...] = ()
     """Beginnings of names of environment variables that handlers do not inherit."""
+    chain: Callable[[str, Told, Answer], Told] | None = None
+    """What the next handler is told after an answer, where they run one after the other. `merge` gets the last."""
 
 
 def shortened(text: str) -> str:

@@ -1,15 +1,14 @@
-"""The table of the dialects."""
+"""The names of the dialects. The folder of each has its `Dialect`, by its name in capitals."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from .contract import Dialect
 
-DIALECTS = {"claude": "Claude Code", "codex": "Codex"}
-"""The dialects, each with its system's name. The folder of each has its `Dialect`, by its name in capitals."""
+DialectName: TypeAlias = Literal["claude", "codex", "gemini"]
 
 
 def dialect_of(name: str) -> Dialect:

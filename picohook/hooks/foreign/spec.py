@@ -85,9 +85,9 @@ class Selection(Filter):
         """Whether texts of handlers that nobody waited for come with the next prompt."""
         return any(rule.in_background for rule in self.rules)
 
-    def facts(self, *, session: str = "", blocked: bool = False) -> Facts:
+    def facts(self, *, session: str = "", blocks: int = 0, now: str = "") -> Facts:
         """What the dialect is told beside a payload."""
-        return Facts(self.cwd, self.project, session, blocked, self.tools)
+        return Facts(self.cwd, self.project, session, blocks, self.tools, now)
 
     def chosen(self, payload: Payload | Event, facts: Facts) -> tuple[Told | None, list[int]]:
         """What handlers read about a payload, and the places of those that run."""

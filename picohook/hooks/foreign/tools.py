@@ -102,10 +102,16 @@ class ShownCall(NamedTuple):
         }
 
 
+def known_name(tool: str, aliases: Mapping[str, ToolAlias]) -> str:
+    """The name that the table has for a host's tool; the tool's own if it has none."""
+    name = aliases[tool].same_as if tool in aliases else tool
+    return _BY_NAME.get(name.lower(), name)
+
+
 def shown_call(tool: str, arguments: Mapping[str, Any], cwd: str, aliases: Mapping[str, ToolAlias]) -> ShownCall:
     """A host's call, by the names of the table. A tool and a field that the table lacks keep their names."""
     alias = aliases.get(tool)
-    name = alias.same_as if alias is not None else _BY_NAME.get(tool.lower(), tool)
+    name = known_name(tool, aliases)
     row = TOOLS.get(name)
     own: dict[str, str] = (
         {} if alias is None else {theirs: ours for ours, theirs in alias.fields.items() if ours in arguments}

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import uuid
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 
@@ -27,13 +28,13 @@ from .http import filled, post
 from .runner import Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ...model.decisions import Decision
     from ...model.events import Event
     from ...model.payloads import Payload
     from ..base import HostServices, Question
-    from ..foreign.contract import Told
+    from ..foreign.contract import Facts, Told
     from ..foreign.spec import GroupSpec, Handler
 
 SESSION = str(uuid.uuid4())
@@ -49,6 +50,19 @@ DAY = 86_400.0
 _FORM = '\n\nAnswer with one JSON object and nothing else: {"ok": true}, or {"ok": false, "reason": "why not"}.'
 FIRST_PROMPT = frozenset({"SessionStart"})
 """The events that happen at the first prompt of a session."""
+
+
+class _Blocks(NamedTuple):
+    """How often handlers have kept a turn from its end."""
+
+    in_a_row: int
+    """Without a tool that ran in between."""
+    total: int
+    messages: int
+    """How many messages the turn had the last time."""
+
+
+_NOT_BLOCKED = _Blocks(0, 0, 0)
 
 
 class HandlersHook(QueuedEventsHook):
@@ -73,12 +87,12 @@ class HandlersHook(QueuedEventsHook):
             if handler.rule.kind == "command"
         }
         self._begun: OrderedDict[str, None] = OrderedDict()
-        self._blocks: OrderedDict[str, tuple[int, int]] = OrderedDict()
-        """For each turn that was kept from its end, how often in a row, and how many messages it had."""
+        self._blocks: OrderedDict[str, _Blocks] = OrderedDict()
+        """The turns that were kept from their end."""
         self._late: deque[tuple[str, Notes]] = deque(maxlen=MOST_LATE)
         """Texts for the next prompt, each with its session."""
         self._background: anyio.abc.TaskGroup | None = None
-        self._not_begun: list[tuple[int, bytes, str]] = []
+        self._not_begun: list[tuple[int, Told, str]] = []
         """The handlers in the background that were wanted before the hook's own task began."""
 
     def _named(self, handler: Handler) -> Any:
@@ -96,11 +110,11 @@ class HandlersHook(QueuedEventsHook):
         late = self._late_notes(payload) if isinstance(payload, Prompt) and self._group.has_background else None
         if not self._happens(payload):
             return CONTINUE if late is None else Continue(notes=late)
-        facts = self._group.facts(session=SESSION, blocked=self._key(payload) in self._blocks)
+        facts = self._facts(self._blocks.get(self._key(payload), _NOT_BLOCKED).total)
         told, places = self._group.chosen(payload, facts)
         if told is None or not places:
             return CONTINUE if late is None else Continue(notes=late)
-        answers = await self._ask(places, told, question.begun, question.deadline, payload.meta.session_key)
+        answers, told = await self._ask(places, told, question.begun, question.deadline, payload.meta.session_key)
         if late is not None:
             answers.append(Answer(context=late.additional_context, message=late.system_message))
         verdict = self._dialect.merge(self._group.event, answers, told, payload, self.spec.failures)
@@ -118,14 +132,25 @@ class HandlersHook(QueuedEventsHook):
         return verdict.decision
 
     async def take(self, event: Event) -> None:
-        facts = self._group.facts(session=SESSION)
+        facts = self._facts()
         told, places = self._group.chosen(event, facts)
         if told is not None and places:
             begun = self._host.reactor.now()
-            answers = await self._ask(places, told, begun, begun + self.own_timeout, event.meta.session_key)
+            answers, _ = await self._ask(places, told, begun, begun + self.own_timeout, event.meta.session_key)
             failed = next((answer.failure for answer in answers if answer.failure is not None), None)
             if failed is not None:
                 raise failed
+
+    async def result(self, place: int, payload: Payload, *, within: float) -> tuple[Told, Ran] | None:
+        """What one handler reads about a payload, and its result, which decides nothing; None if it is not to be asked."""
+        told, places = self._group.chosen(payload, self._facts())
+        if told is None or place not in places:
+            return None
+        timeout = min(within, self._group.handlers[place].rule.timeout)
+        return told, await self._run(place, told, self._host.reactor.now() + timeout)
+
+    def _facts(self, blocks: int = 0) -> Facts:
+        return self._group.facts(session=SESSION, blocks=blocks, now=datetime.now(UTC).isoformat())
 
     # When they run.
 
@@ -149,15 +174,15 @@ class HandlersHook(QueuedEventsHook):
     def _ended(self, payload: Finish, decision: Decision, *, blocks: bool) -> Decision:
         """The decision about a turn's end. After too many blocks in a row, the turn may end."""
         key = self._key(payload)
-        row, seen = self._blocks.pop(key, (0, 0))
+        in_a_row, total, seen = self._blocks.pop(key, _NOT_BLOCKED)
         if not blocks:
             return decision
         if any(message.get("role") == "tool" for message in payload.messages[seen:]):
-            row = 0
-        if row >= MOST_BLOCKS:
-            self._host.log.warning("the turn ends, although its hooks want it to go on", blocks=row)
+            in_a_row = 0
+        if in_a_row >= MOST_BLOCKS:
+            self._host.log.warning("the turn ends, although its hooks want it to go on", blocks=in_a_row)
             return CONTINUE
-        self._blocks[key] = row + 1, len(payload.messages)
+        self._blocks[key] = _Blocks(in_a_row + 1, total + 1, len(payload.messages))
         if len(self._blocks) > MOST_SESSIONS:
             self._blocks.popitem(last=False)
         return decision
@@ -178,34 +203,47 @@ class HandlersHook(QueuedEventsHook):
 
     async def _ask(
         self, places: Sequence[int], told: Told, begun: float, deadline: float, session: str
-    ) -> list[Answer]:
-        """The answers, in the order of the file. Those that nobody waits for have none."""
-        stdin = encode(told.stdin)
-        answers: dict[int, Answer] = {}
-
-        async def one(place: int) -> None:
-            rule = self._group.handlers[place].rule
-            ran = await self._run(place, stdin, min(deadline, begun + rule.timeout))
-            answers[place] = self._decoded(place, ran)
-
-        waited_for = [place for place in places if not self._group.handlers[place].rule.in_background]
+    ) -> tuple[list[Answer], Told]:
+        """The answers, in the order of the file, and what the last handler was told. Those that nobody waits for have none."""
+        rules = {place: self._group.handlers[place].rule for place in places}
+        waited_for = [place for place in places if not rules[place].in_background]
         for place in places:
             if place in waited_for:
                 continue
             if self._background is None:
-                self._not_begun.append((place, stdin, session))
+                self._not_begun.append((place, told, session))
             else:
-                self._background.start_soon(self._in_background, place, stdin, session)
+                self._background.start_soon(self._in_background, place, told, session)
+        chain = self._dialect.chain
+        if chain is not None and any(rule.in_order for rule in rules.values()):
+            return await self._ask_in_order(waited_for, told, deadline, chain)
+        answers: dict[int, Answer] = {}
+
+        async def one(place: int) -> None:
+            ran = await self._run(place, told, min(deadline, begun + rules[place].timeout))
+            answers[place] = self._decoded(place, ran)
+
         if len(waited_for) == 1:
             await one(waited_for[0])
         elif waited_for:
             async with anyio.create_task_group() as tasks:
                 for place in waited_for:
                     tasks.start_soon(one, place)
-        return [answers[place] for place in waited_for]
+        return [answers[place] for place in waited_for], told
 
-    async def _in_background(self, place: int, stdin: bytes, session: str) -> None:
-        ran = await self._run(place, stdin, self._host.reactor.now() + DAY)
+    async def _ask_in_order(
+        self, places: Sequence[int], told: Told, deadline: float, chain: Callable[[str, Told, Answer], Told]
+    ) -> tuple[list[Answer], Told]:
+        answers = []
+        for place in places:
+            own = self._host.reactor.now() + self._group.handlers[place].rule.timeout
+            answer = self._decoded(place, await self._run(place, told, min(deadline, own)))
+            told = chain(self._group.event, told, answer)
+            answers.append(answer)
+        return answers, told
+
+    async def _in_background(self, place: int, told: Told, session: str) -> None:
+        ran = await self._run(place, told, self._host.reactor.now() + DAY)
         answer = self._decoded(place, ran)
         if answer.failure is not None:
             self._host.log.warning(
@@ -232,13 +270,14 @@ class HandlersHook(QueuedEventsHook):
     def _at(self, place: int) -> str:
         return self._group.handlers[place].rule.at
 
-    async def _run(self, place: int, stdin: bytes, deadline: float) -> Ran:
+    async def _run(self, place: int, told: Told, deadline: float) -> Ran:
         """What came of a handler. It never raises."""
         handler = self._group.handlers[place]
         try:
+            stdin = encode(told.stdin)
             match handler.rule.kind:
                 case "command":
-                    done = await self._runners[place].run(stdin, deadline, {}, self._dialect.hides)
+                    done = await self._runners[place].run(stdin, deadline, told.env, self._dialect.hides)
                     return Ran(done.exit_code, done.stdout.decode("utf-8", "replace"), done.stderr_tail)
                 case "http":
                     return Ran(stdout=await self._post(handler, stdin, deadline))

@@ -48,6 +48,8 @@ READ_WAIT = 300.0
 """Seconds in which it has to say something while a request is open."""
 UNSENT = 1 << 18
 """Bytes that picohook has not read. Past that, the remote server is not read."""
+NOT_ALLOWED = (401, 403)
+"""The statuses of a server that wants to know who asks."""
 WAITING = 64
 """Lines that wait to be passed on. Past that, no more are read."""
 
@@ -62,8 +64,12 @@ class Client(httpx2.AsyncClient):
             if "content-encoding" in response.headers:
                 await response.aclose()
                 return _failed(request, "its answer is compressed, which nobody asked for")
-            if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            kind = response.headers.get("content-type", "").lower()
+            if kind.startswith("text/event-stream"):
                 return response
+            if (response.status_code in NOT_ALLOWED or response.is_server_error) and "json" not in kind:
+                await response.aclose()
+                return _failed(request, _refusal(response))
             return await _whole(response)
         except httpx2.TimeoutException:
             return _failed(request, "it did not answer in time")
@@ -88,6 +94,12 @@ async def _whole(response: httpx2.Response) -> httpx2.Response:
     whole = httpx2.Response(response.status_code, headers=kind, content=bytes(body), request=response.request)
     whole.next_request = response.next_request
     return whole
+
+
+def _refusal(response: httpx2.Response) -> str:
+    """What the status of a response says that has no message of MCP, and the way out."""
+    said = f"it answered {response.status_code} {response.reason_phrase}".rstrip()
+    return f"{said}: give it the --header that it asks for" if response.status_code in NOT_ALLOWED else said
 
 
 def _failed(request: httpx2.Request, why: str) -> httpx2.Response:

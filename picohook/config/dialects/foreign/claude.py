@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...hooks.foreign.claude.encode import NAMES, matches
-from ...hooks.foreign.claude.events import GATES_ELSEWHERE
-from .foreign import Form, Places, home
+from ....hooks.foreign.claude.encode import NAMES, matches
+from ....hooks.foreign.claude.events import GATES_ELSEWHERE
+from .form import FileSettings, Form, Places, home, texts
 
 if TYPE_CHECKING:
-    from ..document import Config
-    from .foreign import HandlerTable
+    from collections.abc import Mapping
+
+    from ...document import Config
+    from .handler_table import HandlerTable
 
 _TIMEOUTS = {"prompt": 30.0, "agent": 60.0}
 _AT_EVENTS = {
@@ -30,13 +32,22 @@ def _places(config: Config) -> Places:
     in_project = file.parent.name == ".claude" and above != home()
     project = above if in_project else config.work
     env = {"CLAUDE_PROJECT_DIR": str(project), "CLAUDECODE": "1"}
-    is_plugin = file.parent.name in {"hooks", ".claude-plugin"}
-    if is_plugin:
+    if file.parent.name in {"hooks", ".claude-plugin"}:
         import platformdirs  # noqa: PLC0415 - only for plugins
 
         data = Path(platformdirs.user_data_path("picohook")) / "plugins" / above.name
         env |= {"CLAUDE_PLUGIN_ROOT": str(above), "CLAUDE_PLUGIN_DATA": str(data)}
-    return Places(project, project, env, is_plugin)
+    return Places(project, project, env)
+
+
+def _settings(document: Mapping[str, Any]) -> FileSettings:
+    plugins = 'enabledPlugins: plugins are not looked for: name their "hooks/hooks.json" in [[foreign]]'
+    return FileSettings(
+        off="disableAllHooks: it is true" if document.get("disableAllHooks") is True else "",
+        warnings=(plugins,) if document.get("enabledPlugins") else (),
+        allowed_urls=texts(document.get("allowedHttpHookUrls")),
+        allowed_env=texts(document.get("httpHookAllowedEnvVars")),
+    )
 
 
 def _timeout(kind: str, event: str) -> float:
@@ -76,6 +87,7 @@ FORM = Form(
     },
     check_matcher=_check_matcher,
     command=_command,
+    settings=_settings,
     keys=frozenset(
         """
         type if timeout statusMessage once onFailure command args async asyncRewake shell url headers allowedEnvVars server tool

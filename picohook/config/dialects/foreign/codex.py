@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...hooks.foreign.codex.encode import matches
-from .foreign import Form, Places, home
+from ....hooks.foreign.codex.encode import matches
+from .form import Form, Places, home
 
 if TYPE_CHECKING:
-    from ..document import Config
-    from .foreign import HandlerTable
+    from ...document import Config
+    from .handler_table import HandlerTable
 
 _SKIPS = "Codex itself skips it"
 

@@ -1,0 +1,250 @@
+"""One hook under several dialects: what each vendor's agent makes of its answers and failures, and what strict does."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..config.dialects.foreign.other_files import WrittenHandler, read_as
+from ..errors import HookTimeoutError
+from ..hooks import make_hook
+from ..hooks.foreign.contract import Dialect, Facts, Ran, Rule, Told
+from ..hooks.foreign.dialects import DialectName, dialect_of
+from ..hooks.foreign.effect import Effect, effect
+from ..hooks.one_shot.handlers import HandlersHook
+from ..host import Host
+from ..model.payloads import ToolCall
+
+if TYPE_CHECKING:
+    from ..hooks.foreign.spec import GroupSpec
+
+NOT_ASKED, NO_EVENT, LEFT_OUT = "not asked", "no event", "left out"
+"""What a hook is where it decides nothing: its matcher does not match, there is no such event, its entry is wrong."""
+FAULTS = {
+    "is not there (127)": Ran(127, stderr="not found"),
+    "cannot be run (126)": Ran(126, stderr="Permission denied"),
+    "fails (exit code 1)": Ran(1, stderr="it went wrong"),
+    "is killed": Ran(-9),
+    "is late": Ran(failure=HookTimeoutError("it did not end in time")),
+    "prints broken JSON": Ran(0, '{"decision":'),
+}
+"""What can go wrong with a hook, and its results then."""
+HARMLESS, HARMFUL, AGAIN = "harmless call", "harmful call", "its denial"
+
+
+class Cell(NamedTuple):
+    """What comes of one case under one dialect."""
+
+    vendor: Effect | str
+    strict: Effect | str
+    why: str = ""
+    """Why it decides nothing, if it is a text."""
+    ran: Ran | None = None
+    told: Told | None = None
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the vendor's agent does not run the call."""
+        return isinstance(self.vendor, Effect) and self.vendor.refuses
+
+    def wire(self) -> dict[str, Any]:
+        """The plain JSON form."""
+        told = {"vendor": word(self.vendor), "strict": word(self.strict), "why": self.why}
+        if self.ran is None:
+            return told
+        return {**told, "exit_code": self.ran.exit_code, "stdout": self.ran.stdout, "stderr": self.ran.stderr}
+
+
+def word(one: Effect | str) -> str:
+    """The word for what comes of a case."""
+    return one.word if isinstance(one, Effect) else one
+
+
+@dataclass
+class Comparison:
+    """All cases of one hook."""
+
+    handler: WrittenHandler
+    calls: dict[str, ToolCall] = field(default_factory=dict)
+    rows: dict[str, dict[DialectName, Cell]] = field(default_factory=dict)
+    denied_in: DialectName | None = None
+    """The dialect whose agent refuses the harmful call: the hook's own, or the first one."""
+
+    @property
+    def lost(self) -> Iterator[tuple[DialectName, str, str]]:
+        """Where the denial is lost: the dialect, the case, and why."""
+        if self.denied_in is None:
+            return
+        for case, cells in self.rows.items():
+            for dialect, cell in cells.items():
+                if case in {HARMFUL, AGAIN} and not cell.refuses:
+                    yield dialect, case, cell.why
+
+    @property
+    def odd(self) -> Iterator[tuple[DialectName, str, str]]:
+        """Where the harmless call is refused, and where asking about a call fails: the dialect, the case, and why."""
+        for case in (HARMLESS, HARMFUL):
+            for dialect, cell in self.rows[case].items():
+                failed = isinstance(cell.vendor, Effect) and cell.vendor.failed
+                refused = case == HARMLESS and cell.refuses
+                if cell.why and (refused or (failed and self.denied_in is None)):
+                    yield dialect, case, cell.why
+
+    def wire(self) -> dict[str, Any]:
+        """The plain JSON form."""
+        return {
+            "hook": self.handler.at,
+            "runs": self.handler.command,
+            "dialect": self.handler.home,
+            "calls": {name: {"tool": call.tool, "arguments": call.arguments} for name, call in self.calls.items()},
+            "cases": {case: {name: cell.wire() for name, cell in cells.items()} for case, cells in self.rows.items()},
+            "lost": [{"dialect": name, "case": case, "why": why} for name, case, why in self.lost],
+        }
+
+
+class _Column:
+    """A hook under one dialect."""
+
+    def __init__(self, name: DialectName, handler: WrittenHandler, call: ToolCall) -> None:
+        self.title, self._dialect = dialect_of(name).title, dialect_of(name)
+        self.event = _event(self._dialect, name, handler, call)
+        self.group: "GroupSpec | None" = None
+        self._why, self._word = f"{self.title} has no event at {handler.stage}", NO_EVENT
+        if self.event:
+            self.group, self._why = read_as(name, handler, self.event)
+            self._word = LEFT_OUT
+
+    @property
+    def _rule(self) -> Rule:
+        assert self.group is not None
+        return self.group.filter.handlers[0].rule
+
+    async def ask(self, call: ToolCall, patience: float) -> Cell:
+        """What comes of asking the hook about a call."""
+        if self.group is None:
+            return Cell(self._word, self._word, self._why)
+        hook = make_hook(self.group)
+        assert isinstance(hook, HandlersHook)
+        async with Host([hook]):
+            result = await hook.result(0, call, within=patience)
+        if result is None:
+            matcher = self._rule.matcher
+            name = self._told(call).stdin.get(self._dialect.events[self.event].matched, call.tool)
+            return Cell(NOT_ASKED, NOT_ASKED, f"its matcher {matcher} does not match {name}")
+        told, ran = result
+        return self.decoded(ran, told, call)
+
+    def answered(self, ran: Ran, call: ToolCall) -> Cell:
+        """What comes of a result, whatever led to it."""
+        return (
+            Cell(self._word, self._word, self._why) if self.group is None else self.decoded(ran, self._told(call), call)
+        )
+
+    def _told(self, call: ToolCall) -> Told:
+        assert self.group is not None
+        told = self._dialect.encode(self.event, call, self.group.filter.facts())
+        assert told is not None
+        return told
+
+    def decoded(self, ran: Ran, told: Told, call: ToolCall) -> Cell:
+        """What a result means, as the vendor's agent sees it, and in strict."""
+        vendor, strict = (
+            effect(self._dialect, self.event, [(self._rule, ran)], told, call, failures)
+            for failures in ("vendor", "strict")
+        )
+        return Cell(vendor, strict, vendor.why, ran, told)
+
+
+def _event(dialect: Dialect, name: str, handler: WrittenHandler, call: ToolCall) -> str:
+    """The event of a dialect that happens with a call: the hook's own, or the first at its stage; empty if there is none."""
+    if handler.home == name:
+        return handler.event
+    facts = Facts()
+    return next(
+        (
+            event
+            for event, row in dialect.events.items()
+            if row.stage == handler.stage and dialect.encode(event, call, facts) is not None
+        ),
+        "",
+    )
+
+
+async def compare(
+    handler: WrittenHandler,
+    dialects: Sequence[DialectName],
+    samples: Sequence[tuple[ToolCall, ToolCall]],
+    patience: float,
+) -> Comparison:
+    """Ask a hook about a harmless call and a harmful one under each dialect, and see what else comes of its answers.
+
+    Takes the first pair of `samples` whose harmful call is refused somewhere.
+    """
+    found = Comparison(handler)
+    for harmless, harmful in samples:
+        columns = {name: _Column(name, handler, harmful) for name in dialects}
+        cells = {name: await column.ask(harmful, patience) for name, column in columns.items()}
+        refusing = [name for name, cell in cells.items() if cell.refuses]
+        if refusing or not found.rows:
+            found.calls = {HARMLESS: harmless, HARMFUL: harmful}
+            found.rows = {
+                HARMLESS: {name: await column.ask(harmless, patience) for name, column in columns.items()},
+                HARMFUL: cells,
+            }
+        if refusing:
+            found.denied_in = handler.home if handler.home in refusing else refusing[0]
+            break
+    harmful = found.calls[HARMFUL]
+    columns = {name: _Column(name, handler, harmful) for name in dialects}
+    cases: dict[str, Ran] = {}
+    if found.denied_in is not None:
+        _explain(found, columns)
+        denial = found.rows[HARMFUL][found.denied_in].ran
+        assert denial is not None
+        everywhere = all(
+            cell.ran is not None and _answer(cell.ran) == _answer(denial) for cell in found.rows[HARMFUL].values()
+        )
+        cases |= {} if everywhere else {AGAIN: denial}
+        cases |= variants(denial)
+    for case, ran in (cases | FAULTS).items():
+        found.rows[case] = {name: column.answered(ran, harmful) for name, column in columns.items()}
+    return found
+
+
+def variants(denial: Ran) -> dict[str, Ran]:
+    """Answers that are nearly the same as a denial."""
+    if denial.stdout.strip().startswith("{"):
+        return {
+            "denies with exit code 1": Ran(1, denial.stdout, denial.stderr),
+            "denies behind other text": Ran(denial.exit_code, f"checking\n{denial.stdout}", denial.stderr),
+        }
+    if denial.exit_code == 2 and denial.stderr.strip():  # noqa: PLR2004 - the code that blocks
+        return {"denies without a reason": Ran(2, denial.stdout)}
+    return {}
+
+
+def _explain(found: Comparison, columns: dict[DialectName, _Column]) -> None:
+    """Say why the hook does not refuse the harmful call under some dialects."""
+    assert found.denied_in is not None
+    cells = found.rows[HARMFUL]
+    denial = cells[found.denied_in]
+    assert denial.told is not None
+    for name, cell in cells.items():
+        if cell.refuses or cell.told is None or cell.ran is None or cell.why:
+            continue
+        missing = [key for key in denial.told.stdin if key not in cell.told.stdin]
+        title = columns[name].title
+        if denial.ran is not None and _answer(cell.ran) == _answer(denial.ran):
+            why = f"{title} sees no denial in this answer"
+        else:
+            why = "it answers otherwise" + (f": {title} does not send {', '.join(missing)}" if missing else "")
+        cells[name] = cell._replace(why=why)
+
+
+def _answer(ran: Ran) -> tuple[int, str]:
+    return ran.exit_code, ran.stdout
+
+
+def shown(call: ToolCall) -> str:
+    """A call, as text."""
+    return f"{call.tool} {json.dumps(call.arguments)}"

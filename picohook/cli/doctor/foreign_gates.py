@@ -1,0 +1,151 @@
+"""Gates in the hook files of other agents have no canary. Asks each about a harmless call and a harmful one of its tool.
+
+A gate whose answer is always the same probably reads a field that its vendor does not send.
+"""
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+
+from ...hooks.foreign.contract import Rule
+from ...hooks.foreign.effect import Effect, effect
+from ...hooks.foreign.samples import OTHER, SAMPLES, Sample
+from ...hooks.foreign.spec import GroupSpec, Selection
+from ...hooks.one_shot.handlers import HandlersHook
+from ...model.payloads import Meta, ToolCall
+from .findings import Finding, Level, about
+from .gates import DECIDES
+
+_SESSION = Meta(session_key="picohook-doctor")
+_SHOWN = 60
+"""The most characters of a call in a message."""
+_CHECK = "gate"
+_MOST = 5
+"""The most tools of whose harmful calls none is refused, until a gate counts as one that refuses none."""
+
+
+def is_gate(spec: GroupSpec) -> bool:
+    """Whether its handlers decide about tool calls."""
+    row = spec.filter.contract.events[spec.filter.event]
+    return row.gate and row.stage in DECIDES
+
+
+async def try_handlers(hook: HandlersHook, patience: float) -> AsyncIterator[Finding]:
+    """Yield what came of each handler. No tool is called."""
+    for place, handler in enumerate(hook.spec.filter.handlers):
+        rule, whose = handler.rule, about(hook.spec)
+        if rule.in_background:
+            continue
+        if rule.kind == "undone":
+            message, hint = f"{rule.at}: it cannot be run: {rule.why}", "replace it by a handler of type command"
+            yield Finding(Level.WARNING, whose, _CHECK, message, hint)
+        elif rule.kind == "prompt":
+            message, hint = f"{rule.at}: its model was not asked", "ask about a call by hand: picohook call"
+            yield Finding(Level.NOTE, whose, _CHECK, message, hint)
+        else:
+            yield await _Trial(hook, place, patience).finding()
+
+
+class _Trial:
+    """Asks one handler."""
+
+    def __init__(self, hook: HandlersHook, place: int, patience: float) -> None:
+        self._hook, self._place, self._patience = hook, place, patience
+        self._rule = hook.spec.filter.handlers[place].rule
+
+    async def finding(self) -> Finding:
+        tools = list(tools_of(self._hook.spec.filter, self._place))[:_MOST]
+        if not tools:
+            return self._finding(
+                Level.NOTE,
+                "it was not tried: its matcher wants none of the sample calls",
+                "ask about a call that it has to refuse by hand: picohook call",
+            )
+        tool, sample = tools[0]
+        harmless, harmful = await self._ask(tool, sample.harmless), await self._ask(tool, sample.harmful)
+        if harmless.failed:
+            way_out = f"correct what it runs: {self._hook.spec.filter.handlers[self._place].spec.runs}"
+            return self._finding(
+                Level.ERROR, f"it fails about {_shown(tool, sample.harmless)}: {harmless.why}", way_out
+            )
+        if harmless.refuses:
+            return self._finding(
+                Level.WARNING,
+                f"it refuses {'every call' if harmful.refuses else 'a harmless call and no harmful one'}:"
+                f" {_shown(tool, sample.harmless)}{_because(harmless)}",
+                self._compare("unless it is to refuse them all, it reads what is not there"),
+            )
+        for other, its in tools[1:]:
+            if harmful.refuses or harmful.word == "approves":
+                break
+            tool, sample, harmful = other, its, await self._ask(other, its.harmful)
+        shown = _shown(tool, sample.harmful)
+        if harmful.failed:
+            return self._finding(
+                Level.WARNING, f"it fails about {shown}: {harmful.why}", self._compare("its failure is no decision")
+            )
+        if harmful.refuses:
+            return self._finding(Level.OK, f"it {_PAST[harmful.word]} {shown}{_because(harmful)}, and no harmless call")
+        if harmful.word == "approves":
+            return self._finding(
+                Level.WARNING,
+                f"it approves every call: {shown}",
+                self._compare("unless it is to approve them all, it reads what is not there"),
+            )
+        names = ", ".join(name for name, _ in tools)
+        return self._finding(
+            Level.NOTE,
+            f"it refuses no call: neither {_shown(*_first(tools))}, nor another harmful one ({names})",
+            self._compare("if it is to refuse calls, it reads what is not there, or wants other calls"),
+        )
+
+    async def _ask(self, tool: str, arguments: object) -> Effect:
+        call = ToolCall(tool=tool, arguments=arguments, tool_call_id="doctor", meta=_SESSION)  # type: ignore[arg-type]
+        result = await self._hook.result(self._place, call, within=self._patience)
+        if result is None:
+            return Effect("passes")
+        told, ran = result
+        group = self._hook.spec.filter
+        return effect(group.contract, group.event, [(self._rule, ran)], told, call, "strict")
+
+    def _finding(self, level: Level, message: str, hint: str = "") -> Finding:
+        return Finding(level, about(self._hook.spec), _CHECK, f"{self._rule.at}: {message}", hint)
+
+    def _compare(self, why: str) -> str:
+        return f"{why}: see what it answers: picohook compare {self._hook.spec.file}"
+
+
+_PAST = {"denies": "denies", "asks": "asks about", "pauses": "pauses"}
+
+
+def tools_of(group: Selection, place: int) -> Iterator[tuple[str, Sample]]:
+    """The tools that a handler is asked about: those with samples, and those that its matcher names."""
+    rule = group.handlers[place].rule
+    for tool, sample in {**dict.fromkeys(_named(rule), OTHER), **SAMPLES}.items():
+        if any(_wants(group, place, tool, arguments) for arguments in sample):
+            yield tool, sample
+
+
+def _named(rule: Rule) -> Iterator[str]:
+    """Names of tools that a matcher may be about, and that the table lacks."""
+    for word in re.findall(r"\w[\w-]*", rule.matcher):
+        if word not in SAMPLES:
+            yield from (word, f"{word}x")  # such as mcp__server__.*
+
+
+def _wants(group: Selection, place: int, tool: str, arguments: object) -> bool:
+    call = ToolCall(tool=tool, arguments=arguments, meta=_SESSION)  # type: ignore[arg-type]
+    return place in group.chosen(call, group.facts())[1]
+
+
+def _first(tools: list[tuple[str, Sample]]) -> tuple[str, object]:
+    return tools[0][0], tools[0][1].harmful
+
+
+def _shown(tool: str, arguments: object) -> str:
+    text = f"{tool} {json.dumps(arguments)}"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _because(found: Effect) -> str:
+    return f" ({found.why})" if found.why else ""

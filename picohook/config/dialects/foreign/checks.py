@@ -1,0 +1,82 @@
+"""What is wrong with a handler, why it cannot be run, and which of its settings do not do what they seem to do."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from ....hooks.foreign.dialects import dialect_of
+from ...problems import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ....hooks.foreign.contract import Row
+    from .form import FileSettings, Form
+    from .handler_table import HandlerTable
+
+LONGEST = 3600.0
+"""Seconds of a timeout above which milliseconds were probably meant."""
+SHORTEST = 100.0
+"""Milliseconds of a timeout up to which seconds were probably meant."""
+
+
+def mistake(form: Form, event: str, table: HandlerTable) -> str:
+    """What is wrong with a handler; empty if nothing is."""
+    if table.type not in form.types:
+        return f"{quoted(table.type)} is not a type of handler ({', '.join(form.types)})"
+    if event in form.only_commands and table.type in {"http", "prompt", "agent"}:
+        return f"is of type {table.type}, and {event} runs only commands"
+    needed = {"command": table.command, "http": table.url, "prompt": table.prompt}.get(table.type, "-")
+    if not needed.strip():
+        return f"is of type {table.type}, and has no {'url' if table.type == 'http' else table.type}"
+    if "\0" in needed + "".join(table.args or ()):
+        return "holds a NUL character"
+    if table.type == "http" and not re.match(r"https?://[^/\s]", table.url):
+        return f"{quoted(table.url)} is not a URL"
+    if table.only_if:
+        from ....hooks.foreign.permission_rule import is_rule  # noqa: PLC0415 - few files have one
+
+        if not is_rule(table.only_if):
+            return f"{quoted(table.only_if)} is not a permission rule, such as Bash(git *)"
+    return ""
+
+
+def undone(form: Form, settings: FileSettings, table: HandlerTable) -> str:
+    """Why a handler cannot be run; empty if it can."""
+    if form.types[table.type]:
+        return form.types[table.type]
+    allowed = settings.allowed_urls
+    if table.type == "http" and allowed is not None and not any(_fits(one, table.url) for one in allowed):
+        return "its URL is not in allowedHttpHookUrls"
+    if "${user_config." in table.command + "".join(table.args or ()):
+        return "picohook has no configuration of plugins by their users"
+    return ""
+
+
+def doubts(form: Form, event: str, row: Row, table: HandlerTable, given: Mapping[str, Any]) -> Iterator[str]:
+    """Settings of a handler that probably do not do what is meant."""
+    title = dialect_of(form.dialect).title
+    for key in given:
+        if key not in form.keys:
+            yield f"{key}: {title} has no such setting: it is ignored"
+    if table.timeout is not None and form.unit == 1.0 and table.timeout > LONGEST:
+        yield f"timeout: {table.timeout:g} is in seconds, not in milliseconds"
+    if table.timeout is not None and form.unit < 1.0 and table.timeout <= SHORTEST:
+        yield f"timeout: {table.timeout:g} is in milliseconds, not in seconds"
+    if table.once:
+        yield "once: it has an effect only in a skill"
+    if table.only_if and row.done and not row.matched.startswith("tool"):
+        yield f"if: {event} is not about a tool, so the handler never runs"
+    if table.rewakes:
+        yield "asyncRewake: the agent is not woken: what it says comes with the next prompt"
+    if table.in_background and row.gate:
+        yield "async: nobody waits for it, so it refuses nothing"
+    if table.type == "http" and find_spec("httpx") is None:
+        yield "url: it needs httpx: pip install 'picohook[openai]'"
+
+
+def _fits(pattern: str, url: str) -> bool:
+    """Whether a URL fits a pattern, in which `*` is any text."""
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), url) is not None

@@ -1,0 +1,96 @@
+"""What differs between the hook files of two agents. All else is the same."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from .handler_table import HandlerTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from ...document import Config
+
+Layout: TypeAlias = Literal["groups", "handlers", "both"]
+"""What an event's list holds: groups of handlers with one matcher, or handlers with a matcher each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the hooks of a file run, and what their environment says of it."""
+
+    project: Path
+    cwd: Path
+    env: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class FileSettings:
+    """What a file says about all its handlers, beside its hooks."""
+
+    off: str = ""
+    """The setting that switches all hooks off; empty if they are on."""
+    warnings: tuple[str, ...] = ()
+    allowed_urls: tuple[str, ...] | None = None
+    """Patterns of the URLs that handlers may have; None for all."""
+    allowed_env: tuple[str, ...] | None = None
+    """The environment variables that headers may name; None for all."""
+    disabled: tuple[str, ...] = ()
+    """Handlers that are switched off, each by its name, or by its command if it has none."""
+
+
+def no_settings(_document: Mapping[str, Any]) -> FileSettings:
+    """The settings of a file that has none."""
+    return FileSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of one agent's hook files."""
+
+    dialect: str
+    places: Callable[[Config], Places]
+    timeout: Callable[[str, str], float]
+    """The default timeout of a type of handler at an event."""
+    types: Mapping[str, str]
+    """The types of handlers; for each that is not done, the reason."""
+    check_matcher: Callable[[str, str], str]
+    """Takes an event and a matcher. Returns a warning, or raises `ValueError` if it cannot be read."""
+    command: Callable[[str, HandlerTable], dict[str, Any]]
+    """The command of a hook that runs this."""
+    keys: frozenset[str]
+    """The keys of a handler that the agent knows."""
+    handler: type[HandlerTable] = HandlerTable
+    """How a handler is written."""
+    layout: Layout = "groups"
+    group_keys: frozenset[str] = frozenset({"matcher", "hooks"})
+    """The keys of a group that the agent knows."""
+    in_order: bool = False
+    """Whether handlers always run one after the other."""
+    identity: Callable[[HandlerTable], str] = lambda _table: ""
+    """Of handlers with the same one, only the first runs; empty for a handler that always runs."""
+    unit: float = 1.0
+    """The seconds of a timeout of 1."""
+    settings: Callable[[Mapping[str, Any]], FileSettings] = no_settings
+    only_commands: Collection[str] = ()
+    """Events at which no URL and no model is asked."""
+    gates_elsewhere: Collection[str] = ()
+    """Events that are not done, and whose handlers refuse something there."""
+    shortest_timeout: float = 0.0
+    not_events: Collection[str] = ()
+    """Keys beside the events."""
+    longest_timeouts: Mapping[str, float] = field(default_factory=dict)
+    """The longest timeout of some events."""
+
+
+def home() -> Path:
+    """The user's home, with links followed."""
+    return Path(os.path.realpath(Path.home()))
+
+
+def texts(value: Any) -> tuple[str, ...] | None:
+    """The texts in a list; None for anything else."""
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else None

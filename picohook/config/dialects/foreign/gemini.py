@@ -1,0 +1,84 @@
+"""Gemini CLI's own hook files: settings, and the `hooks/hooks.json` of an extension."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ....hooks.foreign.gemini.encode import matches
+from .form import FileSettings, Form, Places, home, texts
+from .handler_table import HandlerTable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...document import Config
+
+_DIRECTORIES = ("GEMINI_PROJECT_DIR", "GEMINI_CWD", "CLAUDE_PROJECT_DIR")
+_UNQUOTED = re.compile(
+    rf"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|(\$(?:{"|".join(_DIRECTORIES)}|GEMINI_SESSION_ID)\b)""", re.DOTALL
+)
+"""A part of a command that the shell does not split, or a variable that it would split."""
+_SWITCHES = ("enabled", "disabled", "notifications")
+
+
+class GeminiHandler(HandlerTable):
+    """A handler has to say its type."""
+
+    type: str
+
+
+def _places(config: Config) -> Places:
+    """In a project, its directory. Elsewhere, the directory that the host works in is the project."""
+    file, above = config.path, config.path.parent.parent
+    project = above if file.parent.name == ".gemini" and above != home() else config.work
+    env = dict.fromkeys(_DIRECTORIES, str(project))
+    if file.parent.name == "hooks":
+        env |= {"extensionPath": str(above), "workspacePath": str(project), "pathSeparator": "/"}
+    return Places(project, project, env)
+
+
+def _settings(document: Mapping[str, Any]) -> FileSettings:
+    switches = document.get("hooksConfig")
+    switches = switches if isinstance(switches, dict) else {}
+    return FileSettings(
+        off="hooksConfig.enabled: it is false" if switches.get("enabled") is False else "",
+        disabled=texts(switches.get("disabled")) or (),
+    )
+
+
+def _timeout(_kind: str, _event: str) -> float:
+    return 60.0
+
+
+def _check_matcher(event: str, matcher: str) -> str:
+    matches(event, matcher, "")
+    return ""
+
+
+def _command(_event: str, table: HandlerTable) -> dict[str, Any]:
+    """The command for bash. Gemini CLI quotes the directories that it fills in; here, the quoted variables do the same."""
+    text = table.command.replace("${/}", "/")
+    command = _UNQUOTED.sub(lambda found: f'"{found[1]}"' if found[1] else found[0], text)
+    return {"command": ("bash", "-c", command)}
+
+
+FORM = Form(
+    dialect="gemini",
+    places=_places,
+    timeout=_timeout,
+    types={
+        "command": "",
+        "runtime": "it is a function of Gemini CLI's own program",
+        "plugin": "Gemini CLI itself skips it",
+    },
+    check_matcher=_check_matcher,
+    command=_command,
+    keys=frozenset({"type", "command", "name", "description", "timeout", "env"}),
+    handler=GeminiHandler,
+    group_keys=frozenset({"matcher", "hooks", "sequential"}),
+    settings=_settings,
+    identity=lambda table: f"{table.name}:{table.command}",
+    unit=0.001,
+    not_events=_SWITCHES,
+)

@@ -1,0 +1,113 @@
+"""The hooks that the handlers of a file are: an ordinary hook for each handler, and one of the chain for each event."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from ....hooks.foreign.spec import GroupSpec, HandlerSpec, Selection
+from ....model.spec import HookSpec, OnFailure, Timeouts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ....hooks.foreign.contract import Row, Rule
+    from ....hooks.foreign.spec import Handler
+    from ...document import Config
+    from ...tables import ForeignTable
+    from .form import Form
+    from .handler_table import HandlerTable
+
+_SAFE = re.compile(r"[\w@%+:,./= -]*")
+"""A path that the shell takes as it is, in any quotes."""
+
+
+class HookMaker:
+    """Makes the hooks of one file."""
+
+    def __init__(self, form: Form, config: Config, options: ForeignTable) -> None:
+        self._form, self._config, self._options = form, config, options
+        self._places = form.places(config)
+
+    def ordinary(self, event: str, table: HandlerTable, rule: Rule) -> HandlerSpec:
+        """The hook that a handler is."""
+        options = self._options
+        what: dict[str, Any] = {}
+        if rule.kind == "command":
+            what = self._form.command(event, _substituted(table, self._places.env))
+        elif rule.kind == "prompt":
+            what = {"prompt": table.prompt, "model": table.model}
+        elif rule.kind == "http":
+            what = {"url": table.url}
+        return HandlerSpec.model_validate({
+            **what,
+            "why": rule.why,
+            "timeout": rule.timeout,
+            "dir": str(self._places.cwd / table.cwd),
+            "env": {**self._places.env, **table.env},
+            "inherit_env": not self._config.found if options.inherit_env is None else options.inherit_env,
+            "trust": options.trust,
+            "limits": options.limits,
+            "sandbox": options.sandbox,
+            "contain": options.contain,
+        })  # fmt: skip
+
+    def group(self, event: str, row: Row, handlers: Sequence[Handler]) -> GroupSpec:
+        """The hook of the chain that the handlers of an event are."""
+        options = self._options
+        waited_for = [one.rule.timeout for one in handlers if not one.rule.in_background]
+        in_order = any(one.rule.in_order for one in handlers)
+        longest = sum(waited_for) if in_order and waited_for else max(waited_for, default=1.0)
+        stages = [row.stage] if row.stage else []
+        if row.stage and row.stage != "before_prompt" and len(waited_for) < len(handlers):
+            stages.append("before_prompt")  # where the texts of the others are delivered
+        denies = row.gate and options.failures == "strict"
+        return GroupSpec(
+            name=f"{self._form.dialect}:{event}",
+            stages=tuple(stages),
+            observe=(row.kind,) if row.kind else (),
+            timeout=longest,
+            approval_timeout=longest,
+            on_failure=OnFailure.DENY if denies else OnFailure.CONTINUE,
+            priority=options.priority,
+            trust=options.trust,
+            dir=str(self._places.cwd),
+            failures=options.failures,
+            file=str(self._config.path),
+            filter=Selection(
+                dialect=self._form.dialect,
+                event=event,
+                handlers=tuple(handlers),
+                project=str(self._places.project),
+                cwd=str(self._places.cwd),
+                tools=options.tools,
+            ),
+        )
+
+
+def _substituted(table: HandlerTable, env: Mapping[str, str]) -> HandlerTable:
+    """The handler with the `${...}` of its directories filled in.
+
+    A path that is more to a shell than its characters is left to the shell, which takes it from the environment.
+    """
+    command, args = table.command, table.args
+    for name, value in env.items():
+        if args is not None:
+            command = command.replace(f"${{{name}}}", value)
+            args = tuple(arg.replace(f"${{{name}}}", value) for arg in args)
+        elif _SAFE.fullmatch(value):
+            command = command.replace(f"${{{name}}}", value)
+    return table.model_copy(update={"command": command, "args": args})
+
+
+def with_room(timeouts: Timeouts, hooks: Sequence[HookSpec]) -> Timeouts:
+    """The timeouts, with a budget of the chain that lets each group take its time, unless the budget is set."""
+    needed: defaultdict[str, float] = defaultdict(float)
+    for hook in hooks:
+        for stage in hook.stages if isinstance(hook, GroupSpec) else ():
+            needed[stage] += hook.timeout or 0.0
+    longest = max(needed.values(), default=0.0)
+    if "chain" in timeouts.model_fields_set or longest <= timeouts.chain:
+        return timeouts
+    return timeouts.model_copy(update={"chain": longest})

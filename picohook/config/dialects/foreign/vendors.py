@@ -1,0 +1,92 @@
+"""The agents whose hook files are read, one entry each, and whose file a file is."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from ....hooks.foreign.dialects import DialectName
+    from .form import Form
+
+
+GEMINI_EVENTS = frozenset(
+    {"BeforeTool", "AfterTool", "BeforeAgent", "AfterAgent", "BeforeModel", "AfterModel", "BeforeToolSelection"}
+    | {"PreCompress"}
+)
+
+
+class Vendor(NamedTuple):
+    """An agent, and its hook files."""
+
+    title: str
+    """The agent's name, for people."""
+    is_meant: Callable[[Mapping[str, Any], Path], bool]
+    """Whether a document at this path is one of its files."""
+    user_files: tuple[str, ...]
+    project_files: tuple[str, ...]
+
+
+def is_claude(document: Mapping[str, Any], path: Path) -> bool:
+    """Whether it is one of Claude Code's settings, or has a list for each event of its `hooks`."""
+    return _has_lists(document) or (path.parent.name == ".claude" and path.name.startswith("settings"))
+
+
+def is_codex(_document: Mapping[str, Any], path: Path) -> bool:
+    """Whether it is one of Codex's files, by its place."""
+    return path.parent.name == ".codex" and path.name in {"hooks.json", "config.toml"}
+
+
+def is_gemini(document: Mapping[str, Any], path: Path) -> bool:
+    """Whether it is Gemini CLI's settings, or has an event that only Gemini CLI has."""
+    return (path.parent.name == ".gemini" and path.name == "settings.json") or _has_event(document, GEMINI_EVENTS)
+
+
+def _has_event(document: Mapping[str, Any], events: frozenset[str]) -> bool:
+    hooks = document.get("hooks")
+    return isinstance(hooks, dict) and not events.isdisjoint(hooks)
+
+
+def _has_lists(document: Mapping[str, Any]) -> bool:
+    hooks = document.get("hooks")
+    return isinstance(hooks, dict) and bool(hooks) and all(isinstance(entries, list) for entries in hooks.values())
+
+
+VENDORS: dict[DialectName, Vendor] = {
+    "claude": Vendor(
+        "Claude Code",
+        is_claude,
+        user_files=("~/.claude/settings.json",),
+        project_files=(".claude/settings.json", ".claude/settings.local.json"),
+    ),
+    "codex": Vendor(
+        "Codex",
+        is_codex,
+        user_files=("~/.codex/hooks.json", "~/.codex/config.toml"),
+        project_files=(".codex/hooks.json", ".codex/config.toml"),
+    ),
+    "gemini": Vendor(
+        "Gemini CLI",
+        is_gemini,
+        user_files=("~/.gemini/settings.json",),
+        project_files=(".gemini/settings.json",),
+    ),
+}
+"""The agents, by the names of their dialects. The last one that takes a document has it: Claude Code takes what no other does.
+
+The `Form` of each is in the file of its name here, and its contract in the folder of its name in `hooks/foreign`.
+"""
+
+
+def vendor_of(document: Mapping[str, Any], path: Path) -> DialectName | None:
+    """Whose file it is, by its place and its form; None if they do not show that."""
+    return next((name for name, vendor in reversed(VENDORS.items()) if vendor.is_meant(document, path)), None)
+
+
+def form_of(name: str) -> Form:
+    """The form of a dialect's files. It is imported when a file needs it."""
+    form: Form = import_module(f".{name}", __package__).FORM
+    return form

@@ -1,0 +1,61 @@
+"""What comes of handlers' results, in one word: in the vendor's own agent, and in strict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from ...errors import HookError
+from ...model.decisions import AbortTurn, Deny, Modify, Pause, Retry, Skip
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...model.decisions import Decision
+    from ...model.payloads import Payload
+    from .contract import Dialect, Failures, Ran, Rule, Told
+
+Word: TypeAlias = Literal["passes", "approves", "silent", "asks", "changes", "pauses", "denies"]
+
+_WORDS: tuple[tuple[type[Decision] | tuple[type[Decision], ...], Word], ...] = (
+    ((Deny, AbortTurn, Skip, Retry), "denies"),
+    (Pause, "pauses"),
+    (Modify, "changes"),
+)
+
+
+class Effect(NamedTuple):
+    """What comes of it."""
+
+    word: Word
+    why: str = ""
+    """The reason of a refusal, or what went wrong."""
+    failed: bool = False
+    """Whether something went wrong, which decides only in strict."""
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the call does not run, or not without a person."""
+        return self.word in {"denies", "asks", "pauses"}
+
+
+def effect(  # noqa: PLR0917 - all that a dialect is asked with
+    dialect: Dialect,
+    event: str,
+    results: Sequence[tuple[Rule, Ran]],
+    told: Told,
+    payload: Payload,
+    failures: Failures,
+) -> Effect:
+    """What handlers with these rules and results do to a payload."""
+    answers = [dialect.decode(event, rule, ran, failures) for rule, ran in results]
+    try:
+        verdict = dialect.merge(event, answers, told, payload, failures)
+    except HookError as error:
+        return Effect("denies", str(error), failed=True)
+    decision, failed = verdict.decision, bool(verdict.failures)
+    why = str(verdict.failures[0]) if failed else getattr(decision, "reason", "") or ""
+    word = next((word for kind, word in _WORDS if isinstance(decision, kind)), None)
+    if word is None or (word == "changes" and verdict.asks):
+        is_approval = dialect.events[event].stage == "approve_tool"
+        word = "asks" if verdict.asks else "silent" if verdict.silent else "approves" if is_approval else "passes"
+    return Effect(word, why, failed)

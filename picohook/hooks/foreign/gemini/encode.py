@@ -1,0 +1,116 @@
+"""What Gemini CLI's handlers read, and which of them run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ....model.conversation import text_of
+from ....model.payloads import Compaction, Finish, LLMRequest, LLMResponse, Prompt, ToolCall, ToolReturn
+from ..contract import Told
+from ..patterns import javascript
+from ..tools import known_name, shown_call
+from .events import EVENTS, TOOLS
+from .model import shown_request, shown_response
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ....model.events import Event
+    from ....model.payloads import Payload
+    from ..contract import Facts, Rule
+    from ..tools import ShownCall, ToolAlias
+
+_MCP = "mcp__"
+
+
+def encode(event: str, payload: Payload | Event, facts: Facts) -> Told | None:
+    """What the handlers of an event read about a payload; None if the event does not happen with this payload."""
+    call: ShownCall | None = None
+    if isinstance(payload, Prompt | Finish) and payload.meta.parent_turn_id:
+        return None  # a subagent of Gemini CLI is a tool call
+    if isinstance(payload, ToolCall):
+        call = shown_call(payload.tool, payload.arguments, facts.cwd, facts.tools)
+        call = call._replace(tool=gemini_name(payload.tool, facts.tools))
+    session = payload.meta.session_key or facts.session
+    common = {
+        "session_id": session,
+        "transcript_path": "",
+        "cwd": facts.cwd,
+        "hook_event_name": event,
+        "timestamp": facts.now,
+    }
+    names = {}
+    if event == "BeforeToolSelection" and isinstance(payload, LLMRequest):
+        names = {tool: gemini_name(tool, facts.tools) for tool in map(name_of, payload.tools)}
+    return Told({**common, **_fields(event, payload, call, facts)}, call, {"GEMINI_SESSION_ID": session}, names)
+
+
+def name_of(tool: Mapping[str, Any]) -> str:
+    """The name of a tool of a request."""
+    function = tool.get("function")
+    return str((function if isinstance(function, dict) else tool).get("name") or "")
+
+
+def _fields(event: str, payload: Payload | Event, call: ShownCall | None, facts: Facts) -> dict[str, Any]:
+    """The event's own fields."""
+    match payload:
+        case ToolCall():
+            assert call is not None
+            return _of_call(payload, call)
+        case Prompt() if event == "SessionStart":
+            return {"source": "resume" if payload.messages else "startup"}
+        case Prompt():
+            return {"prompt": payload.prompt}
+        case Finish():
+            said = text_of(payload.response)
+            return {"prompt": payload.prompt, "prompt_response": said, "stop_hook_active": facts.blocked}
+        case LLMRequest():
+            return {"llm_request": shown_request(payload.model, payload.messages, payload.options)}
+        case LLMResponse():
+            asked = shown_request(payload.model, payload.messages or [])
+            return {"llm_request": asked, "llm_response": shown_response(payload.response)}
+        case Compaction():
+            return {"trigger": "auto"}
+    return {"reason": "exit"}
+
+
+def _of_call(payload: ToolCall, call: ShownCall) -> dict[str, Any]:
+    told: dict[str, Any] = {"tool_name": call.tool, "tool_input": call.input}
+    server, _, tool = payload.tool.removeprefix(_MCP).partition("__")
+    if payload.tool.startswith(_MCP) and tool:
+        told["mcp_context"] = {"server_name": server, "tool_name": tool}
+    if not isinstance(payload, ToolReturn):
+        return told
+    result = payload.result
+    response: dict[str, Any] = {"llmContent": result.for_llm, "returnDisplay": result.for_user or result.for_llm}
+    if result.is_error:
+        response["error"] = {"message": payload.error or result.for_llm, "type": "execution_failed"}
+    return {**told, "tool_response": response}
+
+
+def gemini_name(tool: str, aliases: Mapping[str, ToolAlias]) -> str:
+    """The name that Gemini CLI has for a host's tool. It writes `mcp_SERVER_TOOL` for the tool of a server."""
+    name = known_name(tool, aliases)
+    server, _, inner = name.removeprefix(_MCP).partition("__")
+    return f"mcp_{server}_{inner}" if name.startswith(_MCP) and inner else TOOLS.get(name, name)
+
+
+def select(event: str, rules: Sequence[Rule], told: Told, _facts: Facts) -> list[int]:
+    """The places of the handlers whose matcher matches. Of those that are the same, only the first runs."""
+    matched = EVENTS[event].matched
+    subject = str(told.stdin.get(matched, "")) if matched else ""
+    places: dict[str, int] = {}
+    for place, rule in enumerate(rules):
+        if not subject or matches(event, rule.matcher, subject):
+            places.setdefault(rule.identity or str(place), place)
+    return list(places.values())
+
+
+def matches(event: str, matcher: str, subject: str) -> bool:
+    """Whether a matcher matches: an expression for tools, and the word itself for all else. Raises `ValueError`."""
+    matcher = matcher.strip()
+    if matcher in {"", "*"}:
+        return True
+    if EVENTS[event].matched == "tool_name":
+        return javascript(matcher).search(subject) is not None
+    return matcher == subject

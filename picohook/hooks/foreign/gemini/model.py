@@ -1,0 +1,101 @@
+"""Requests to a model and its answers, in the form that Gemini CLI's handlers read and write. It has only texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ....errors import HookReplyError
+from ....model.conversation import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_ROLES = {"assistant": "model", "model": "model", "system": "system", "user": "user"}
+_SETTINGS = {"temperature": "temperature", "maxOutputTokens": "max_tokens", "topP": "top_p", "topK": "top_k"}
+"""The settings of a request, each with the name of the option that it is."""
+
+
+def shown_request(
+    model: str, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """A request as handlers read it. Messages without a text, and the results of tools, are left out."""
+    known = options or {}
+    config = {name: known[option] for name, option in _SETTINGS.items() if known.get(option) is not None}
+    shown = [{"role": _ROLES[messages[at]["role"]], "content": text_of(messages[at])} for at in _shown(messages)]
+    return {"model": model, "messages": shown, "config": config}
+
+
+def _shown(messages: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The places of the messages that handlers read."""
+    return [at for at, one in enumerate(messages) if one.get("role") in _ROLES and text_of(one)]
+
+
+def changed_request(
+    asked: Mapping[str, Any], model: str, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The changes of a request that handlers ask for.
+
+    Their messages replace those that they have read, one by one; the texts of all others stay. Raises `HookReplyError`.
+    """
+    changes: dict[str, Any] = {}
+    named = asked.get("model")
+    if isinstance(named, str) and named and named != model:
+        changes["model"] = named
+    if asked.get("messages") is not None:
+        edited = _edited(asked["messages"], messages)
+        if edited != messages:
+            changes["messages"] = edited
+    config = asked.get("config") or {}
+    if not isinstance(config, dict):
+        raise HookReplyError("`llm_request.config` is not an object")
+    more = {option: config[name] for name, option in _SETTINGS.items() if config.get(name) is not None}
+    if {**options, **more} != options:
+        changes["options"] = {**options, **more}
+    return changes
+
+
+def _edited(given: Any, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+        raise HookReplyError("`llm_request.messages` is not a list of objects")
+    made = [dict(one) for one in messages]
+    places = _shown(messages)
+    for at, one in zip(places, given, strict=False):
+        if text_of(one) != text_of(made[at]):
+            made[at]["content"] = _with_text(made[at].get("content"), text_of(one))
+    roles = {"model": "assistant"}
+    made += [
+        {"role": roles.get(str(one.get("role")), str(one.get("role") or "user")), "content": text_of(one)}
+        for one in given[len(places) :]
+    ]
+    return made
+
+
+def _with_text(content: Any, text: str) -> Any:
+    """A message's content with another text: of a list, the parts that are none stay."""
+    if not isinstance(content, list):
+        return text
+    others = [part for part in content if not (isinstance(part, dict) and "text" in part)]
+    return [{"type": "text", "text": text}, *others]
+
+
+def shown_response(response: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's answer as handlers read it."""
+    text = text_of(response)
+    content = {"role": "model", "parts": [text] if text else []}
+    return {"text": text, "candidates": [{"content": content, "finishReason": "STOP", "index": 0}]}
+
+
+def text_of_response(response: Mapping[str, Any]) -> str | None:
+    """The text of an answer that a handler gives; None if it has none. Raises `HookReplyError` if it is no answer."""
+    candidates = response.get("candidates")
+    if not isinstance(candidates, list):
+        raise HookReplyError("`llm_response.candidates` is not a list")
+    content = candidates[0].get("content") if candidates and isinstance(candidates[0], dict) else None
+    parts = content.get("parts") if isinstance(content, dict) else None
+    if not isinstance(parts, list) or not parts:
+        return None
+    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+    said = [text for text in texts if isinstance(text, str)]
+    if len(said) < len(texts):
+        raise HookReplyError("`llm_response` has a part that is not a text")
+    return "".join(said)
