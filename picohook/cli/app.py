@@ -27,6 +27,7 @@ COMMANDS = {
     "trust": "Trust the configuration in this directory, as it is now.",
     "serve": "Serve the hooks to a program in any language.",
     "mcp": "Put hooks between an MCP client and an MCP server.",
+    "shim": "Stand behind the agent of another vendor.",
     "control": "Look at a running host, and act on it.",
     "top": "Show the hooks of a running host, live.",
     "trace": "Show a record as a timeline.",

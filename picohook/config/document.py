@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ..model.spec import HookSpec, NatsSettings, Timeouts
+    from ..model.spec import HookSpec, NatsSettings, ProofOfLife, Timeouts
     from .tables import AuditTable, BundleTable, EventsTable, ModelTable
 
 PicoClaw = Literal["0.2.8", "0.2.9", "0.2.9+edits"]
@@ -46,6 +46,8 @@ class Config:
     """The layer that the hooks are in; None for a file that the user named."""
     audit: AuditTable | None = None
     """The audit log to keep, with an absolute path."""
+    proof_of_life: ProofOfLife | None = None
+    """The proofs of life to give."""
     model: ModelTable | None = None
     """The model that prompt hooks ask."""
     events: EventsTable | None = None

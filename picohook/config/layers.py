@@ -13,18 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import ConfigError, Problem, TrustError
-from ..model.spec import Timeouts
+from ..model.spec import ProofOfLife, Timeouts
 from ..wire.text import escape
 from . import dialects, trust, trust_store
 from .load import load
 from .warnings import warnings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from ..model.spec import HookSpec
     from ..nats.bundle import Bundle
     from ..wire.regular_files import Identity
+    from .dialects import Dialect
     from .document import Config, PicoClaw
     from .tables import ModelTable
 
@@ -44,6 +45,15 @@ class Layers:
         for config in self.configs:
             given |= config.timeouts.model_dump(exclude_unset=True)
         return Timeouts(**given)
+
+    @property
+    def proof_of_life(self) -> ProofOfLife | None:
+        """The proofs of all files: all their canaries, as often as one of them asks for. None if no file asks for any."""
+        asked = [config.proof_of_life for config in self.configs if config.proof_of_life is not None]
+        if len(asked) <= 1:
+            return asked[0] if asked else None
+        canaries = tuple(canary for one in asked for canary in one.canaries)
+        return ProofOfLife(every=min(one.every for one in asked), canaries=canaries)
 
     @property
     def warnings(self) -> list[Problem]:
@@ -97,10 +107,12 @@ def discover(
     picoclaw: PicoClaw | None = None,
     bundle: Bundle | None = None,
     with_bundle: bool = True,
+    without: Collection[str] = (),
 ) -> Layers:
     """The user's own configurations with their bundle, and those of the project in this directory. Trust is not checked.
 
-    `picoclaw` is as for `load`, the others are as for `named`. Raises `ConfigError` with the mistakes of all files.
+    `picoclaw` is as for `load`, `bundle` and `with_bundle` are as for `named`. The files of the dialects `without` are left
+    out. Raises `ConfigError` with the mistakes of all files.
     """
     project = Path(directory or ".").absolute()
     problems: list[Problem] = []
@@ -108,8 +120,8 @@ def discover(
     if not project.is_dir():
         raise ConfigError([Problem(escape(str(project)), "", "there is no such directory")])
     files: list[tuple[Literal["user", "project"], list[Path]]] = [
-        *(("user", group) for group in _user_files()),
-        *(("project", group) for group in _project_files(project)),
+        *(("user", group) for group in _user_files(without)),
+        *(("project", group) for group in _project_files(project, without)),
     ]
     for layer, group in files:
         try:
@@ -152,10 +164,13 @@ def project_configs(directory: str | os.PathLike[str]) -> list[Path]:
     return [path for path in found if _real(path) not in users]
 
 
-def candidates(directory: str | os.PathLike[str] | None = None) -> list[Path]:
+def candidates(directory: str | os.PathLike[str] | None = None, *, without: Collection[str] = ()) -> list[Path]:
     """The files that decide what `discover` returns, whether they exist or not: configurations, and the trust store."""
     project = Path(directory or ".").absolute()
-    return [path for group in (*_user_files(), *_project_files(project)) for path in group] + [trust_store.path()]
+    groups = (*_user_files(without), *_project_files(project, without))
+    patterns = [name for dialect in _dialects(without) for name in (*dialect.user_files, *dialect.project_files)]
+    directories = [project / Path(name).expanduser().parent for name in patterns if "*" in name]
+    return [*(path for group in groups for path in group), *directories, trust_store.path()]
 
 
 def is_looked_for(config: Config) -> bool:
@@ -163,24 +178,38 @@ def is_looked_for(config: Config) -> bool:
     return any(config.path in group for group in _project_files(config.project))
 
 
-def _user_files() -> list[list[Path]]:
+def _user_files(without: Collection[str] = ()) -> list[list[Path]]:
     """Groups of paths, of each of which at most one may exist."""
     import platformdirs  # noqa: PLC0415 - only for configurations that are found
 
     own = platformdirs.user_config_path("picohook")
     return [
-        [own / Path(name).expanduser() for name in group]
-        for dialect in dialects.DIALECTS.values()
+        paths
+        for dialect in _dialects(without)
         for group in dialect.groups(dialect.user_files)
+        for paths in _paths(own, group)
     ]
 
 
-def _project_files(directory: Path) -> list[list[Path]]:
+def _project_files(directory: Path, without: Collection[str] = ()) -> list[list[Path]]:
     return [
-        [directory / name for name in group]
-        for dialect in dialects.DIALECTS.values()
+        paths
+        for dialect in _dialects(without)
         for group in dialect.groups(dialect.project_files)
+        for paths in _paths(directory, group)
     ]
+
+
+def _dialects(without: Collection[str]) -> Iterator[Dialect]:
+    return (dialect for name, dialect in dialects.DIALECTS.items() if name not in without)
+
+
+def _paths(base: Path, group: tuple[str, ...]) -> list[list[Path]]:
+    """The paths of a group. Of a pattern, which is a group of its own, each file that there is."""
+    paths = [base / Path(name).expanduser() for name in group]
+    if not paths or "*" not in paths[0].name:
+        return [paths]
+    return [[path] for path in sorted(paths[0].parent.glob(paths[0].name))]
 
 
 def _present(group: list[Path]) -> list[Path]:

@@ -137,10 +137,20 @@ class Sandbox(Settings):
 
 
 class Canary(Settings):
-    """A tool call that a gate must deny. `picohook doctor` asks about it, without calling the tool."""
+    """A tool call that a gate must deny. It is asked about it without calling the tool."""
 
     tool: str = Field(min_length=1, description="The tool's name.")
     arguments: dict[str, Any] = Field(default_factory=dict, description="The arguments of the call.")
+
+
+class ProofOfLife(Settings):
+    """How often a running host asks its hooks about harmful calls that they must deny."""
+
+    every: Seconds = Field(default=300.0, description="Seconds between two proofs.")
+    canaries: tuple[Canary, ...] = Field(
+        default=(),
+        description="Tool calls that the hooks together must deny. Each hook must deny its own canary in any case.",
+    )
 
 
 class Parts(Settings):
@@ -280,7 +290,7 @@ class HookSpec(Settings):
         description="Globs for the project's files that it runs, if its command does not name them; [] for none.",
     )
     canary: Canary | None = Field(
-        default=None, exclude=True, description="A tool call that it must deny, for picohook doctor."
+        default=None, exclude=True, description="A tool call that it must deny, for picohook doctor and proofs of life."
     )
 
     @field_validator("command", mode="before")

@@ -14,6 +14,7 @@ from ...model.spec import (
     NatsSettings,
     OnFailure,
     ProcessSession,
+    ProofOfLife,
     RespondRule,
     RestartPolicy,
     Seconds,
@@ -112,6 +113,9 @@ class NativeFile(Settings):
     picoclaw: PicoClaw | None = Field(
         default=None, description="The version of PicoClaw whose events and before_llm the hooks expect."
     )
+    proof_of_life: ProofOfLife | None = Field(
+        default=None, description="Harmful calls that hooks must deny, and how often a host asks about them."
+    )
 
 
 def read(document: dict[str, Any], problems: Problems, config: Config) -> Config:
@@ -163,6 +167,7 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
         nats=nats,
         audit=file.audit and file.audit.model_copy(update={"path": str(directory / file.audit.path)}),
         picoclaw=version,
+        proof_of_life=file.proof_of_life,
     )
 
 

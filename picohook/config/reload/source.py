@@ -94,6 +94,6 @@ class Source:
         return any(_stamp(path) != stamp for path, stamp in self._stamps.items())
 
     def directories(self) -> set[str]:
-        """The directories to watch: those of the files, and of the files that links point to."""
+        """The directories to watch: those of the files and their links, and those in which any file counts."""
         found = {os.path.dirname(path) for name in self._stamps for path in (name, os.path.realpath(name))}
-        return {directory for directory in found if os.path.isdir(directory)}
+        return {directory for directory in (*found, *self._stamps) if os.path.isdir(directory)}
