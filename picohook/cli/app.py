@@ -26,6 +26,7 @@ COMMANDS = {
     "run": "Run a script of stages and events, line by line.",
     "trust": "Trust the configuration in this directory, as it is now.",
     "serve": "Serve the hooks to a program in any language.",
+    "worker": "Serve hooks over NATS, to hosts on other machines.",
     "mcp": "Put hooks between an MCP client and an MCP server.",
     "shim": "Stand behind the agent of another vendor.",
     "control": "Look at a running host, and act on it.",
