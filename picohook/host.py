@@ -160,6 +160,13 @@ class Host(Engine):
 
             self.begin_task((await open_control(self, self._control, mounted_hooks.log)).run)
         await super()._begin(mounted_hooks, hooks)
+        if self._source is not None and (nats := self._source.layers.nats) is not None:
+            from .nats.heartbeat import Heartbeat  # noqa: PLC0415 - an extra
+
+            assert mounted_hooks.connections is not None
+            source, connection = self._source, mounted_hooks.connections.of(nats)
+            heartbeat = Heartbeat(connection, lambda: self.status().wire(), lambda: source.layers.in_force)
+            self.begin_task(heartbeat.run)
         if self._watch:
             from .config.reload.watch import keep_watching  # noqa: PLC0415 - an extra
 

@@ -6,6 +6,7 @@ host runs). No layer replaces another: a project can add demands to those of the
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from .warnings import warnings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..model.spec import HookSpec
+    from ..model.spec import HookSpec, NatsSettings
     from ..wire.regular_files import Identity
     from .document import Config, PicoClaw
     from .tables import ModelTable
@@ -42,6 +43,19 @@ class Layers:
         for config in self.configs:
             given |= config.timeouts.model_dump(exclude_unset=True)
         return Timeouts(**given)
+
+    @property
+    def nats(self) -> NatsSettings | None:
+        """The connection to NATS; of several files, that of the first that has one."""
+        return next((config.nats for config in self.configs if config.nats is not None), None)
+
+    @property
+    def in_force(self) -> dict[str, str]:
+        """The digest of all files, and that of the central configuration, if there is one."""
+        digests = [config.digest for config in self.configs]
+        whole = digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+        central = next((config.digest for config in self.configs if str(config.layer) == "central"), "")
+        return {"config": whole, **({"bundle": central} if central else {})}
 
     @property
     def proof_of_life(self) -> ProofOfLife | None:

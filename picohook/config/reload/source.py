@@ -49,6 +49,8 @@ class Source:
         self.fingerprints: dict[str, object] = {}
         """For each hook, its settings, and the state of the project's files that it runs."""
         self.warnings: tuple[Problem, ...] = ()
+        self.layers: Layers
+        """What was read last."""
 
     def read(self) -> Layers:
         """The configuration as it is now. Raises `ConfigError`, also if it needs trust and has none."""
@@ -71,6 +73,7 @@ class Source:
         self._configs |= configs
         self.warnings = tuple(layers.warnings)
         self._client_of = client_of
+        self.layers = layers
         return layers
 
     def model_of(self, spec: HookSpec) -> Complete | None:
