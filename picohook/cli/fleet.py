@@ -128,9 +128,9 @@ def _worker(stats: Mapping[str, Any], endpoints: list[dict[str, Any]]) -> dict[s
         failures.update(data.get("failures", {}))
     metadata = stats.get("metadata") or {}
     return {
-        "hook": stats.get("name"),
+        "hook": metadata.get("hook", stats.get("name")),
         "id": stats.get("id"),
-        "version": stats.get("version"),
+        "version": metadata.get("picohook", stats.get("version")),
         "config": metadata.get("config"),
         "calls": calls,
         "mean_ms": round(spent / calls / 1e6, 3) if calls else None,
