@@ -12,7 +12,7 @@ from .errors import PicohookError
 from .turns import model_call, tool_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Self, Unpack
 
     from .blocking import BlockingHost
@@ -96,18 +96,20 @@ class Host(Engine):
         directory: str | os.PathLike[str] | None = None,
         *,
         picoclaw: PicoClaw | None = None,
+        without: Collection[str] = (),
         **settings: Unpack[HostSettings],
     ) -> Self:
         """A host with the hooks of the user's own configuration and of the project in a directory.
 
         The default is the current directory. Raises `ConfigError`, and its subclass `TrustError` for a project's configuration
-        that was never trusted, or has changed since then: use `picohook trust`. The settings are those of `from_config`.
+        that was never trusted, or has changed since then: use `picohook trust`. The files of the dialects `without`, such as
+        "claude", are left out. The settings are those of `from_config`.
         """
         from .config import layers  # noqa: PLC0415 - hosts built in code do without parsers
 
         here = os.path.abspath(directory or ".")
-        read = functools.partial(layers.discover, here, picoclaw=picoclaw)
-        return cls._of(read, layers.candidates(here), settings, trusted=False)
+        read = functools.partial(layers.discover, here, picoclaw=picoclaw, without=without)
+        return cls._of(read, layers.candidates(here, without=without), settings, trusted=False)
 
     @classmethod
     def _of(
