@@ -33,6 +33,7 @@ COMMANDS = {
     "trace": "Show a record as a timeline.",
     "replay": "Ask the questions of a record again, and compare.",
     "audit": "Check an audit log.",
+    "nats": "Work with events and central configurations over NATS.",
     "conformance": "Test whether a hook keeps to the protocol.",
     "probe": "Test whether a host keeps to the protocol.",
     "schema": "Print the schema of a configuration, a stage or the protocol.",

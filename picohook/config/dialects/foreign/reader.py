@@ -64,6 +64,9 @@ class FileReader:
         if hooks is not None and not isinstance(hooks, dict):
             self._problems.add(("hooks",), f"must be a table of events, not {quoted(hooks)}")
             return []
+        if self.settings.problem:
+            self._wrong(("version",), self.settings.problem)
+            return []
         if self.settings.off:
             self.warnings.append(f"{self.settings.off}: no hook will run")
             return []
