@@ -43,9 +43,9 @@ class Agent:
     def asked(self, event, payload):
         return self.vendor.read(event, json.loads(json.dumps(self.tells(event, payload).stdin)), "/work")
 
-    def does(self, at, answer):
-        """What the agent does with an answer."""
-        event, payload = self.event(at), PAYLOADS[at]
+    def does(self, at, answer, payload=None):
+        """What the agent does with an answer about a payload."""
+        event, payload = self.event(at), payload or PAYLOADS[at]
         shown = self.vendor.show(event, answer, self.asked(event, payload))
         ran = Ran(stdout=json.dumps(shown) if shown else "")
         said = self.dialect.decode(event, Rule(at="x"), ran, "strict")
@@ -128,9 +128,10 @@ class TestWhatIsUnderstood:
         assert decision.changes["arguments"]["command"] == "pwd"
 
     def test_a_changed_result(self, agent):
-        if agent.name == "cursor":
-            pytest.skip("only results of MCP tools can be changed")
-        decision = agent.does("after_tool", Answer(output="a gap")).decision
+        returned = RETURNED
+        if agent.name == "cursor":  # only results of servers' tools can be changed
+            returned = returned.model_copy(update={"tool": "mcp__files__read"})
+        decision = agent.does("after_tool", Answer(output="a gap"), returned).decision
         assert isinstance(decision, Modify)
         assert decision.changes["for_llm"] == "a gap"
 
