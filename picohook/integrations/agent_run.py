@@ -63,7 +63,7 @@ class AgentRun:
         self.ended: AbortTurnError | PausedError | None = None
         """The error with which a hook ended the run. After that, no hook, model or tool is called in the run."""
         self.stopped = False
-        """Whether the last model call or tool was stopped from outside: it was cancelled, or its stream is not read to the end."""
+        """Whether the last model call or tool was stopped from outside: cancelled, or its stream is not read to the end."""
         self._signals: tuple[type[Exception], ...] = (*signals, PausedError)
         self._open = False
         self._ending: Callable[[], Awaitable[None]] | None = None
