@@ -22,6 +22,7 @@ _HOME = {
     "Asked": "model.decisions",
     "AuditLog": "listeners.audit",
     "BlockingHost": "blocking",
+    "Canary": "model.spec",
     "CommandHook": "hooks.one_shot.command",
     "Compaction": "model.payloads",
     "ConfigError": "errors",
@@ -78,6 +79,9 @@ _HOME = {
     "ProcessHook": "hooks.process",
     "Prompt": "model.payloads",
     "PromptHook": "hooks.one_shot.prompt",
+    "Proof": "model.proof",
+    "ProofOfLife": "model.spec",
+    "ProofStatus": "engine.status",
     "ProtocolError": "errors",
     "PythonHook": "hooks.python",
     "Question": "hooks.base",
@@ -108,6 +112,7 @@ _HOME = {
     "TrustError": "errors",
     "Turn": "turns.turn",
     "TurnResult": "turns.turn",
+    "Verdict": "model.proof",
     "blade_hooks": "hooks.blade",
     "calls_of": "model.conversation",
     "foreign_hooks": "config.dialects.foreign.named_files",
@@ -126,7 +131,7 @@ if TYPE_CHECKING:
     from .config.reload.watch import watch as watch
     from .engine.engine import Engine as Engine
     from .engine.settings import EngineSettings as EngineSettings, EventOf as EventOf
-    from .engine.status import HostStatus as HostStatus, Reloaded as Reloaded
+    from .engine.status import HostStatus as HostStatus, ProofStatus as ProofStatus, Reloaded as Reloaded
     from .errors import (
         ConfigError as ConfigError,
         EncodeError as EncodeError,
@@ -188,11 +193,14 @@ if TYPE_CHECKING:
         ToolResult as ToolResult,
         ToolReturn as ToolReturn,
     )
+    from .model.proof import Proof as Proof, Verdict as Verdict
     from .model.spec import (
+        Canary as Canary,
         HookSpec as HookSpec,
         NatsSettings as NatsSettings,
         OnFailure as OnFailure,
         Parts as Parts,
+        ProofOfLife as ProofOfLife,
         RespondRule as RespondRule,
         RestartPolicy as RestartPolicy,
         Timeouts as Timeouts,

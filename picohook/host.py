@@ -12,7 +12,7 @@ from .errors import PicohookError
 from .turns import model_call, tool_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Self, Unpack
 
     from .blocking import BlockingHost
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from .engine.settings import EngineSettings
     from .engine.status import Reloaded
     from .hooks.base import Hook
+    from .listeners.audit import AuditLog
     from .model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult
     from .model.spec import HookSpec
+    from .nats.bundle import Bundle
     from .turns.model_call import Complete, DecidedRequest, Show
     from .turns.session import Session
     from .turns.tool_call import DecidedCall, OnPause, ToolRun
@@ -94,18 +96,20 @@ class Host(Engine):
         directory: str | os.PathLike[str] | None = None,
         *,
         picoclaw: PicoClaw | None = None,
+        without: Collection[str] = (),
         **settings: Unpack[HostSettings],
     ) -> Self:
         """A host with the hooks of the user's own configuration and of the project in a directory.
 
         The default is the current directory. Raises `ConfigError`, and its subclass `TrustError` for a project's configuration
-        that was never trusted, or has changed since then: use `picohook trust`. The settings are those of `from_config`.
+        that was never trusted, or has changed since then: use `picohook trust`. The files of the dialects `without`, such as
+        "claude", are left out. The settings are those of `from_config`.
         """
         from .config import layers  # noqa: PLC0415 - hosts built in code do without parsers
 
         here = os.path.abspath(directory or ".")
-        read = functools.partial(layers.discover, here, picoclaw=picoclaw)
-        return cls._of(read, layers.candidates(here), settings, trusted=False)
+        read = functools.partial(layers.discover, here, picoclaw=picoclaw, without=without)
+        return cls._of(read, layers.candidates(here, without=without), settings, trusted=False)
 
     @classmethod
     def _of(
@@ -120,13 +124,21 @@ class Host(Engine):
 
         source = Source(read, *places, asks_models=settings.get("complete") is None)
         config = source.read()
+        logs: list[AuditLog] = []
         if any(one.audit for one in config.configs):
             from .config.audit_logs import audit_logs  # noqa: PLC0415 - most keep none
 
-            settings["listeners"] = (*audit_logs(config.configs), *settings.get("listeners", ()))
+            logs = audit_logs(config.configs)
+            settings["listeners"] = (*logs, *settings.get("listeners", ()))
+        if any(one.events for one in config.configs):
+            from .config.event_spools import spooled_events  # noqa: PLC0415 - most send none
+
+            events = spooled_events(config.configs, logs, settings.get("logger"))
+            settings["listeners"] = (*settings.get("listeners", ()), *events)
         return cls(
             config.hooks,
             timeouts=config.timeouts,
+            proof_of_life=config.proof_of_life,
             model_of=source.model_of,
             verify=None if trusted else source.verify,
             _source=source,
@@ -153,16 +165,38 @@ class Host(Engine):
         if self._source is not None:
             from .config.reload.reloader import Reloader  # noqa: PLC0415 - hosts built in code do without
 
-            self._reloader = Reloader(self._source, hooks, mounted_hooks)
+            self._reloader = Reloader(self._source, hooks, mounted_hooks, self._prover)
         if self._control is not None:
             from .serve.control import open_control  # noqa: PLC0415 - for hosts that have one
 
             self.begin_task((await open_control(self, self._control, mounted_hooks.log)).run)
         await super()._begin(mounted_hooks, hooks)
+        if self._source is not None and any(one.bundle is not None for one in self._source.layers.configs):
+            await self._follow_bundles(self._source, mounted_hooks)
         if self._watch:
             from .config.reload.watch import keep_watching  # noqa: PLC0415 - an extra
 
             self.begin_task(functools.partial(keep_watching, self, mounted_hooks.log))
+
+    async def _follow_bundles(self, source: Source, mounted_hooks: MountedHooks) -> None:
+        """Take over bundles from now on. Raises `ConfigError` if the host needs one and there is none in time."""
+        from .config import bundles  # noqa: PLC0415 - few have one
+        from .config.reload.central import BundleUpdates  # noqa: PLC0415
+
+        (config,) = (one for one in source.layers.configs if one.bundle is not None)
+        kept = bundles.KeptBundle(config)
+        assert mounted_hooks.connections is not None
+        connection = mounted_hooks.connections.of(kept.connection)
+        updates = BundleUpdates(self._take_over, kept, source, connection, mounted_hooks.log)
+        if kept.is_missing and not await updates.first(kept.table.wait):
+            bundles.require_bundle(source.layers.configs, updates.problem)
+        self.begin_task(updates.run)
+
+    async def _take_over(self, bundle: Bundle) -> Reloaded:
+        """Reload the configuration with this bundle, which was verified. Raises as `reload` does."""
+        done = await self.begin_task(functools.partial(self.reloader.reload, bundle)).result()
+        self._changed(done)
+        return done
 
     async def reload(self) -> Reloaded:
         """Read the configuration again and apply it, without losing a call. Returns the changes.

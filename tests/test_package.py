@@ -32,9 +32,10 @@ LAYERS = [
     ["hooks", "listeners"],
     ["engine"],
     ["turns"],
+    ["record"],
     ["config"],
     ["serve", "blocking", "host"],
-    ["record", "testing", "integrations", "conformance", "cli", "__main__"],
+    ["testing", "integrations", "conformance", "cli", "__main__"],
 ]
 """A room may import what stands before it here, and itself. The picture in docs/explanation/architecture.md is this list."""
 

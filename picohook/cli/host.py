@@ -48,7 +48,12 @@ def with_hooks(
             timing = timeouts or config.timeouts
             all_listeners = [*chosen, *more_listeners]
             async with Host(
-                config.hooks, timeouts=timing, verify=config.verify, model_of=model_of, listeners=all_listeners
+                config.hooks,
+                timeouts=timing,
+                verify=config.verify,
+                model_of=model_of,
+                listeners=all_listeners,
+                proof_of_life=config.proof_of_life,
             ) as host:
                 return await work(host)
 

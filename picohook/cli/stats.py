@@ -3,6 +3,7 @@
 import contextlib
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ..observe.prometheus import prometheus
 from ..wire.text import escape
 from . import output
 
+_VERDICTS = {"failed": "denied only because a hook failed", "not_denied": "not denied"}
 _COUNTS = {"asked": "executions", "ok": "successes", "skipped": "skipped", "retries": "retries"}
 _TIMES = {"total": "total_ms", **{f"p{share * 100:.0f}": f"p{share * 100:.0f}_ms" for share in QUANTILES}}
 
@@ -38,6 +40,30 @@ def show(status: HostStatus) -> None:
         ),
         numbers=("restarts", "dropped events", "dropped lines"),
     )
+    show_proofs(status.wire()["proof_of_life"])
+
+
+def proofs(shown: Mapping[str, Any]) -> str:
+    """What the proofs of life of a host have shown, in one line. `shown` is the JSON form of a `ProofStatus`."""
+    age = shown["last_denial_age"]
+    last = "no harmful call was denied yet" if age is None else f"harmful calls were last denied {ago(age)} ago"
+    alarms = [f"{alarm['tool']} was {_VERDICTS[alarm['verdict']]} ({alarm['why']})" for alarm in shown["alarms"]]
+    return "; ".join([last, *alarms])
+
+
+def show_proofs(shown: Mapping[str, Any] | None) -> None:
+    """Print what the proofs of life of a host have shown, if it gives any."""
+    if shown is not None:
+        output.line()
+        output.line(f"proof of life: {proofs(shown)}", style="bold red" if shown["alarms"] else "")
+
+
+def ago(seconds: float) -> str:
+    """A time in the past, short: `12 s`, `5 min`, `3 h`."""
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def _causes(counts: dict[str, Any]) -> str:
@@ -46,7 +72,7 @@ def _causes(counts: dict[str, Any]) -> str:
 
 def write_prometheus(status: HostStatus, path: str) -> None:
     """Write counts and times in Prometheus' text format, to stdout for `-`. Replaces a file in one step."""
-    text = prometheus(status.wire()["hooks"])
+    text = prometheus(status.wire())
     if path == "-":
         output.verbatim("\n".join(map(escape, text.rstrip("\n").split("\n"))))
         return

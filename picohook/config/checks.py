@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=BaseModel)
 
-NOT_KEYS = frozenset({"name", "layer", "source"})
-"""Fields of `HookSpec` that say where a hook comes from. A file cannot set them."""
+NOT_KEYS = frozenset({"name", "layer", "source", "connection"})
+"""Fields of `HookSpec` that other parts of a file decide. A hook's own table cannot set them."""
 
 _STAGE_FIELDS = frozenset({"stages", "timeouts"})
 

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ..model.spec import HookSpec, NatsSettings, Timeouts
-    from .tables import AuditTable, ModelTable
+    from ..model.spec import HookSpec, NatsSettings, ProofOfLife, Timeouts
+    from .tables import AuditTable, BundleTable, EventsTable, ModelTable
 
 PicoClaw = Literal["0.2.8", "0.2.9", "0.2.9+edits"]
 """The version of PicoClaw whose behaviour hooks expect. 0.2.9 stands for newer ones too; "+edits" lifts its before_llm rule."""
@@ -42,12 +42,18 @@ class Config:
     """False where PicoClaw's `hooks.enabled` is false: then there are no hooks."""
     warnings: tuple[str, ...] = ()
     """Settings that are valid and have no effect, as far as this file alone shows."""
-    layer: Literal["user", "project"] | None = None
-    """The layer in which the file was found; None for a file that the user named."""
+    layer: Literal["central", "user", "project"] | None = None
+    """The layer that the hooks are in; None for a file that the user named."""
     audit: AuditTable | None = None
     """The audit log to keep, with an absolute path."""
+    proof_of_life: ProofOfLife | None = None
+    """The proofs of life to give."""
     model: ModelTable | None = None
     """The model that prompt hooks ask."""
+    events: EventsTable | None = None
+    """The events to send, with an absolute path."""
+    bundle: BundleTable | None = None
+    """The central configuration to use, with an absolute path."""
     nats: NatsSettings | None = None
     """The connection to NATS, with absolute paths."""
     picoclaw: PicoClaw | None = None

@@ -1,7 +1,8 @@
 """The configurations that apply when none is named: the user's own, and the project's.
 
-Hooks are asked layer by layer: `builtin` (functions of the embedding program), `user`, `project`, `session` (mounted while the
-host runs). No layer replaces another: a project can add demands to those of the user's hooks, and cannot remove any.
+Hooks are asked layer by layer: `builtin` (functions of the embedding program), `central` (a bundle), `user`, `project`, and
+`session` (mounted while the host runs). No layer replaces another: a project can add demands to those of the user's hooks, and
+cannot remove any.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import ConfigError, Problem, TrustError
-from ..model.spec import Timeouts
+from ..model.spec import ProofOfLife, Timeouts
 from ..wire.text import escape
 from . import dialects, trust, trust_store
 from .load import load
 from .warnings import warnings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from ..model.spec import HookSpec
+    from ..nats.bundle import Bundle
     from ..wire.regular_files import Identity
+    from .dialects import Dialect
     from .document import Config, PicoClaw
     from .tables import ModelTable
 
@@ -44,6 +47,15 @@ class Layers:
         return Timeouts(**given)
 
     @property
+    def proof_of_life(self) -> ProofOfLife | None:
+        """The proofs of all files: all their canaries, as often as one of them asks for. None if no file asks for any."""
+        asked = [config.proof_of_life for config in self.configs if config.proof_of_life is not None]
+        if len(asked) <= 1:
+            return asked[0] if asked else None
+        canaries = tuple(canary for one in asked for canary in one.canaries)
+        return ProofOfLife(every=min(one.every for one in asked), canaries=canaries)
+
+    @property
     def warnings(self) -> list[Problem]:
         """Settings that are valid and have no effect."""
         return warnings(self.configs, self.timeouts.chain)
@@ -59,22 +71,48 @@ class Layers:
         if problems:
             raise TrustError(problems)
 
+    def require_bundle(self) -> None:
+        """Raise `ConfigError` if a file needs a central configuration, and none was ever taken over."""
+        if any(config.bundle is not None for config in self.configs):
+            from .bundles import require_bundle  # noqa: PLC0415 - few have one
+
+            require_bundle(self.configs)
+
     def verify(self, spec: HookSpec) -> dict[str, Identity] | None:
         """Like `require_trust`, for one hook that is about to be started: the `verify` of a host."""
         by_path = {str(config.path): config for config in self.configs}
         return trust.still_trusted(by_path[spec.source], spec) if spec.source in by_path else None
 
 
-def named(path: str | os.PathLike[str], *, picoclaw: PicoClaw | None = None) -> Layers:
-    """The configuration that the user named, and no other. Raises `ConfigError`."""
+def named(
+    path: str | os.PathLike[str],
+    *,
+    picoclaw: PicoClaw | None = None,
+    bundle: Bundle | None = None,
+    with_bundle: bool = True,
+) -> Layers:
+    """The configuration that the user named, with its bundle, and no other. Raises `ConfigError`.
+
+    `bundle` is tried instead of the one that is kept. Without `with_bundle`, there is none.
+    """
     config = load(path, picoclaw=picoclaw)
-    return Layers((config,), config.hooks)
+    if config.bundle is None or not with_bundle:
+        return Layers((config,), config.hooks)
+    return _joined_with([config], bundle)
 
 
-def discover(directory: str | os.PathLike[str] | None = None, *, picoclaw: PicoClaw | None = None) -> Layers:
-    """The user's own configurations, and those of the project in this directory. Trust is not checked.
+def discover(
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    picoclaw: PicoClaw | None = None,
+    bundle: Bundle | None = None,
+    with_bundle: bool = True,
+    without: Collection[str] = (),
+) -> Layers:
+    """The user's own configurations with their bundle, and those of the project in this directory. Trust is not checked.
 
-    `picoclaw` is as for `load`. Raises `ConfigError` with the mistakes of all files.
+    `picoclaw` is as for `load`, `bundle` and `with_bundle` are as for `named`. The files of the dialects `without` are left
+    out. Raises `ConfigError` with the mistakes of all files.
     """
     project = Path(directory or ".").absolute()
     problems: list[Problem] = []
@@ -82,8 +120,8 @@ def discover(directory: str | os.PathLike[str] | None = None, *, picoclaw: PicoC
     if not project.is_dir():
         raise ConfigError([Problem(escape(str(project)), "", "there is no such directory")])
     files: list[tuple[Literal["user", "project"], list[Path]]] = [
-        *(("user", group) for group in _user_files()),
-        *(("project", group) for group in _project_files(project)),
+        *(("user", group) for group in _user_files(without)),
+        *(("project", group) for group in _project_files(project, without)),
     ]
     for layer, group in files:
         try:
@@ -98,7 +136,18 @@ def discover(directory: str | os.PathLike[str] | None = None, *, picoclaw: PicoC
             problems += error.problems
     if problems:
         raise ConfigError(problems)
-    layers = Layers(tuple(configs.values()))
+    return _joined_with([*configs.values()], bundle, with_bundle=with_bundle)
+
+
+def _joined_with(configs: list[Config], update: Bundle | None, *, with_bundle: bool = True) -> Layers:
+    """These configurations and the bundle that one of them asks for. Raises `ConfigError`."""
+    layers = Layers(tuple(configs))
+    if with_bundle and any(config.bundle is not None for config in configs):
+        from .bundles import central_config  # noqa: PLC0415 - few have one
+
+        central = central_config(configs, layers.timeouts.chain, update)
+        # The last one, so that a local hook keeps its name if a hook of the bundle has the same.
+        layers = Layers((*configs, *([central] if central is not None else [])))
     return replace(layers, hooks=tuple(_joined(layers)))
 
 
@@ -115,10 +164,13 @@ def project_configs(directory: str | os.PathLike[str]) -> list[Path]:
     return [path for path in found if _real(path) not in users]
 
 
-def candidates(directory: str | os.PathLike[str] | None = None) -> list[Path]:
+def candidates(directory: str | os.PathLike[str] | None = None, *, without: Collection[str] = ()) -> list[Path]:
     """The files that decide what `discover` returns, whether they exist or not: configurations, and the trust store."""
     project = Path(directory or ".").absolute()
-    return [path for group in (*_user_files(), *_project_files(project)) for path in group] + [trust_store.path()]
+    groups = (*_user_files(without), *_project_files(project, without))
+    patterns = [name for dialect in _dialects(without) for name in (*dialect.user_files, *dialect.project_files)]
+    directories = [project / Path(name).expanduser().parent for name in patterns if "*" in name]
+    return [*(path for group in groups for path in group), *directories, trust_store.path()]
 
 
 def is_looked_for(config: Config) -> bool:
@@ -126,24 +178,38 @@ def is_looked_for(config: Config) -> bool:
     return any(config.path in group for group in _project_files(config.project))
 
 
-def _user_files() -> list[list[Path]]:
+def _user_files(without: Collection[str] = ()) -> list[list[Path]]:
     """Groups of paths, of each of which at most one may exist."""
     import platformdirs  # noqa: PLC0415 - only for configurations that are found
 
     own = platformdirs.user_config_path("picohook")
     return [
-        [own / Path(name).expanduser() for name in group]
-        for dialect in dialects.DIALECTS.values()
+        paths
+        for dialect in _dialects(without)
         for group in dialect.groups(dialect.user_files)
+        for paths in _paths(own, group)
     ]
 
 
-def _project_files(directory: Path) -> list[list[Path]]:
+def _project_files(directory: Path, without: Collection[str] = ()) -> list[list[Path]]:
     return [
-        [directory / name for name in group]
-        for dialect in dialects.DIALECTS.values()
+        paths
+        for dialect in _dialects(without)
         for group in dialect.groups(dialect.project_files)
+        for paths in _paths(directory, group)
     ]
+
+
+def _dialects(without: Collection[str]) -> Iterator[Dialect]:
+    return (dialect for name, dialect in dialects.DIALECTS.items() if name not in without)
+
+
+def _paths(base: Path, group: tuple[str, ...]) -> list[list[Path]]:
+    """The paths of a group. Of a pattern, which is a group of its own, each file that there is."""
+    paths = [base / Path(name).expanduser() for name in group]
+    if not paths or "*" not in paths[0].name:
+        return [paths]
+    return [[path] for path in sorted(paths[0].parent.glob(paths[0].name))]
 
 
 def _present(group: list[Path]) -> list[Path]:

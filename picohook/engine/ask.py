@@ -50,13 +50,14 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
             limit = end
             if deadline > end:  # noqa: PLR1730 - min() would be a fifth of what this function costs
                 deadline = end
+        question = Question(stage, encoded, deadline, limit, begun)
         error = result = failure = answer = None
         try:
             if begun >= end:
                 raise HookTimeoutError("the time for the whole chain was used up before it was asked")  # noqa: TRY301
             if account is not None:
                 account.asking(hook, encoded)
-            decision = await hook.handle(Question(stage, encoded, deadline, limit, begun))
+            decision = await hook.handle(question)
             if decision is not CONTINUE or stage.approves:
                 decision, left, result, error = apply(stage, hook, encoded, decision, final=final)
         except Exception as raised:  # noqa: BLE001 - a hook can fail in any way; none of them may reach the agent
@@ -75,7 +76,9 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
     if error is not None:
         seat.figures = None  # so that `_counters` sees its next answer
         hook.failures.add(stage.name, failure or "edit", error, decision.action, started + duration)
-    asked = Asked(decision, left, entry_of(seat, decision, duration, error, failure, retries), result, answer)
+    entry = entry_of(seat, decision, duration, error, failure, retries)
+    entry.degraded = question.degraded
+    asked = Asked(decision, left, entry, result, answer)
     if account is not None:
         account.asked(hook, encoded, asked)
     return asked

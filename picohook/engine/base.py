@@ -11,6 +11,7 @@ from ..listeners.listener import Listeners
 from ..model.spec import HookSpec, Timeouts
 from ..observe.log import Log
 from .lifecycle import MountedHooks
+from .prover import Prover
 from .status import HostStatus
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from ..listeners.listener import Listener
     from ..model.decisions import Outcome
     from ..model.payloads import Payload
+    from ..model.proof import Proof
+    from ..model.spec import ProofOfLife
     from ..model.stages import Stage
     from ..observe.log import Logger
     from ..process.plan import Verify
@@ -55,16 +58,17 @@ class BaseEngine:
         complete: Complete | None = None,
         model_of: Callable[[HookSpec], Complete | None] | None = None,
         listeners: Iterable[Listener] = (),
+        proof_of_life: ProofOfLife | None = None,
     ) -> None:
         self.retry_limit = retry_limit
         self.is_session_view = False
         """Whether `session_view` made it."""
         self.ended_by: Outcome[Any] | None = None
         """In a session's view: the hard abort that ended the session."""
-        self.on_change: set[Callable[[StateChange | Outcome[Any] | Reloaded], None]] = set()
-        """Functions that are called at once with each state change of a hook, each reload, and a copy of each outcome. They
-        must not block."""
-        self._mounted: MountedHooks | SessionHooks = MountedHooks(
+        self.on_change: set[Callable[[StateChange | Outcome[Any] | Reloaded | Proof], None]] = set()
+        """Functions that are called at once with each state change of a hook, each reload, each proof of life, and a copy of
+        each outcome. They must not block."""
+        mounted_hooks = MountedHooks(
             Log(logger),
             timeouts or Timeouts(),
             verify=verify,
@@ -72,10 +76,12 @@ class BaseEngine:
             model_of=model_of,
             notice=_weakly(self._changed),
         )
+        self._mounted: MountedHooks | SessionHooks = mounted_hooks
+        self._prover = Prover(mounted_hooks, proof_of_life, _weakly(self._proved))
         self._listeners = Listeners(listeners, self._mounted.log)
         if self._listeners.all:
-            self._mounted.told = self._listeners.told
-            self._mounted.tap = self._listeners.tap
+            mounted_hooks.told = self._listeners.told
+            mounted_hooks.tap = self._listeners.tap
         self._waiting = [_as_hook(hook) for hook in hooks]
 
     # Life.
@@ -93,6 +99,7 @@ class BaseEngine:
         try:
             hooks, self._waiting = self._waiting, []
             await self._begin(mounted_hooks, hooks)
+            self._prover.begin()
         except BaseException:
             await self.aclose()
             raise
@@ -165,7 +172,7 @@ class BaseEngine:
         hooks = tuple(hook.status() for hook in self.hooks)
         held = self._mounted.containment
         tier, lacks = ("none", {}) if held is None else (held.tier or "none", dict(held.unable))
-        return HostStatus(hooks, tier, self._mounted.log.failures, lacks)
+        return HostStatus(hooks, tier, self._mounted.log.failures, lacks, self._prover.status())
 
     def begin_task(self, work: Callable[[], Awaitable[T]]) -> Service[T]:
         """Do something in a task of the host's own. It continues if its caller is cancelled, until the host ends."""
@@ -201,7 +208,12 @@ class BaseEngine:
         """The hooks that may be asked at a stage about this payload, whose fields that can be edited are not known yet."""
         return tuple(seat.hook for seat in self._mounted.generations[stage.name].seats if seat.may_want(payload))
 
-    def _changed(self, change: StateChange | Outcome[Any] | Reloaded) -> None:
+    def _proved(self, proof: Proof) -> None:
+        """Tell listeners and `on_change` of a proof of life."""
+        self._listeners.proved(proof)
+        self._changed(proof)
+
+    def _changed(self, change: StateChange | Outcome[Any] | Reloaded | Proof) -> None:
         for call in tuple(self.on_change):
             try:
                 call(change)
@@ -209,14 +221,14 @@ class BaseEngine:
                 self._mounted.log.warning("a function of on_change failed", why=repr(error))
 
 
-def _weakly(method: Callable[[StateChange], None]) -> Callable[[StateChange], None]:
+def _weakly(method: Callable[[T], None]) -> Callable[[T], None]:
     """Returns a call of the method that holds its object weakly. So the object is freed without the garbage collector."""
     weak = weakref.WeakMethod(method)
 
-    def call(change: StateChange) -> None:
+    def call(about: T) -> None:
         strong = weak()
         if strong is not None:
-            strong(change)
+            strong(about)
 
     return call
 

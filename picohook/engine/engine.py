@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ..hooks.base import Hook
     from ..listeners.operation import Operation, OperationKind
     from ..model.decisions import Decision, Outcome
+    from ..model.proof import Proof
     from ..model.stages import Stage
     from .settings import EventOf
 
@@ -198,6 +199,21 @@ class Engine(BaseEngine):
         if responded is not None and outcome.action == words.RESPOND:
             return await responded(outcome)
         return outcome
+
+    async def prove_life(self) -> tuple[Proof, ...]:
+        """Ask the hooks now about harmful calls that they must deny. Returns what became of each. No tool is called.
+
+        The calls are those of `proof_of_life`, and each hook's own `canary`, about which it is asked alone. Without any, it is
+        `bash` with `rm -rf /`. A call that is not denied, or is denied only because a hook failed, is logged, and emits the
+        event `error`.
+        """
+        return await self._prover.prove()
+
+    def _proved(self, proof: Proof) -> None:
+        super()._proved(proof)
+        if proof.verdict != "denied":
+            message = f"{proof.call.tool}: {proof.verdict}: {proof.why}"
+            self.emit("error", {"Stage": "proof_of_life", "Message": message}, meta=proof.call.meta)
 
     def operation(self, kind: OperationKind, payload: Payload) -> Operation:
         """Begin a turn, a model call or a tool call, for the listeners that see them."""

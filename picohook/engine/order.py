@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .tasks import Mounted
     from .tool_ownership import Ownership
 
-LAYERS = ("builtin", "user", "project", "session")
+LAYERS = ("builtin", "central", "user", "project", "session")
 """Asked in this order."""
 OF_SESSION = "@session"
 """The names of a session's own hooks end in this, and no other names do."""
@@ -35,10 +35,15 @@ def layer(hook: Hook) -> str:
 def in_order(hooks: Iterable[Hook]) -> list[Hook]:
     """The hooks as they are asked: by layer, and inside a layer by `after`, then priority, then name.
 
-    Raises `ConfigError` for an `after` that cannot be satisfied.
+    Raises `ConfigError` for an `after` or a `fallback` that cannot be satisfied.
     """
     by_name = {hook.name: hook for hook in hooks}
-    problems = [problem for hook in by_name.values() for problem in _check_after(hook, by_name)]
+    problems = [
+        problem
+        for hook in by_name.values()
+        for check in (_check_after, _check_fallback)
+        for problem in check(hook, by_name)
+    ]
     if problems:
         raise ConfigError(problems)
     return [hook for one in LAYERS for hook in _sorted([h for h in by_name.values() if layer(h) == one])]
@@ -104,17 +109,34 @@ def _check_after(hook: Hook, by_name: dict[str, Hook]) -> Iterable[Problem]:
             yield _problem(hook.spec, f"{other!r} is in the later layer {layer(by_name[other])}", "move one of them")
 
 
-def _problem(spec: HookSpec, message: str, hint: str) -> Problem:
-    return Problem(spec.source or "(code)", f"hooks.{spec.name}.after", message, hint)
+def _check_fallback(hook: Hook, by_name: dict[str, Hook]) -> Iterable[Problem]:
+    name = hook.spec.fallback
+    if name is None:
+        return
+    if name not in by_name:
+        near = nearest(name, by_name)
+        yield _problem(hook.spec, f"there is no hook {name!r}", f'did you mean "{near}"?' if near else "", "fallback")
+        return
+    other = by_name[name].spec
+    lacks = [stage for stage in hook.spec.asked_at if stage not in other.asked_at and not STAGES[stage].approves]
+    if other.nats is not None:
+        yield _problem(hook.spec, f"{name!r} is served over NATS, too", "name a hook of this machine", "fallback")
+    elif lacks:
+        yield _problem(hook.spec, f"{name!r} is not for {', '.join(lacks)}", "add it to its stages", "fallback")
+
+
+def _problem(spec: HookSpec, message: str, hint: str, key: str = "after") -> Problem:
+    return Problem(spec.source or "(code)", f"hooks.{spec.name}.{key}", message, hint)
 
 
 def seats(ordered: Sequence[Hook], timeouts: Timeouts) -> dict[str, tuple[Seat, ...]]:
-    """For each stage, the hooks that are asked."""
+    """For each stage, the hooks that are asked. A hook that is another's fallback is only asked in its place."""
+    fallbacks = {hook.spec.fallback for hook in ordered}
     return {
         name: tuple(
             Seat(hook, hook.spec.timeout_at(name, timeouts, approves=stage.approves), hook.spec.filter)
             for hook in ordered
-            if name in hook.spec.asked_at
+            if name in hook.spec.asked_at and hook.name not in fallbacks
         )
         for name, stage in STAGES.items()
     }

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ..hooks.base import Complete
     from ..listeners.listener import Listener
     from ..model.payloads import Meta, Payload
-    from ..model.spec import HookSpec, Timeouts
+    from ..model.spec import HookSpec, ProofOfLife, Timeouts
     from ..observe.log import Logger
     from ..process.plan import Verify
 
@@ -29,11 +29,12 @@ class Settings(TypedDict, total=False):
 
 
 class EngineSettings(Settings, total=False):
-    """The settings of an engine. A configuration gives the three that are added here."""
+    """The settings of an engine. A configuration gives those that are added here."""
 
     timeouts: Timeouts | None
     verify: Verify | None
     model_of: Callable[[HookSpec], Complete | None] | None
+    proof_of_life: ProofOfLife | None
 
 
 class EventOf(TypedDict, total=False):

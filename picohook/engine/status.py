@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..hooks.base import HookStatus
+    from ..model.proof import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class ProofStatus:
+    """What the proofs of life of a host have shown."""
+
+    every: float | None
+    """Seconds between two proofs; None if they are given only when they are asked for."""
+    verdict: Verdict | Literal[""]
+    """The worst verdict of the last proof; empty before the first."""
+    last_denial: float
+    """When every harmful call was last denied, in seconds since the epoch; 0 if that never happened."""
+    last_denial_age: float | None
+    """How many seconds ago that was."""
+    proofs: Mapping[str, int]
+    """How many harmful calls hooks were asked about, by verdict."""
+    alarms: tuple[Mapping[str, Any], ...]
+    """Those of the last proof that were not denied, in the JSON form of `Proof`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +40,8 @@ class HostStatus:
     log_failures: int
     containment_lacks: dict[str, str] = field(default_factory=dict)
     """The kinds of containment that were tried and that this machine cannot provide, and why."""
+    proof_of_life: ProofStatus | None = None
+    """What its proofs of life have shown; None without any."""
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""

@@ -47,6 +47,8 @@ class Question(Generic[P]):
     """The latest deadline that a hook can reach by reporting progress."""
     begun: float
     """When the hook was asked."""
+    degraded: str = ""
+    """Set by the hook if another one decided in its place: that one's name, and the cause."""
     _own: Encoded[P] | None = None
 
     @property
@@ -93,6 +95,8 @@ class HostServices:
     """Called with every line to and from a process."""
     has_approver: Callable[[ToolCall, Hook | None], bool] = lambda _call, _abstaining: False
     """Whether a hook is asked to approve the call. Given a hook that abstains, hooks that may abstain too do not count."""
+    find: Callable[[str], Hook] | None = None
+    """Returns the mounted hook of a name. Raises `PicohookError` if there is none."""
     connections: Connections | None = None
     """The host's connections to NATS."""
 

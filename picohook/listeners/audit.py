@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..model.encoded import Encoded
     from ..model.events import Event
     from ..model.payloads import Meta
+    from ..model.proof import Proof
     from ..model.spec import HookSpec
     from ..model.stages import Stage
     from ..model.trail import TrailEntry
@@ -75,6 +76,12 @@ class AuditRecords(Listener):
         shown = {name: payload[key] for key, name in _OF_EVENTS.items() if isinstance(payload.get(key), str | bool)}
         more = {"payload": _plain(dict(payload))} if self.payloads else _short(shown)
         self.write(words.EVENT, {"kind": event.kind, **_place(event.meta), **more})
+
+    def proved(self, proof: Proof) -> None:
+        hooks = [_answer(entry, texts=self.payloads) for trail in proof.trails for entry in trail.trail]
+        names = {"gate": proof.gate, "hook": proof.hook}
+        about = {"verdict": proof.verdict, **{name: value for name, value in names.items() if value}, "hooks": hooks}
+        self.write("host.proof_of_life", {**_tool(proof.call), **self.stamp("payload", proof.call), **about})
 
     def closed(self) -> None:
         self.write(STOP, {})
@@ -233,6 +240,8 @@ def _answer(entry: TrailEntry, *, texts: bool) -> dict[str, Any]:
     shown |= {"action": entry.action, "duration_ms": round(entry.duration * 1000, 3)}
     if entry.failure:
         shown["failure"] = entry.failure
+    if entry.degraded:
+        shown["degraded"] = entry.degraded
     if entry.retries:
         shown["retries"] = entry.retries
     if texts:

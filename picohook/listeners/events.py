@@ -95,13 +95,16 @@ class SpooledEvents(AuditRecords):
                 self._put(DROPPED, about)
 
     def _put(self, method: str, about: Mapping[str, Any]) -> bool:
-        assert self.spool is not None
         kind = about["kind"] if method == words.EVENT else method.removeprefix("hook.")
+        more = {"traceparent": about["traceparent"]} if "traceparent" in about else {}
+        return self.put(method, kind, encode({"method": method, **about}), session=about.get("session", ""), **more)
+
+    def put(self, method: str, kind: str, body: bytes, *, session: str = "", **more: str | int) -> bool:
+        """Put an event into the spool. Returns False if it was dropped. `more` are headers."""
+        assert self.spool is not None
         now = datetime.now(UTC).isoformat(timespec="microseconds")
-        head = {"type": method, "kind": kind, "session": about.get("session", ""), "time": now}
-        if "traceparent" in about:
-            head["traceparent"] = about["traceparent"]
-        return self.spool.put(head, encode({"method": method, **about}))
+        head = {"type": method, "kind": kind, "session": session, "time": now, "more": more}
+        return self.spool.put(head, body)
 
     def _report(self) -> Mapping[str, Any]:
         """Say how many events were dropped since the last time, if any were. Returns the record."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..model.decisions import Asked, Decision, Outcome
     from ..model.encoded import Encoded
     from ..model.events import Event
+    from ..model.proof import Proof
     from ..model.stages import Stage
     from ..observe.log import Log
     from ..protocol.raw_line import RawLine
@@ -73,6 +74,9 @@ class Listener:
 
     def told(self, event: Event, hooks: Sequence[Hook]) -> None:
         """An event was passed to these hooks."""
+
+    def proved(self, proof: Proof) -> None:
+        """Hooks were asked about a harmful call, as a proof of life. `begin` is not called for such a chain."""
 
     def line(self, line: RawLine) -> None:
         """A line went to a hook's process or came from it. This is only called if `wants_lines` is set."""
@@ -142,6 +146,11 @@ class Listeners:
         """Show all listeners the hooks to which an event was passed."""
         for listener in self.all:
             self._safely(listener.told, event, hooks)
+
+    def proved(self, proof: Proof) -> None:
+        """Show a proof of life to all listeners."""
+        for listener in self.all:
+            self._safely(listener.proved, proof)
 
     @property
     def tap(self) -> Callable[[RawLine], None] | None:

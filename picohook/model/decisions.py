@@ -128,6 +128,13 @@ _FAILED_HOW = {
     "refused": ": it answered with an error",
     "reply": ": its answer could not be used",
     "handshake": ": it could not be started",
+    "absent": ": nobody serves it",
+    "unreachable": ": it cannot be reached",
+    "busy": ": it has too much to do",
+    "forbidden": ": it may not be asked",
+    "too_large": ": the question is too large",
+    "digest": ": its answer could not be used",
+    "breaker": ": it failed several times before",
 }
 """The text for a model about each kind of failure. It has none of the hook's own text."""
 

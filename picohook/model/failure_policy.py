@@ -12,6 +12,7 @@ from ..errors import (
     HookRefusedError,
     HookReplyError,
     HookTimeoutError,
+    HookUnavailableError,
     PicohookError,
 )
 from ..wire import words
@@ -42,6 +43,8 @@ def on_failure(stage: Stage[Any], hook: str, rule: OnFailure, cause: str) -> Dec
 
 def cause(error: Exception) -> str:
     """The name under which metrics count a failure."""
+    if isinstance(error, HookUnavailableError):
+        return error.cause
     for kind, name in _CAUSES:
         if isinstance(error, kind):
             return name

@@ -5,5 +5,6 @@ KINDS_OF_HOOK = {
     "run": "hooks.one_shot.command.CommandHook",
     "python": "hooks.python.PythonHook",
     "prompt": "hooks.one_shot.prompt.PromptHook",
+    "nats": "hooks.nats.NatsHook",
 }
 """The kinds of hook. A configured hook sets one of these fields; beside it stands the class that is made from it."""

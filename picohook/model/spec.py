@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 else:
     StageName = Literal[tuple(STAGES)]
 
-Layer = Literal["builtin", "user", "project", "session"]
+Layer = Literal["builtin", "central", "user", "project", "session"]
 
 LONGEST_GLOB, MOST_DEEP = 512, 2
 """The most characters of a glob, and how often it may have `**`."""
@@ -137,10 +137,20 @@ class Sandbox(Settings):
 
 
 class Canary(Settings):
-    """A tool call that a gate must deny. `picohook doctor` asks about it, without calling the tool."""
+    """A tool call that a gate must deny. It is asked about it without calling the tool."""
 
     tool: str = Field(min_length=1, description="The tool's name.")
     arguments: dict[str, Any] = Field(default_factory=dict, description="The arguments of the call.")
+
+
+class ProofOfLife(Settings):
+    """How often a running host asks its hooks about harmful calls that they must deny."""
+
+    every: Seconds = Field(default=300.0, description="Seconds between two proofs.")
+    canaries: tuple[Canary, ...] = Field(
+        default=(),
+        description="Tool calls that the hooks together must deny. Each hook must deny its own canary in any case.",
+    )
 
 
 class Parts(Settings):
@@ -219,6 +229,13 @@ class HookSpec(Settings):
     run: str | None = Field(default=None, description="A shell command, run for each question.")
     python: str | None = Field(default=None, description='A function of the host\'s own process: "module:function".')
     prompt: str | None = Field(default=None, description="A prompt for a model, with {{tool_name}} and the like.")
+    nats: str | None = Field(
+        default=None, min_length=1, description="A hook of this name that workers serve over NATS."
+    )
+    connection: NatsSettings | None = Field(default=None, description="With nats: the connection; set by [nats].")
+    fallback: str | None = Field(
+        default=None, description="With nats: the hook that decides if no worker does, except at approve_tool."
+    )
     model: str | None = Field(default=None, description="With prompt: the model; by default the embedder's choice.")
     stages: tuple[StageName, ...] = Field(default=(), description="The stages at which it is asked.")
     observe: tuple[str, ...] = Field(default=(), description='The event kinds that it observes; "*" for all.')
@@ -273,7 +290,7 @@ class HookSpec(Settings):
         description="Globs for the project's files that it runs, if its command does not name them; [] for none.",
     )
     canary: Canary | None = Field(
-        default=None, exclude=True, description="A tool call that it must deny, for picohook doctor."
+        default=None, exclude=True, description="A tool call that it must deny, for picohook doctor and proofs of life."
     )
 
     @field_validator("command", mode="before")
@@ -317,13 +334,17 @@ class HookSpec(Settings):
             raise ValueError(f"has {' and '.join(given)}: a hook is one of {', '.join(KINDS_OF_HOOK)}")
         if self.model is not None and self.prompt is None:
             raise ValueError("has a model, and no prompt to ask it")
+        if self.fallback is not None and self.nats is None:
+            raise ValueError("has a fallback, which is for hooks that are served over NATS")
+        if self.nats is not None and self.observe:
+            raise ValueError("observes events, and a hook that is served over NATS gets none")
         return self
 
     @model_validator(mode="after")
     def _defaults_of_its_kind(self) -> HookSpec:
         if self.prompt is not None and "timeout" not in self.model_fields_set:
             object.__setattr__(self, "timeout", PROMPT_TIMEOUT)
-        if self.guard and "on_failure" not in self.model_fields_set:
+        if (self.guard or self.nats is not None) and "on_failure" not in self.model_fields_set:
             object.__setattr__(self, "on_failure", OnFailure.DENY)
         if self.events == "legacy" and any(kind in words.RUNTIME_KINDS for kind in self.observe):
             object.__setattr__(self, "events", "runtime")

@@ -48,9 +48,11 @@ class TrailEntry:
     reason: str = ""
     """The hook's own reason."""
     failure: str | None = None
-    """The kind of its failure: timeout, crashed, refused, reply, handshake or error; None if it did not fail."""
+    """The kind of its failure, such as timeout or crashed; None if it did not fail."""
     skipped: bool = False
     """Whether its filter did not match, so that it was not asked."""
+    degraded: str = ""
+    """The hook that decided in its place, and the cause, as in `local: absent`; empty if it decided itself."""
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
@@ -68,6 +70,8 @@ class TrailEntry:
             shown["retries"] = self.retries
         if self.notes is not None:
             shown["notes"] = self.notes.wire()
+        if self.degraded:
+            shown["degraded"] = self.degraded
         return shown
 
 

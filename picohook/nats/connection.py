@@ -84,6 +84,8 @@ class NatsConnection:
         """Why there is no connection, or what the server last refused."""
         self.refused: frozenset[str] = frozenset()
         """The subjects that this user may not publish or listen to, as far as the server said; in lower case."""
+        self.config_digest = ""
+        """The digest of the configuration that this host believes to be in force; questions carry it."""
         self.on_change: set[Callable[[], None]] = set()
         self.inbox_prefix = subjects.inbox(settings.host or socket.gethostname())
         """The prefix of the subjects at which this host gets answers."""
@@ -257,8 +259,9 @@ class NatsConnection:
             except Exception as error:  # noqa: BLE001 - a file cannot be read, or the client has a fault: it is tried again
                 self._note(error)
             finally:
-                if not client.is_closed and self.state != CLOSED:
-                    await client.close()
+                if not client.is_closed:
+                    with anyio.CancelScope(shield=True):
+                        await client.close()
             if self.state != CLOSED:
                 self._loop.tell(self._set, DISCONNECTED)
                 await asyncio.sleep(wait)

@@ -18,7 +18,7 @@ BOUNDS = tuple(2**power / 1e6 for power in range(7, 27))
 class StageMetrics:
     """The metrics of one hook at one stage."""
 
-    __slots__ = ("_fresh", "_other", "_sorted", "_total", "failures", "retries", "skipped")
+    __slots__ = ("_fresh", "_other", "_sorted", "_total", "degraded", "failures", "retries", "skipped")
 
     def __init__(self) -> None:
         self._other: Counter[str] = Counter()
@@ -26,6 +26,8 @@ class StageMetrics:
         self.failures: Counter[str] = Counter()
         """Failures by cause."""
         self.retries = 0
+        self.degraded: Counter[str] = Counter()
+        """How often its fallback decided in its place, by cause."""
         self.skipped = 0
         """How often the hook was not asked because its filter did not match."""
         self._fresh: list[float] = []
@@ -108,6 +110,7 @@ class StageMetrics:
             "failures": dict(self.failures),
             "skipped": self.skipped,
             "retries": self.retries,
+            "degraded": dict(self.degraded),
             "total_ms": round(self.total * 1000, 3),
             **times,
             "histogram": list(self.histogram),

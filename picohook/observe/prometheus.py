@@ -1,4 +1,4 @@
-"""The metrics of hooks in the text format of Prometheus."""
+"""The metrics of a host in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-def prometheus(hooks: Iterable[Mapping[str, Any]]) -> str:
-    """The text for these hooks. Each is the JSON form of a `HookStatus`."""
+def prometheus(status: Mapping[str, Any]) -> str:
+    """The text for a host. `status` is the JSON form of its `HostStatus`."""
     lines: list[str] = []
-    hooks = list(hooks)
+    hooks = status["hooks"]
+    proofs = status["proof_of_life"]
     stages = [
         ({"hook": hook["name"], "stage": stage}, metrics) for hook in hooks for stage, metrics in hook["stages"].items()
     ]
@@ -59,6 +60,15 @@ def prometheus(hooks: Iterable[Mapping[str, Any]]) -> str:
     family("failures_total", "counter", "Failures, by cause.", by("cause", "failures"))
     if stages:
         histogram("duration_seconds", "How long the hook took to answer.")
+    if proofs is not None:
+        family(
+            "proofs_of_life_total",
+            "counter",
+            "Harmful calls that hooks were asked about, by verdict.",
+            [({"verdict": verdict}, count) for verdict, count in proofs["proofs"].items()],
+        )
+        about = "When every harmful call was last denied, in seconds since the epoch; 0 if never."
+        family("last_denial_timestamp_seconds", "gauge", about, [({}, proofs["last_denial"])])
     return "\n".join(lines) + "\n"
 
 
@@ -66,4 +76,4 @@ def _labels(labels: Mapping[str, str]) -> str:
     def quoted(value: str) -> str:
         return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
-    return "{" + ",".join(f'{name}="{quoted(value)}"' for name, value in labels.items()) + "}"
+    return "{" + ",".join(f'{name}="{quoted(value)}"' for name, value in labels.items()) + "}" if labels else ""

@@ -26,7 +26,7 @@ from .recorder import RecordListener
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 
-    from ..host import Host
+    from ..engine.engine import Engine
     from ..model.payloads import Payload
     from ..model.stages import Stage
     from .reader import Entry
@@ -118,7 +118,7 @@ class Replay:
         if isinstance(entry, ChainEnded):
             self._end = entry
 
-    async def chains(self, entries: Iterable[Entry], host: Host) -> AsyncIterator[Comparison]:
+    async def chains(self, entries: Iterable[Entry], host: Engine) -> AsyncIterator[Comparison]:
         """Ask every chain, and tell every event. Yields each chain's comparison."""
         asked: dict[int, ChainEnded] = {}
         for entry in entries:
@@ -145,7 +145,7 @@ class Replay:
                     await host.emit_and_wait(entry.kind, entry.payload, meta=entry.meta)
         self.unanswered += len(asked)
 
-    async def of_hook(self, name: str, entries: Iterable[Entry], host: Host) -> AsyncIterator[Comparison]:
+    async def of_hook(self, name: str, entries: Iterable[Entry], host: Engine) -> AsyncIterator[Comparison]:
         """Ask and tell this hook alone, each time that the record did. Yields each answer's comparison.
 
         The host has no other hook.
@@ -167,7 +167,7 @@ class Replay:
         self.unanswered += len(asked)
 
     async def _ask(
-        self, host: Host, chain: Chain, payload: Payload | None = None, *, alone: bool = False
+        self, host: Engine, chain: Chain, payload: Payload | None = None, *, alone: bool = False
     ) -> ChainEnded:
         resumed = {} if alone else {"answered": chain.resumed_with, "skip": chain.not_asked_again}
         await host.ask(chain.stage.name, payload or chain.payload(), **resumed)  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..engine.order import in_order, layer
 from ..hooks.base import StateChange
 from ..model.decisions import Outcome
+from ..model.proof import Proof
 from ..model.stages import STAGES
 from ..observe.prometheus import prometheus
 from .server.connection import Connection, ConnectionLimits, two_descriptors
@@ -50,7 +51,7 @@ class ControlContext:
         self.host = host
         self._connection = connection
 
-    def notify(self, change: StateChange | Outcome[Any] | Reloaded) -> None:
+    def notify(self, change: StateChange | Outcome[Any] | Reloaded | Proof) -> None:
         """Notify the client of a change, which it watches for."""
         self._connection.notify(*_notification(change))
 
@@ -59,10 +60,12 @@ class ControlContext:
         self.host.on_change.discard(self.notify)
 
 
-def _notification(change: StateChange | Outcome[Any] | Reloaded) -> tuple[str, Mapping[str, Any]]:
+def _notification(change: StateChange | Outcome[Any] | Reloaded | Proof) -> tuple[str, Mapping[str, Any]]:
     """The method and params of the notification."""
     if isinstance(change, StateChange):
         return "state", {"hook": change.hook, "state": change.state, "pid": change.pid}
+    if isinstance(change, Proof):
+        return "proof", change.wire()
     if not isinstance(change, Outcome):
         return "reloaded", change.wire()
     trail = [{key: value for key, value in entry.wire().items() if key != "notes"} for entry in change.trail]
@@ -102,11 +105,15 @@ async def _list(context: ControlContext, _: Params) -> dict[str, Any]:
 
 
 async def _metrics(context: ControlContext, _: Params) -> str:
-    return prometheus(context.host.status().wire()["hooks"])
+    return prometheus(context.host.status().wire())
 
 
 async def _reload(context: ControlContext, _: Params) -> dict[str, Any]:
     return (await context.host.reload()).wire()
+
+
+async def _prove(context: ControlContext, _: Params) -> list[dict[str, Any]]:
+    return [proof.wire() for proof in await context.host.prove_life()]
 
 
 async def _reset(context: ControlContext, params: HookParams) -> bool:
@@ -132,8 +139,9 @@ _STATUS = {
         "containment": {"type": "string"},
         "log_failures": {"type": "integer"},
         "containment_lacks": {"type": "object"},
+        "proof_of_life": {"type": ["object", "null"]},
     },
-    "required": ["hooks", "containment", "log_failures", "containment_lacks"],
+    "required": ["hooks", "containment", "log_failures", "containment_lacks", "proof_of_life"],
 }
 _HOOKS = {
     "type": "object",
@@ -168,11 +176,17 @@ CONTROL_METHODS = (
         result=_RELOADED,
         errors=(REFUSED,),
     ),
+    Method(
+        "prove",
+        "Ask the hooks now about harmful calls that they must deny, as a proof of life, and return the verdicts.",
+        _prove,
+        result={"type": "array", "items": {"type": "object"}},
+    ),
     Method("reset", "Start a hook again after it was given up.", _reset, HookParams, errors=(REFUSED,)),
     Method("restart", "End a hook's process and start a new one.", _restart, HookParams, errors=(REFUSED,)),
     Method(
         "watch",
-        "Send every change from now on, as notifications `state`, `outcome` and `reloaded`, until the connection ends.",
+        "Send every change from now on, until the connection ends: notifications `state`, `outcome`, `proof` and `reloaded`.",
         _watch,
     ),
 )

@@ -118,7 +118,7 @@ class MetricsRequest:
         if method not in {b"GET", b"HEAD"}:
             return HTTPStatus.METHOD_NOT_ALLOWED, b""
         try:
-            return HTTPStatus.OK, prometheus(self._host.status().wire()["hooks"]).encode()
+            return HTTPStatus.OK, prometheus(self._host.status().wire()).encode()
         except Exception as error:  # noqa: BLE001 - logged here; the client is not told what it was
             self._log.error(f"{NOUN} failed", why=repr(error))
             return HTTPStatus.INTERNAL_SERVER_ERROR, b""

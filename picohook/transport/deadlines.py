@@ -5,13 +5,26 @@ from __future__ import annotations
 import heapq
 import math
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..protocol.peer import Peer
     from .reactor import Promise, Reactor
+
+    class Calls(Protocol):
+        """Calls that wait for replies, by the numbers of their requests."""
+
+        @property
+        def waiting(self) -> list[Any]:
+            """All of them."""
+
+        def in_flight(self) -> int:
+            """How many there are."""
+
+        def pending_token(self, request_id: object) -> Any:
+            """The call with this number; None if it does not wait any more."""
+
 
 NEVER = float("inf")
 SPARE = 64
@@ -27,10 +40,9 @@ class Deadlines:
     So not every ring has to look at all calls, and calls that end in time need no heap.
     """
 
-    __slots__ = ("_alarm", "_alarm_at", "_heap", "_on_timeout", "_peer", "_reactor", "next")
+    __slots__ = ("_alarm", "_alarm_at", "_calls", "_heap", "_on_timeout", "_reactor", "next")
 
-    def __init__(self, reactor: Reactor, peer: Peer, on_timeout: Callable[[list[Promise]], None]) -> None:
-        """The tokens of the peer's requests are the calls."""
+    def __init__(self, reactor: Reactor, calls: Calls, on_timeout: Callable[[list[Promise]], None]) -> None:
         self.next = NEVER
         """Calls with an earlier deadline have to be added; others need not be."""
         self._alarm_at = NEVER
@@ -38,7 +50,7 @@ class Deadlines:
         self._heap: list[tuple[float, int]] = []
         """Deadlines and requests. A call in flight may have a later deadline by now; others have ended."""
         self._reactor = reactor
-        self._peer = peer
+        self._calls = calls
         self._on_timeout = on_timeout
         self._alarm = reactor.alarm(self._check)
 
@@ -46,7 +58,7 @@ class Deadlines:
         """Add a call whose deadline is earlier than `next`."""
         if self._heap:
             heapq.heappush(self._heap, (call.deadline, call.request))
-            if len(self._heap) > 2 * self._peer.in_flight() + SPARE:
+            if len(self._heap) > 2 * self._calls.in_flight() + SPARE:
                 self._heap.clear()
         self._set(min(call.deadline, self._alarm_at))
 
@@ -59,11 +71,11 @@ class Deadlines:
     def _check(self) -> None:
         now, heap, late = self._reactor.now(), self._heap, []
         if not heap:
-            heap += [(call.deadline, call.request) for call in self._peer.waiting]
+            heap += [(call.deadline, call.request) for call in self._calls.waiting]
             heapq.heapify(heap)
         while heap:
             deadline, request = heap[0]
-            call = self._peer.pending_token(request)
+            call = self._calls.pending_token(request)
             if call is not None and call.deadline > deadline:
                 heapq.heapreplace(heap, (call.deadline, request))
             elif call is None or deadline <= now:
@@ -80,7 +92,7 @@ class Deadlines:
     def close(self) -> None:
         """Stop the alarm, and drop the callbacks."""
         self._alarm.off()
-        del self._alarm, self._on_timeout, self._peer
+        del self._alarm, self._on_timeout, self._calls
 
 
 def shown_seconds(timeout: float) -> str:

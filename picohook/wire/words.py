@@ -37,6 +37,9 @@ PAUSE: Final = "pause"
 ABORT_TURN: Final = "abort_turn"
 HARD_ABORT: Final = "hard_abort"
 
+# The `Source` in the meta of a question that no agent asked: the host proves that harmful calls are denied.
+PROOF_OF_LIFE: Final = "picohook.proof_of_life"
+
 CONTINUE_RESULT: Final = {"action": CONTINUE}  # the result that hooks give most
 
 # Limits.

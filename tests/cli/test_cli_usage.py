@@ -17,6 +17,7 @@ COMMANDS = {
     "trust": "[CONFIG]",
     "serve": "",
     "mcp": "-- COMMAND...",
+    "shim": "VENDOR",
     "control": "COMMAND [ARGS]...",
     "top": "",
     "trace": "RECORD",

@@ -25,6 +25,7 @@ LOADER = (
 )
 STAGES = ", ".join(get_args(StageName))
 NEITHER = f"is never asked and never told: it has neither stages nor observe (known: {STAGES})"
+KNOWN = "known: $schema, defaults, hooks, foreign, audit, model, events, bundle, nats, picoclaw, proof_of_life"
 
 
 @pytest.mark.parametrize(
@@ -96,11 +97,11 @@ def test_one_mistake_is_one_message(complaints: Complaints, line: str, complaint
     [
         (
             'stages = ["before_tool"]',
-            ': has none of command, run, python, prompt (such as command = ["python3", "hook.py"])',
+            ': has none of command, run, python, prompt, nats (such as command = ["python3", "hook.py"])',
         ),
         (
             'stages = ["before_tool"]\ncommand = []',
-            ': has none of command, run, python, prompt (such as command = ["python3", "hook.py"])',
+            ': has none of command, run, python, prompt, nats (such as command = ["python3", "hook.py"])',
         ),
         ('stages = ["before_tool"]\ncommand = [""]', ".command: the program's name is empty"),
         ('stages = ["before_tool"]\ncommand = ["a\\u0000"]', ".command: an argument holds a NUL character"),
@@ -195,7 +196,7 @@ def test_all_mistakes_of_a_file_are_reported_at_once(complaints: Complaints) -> 
         f'defaults.grace: {NUMBER} "2s"',
         'hooks.a.timout: unknown key (did you mean "timeout"?)',
         'hooks.c.stages[0]: "approve" is not a stage (did you mean "approve_tool"?)',
-        "speed: unknown key (known: $schema, defaults, hooks, foreign, audit, model, nats, picoclaw)",
+        f"speed: unknown key ({KNOWN})",
         'hooks.a.observe[0]: "turn_strat" is not an event kind (did you mean "turn_start"?)',
         f"hooks.b: {NEITHER}",
     ]
@@ -203,7 +204,9 @@ def test_all_mistakes_of_a_file_are_reported_at_once(complaints: Complaints) -> 
 
 def test_an_unknown_key_without_a_near_one_lists_all_known_keys(complaints: Complaints) -> None:
     (complaint,) = complaints("a.toml", '[hooks.a]\ncommand = ["a"]\nstages = ["before_tool"]\nxyz = 1\n')
-    assert complaint.startswith("hooks.a.xyz: unknown key (known: command, run, python, prompt, model, stages, ")
+    assert complaint.startswith(
+        "hooks.a.xyz: unknown key (known: command, run, python, prompt, nats, fallback, model, stages, "
+    )
 
 
 def test_values_are_shown_short_and_without_control_characters(complaints: Complaints) -> None:

@@ -34,7 +34,7 @@ import typer
 
 import picohook.config
 import picohook.testing
-from picohook import ConfigError, HookSpec, Timeouts
+from picohook import ConfigError, HookSpec, ProofOfLife, Timeouts
 from picohook.wire import words
 from picohook.cli.app import COMMANDS, app, load_command
 from picohook.config import load
@@ -386,7 +386,8 @@ def test_the_configuration_page_shows_the_actual_defaults():
     }
     hook, timeouts = HookSpec().model_dump(mode="json"), Timeouts()
     shared = {f"{name}_timeout": getattr(timeouts, name) for name in ("observer", "interceptor", "approval", "hello")}
-    expected = {**hook, **shared, "chain_budget": timeouts.chain}
+    proofs = ProofOfLife().model_dump(mode="json")
+    expected = {**hook, **shared, **proofs, "chain_budget": timeouts.chain}
     shown = defaults_in(whole + rest)
     assert shown == {name: expected[name] for name in shown}
     assert len(shown) > 15

@@ -376,10 +376,12 @@ def test_settings_are_found_and_covered_by_trust(gemini, write, project):
     [
         (".gemini/settings.json", {"theme": "x"}, "gemini"),
         ("ext/hooks/hooks.json", {"hooks": {"BeforeTool": []}}, "gemini"),
-        ("ext/hooks/hooks.json", {"hooks": {"SessionStart": []}}, "claude"),
+        ("ext/hooks/hooks.json", {"hooks": {"SessionStart": []}}, "gemini"),
+        ("plugin/hooks/hooks.json", {"hooks": {"SessionStart": []}}, "claude"),
     ],
 )
-def test_its_files_are_known_by_their_place_or_an_event_of_its_own(project, name, document, dialect):
+def test_its_files_are_known_by_their_place_or_an_event_of_its_own(project, write, name, document, dialect):
+    write("ext/gemini-extension.json", {"name": "ext"})
     assert name_of(document, project / name) == dialect
 
 

@@ -5,27 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
+from gates import tried
 
-from picohook import Host, foreign_hooks
+from picohook import foreign_hooks
 from picohook.cli.doctor.findings import Level
-from picohook.cli.doctor.foreign_gates import is_gate, tools_of, try_handlers
-from picohook.hooks import make_hook
+from picohook.cli.doctor.foreign_gates import tools_of
 from picohook.hooks.foreign.samples import SAMPLES
 from picohook.hooks.foreign.tools import TOOLS
 
 WRONG_FIELD = "jq -e .toolInput.command >/dev/null || { echo no >&2; exit 2; }"
 APPROVAL = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}}
-
-
-async def tried(path):
-    """What doctor finds about each handler: its level, and its message without the handler's place."""
-    found = []
-    for spec in foreign_hooks(path):
-        hook = make_hook(spec)
-        assert is_gate(spec)
-        async with Host([hook], complete=lambda prompt, model: "{}"):
-            found += [(one.level, one.message) async for one in try_handlers(hook, 30)]
-    return [(level, message.partition(": ")[2]) for level, message in found]
 
 
 def gate(command, matcher="", **more):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from pure import FACTS, Said, decided, permission, verdict_of
+from gates import tried
+from pure import FACTS, PAYLOADS, Said, decided, permission, verdict_of
 
 from picohook import Deny, Host, Modify, Timeouts, ToolCall, foreign_hooks
 from picohook.errors import HookTimeoutError
@@ -182,6 +183,86 @@ def test_trap_a_rewrite_that_asks_is_what_is_approved_in_gemini():
     assert (verdict.asks, verdict.decision) == (True, Modify({"arguments": {"command": "a"}}))
 
 
+# Copilot.
+
+PERMITS = json.dumps({"permissionDecision": "allow"})
+FORBIDS = json.dumps({"permissionDecision": "deny", "permissionDecisionReason": "no"})
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        (Said(PERMITS, 2), ("deny", "deny")),
+        (Said(PERMITS, 1), ("deny", "deny")),
+        (Said("", 2), ("deny", "deny")),
+        (Said("", 127, "not found"), ("deny", "deny")),
+        (Said("", 126), ("deny", "deny")),
+        (Said("", -9), ("deny", "deny")),
+        (Said(failure=HookTimeoutError("late")), ("deny", "continue")),
+        (Said(FORBIDS + PERMITS), ("deny", "continue")),
+        (Said("checking ...\n" + FORBIDS), ("deny", "continue")),
+        (Said('{"type": "progress", "message": "x"}\n' + FORBIDS), ("deny", "deny")),
+        (Said("checking ...\n"), ("continue", "continue")),
+        (Said("\ufeff" + FORBIDS), ("deny", "deny")),
+        (Said(FORBIDS + "\n\n"), ("deny", "deny")),
+        (Said('{"permissionDecision": "deny", "permissionDecision": "allow"}'), ("deny", "continue")),
+        (Said(DENY), ("deny", "continue")),
+        (Said({"permission": "deny"}), ("deny", "continue")),
+    ],
+    ids=[
+        "exit 2 with an allow",
+        "exit 1 with an allow",
+        "exit 2 without a word",
+        "no such program",
+        "not executable",
+        "killed",
+        "late",
+        "two objects",
+        "a banner",
+        "progress before the answer",
+        "only text",
+        "a byte order mark",
+        "newlines",
+        "a key twice",
+        "Claude Code's words",
+        "Cursor's words",
+    ],
+)
+def test_trap_output_of_a_handler_of_copilot(said, outcome):
+    assert both(said, event="preToolUse", dialect="copilot") == outcome
+    assert both(said, event="PreToolUse", dialect="copilot") == outcome
+
+
+@pytest.mark.parametrize(
+    ("event", "matcher", "matches"),
+    [
+        ("preToolUse", "Edit, Write", False),
+        ("preToolUse", "edit|create", True),
+        ("preToolUse", "^create$", True),
+        ("preToolUse", "creat", False),
+        ("PreToolUse", "Edit, Write", False),
+        ("PreToolUse", "Edit|Write", True),
+        ("PreToolUse", "Wri.*", True),
+        ("PreToolUse", "Wri", False),
+    ],
+)
+def test_trap_matchers_of_copilot_match_the_whole_name(event, matcher, matches):
+    contract = dialect_of("copilot")
+    told = contract.encode(event, ToolCall(tool="Write"), FACTS)
+    assert contract.select(event, [Rule(at="h", matcher=matcher)], told, FACTS) == ([0] if matches else [])
+
+
+def test_trap_copilots_tool_arguments_are_an_object():
+    told = dialect_of("copilot").encode("preToolUse", CALL, FACTS)
+    assert told.stdin["toolArgs"] == {"command": "ls"}
+
+
+def test_trap_a_turn_of_copilot_that_was_kept_from_its_end_says_so():
+    blocked = FACTS.__class__(cwd="/", blocks=1)
+    for event in ("agentStop", "Stop"):
+        assert dialect_of("copilot").encode(event, PAYLOADS["before_finish"], blocked).stdin["stop_hook_active"] is True
+
+
 # With real processes.
 
 
@@ -269,3 +350,26 @@ async def test_scripts_of_the_public_shapes_run_unchanged(settings, shape):
         assert (await host.before_tool(CALL)).action == "continue"
         denied = await host.before_tool(ToolCall(tool="run_shell_command", arguments={"cmd": "rm -rf /"}))
         assert denied.action == "deny_tool"
+
+
+READS_ANOTHER_FIELD = """#!/bin/bash
+set -euo pipefail
+input=$(cat)
+command=$(jq -r '.toolInput.command // empty' <<<"$input")
+if [ -z "$command" ]; then
+  command=$(grep -o '"toolInput": *"[^"]*"' <<<"$input")
+fi
+if grep -q 'rm -rf' <<<"$command"; then
+  echo '{"permissionDecision": "deny", "permissionDecisionReason": "not that"}'
+fi
+"""
+
+
+@pytest.mark.anyio
+async def test_trap_a_guard_that_reads_a_field_that_copilot_does_not_send_refuses_every_call(write):
+    write("guard.sh", READS_ANOTHER_FIELD, 0o755)
+    path = write(".github/hooks/guard.json", {"version": 1, "hooks": {"preToolUse": [{"bash": "./guard.sh"}]}})
+    assert (await outcomes(path))[:2] == ("deny_tool", "deny_tool")
+    ((level, message),) = await tried(path)
+    assert level == "warning"
+    assert message.startswith('it refuses every call: Bash {"command": "ls"')

@@ -64,11 +64,11 @@ def test_each_hook_knows_its_kind_and_its_program(config, tmp_path, name):
     [
         (
             'command = ["a"]\nrun = "b"',
-            "hooks.a: has command and run: a hook is one of command, run, python, prompt",
+            "hooks.a: has command and run: a hook is one of command, run, python, prompt, nats",
         ),
         (
             'run = "b"\npython = "c:d"\nprompt = "e"',
-            "hooks.a: has run and python and prompt: a hook is one of command, run, python, prompt",
+            "hooks.a: has run and python and prompt: a hook is one of command, run, python, prompt, nats",
         ),
         ('run = " "', "hooks.a.run: is empty"),
         ('prompt = ""', "hooks.a.prompt: is empty"),
@@ -101,7 +101,7 @@ def test_the_schema_knows_the_kinds():
 
 
 def test_settings_in_code_are_checked_alike():
-    with pytest.raises(ValueError, match="a hook is one of command, run, python, prompt"):
+    with pytest.raises(ValueError, match="a hook is one of command, run, python, prompt, nats"):
         HookSpec(name="a", command=("a",), run="b")
 
 

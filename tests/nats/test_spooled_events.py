@@ -51,7 +51,8 @@ async def test_events_are_the_records_of_an_audit_log(tmp_path):
     assert events[2].head["session"] == "s1"
 
 
-async def test_dropped_events_are_counted_in_the_audit_log(tmp_path):
+async def test_dropped_events_are_counted_in_the_audit_log(tmp_path, monkeypatch):
+    monkeypatch.setattr("picohook.listeners.events.AT_LEAST", 1e9)
     log = AuditLog(tmp_path / "audit.jsonl")
     events = SpooledEvents(tmp_path / "spool", most=3000, audit_logs=[log])
     async with Host([hook()], listeners=[log, events]) as host:

@@ -172,6 +172,7 @@ async def test_results_match_its_schemas(serving, connect, tmp_path):
             "status": {},
             "list": {},
             "metrics": {},
+            "prove": {},
             "reload": {},
             "reset": {"hook": "h"},
             "restart": {"hook": "h"},

@@ -9,7 +9,7 @@ import typer
 
 from ...errors import PicohookError
 from ...wire.text import escape
-from .. import output
+from .. import output, stats
 from ..command import App, Json
 from ..control_client import Socket, ask, connected, request
 
@@ -30,6 +30,7 @@ def status(control: Socket, as_json: Json = False) -> None:
         ("hook", "state", "pid", "starts", "calls", "failures", "last error"),
         ([hook["name"], *(_cell(hook[column]) for column in columns)] for hook in answer["hooks"]),
     )
+    stats.show_proofs(answer.get("proof_of_life"))
 
 
 @app.command("list")
@@ -58,6 +59,23 @@ def metrics(control: Socket, as_json: Json = False) -> None:
         output.data(answer)
     else:
         output.verbatim("\n".join(map(escape, answer.rstrip("\n").split("\n"))))
+
+
+@app.command()
+def prove(control: Socket, as_json: Json = False) -> None:
+    """Ask the hooks now about harmful calls that they must deny.
+
+    The calls are those of [proof_of_life], and each hook's canary. No tool is called. Exits with 1 if a call was not denied,
+    or was denied only because a hook failed.
+    """
+    proofs = ask(control, "prove", timeout=None)
+    if as_json:
+        output.data(proofs)
+    else:
+        rows = [(proof["gate"] or "all hooks", proof["tool"], proof["verdict"], proof["why"]) for proof in proofs]
+        output.table(("asked", "tool", "verdict", "answers"), rows)
+    if any(proof["verdict"] != "denied" for proof in proofs):
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -120,7 +138,11 @@ def _of_reload(told: Mapping[str, Any]) -> str:
     return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in told.items() if names) or "nothing changed"
 
 
-_SHOWN = {"state": _of_state, "outcome": _of_outcome, "reloaded": _of_reload}
+def _of_proof(told: Mapping[str, Any]) -> str:
+    return f"{told['tool']} is {told['verdict'].replace('_', ' ')} by {told['gate'] or 'the hooks'} ({told['why']})"
+
+
+_SHOWN = {"state": _of_state, "outcome": _of_outcome, "reloaded": _of_reload, "proof": _of_proof}
 
 
 def _cell(value: Any) -> str:

@@ -15,13 +15,14 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 import typer
 
 from ...wire.text import escape
-from .. import output
+from .. import output, stats
 from ..command import App, Json, seconds
 from ..control_client import TIMEOUT, Socket, opened, receive, send
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
 app = App()
 
@@ -89,6 +90,7 @@ def _print(looks: Iterator[dict[str, Any]], *, once: bool, as_json: bool) -> Non
                 output.data(shown)
             else:
                 output.show(_table(shown))
+                stats.show_proofs(shown["proof_of_life"])
         except BrokenPipeError:  # of stdout: not an error of the socket
             raise typer.Exit(1) from None
         if once:
@@ -105,7 +107,7 @@ def _show(connection: socket.socket, interval: float, name: str) -> None:
             title = f"{name}   containment: {shown['containment']}   every {interval:g} s   q quits"
             size = live.console.size
             table = _table(shown, size.width, size.height - _AROUND)
-            live.update(Group(Text(escape(title), style="bold", no_wrap=True), Text(), table), refresh=True)
+            live.update(Group(Text(escape(title), style="bold", no_wrap=True), _proofs(shown), table), refresh=True)
 
 
 def _looks(connection: socket.socket, interval: float, keys: int | None) -> Iterator[dict[str, Any]]:
@@ -199,6 +201,17 @@ def _table(shown: dict[str, Any], width: int | None = None, height: int | None =
     return Group(table, Text(f"and {hidden} more", style="dim")) if hidden else table
 
 
+def _proofs(shown: dict[str, Any]) -> "Text":
+    """Return a line about proofs of life; empty if the host gives none."""
+    from rich.text import Text  # noqa: PLC0415
+
+    proofs = shown["proof_of_life"]
+    if proofs is None:
+        return Text()
+    style = "bold red" if proofs["alarms"] else ""
+    return Text(escape(stats.proofs(proofs)), style=style, no_wrap=True, overflow="ellipsis")
+
+
 def _lines_of(hook: dict[str, Any]) -> int:
     return 1 + len(hook["stages"]) if len(hook["stages"]) > 1 else 1
 
@@ -263,6 +276,7 @@ def figures(before: Look | None, now: Look, memory: Mapping[int, int]) -> dict[s
     seconds = None if before is None else now.at - before.at
     return {
         "containment": now.status["containment"],
+        "proof_of_life": now.status.get("proof_of_life"),
         "hooks": [_hook(hook, past.get(hook["name"]), seconds, memory) for hook in now.status["hooks"]],
     }
 

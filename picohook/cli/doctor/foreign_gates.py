@@ -11,6 +11,7 @@ from ...hooks.foreign.contract import Rule
 from ...hooks.foreign.effect import Effect, effect
 from ...hooks.foreign.samples import OTHER, SAMPLES, Sample
 from ...hooks.foreign.spec import GroupSpec, Selection
+from ...hooks.foreign.tools import known_name
 from ...hooks.one_shot.handlers import HandlersHook
 from ...model.payloads import Meta, ToolCall
 from .findings import Finding, Level, about
@@ -129,7 +130,7 @@ def tools_of(group: Selection, place: int) -> Iterator[tuple[str, Sample]]:
 def _named(rule: Rule) -> Iterator[str]:
     """Names of tools that a matcher may be about, and that the table lacks."""
     for word in re.findall(r"\w[\w-]*", rule.matcher):
-        if word not in SAMPLES:
+        if known_name(word, {}) not in SAMPLES:
             yield from (word, f"{word}x")  # such as mcp__server__.*
 
 

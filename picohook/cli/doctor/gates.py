@@ -2,19 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from ...hooks.foreign.spec import GroupSpec
 from ...host import Host
-from ...model.decisions import Outcome
-from ...model.payloads import ToolCall
 from ...model.spec import HookSpec, OnFailure
-from ...wire import words
 from .findings import Finding, Level, about, confined_by
 
 DECIDES = ("before_tool", "approve_tool")
-_DENIALS = {words.DENY, words.ABORT_TURN, words.HARD_ABORT}
-_FAILED = "it failed"
 _EXAMPLE = 'canary = { tool = "bash", arguments = { command = "rm -rf /" } }'
 
 
@@ -46,37 +40,17 @@ def settings(spec: HookSpec, dialect: str) -> Iterator[Finding]:
 
 
 async def try_canary(host: Host, spec: HookSpec) -> Finding:
-    """Ask a gate about its canary. No tool is called."""
-    assert spec.canary is not None
-    call = ToolCall(tool=spec.canary.tool, arguments=spec.canary.arguments)
-    shown = f"{call.tool} {json.dumps(call.arguments)}"
-    hint = "correct the hook or its canary, and do not rely on the hook until this is ok"
-    said = []
-    for stage in DECIDES:
-        if stage not in spec.asked_at:
-            continue
-        outcome = await getattr(host, stage)(call)
-        answer, denied = _answer(outcome, spec.name, stage)
-        if denied:
-            reason = f": {outcome.reason}" if outcome.reason else ""
-            return Finding(Level.OK, about(spec), "canary", f"it denies {shown} at {stage}{reason}")
-        said.append(f"{stage}: {answer}")
-    if not said:
+    """Ask a gate, the only hook of this host, about its canary. No tool is called."""
+    (proof,) = await host.prove_life()
+    shown = f"{proof.call.tool} {json.dumps(proof.call.arguments)}"
+    if proof.verdict == "denied":
+        end = proof.trails[-1]
+        reason = f": {end.reason}" if end.reason else ""
+        return Finding(Level.OK, about(spec), "canary", f"it denies {shown} at {end.stage}{reason}")
+    if not proof.trails:
         message, hint = "it has a canary, and answers neither before_tool nor approve_tool", "remove the canary"
-    else:
-        message = f"it does not deny its canary, {shown} ({'; '.join(said)})"
-        if _FAILED in message and (held := confined_by(spec)):
-            hint = f"allow what it needs in its {held}, or {hint}"
-    return Finding(Level.ERROR, about(spec), "canary", message, hint)
-
-
-def _answer(outcome: Outcome[Any], name: str, stage: str) -> tuple[str, bool]:
-    """Return the hook's answer, and whether it is a denial. A denial because the hook failed does not count."""
-    entries = [entry for entry in outcome.trail if entry.hook == name and outcome.stage == stage]
-    if not entries or entries[0].skipped:
-        return "its filter keeps it from being asked", False
-    if failed := next((entry.error for entry in entries if entry.error), None):
-        return f"{_FAILED}, {failed}", False
-    if outcome.approved is not None and stage == "approve_tool":
-        return "approved" if outcome.approved else "denied", not outcome.approved
-    return outcome.action, outcome.action in _DENIALS
+        return Finding(Level.ERROR, about(spec), "canary", message, hint)
+    hint = "correct the hook or its canary, and do not rely on the hook until this is ok"
+    if any(entry.failure for trail in proof.trails for entry in trail.trail) and (held := confined_by(spec)):
+        hint = f"allow what it needs in its {held}, or {hint}"
+    return Finding(Level.ERROR, about(spec), "canary", f"it does not deny its canary, {shown} ({proof.why})", hint)

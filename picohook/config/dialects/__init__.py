@@ -84,5 +84,6 @@ def name_of(document: dict[str, Any], path: Path) -> str:
 
 def project_of(path: Path) -> Path:
     """The project that a file is for: its directory, or the one above if its directory is only for configuration."""
-    inner = {file.split("/")[0] for dialect in DIALECTS.values() for file in dialect.project_files if "/" in file}
-    return path.parent.parent if path.parent.name in inner else path.parent
+    inner = {tuple(file.split("/")[:-1]) for dialect in DIALECTS.values() for file in dialect.project_files}
+    depth = max(len(parts) for parts in inner if path.parent.parts[-len(parts) or len(path.parts) :] == parts)
+    return path.parents[depth]

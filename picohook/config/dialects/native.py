@@ -14,6 +14,7 @@ from ...model.spec import (
     NatsSettings,
     OnFailure,
     ProcessSession,
+    ProofOfLife,
     RespondRule,
     RestartPolicy,
     Seconds,
@@ -24,7 +25,13 @@ from ..checks import NOT_KEYS, validate
 from ..document import PicoClaw  # noqa: TC001 - pydantic reads it at run time
 from ..hook_checks import KINDS, STAGES, check_dir, check_env, check_given, check_name, check_observe
 from ..problems import dotted, quoted
-from ..tables import AuditTable, ForeignTable, ModelTable  # noqa: TC001 - pydantic reads them at run time
+from ..tables import (  # noqa: TC001 - pydantic reads them at run time
+    AuditTable,
+    BundleTable,
+    EventsTable,
+    ForeignTable,
+    ModelTable,
+)
 from ..warnings import unused_settings
 from .foreign.named_files import read_tables
 from .picoclaw import settings_of
@@ -83,7 +90,7 @@ class Defaults(Settings):
     def fold(self, hook: HookSpec) -> dict[str, Any]:
         """The settings that this hook takes from here."""
         taken = {name: getattr(self, name) for name in _SAME if name in self.model_fields_set - hook.model_fields_set}
-        if hook.guard:  # its own default is to deny
+        if hook.guard or hook.nats is not None:  # its own default is to deny
             taken.pop("on_failure", None)
         restart = self.restart.model_dump(exclude_unset=True) | hook.restart.model_dump(exclude_unset=True)
         return taken | {"env": self.env | hook.env, "restart": RestartPolicy(**restart)}
@@ -100,18 +107,29 @@ class NativeFile(Settings):
     foreign: tuple[ForeignTable, ...] = Field(default=(), description="Hook files of other agents, run as they are.")
     audit: AuditTable | None = Field(default=None, description="The audit log to keep; without it, none is kept.")
     model: ModelTable | None = Field(default=None, description="The model that prompt hooks ask.")
+    events: EventsTable | None = Field(default=None, description="Events to send over NATS; without it, none are sent.")
+    bundle: BundleTable | None = Field(default=None, description="The central configuration to use, from NATS.")
     nats: NatsSettings | None = Field(default=None, description="The connection to NATS, for hooks served elsewhere.")
     picoclaw: PicoClaw | None = Field(
         default=None, description="The version of PicoClaw whose events and before_llm the hooks expect."
+    )
+    proof_of_life: ProofOfLife | None = Field(
+        default=None, description="Harmful calls that hooks must deny, and how often a host asks about them."
     )
 
 
 def read(document: dict[str, Any], problems: Problems, config: Config) -> Config:
     """The configuration with the hooks and settings of a native file."""
     file = validate(NativeFile, document, problems)
-    if "hooks" not in document and file and file.model is None and not file.foreign:
+    lacks_all = file and file.model is None and file.bundle is None and not file.foreign
+    if "hooks" not in document and lacks_all:
         problems.add("", "has no hooks", "a hook is a table [hooks.NAME] with a command, and stages or observe")
     _check(document, problems, found=config.found)
+    for key in ("events", "bundle"):
+        if key in document and "nats" not in document:
+            problems.add(key, "needs a connection", "add a table [nats]")
+    if config.found and "bundle" in document:
+        problems.add("bundle", "cannot be set by a project: only its user decides who may configure hooks centrally")
     if file is None or problems.found:
         return config
     version = config.picoclaw or file.picoclaw
@@ -123,6 +141,8 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
         if hook.enabled:
             table = document["hooks"][name]
             settings = {**file.defaults.fold(hook), **settings_of(version, table), "name": name}
+            if hook.nats is not None:
+                settings["connection"] = nats or NatsSettings()
             hooks.append(_placed(hook.model_copy(update=settings), directory))
             warnings += [f"{key_paths[name]}.{warning}" for warning in unused_settings(hook, table)]
     if file.model is not None and file.model.is_unencrypted:
@@ -142,9 +162,12 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
         timeouts=timeouts,
         warnings=tuple(warnings),
         model=file.model,
+        events=file.events and _placed_in(directory, file.events, "spool"),
+        bundle=file.bundle and _placed_in(directory, file.bundle, "file"),
         nats=nats,
         audit=file.audit and file.audit.model_copy(update={"path": str(directory / file.audit.path)}),
         picoclaw=version,
+        proof_of_life=file.proof_of_life,
     )
 
 
@@ -153,6 +176,12 @@ def _placed(hook: HookSpec, directory: Path) -> HookSpec:
     if command and "/" in command[0]:
         command = (str(directory / command[0]), *command[1:])
     return hook.model_copy(update={"command": command, "dir": str(directory / (hook.dir or ""))})
+
+
+def _placed_in(directory: Path, table: S, key: str) -> S:
+    """The table with an absolute path."""
+    path = getattr(table, key)
+    return table if path is None else table.model_copy(update={key: str(directory / path)})
 
 
 def _files_placed(nats: NatsSettings, directory: Path) -> NatsSettings:
@@ -174,7 +203,8 @@ def _check(document: Mapping[str, Any], problems: Problems, *, found: bool) -> N
         if not isinstance(table, dict):
             continue
         for key in NOT_KEYS & table.keys():
-            problems.add((*at, key), "cannot be set in a file: a hook's name is its key", "leave it out")
+            why = "it is the table [nats]" if key == "connection" else "a hook's name is its key"
+            problems.add((*at, key), f"cannot be set in a file: {why}", "leave it out")
         if table.keys() <= HookSpec.model_fields.keys():  # otherwise the missing key may only be misspelt
             check_given(table, problems, at, kinds=tuple(KINDS_OF_HOOK))
         check_observe(table.get("observe"), problems, (*at, "observe"))
@@ -204,5 +234,10 @@ def schema() -> dict[str, Any]:
     hook["properties"]["command"]["minItems"] = 1
     hook["oneOf"] = [{"required": [kind]} for kind in KINDS_OF_HOOK]
     hook["anyOf"] = [{"required": [key], "properties": {key: {"minItems": 1}}} for key in ("stages", "observe")]
-    made["anyOf"] = [{"required": ["hooks"]}, {"required": ["model"]}, {"required": ["foreign"]}]
+    made["anyOf"] = [
+        {"required": ["hooks"]},
+        {"required": ["model"]},
+        {"required": ["foreign"]},
+        {"required": ["bundle"]},
+    ]
     return made

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ...engine.lifecycle import MountedHooks
+    from ...engine.prover import Prover
     from ...engine.status import Reloaded
     from ...hooks.base import Hook
     from ...model.spec import HookSpec, Timeouts
+    from ...nats.bundle import Bundle
     from ..layers import Layers
     from .source import Source
 
@@ -39,19 +41,23 @@ class _Configured(NamedTuple):
 class Reloader:
     """Gives a host the hooks that its configuration names now. Hooks that were mounted in code stay as they are."""
 
-    def __init__(self, source: Source, hooks: Iterable[Hook], mounted_hooks: MountedHooks) -> None:
+    def __init__(self, source: Source, hooks: Iterable[Hook], mounted_hooks: MountedHooks, prover: Prover) -> None:
         self.source = source
         self._mounted = mounted_hooks
+        self._prover = prover
         self._lock = anyio.Lock()
         self._configured = {hook.name: _Configured(hook, source.fingerprints[hook.name]) for hook in hooks}
         self._warn()
 
-    async def reload(self) -> Reloaded:
-        """Read the configuration, and apply it. If this raises, nothing has changed."""
+    async def reload(self, bundle: Bundle | None = None) -> Reloaded:
+        """Read the configuration, and apply it. If this raises, nothing has changed.
+
+        `bundle` is tried instead of the one that is kept.
+        """
         async with self._lock:
             log = self._mounted.log
             try:
-                layers = await anyio.to_thread.run_sync(self.source.read, abandon_on_cancel=True)
+                layers = await anyio.to_thread.run_sync(self.source.read, bundle, abandon_on_cancel=True)
                 done = await self._take_over(layers, self.source.fingerprints)
             except Exception as error:
                 log.error("not reloaded: the old configuration stays", why=str(error))
@@ -95,6 +101,7 @@ class Reloader:
         placeholders = {name: Mounted(Placeholder(wanted[name]), ended) for name in waiting}
         stay = {name: running[name] for name in staying & running.keys()}
         self._swap(wanted, stay, starting | placeholders, layers.timeouts)
+        self._prover.change(layers.proof_of_life)
         for name in starting.keys() & wanted.keys() - staying:
             self._configured[name] = _Configured(wanted[name], fingerprints[name])
         filling = {
@@ -120,7 +127,7 @@ class Reloader:
         seated = {name: one for name, one in self._mounted.by_name.items() if name not in ours}
         seated |= {name: staying.get(name) or coming[name] for name in wanted}
         for name, one in staying.items():
-            one.hook.spec = _in_order_of(wanted[name].spec, one.hook.spec)
+            one.hook.spec = _without_restart(wanted[name].spec, one.hook.spec)
         self._mounted.seat(seated, timeouts)
         for name, one in ours.items():
             if seated.get(name) is not one:
@@ -143,7 +150,7 @@ class Reloader:
         if why and old is not None:
             hook.stop()
             await mounted.ended.wait()
-            hook = make_hook(_in_order_of(hook.spec, old.hook.spec))
+            hook = make_hook(_without_restart(hook.spec, old.hook.spec))
             new = _Configured(hook, self._configured[name].fingerprint)
             mounted = mounted_hooks.open(hook)
         placeholder = held.hook
@@ -200,6 +207,7 @@ def _require_optional(hook: Hook, why: str) -> None:
         raise HookCrashedError(f"hook {hook.name} is required, and did not start: {why}", hook=hook.name)
 
 
-def _in_order_of(spec: HookSpec, old: HookSpec) -> HookSpec:
-    """The old settings, with the new configuration's order."""
-    return old.model_copy(update={name: getattr(spec, name) for name in ("layer", "source", "after", "priority")})
+def _without_restart(spec: HookSpec, old: HookSpec) -> HookSpec:
+    """The old settings, with those of the new configuration that need no new start: the order, and the canary."""
+    changed = ("layer", "source", "after", "priority", "canary")
+    return old.model_copy(update={name: getattr(spec, name) for name in changed})

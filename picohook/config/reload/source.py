@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ...errors import Problem
     from ...hooks.base import Complete
     from ...model.spec import HookSpec
+    from ...nats.bundle import Bundle
     from ...wire.regular_files import Identity
     from ..document import Config
     from ..layers import Layers
@@ -36,7 +37,7 @@ class Source:
     `load` reads it. `paths` are the files that it looks for, whether they exist or not.
     """
 
-    def __init__(self, load: Callable[[], Layers], *paths: str | os.PathLike[str], asks_models: bool = False) -> None:
+    def __init__(self, load: Callable[..., Layers], *paths: str | os.PathLike[str], asks_models: bool = False) -> None:
         self._load = load
         self._asks_models = asks_models
         """Whether hooks ask the models that the configuration names. Not if the embedder's `complete` replaces them."""
@@ -49,13 +50,18 @@ class Source:
         self.fingerprints: dict[str, object] = {}
         """For each hook, its settings, and the state of the project's files that it runs."""
         self.warnings: tuple[Problem, ...] = ()
+        self.layers: Layers
+        """What was read last."""
 
-    def read(self) -> Layers:
-        """The configuration as it is now. Raises `ConfigError`, also if it needs trust and has none."""
+    def read(self, bundle: Bundle | None = None) -> Layers:
+        """The configuration as it is now. Raises `ConfigError`, also if it needs trust and has none.
+
+        `bundle` is tried instead of the one that is kept.
+        """
         # First of all, so that a change during the reading counts as one.
         before = self._stamps = {path: _stamp(path) for path in self._stamps}
         self.read_times += 1
-        layers = self._load()
+        layers = self._load() if bundle is None else self._load(bundle=bundle)
         layers.require_trust()
         client_of = model_clients(layers) if self._asks_models else self._client_of
         scripts = {
@@ -71,6 +77,7 @@ class Source:
         self._configs |= configs
         self.warnings = tuple(layers.warnings)
         self._client_of = client_of
+        self.layers = layers
         return layers
 
     def model_of(self, spec: HookSpec) -> Complete | None:
@@ -87,6 +94,6 @@ class Source:
         return any(_stamp(path) != stamp for path, stamp in self._stamps.items())
 
     def directories(self) -> set[str]:
-        """The directories to watch: those of the files, and of the files that links point to."""
+        """The directories to watch: those of the files and their links, and those in which any file counts."""
         found = {os.path.dirname(path) for name in self._stamps for path in (name, os.path.realpath(name))}
-        return {directory for directory in found if os.path.isdir(directory)}
+        return {directory for directory in (*found, *self._stamps) if os.path.isdir(directory)}

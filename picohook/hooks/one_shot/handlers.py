@@ -48,7 +48,7 @@ MOST_LATE = 64
 DAY = 86_400.0
 """Seconds for a handler that nobody waits for."""
 _FORM = '\n\nAnswer with one JSON object and nothing else: {"ok": true}, or {"ok": false, "reason": "why not"}.'
-FIRST_PROMPT = frozenset({"SessionStart"})
+FIRST_PROMPT = frozenset({"SessionStart", "sessionStart"})
 """The events that happen at the first prompt of a session."""
 
 

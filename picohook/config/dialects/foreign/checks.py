@@ -35,6 +35,8 @@ def mistake(form: Form, event: str, table: HandlerTable) -> str:
         return "holds a NUL character"
     if table.type == "http" and not re.match(r"https?://[^/\s]", table.url):
         return f"{quoted(table.url)} is not a URL"
+    if table.type == "http" and (why := form.check_url(event, table.url)):
+        return f"{quoted(table.url)} {why}"
     if table.only_if:
         from ....hooks.foreign.permission_rule import is_rule  # noqa: PLC0415 - few files have one
 
@@ -47,6 +49,8 @@ def undone(form: Form, settings: FileSettings, table: HandlerTable) -> str:
     """Why a handler cannot be run; empty if it can."""
     if form.types[table.type]:
         return form.types[table.type]
+    if table.unable:
+        return table.unable
     allowed = settings.allowed_urls
     if table.type == "http" and allowed is not None and not any(_fits(one, table.url) for one in allowed):
         return "its URL is not in allowedHttpHookUrls"

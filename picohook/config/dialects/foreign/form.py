@@ -33,6 +33,8 @@ class FileSettings:
 
     off: str = ""
     """The setting that switches all hooks off; empty if they are on."""
+    problem: str = ""
+    """Why the agent does not load the file: what is wrong with its `version`."""
     warnings: tuple[str, ...] = ()
     allowed_urls: tuple[str, ...] | None = None
     """Patterns of the URLs that handlers may have; None for all."""
@@ -75,6 +77,10 @@ class Form:
     unit: float = 1.0
     """The seconds of a timeout of 1."""
     settings: Callable[[Mapping[str, Any]], FileSettings] = no_settings
+    check_url: Callable[[str, str], str] = lambda _event, _url: ""
+    """Takes an event and a URL. Returns why the agent does not take it."""
+    expands_env: bool = False
+    """Whether the variables in the values of `env` are filled in."""
     only_commands: Collection[str] = ()
     """Events at which no URL and no model is asked."""
     gates_elsewhere: Collection[str] = ()

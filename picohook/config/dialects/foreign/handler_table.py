@@ -41,6 +41,11 @@ class HandlerTable(Settings):
     status: str = Field(default="", alias="statusMessage")
     context_limit: int = Field(default=0, ge=0, alias="additionalContextLimit")
 
+    @property
+    def unable(self) -> str:
+        """Why it cannot be run on this system; empty if it can."""
+        return ""
+
 
 class GroupTable(Settings):
     """The handlers of one matcher."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .form import Form
     from .handler_table import HandlerTable
 
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
 _SAFE = re.compile(r"[\w@%+:,./= -]*")
 """A path that the shell takes as it is, in any quotes."""
 
@@ -45,13 +47,29 @@ class HookMaker:
             "why": rule.why,
             "timeout": rule.timeout,
             "dir": str(self._places.cwd / table.cwd),
-            "env": {**self._places.env, **table.env},
-            "inherit_env": not self._config.found if options.inherit_env is None else options.inherit_env,
+            "env": {**self._places.env, **self._own_env(table)},
+            "inherit_env": self._inherits,
             "trust": options.trust,
             "limits": options.limits,
             "sandbox": options.sandbox,
             "contain": options.contain,
         })  # fmt: skip
+
+    @property
+    def _inherits(self) -> bool | tuple[str, ...]:
+        return not self._config.found if self._options.inherit_env is None else self._options.inherit_env
+
+    def _own_env(self, table: HandlerTable) -> dict[str, str]:
+        """The handler's own variables. Of the host's, only those that it inherits are filled in."""
+        if not self._form.expands_env:
+            return table.env
+        inherited = self._inherits
+        known = {name: value for name, value in os.environ.items() if inherited is True or name in (inherited or ())}
+        known |= self._places.env
+        return {
+            name: _VARIABLE.sub(lambda found: known.get(found[1] or found[2], ""), value)
+            for name, value in table.env.items()
+        }
 
     def group(self, event: str, row: Row, handlers: Sequence[Handler]) -> GroupSpec:
         """The hook of the chain that the handlers of an event are."""

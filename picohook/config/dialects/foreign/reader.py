@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....hooks.foreign.contract import Rule
 from ....hooks.foreign.dialects import dialect_of
+from ....hooks.foreign.shim_entry import is_shim
 from ....hooks.foreign.spec import Handler
 from ...checks import validate
 from ...problems import Problems, dotted, meant, quoted
@@ -62,6 +63,9 @@ class FileReader:
             return []
         if hooks is not None and not isinstance(hooks, dict):
             self._problems.add(("hooks",), f"must be a table of events, not {quoted(hooks)}")
+            return []
+        if self.settings.problem:
+            self._wrong(("version",), self.settings.problem)
             return []
         if self.settings.off:
             self.warnings.append(f"{self.settings.off}: no hook will run")
@@ -139,6 +143,8 @@ class FileReader:
                 yield handler.model_copy(update={"rule": rule}) if in_order else handler
 
     def _handler(self, event: str, row: Row, matcher: str, given: Any, at: KeyPath) -> Handler | None:
+        if isinstance(given, dict) and any(map(is_shim, given.values())):
+            return None  # it would ask picohook once more
         form, problems = self._form, Problems(str(self._config.path))
         table = validate(form.handler, given, problems, at)
         if table is None:

@@ -19,6 +19,14 @@ GEMINI_EVENTS = frozenset(
 )
 
 
+COPILOT_EVENTS = frozenset(
+    {"userPromptSubmitted", "userPromptTransformed", "permissionRequest", "agentStop", "errorOccurred", "notification"}
+)
+
+_COPILOT_KEYS = frozenset({"bash", "powershell", "timeoutSec"})
+_COPILOT_PLACES = {(".github", "hooks"), (".github", "copilot"), (".copilot", "hooks")}
+
+
 class Vendor(NamedTuple):
     """An agent, and its hook files."""
 
@@ -41,13 +49,29 @@ def is_codex(_document: Mapping[str, Any], path: Path) -> bool:
 
 
 def is_gemini(document: Mapping[str, Any], path: Path) -> bool:
-    """Whether it is Gemini CLI's settings, or has an event that only Gemini CLI has."""
-    return (path.parent.name == ".gemini" and path.name == "settings.json") or _has_event(document, GEMINI_EVENTS)
+    """Whether it is Gemini CLI's settings, the hooks of an extension, or has an event that only Gemini CLI has."""
+    if path.name == "settings.json" and path.parent.name == ".gemini":
+        return True
+    return _has_event(document, GEMINI_EVENTS) or (path.parent.parent / "gemini-extension.json").is_file()
+
+
+def is_copilot(document: Mapping[str, Any], path: Path) -> bool:
+    """Whether it is one of GitHub Copilot's files, by its place, or has what only Copilot has."""
+    is_place = path.parent.parts[-2:] in _COPILOT_PLACES or path.parent.name == ".copilot"
+    return is_place or _has_event(document, COPILOT_EVENTS) or _has_key(document, _COPILOT_KEYS)
 
 
 def _has_event(document: Mapping[str, Any], events: frozenset[str]) -> bool:
     hooks = document.get("hooks")
     return isinstance(hooks, dict) and not events.isdisjoint(hooks)
+
+
+def _has_key(document: Mapping[str, Any], keys: frozenset[str]) -> bool:
+    hooks = document.get("hooks")
+    entries = (
+        [one for some in hooks.values() if isinstance(some, list) for one in some] if isinstance(hooks, dict) else []
+    )
+    return any(isinstance(one, dict) and not keys.isdisjoint(one) for one in entries)
 
 
 def _has_lists(document: Mapping[str, Any]) -> bool:
@@ -73,6 +97,16 @@ VENDORS: dict[DialectName, Vendor] = {
         is_gemini,
         user_files=("~/.gemini/settings.json",),
         project_files=(".gemini/settings.json",),
+    ),
+    "copilot": Vendor(
+        "Copilot",
+        is_copilot,
+        user_files=("~/.copilot/hooks/*.json", "~/.copilot/settings.json"),
+        project_files=(
+            ".github/hooks/*.json",
+            ".github/copilot/settings.json",
+            ".github/copilot/settings.local.json",
+        ),
     ),
 }
 """The agents, by the names of their dialects. The last one that takes a document has it: Claude Code takes what no other does.

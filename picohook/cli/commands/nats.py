@@ -1,0 +1,365 @@
+"""`picohook nats`: the stream of events, and central configurations."""
+
+import contextlib
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import anyio
+import typer
+
+from ...config import Config, bundles, syntax
+from ...config.audit_logs import KEY
+from ...config.bundles import KeptBundle
+from ...config.layers import Layers
+from ...config.problems import Problems
+from ...errors import ConfigError, NatsError, PicohookError
+from ...model.spec import NatsSettings, Timeouts
+from ...nats import bundle as signed, consumer as consumers, streams
+from ...nats.connection import NatsConnection
+from ...observe.log import Log
+from ...record import sinks
+from ...transport.event_loop import current_reactor
+from ...wire.regular_files import read_regular
+from .. import output
+from ..command import App, Json, Verbose, count, require_file, seconds
+from ..configuration import Named, read
+from ..host import in_loop
+
+T = TypeVar("T")
+
+app = App(no_args_is_help=True)
+CONNECT = 5.0
+"""Seconds in which the server has to be reached."""
+
+KeyFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file with the seed.", show_default=False)]
+BundleFile = Annotated[Path, typer.Argument(metavar="BUNDLE", help="The signed bundle.", show_default=False)]
+
+
+@app.callback()
+def _nats() -> None:
+    """Work with events and central configurations over NATS.
+
+    The connection is that of [nats] in the configuration.
+    """
+
+
+# The server.
+
+
+@app.command()
+def create(
+    config: Named = None,
+    max_age: Annotated[
+        float,
+        typer.Option("--max-age", metavar="DAYS", parser=seconds(0.01), help="Days after which events are removed."),
+    ] = streams.MAX_AGE / 86400,
+    max_size: Annotated[
+        int, typer.Option("--max-size", metavar="BYTES", parser=count, help="Bytes of the stream.")
+    ] = streams.MAX_BYTES,
+    replicas: Annotated[
+        int, typer.Option("--replicas", metavar="N", parser=count, help="Servers of the cluster that have a copy.")
+    ] = 1,
+    *,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Make the stream for events and the bucket for bundles, or change the stream's limits.
+
+    The user of the connection needs the right to make streams. Hosts and consumers do not.
+    """
+    del verbose
+    files = read(config)
+    settings = _connection(files)
+    events = next((file.events for file in files.configs if file.events is not None), None)
+    table = next((file.bundle for file in files.configs if file.bundle is not None), None)
+    bucket = table.bucket if table is not None else streams.BUNDLES
+    wanted = streams.stream_config(
+        settings.tenant,
+        events.stream if events is not None else None,
+        max_age=max_age * 86400,
+        max_bytes=max_size,
+        replicas=replicas,
+    )
+
+    async def make(connection: NatsConnection) -> tuple[bool, bool]:
+        return await connection.run(lambda client: streams.define_all(client, wanted, bucket, replicas=replicas))
+
+    new = _with_connection(settings, make)
+    if as_json:
+        output.data({"stream": wanted.name, "new_stream": new[0], "bucket": bucket, "new_bucket": new[1]})
+    else:
+        output.line(f"The stream {wanted.name} {'is made' if new[0] else 'was there, and has these limits now'}.")
+        output.line(f"The bucket {bucket} {'is made' if new[1] else 'was there'}.")
+
+
+# Bundles.
+
+
+@app.command()
+def key(file: KeyFile) -> None:
+    """Print the public key of the seed in a file. If there is no file, make a key first.
+
+    The seed signs bundles. Keep it secret: on the machine of the people who may configure hooks, and on no host.
+    """
+    if file.is_symlink() or file.exists():
+        output.line(signed.public_key(_text(file)))
+        return
+    seed, public = signed.new_key()
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w") as stream:
+            stream.write(seed + "\n")
+    except OSError as error:
+        raise PicohookError(f"{file} cannot be written: {error.strerror}") from None
+    output.note(f"{file} has a new secret seed. Its public key is:")
+    output.line(public)
+
+
+@app.command()
+def sign(
+    hooks: Annotated[
+        Path, typer.Argument(metavar="HOOKS", help="The hooks, as in a configuration file.", show_default=False)
+    ],
+    seed: Annotated[Path, typer.Option("--key", metavar="FILE", help="The file with the seed.", show_default=False)],
+    version: Annotated[
+        int,
+        typer.Option(
+            "--version", metavar="N", parser=count, help="Higher than that of every bundle before.", show_default=False
+        ),
+    ],
+    tenant: Annotated[str, typer.Option("--tenant", metavar="NAME", help="The tenant.")] = "default",
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The bundle's name.")] = "default",
+) -> None:
+    """Print a signed bundle with these hooks.
+
+    \b
+    picohook nats sign central.toml --key bundles.seed --version 7 > bundle.json
+
+    The file has a table [hooks.NAME] for each remote hook, and nothing else.
+    """  # noqa: D301 - click reads a backspace character, not an escape
+    problems = Problems(str(hooks))
+    data = _bytes(hooks, signed.MOST)
+    document, repeated = syntax.parse(data, hooks.suffix, problems)
+    for key_path in repeated:
+        problems.add(key_path, "is given twice")
+    problems.check()
+    text = _text(seed)
+    made = signed.sign(document, tenant=tenant, name=name, version=version, seed=text)
+    bundles.check(signed.read(made, str(hooks)), hooks)
+    output.verbatim(made.decode())
+
+
+@app.command()
+def verify(file: BundleFile, config: Named = None, *, as_json: Json = False) -> None:
+    """Check whether hosts with this configuration would take over a bundle.
+
+    Checks the signature, the tenant, the name, the version, and each hook. Exits with 1 if they would not.
+    """
+    kept, local = _kept(config)
+    bundle = _checked(_bytes(file, signed.MOST), str(file), kept, local)
+    _show(str(file), bundle, as_json=as_json)
+
+
+@app.command()
+def push(file: BundleFile, config: Named = None, *, as_json: Json = False) -> None:
+    """Put a bundle into the bucket. Hosts take it over at once.
+
+    Refuses what `picohook nats verify` refuses, and a bundle that is not newer than the one in the bucket.
+    """
+    kept, local = _kept(config)
+    bundle = _checked(_bytes(file, signed.MOST), str(file), kept, local)
+    table = kept.table
+
+    async def put(connection: NatsConnection) -> None:
+        data = await connection.run(lambda client: streams.read_bundle(client, table.bucket, table.name))
+        if data is not None:
+            try:
+                there = kept.verify(data, "the bucket")
+            except ConfigError as error:
+                output.warn(f"{error}: it is replaced")
+            else:
+                signed.require_newer(bundle, there, str(file))
+        await connection.run(lambda client: streams.write_bundle(client, table.bucket, table.name, bundle.data))
+
+    _with_connection(kept.connection, put)
+    _show(f"bucket {table.bucket}", bundle, as_json=as_json)
+
+
+@app.command()
+def pull(config: Named = None, *, as_json: Json = False) -> None:
+    """Fetch the bundle from the bucket, verify it and keep it, without a host."""
+    kept, local = _kept(config)
+    bundle = _fetch(kept, local)
+    if bundle is None:
+        raise PicohookError(f"the bucket {kept.table.bucket} has no bundle {kept.table.name}")
+    kept.keep(bundle)
+    _show(str(kept.path), bundle, as_json=as_json)
+
+
+@app.command()
+def show(config: Named = None, *, as_json: Json = False) -> None:
+    """Show the bundle that is kept here, and the one in the bucket."""
+    kept, local = _kept(config)
+    here = kept.read()
+    if here is None:
+        output.note(f"{kept.path}: no bundle was taken over yet")
+    else:
+        _show(str(kept.path), here, as_json=as_json)
+    try:
+        there = _fetch(kept, local)
+    except NatsError as error:
+        output.warn(str(error))
+        return
+    if there is None:
+        output.note(f"bucket {kept.table.bucket}: has no bundle {kept.table.name}")
+    else:
+        _show(f"bucket {kept.table.bucket}", there, as_json=as_json)
+
+
+# Events.
+
+
+@app.command()
+def consume(
+    config: Named = None,
+    audit: Annotated[
+        Path | None,
+        typer.Option(
+            "--to-audit", metavar="FILE", help="Write the records of all hosts to an audit log.", show_default=False
+        ),
+    ] = None,
+    records: Annotated[
+        Path | None,
+        typer.Option(
+            "--to-records",
+            metavar="DIR",
+            help="Write the recordings that hosts send, for `picohook replay` and `trace`.",
+            show_default=False,
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name",
+            metavar="NAME",
+            help="The consumer's name, under which the server knows what it has. Default: audit, records or lines.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    lines: Annotated[
+        bool, typer.Option("--to-lines", help="Print each event as a line of JSON, for another program.")
+    ] = False,
+    until_empty: Annotated[bool, typer.Option("--until-empty", help="End when there are no more events.")] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Take the events of the tenant from the stream.
+
+    An event is acknowledged when it is on the disk. A consumer that is killed continues where it was, and writes no event
+    twice. What cannot be read is kept in the stream as a dead letter. An audit log has the key in PICOHOOK_AUDIT_KEY.
+    """
+    del verbose
+    chosen = [kind for kind, given in (("audit", audit), ("records", records), ("lines", lines or None)) if given]
+    if len(chosen) != 1:
+        raise typer.BadParameter("give one of --to-audit FILE, --to-records DIR and --to-lines")
+    files = read(config)
+    settings = _connection(files)
+    stream = next((file.events.stream for file in files.configs if file.events is not None), None)
+    log = Log()
+    sink: consumers.Sink = sinks.LineSink(os.dup(1))
+    if audit is not None:
+        sink = sinks.AuditSink(audit, os.environ.get(KEY, "").encode())
+    elif records is not None:
+        sink = sinks.RecordSink(records, log)
+    durable = consumers.consumer_name(name or chosen[0])
+
+    async def take(connection: NatsConnection) -> consumers.Consumer:
+        consumer = consumers.Consumer(connection, sink, log, name=durable, tenant=settings.tenant, stream=stream)
+        await consumer.run(until_empty=until_empty)
+        return consumer
+
+    try:
+        done = _with_connection(settings, take, wait=until_empty)
+    finally:
+        sink.close()
+    output.note(f"{done.taken} events were taken, {done.dead} are dead letters")
+
+
+# What they share.
+
+
+def _connection(files: Layers) -> NatsSettings:
+    for file in files.configs:
+        if file.nats is not None:
+            return file.nats
+    raise PicohookError("the configuration has no connection to NATS: add a table [nats]")
+
+
+def _kept(named: Path | None) -> tuple[KeptBundle, Config]:
+    for file in read(named, with_bundle=False).configs:
+        if file.bundle is not None:
+            return KeptBundle(file), file
+    raise PicohookError("the configuration takes no bundles: add a table [bundle]")
+
+
+def _checked(data: bytes, place: str, kept: KeptBundle, local: Config) -> signed.Bundle:
+    """The bundle, if hosts with this configuration would take it over. Raises `ConfigError`."""
+    bundle = kept.verify(data, place)
+    kept.require_newer(bundle, place)
+    bundles.read(bundle, local, Timeouts().chain)
+    return bundle
+
+
+def _fetch(kept: KeptBundle, local: Config) -> signed.Bundle | None:
+    table = kept.table
+
+    async def get(connection: NatsConnection) -> bytes | None:
+        return await connection.run(lambda client: streams.read_bundle(client, table.bucket, table.name))
+
+    data = _with_connection(kept.connection, get)
+    return None if data is None else _checked(data, f"{table.name} in the bucket {table.bucket}", kept, local)
+
+
+def _show(place: str, bundle: signed.Bundle, *, as_json: bool) -> None:
+    hooks = sorted(bundle.config["hooks"])
+    if as_json:
+        shown = {"version": bundle.version, "hash": bundle.hash, "key": bundle.key, "hooks": hooks}
+        output.data({"place": place, "name": bundle.name, "tenant": bundle.tenant, **shown})
+    else:
+        named = f": {', '.join(hooks)}" if hooks else ""
+        output.line(f"{place}: version {bundle.version}, {len(hooks)} hook{'' if len(hooks) == 1 else 's'}{named}")
+
+
+def _with_connection(settings: NatsSettings, work: Callable[[NatsConnection], Awaitable[T]], *, wait: bool = True) -> T:
+    """Return what `work` returns. With `wait`, raises `NatsError` if the server cannot be reached."""
+
+    async def connected() -> T:
+        async with _open(settings) as connection:
+            if wait and not await connection.connected(CONNECT):
+                raise connection.unreachable()
+            return await work(connection)
+
+    return in_loop(connected)
+
+
+@contextlib.asynccontextmanager
+async def _open(settings: NatsSettings) -> AsyncIterator[NatsConnection]:
+    connection = NatsConnection(settings, current_reactor(), Log())
+    try:
+        yield connection
+    finally:
+        with anyio.CancelScope(shield=True):
+            await connection.aclose()
+
+
+def _bytes(file: Path, most: int) -> bytes:
+    try:
+        return read_regular(require_file(file), most)
+    except OSError as error:
+        raise PicohookError(f"{file} cannot be read: {error.strerror}") from None
+
+
+def _text(file: Path) -> str:
+    return _bytes(file, 4096).decode(errors="replace")

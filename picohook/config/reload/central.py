@@ -1,0 +1,112 @@
+"""Takes over new bundles while a host runs."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.to_thread import run_sync
+
+from ...errors import NatsError, PicohookError
+from ...nats.streams import read_bundle
+from ...nats.subjects import token
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ...engine.status import Reloaded
+    from ...nats.bundle import Bundle
+    from ...nats.connection import NatsConnection
+    from ...observe.log import Log
+    from ..bundles import KeptBundle
+    from .source import Source
+
+LOOK_EVERY = 60.0
+"""Seconds after which the bucket is looked at without a notice."""
+
+
+class BundleUpdates:
+    """Looks at the bucket whenever it changes, and takes over a bundle that is newer.
+
+    A bundle that cannot be used is logged once, and the last good one stays.
+    """
+
+    def __init__(
+        self,
+        take_over: Callable[[Bundle], Awaitable[Reloaded]],
+        kept: KeptBundle,
+        source: Source,
+        connection: NatsConnection,
+        log: Log,
+    ) -> None:
+        """`take_over` reloads the configuration with a bundle, and raises `PicohookError` if it cannot be used."""
+        self.problem = ""
+        """Why the bundle in the bucket is not in force; empty if it is, or if there is none."""
+        self._reload_with = take_over
+        self._kept = kept
+        self._source = source
+        self._connection = connection
+        self._log = log
+        self._looked_at = ""
+        self._some = anyio.Event()
+
+    async def first(self, timeout: float) -> bool:  # noqa: ASYNC109 - a wait that gives up is no error here
+        """Wait until the host has a bundle. Returns whether it has one."""
+        with anyio.move_on_after(timeout):
+            while not await self.look():
+                await self._connection.connected(timeout)
+                await anyio.sleep(0.05)
+        return self._in_force is not None
+
+    async def run(self) -> None:
+        """Take over each new bundle, until cancelled."""
+        table = self._kept.table
+        self._connection.on_change.add(self._wake)
+        await self._connection.listen(f"$KV.{table.bucket}.{token(table.name)}", lambda _: self._wake())
+        while True:
+            self._some = anyio.Event()
+            await self.look()
+            with anyio.move_on_after(LOOK_EVERY):
+                await self._some.wait()
+
+    def _wake(self) -> None:
+        self._some.set()
+
+    @property
+    def _in_force(self) -> str | None:
+        """The hash of the configuration in the bundle that is in force."""
+        central = next((one for one in self._source.layers.configs if one.layer == "central"), None)
+        return None if central is None else central.digest
+
+    async def look(self) -> bool:
+        """Look at the bucket once. Returns whether a bundle is in force."""
+        table = self._kept.table
+        try:
+            data = await self._connection.run(lambda client: read_bundle(client, table.bucket, table.name))
+        except NatsError as error:
+            self.problem = str(error)
+            return self._in_force is not None
+        if data is not None and (digest := hashlib.sha256(data).hexdigest()) != self._looked_at:
+            self.problem = ""
+            try:
+                await self._take_over(data)
+            except PicohookError as error:
+                self.problem = str(error)
+                self._log.error("a bundle is refused: the last good one stays", why=str(error))
+            self._looked_at = digest
+        return self._in_force is not None
+
+    async def _take_over(self, data: bytes) -> None:
+        place = f"{self._kept.table.name} in the bucket {self._kept.table.bucket}"
+
+        def checked() -> Bundle:
+            bundle = self._kept.verify(data, place)
+            self._kept.require_newer(bundle, place)
+            return bundle
+
+        bundle = await run_sync(checked)
+        if bundle.hash != self._in_force:
+            await self._reload_with(bundle)
+            self._log.info("a bundle is in force", version=bundle.version)
+        await run_sync(self._kept.keep, bundle)

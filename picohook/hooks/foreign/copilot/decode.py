@@ -1,0 +1,125 @@
+"""What an answer of one of Copilot's handlers means.
+
+1. Lines that report progress do not count. What is left is one JSON object, or nothing.
+2. At `preToolUse` any exit code but 0 is a denial, and at `permissionRequest` exit code 2 is one, whatever the output says.
+3. A timeout, and an error over HTTP, are failures, which deny nothing in Copilot. So is any other exit code elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ....errors import HookError, HookReplyError, HookTimeoutError
+from ..contract import Answer, shortened
+from ..output import choice, ended, flag, hidden_object, read_object, table, text_field
+from .events import BASE, EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..contract import Failures, Ran, Rule
+
+BLOCK = 2
+_NOT_RUN = frozenset({126, 127})
+"""The exit codes of a shell that cannot run a program."""
+_GATES = frozenset({"preToolUse", "permissionRequest"})
+_UNREAD = frozenset({"userPromptSubmitted", "sessionEnd", "preCompact", "errorOccurred"})
+"""The events at which no output counts."""
+_OF_OTHERS = frozenset({"hookSpecificOutput", "decision", "permission", "continue", "cancel", "action"})
+"""The words that other agents have for a decision about a call."""
+
+
+def decode(event: str, rule: Rule, ran: Ran, failures: Failures) -> Answer:
+    """What a handler says. A failure is in the answer; in strict, more counts as one."""
+    base = BASE[event]
+    try:
+        if ran.failure is not None:
+            raise ran.failure
+        return _read(base, ran, strict=failures == "strict" and EVENTS[event].gate)
+    except (HookTimeoutError, HookReplyError) as error:
+        return Answer(failure=error)
+    except HookError as error:
+        if base == "preToolUse" and rule.kind == "command":
+            is_own = ran.failure is None and ran.exit_code > 0 and ran.exit_code not in _NOT_RUN
+            return Answer("deny", f"the hook failed: {error}", failure=None if is_own else error)
+        return Answer(failure=error)
+
+
+def _read(base: str, ran: Ran, *, strict: bool) -> Answer:
+    text = without_progress(ran.stdout)
+    if ran.exit_code == BLOCK and base in _GATES:
+        return Answer("deny", _reason(text) or ("" if base == "permissionRequest" else shortened(ran.stderr.strip())))
+    if ran.exit_code == BLOCK and base == "postToolUseFailure":
+        said = _object(text)
+        return Answer(context=shortened(text if said is None else text_field(said, "additionalContext")))
+    if ran.exit_code == BLOCK:
+        return Answer(message=shortened(ran.stderr.strip()))
+    if ran.exit_code:
+        raise ended(ran)
+    if base in _UNREAD:
+        return Answer()
+    said = read_object(text, strict=strict)
+    if said is None:
+        if strict and hidden_object(text, {*EVENTS[base].writes, *_OF_OTHERS}):
+            raise HookReplyError(
+                "its answer is behind other text, which hides it: it has to print the JSON object alone"
+            )
+        return Answer()
+    foreign = sorted(_OF_OTHERS & said.keys())
+    if strict and foreign and said.keys().isdisjoint(EVENTS[base].writes):
+        raise HookReplyError(f"`{foreign[0]}` is another agent's word: Copilot reads {', '.join(EVENTS[base].writes)}")
+    return _of_json(base, said)
+
+
+def without_progress(stdout: str) -> str:
+    """The output without the lines that only report progress."""
+    return "\n".join(line for line in stdout.splitlines() if not _is_progress(line.strip())).strip()
+
+
+def _is_progress(line: str) -> bool:
+    if not line.startswith("{") or '"progress"' not in line:
+        return False
+    said = _object(line)
+    return said is not None and said.get("type") == "progress"
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def _reason(text: str) -> str:
+    """The reason in the output of a handler that denies by its exit code."""
+    said = _object(text) or {}
+    found = said.get("permissionDecisionReason") or said.get("message") or said.get("reason")
+    return shortened(found) if isinstance(found, str) else ""
+
+
+def _of_json(base: str, said: Mapping[str, Any]) -> Answer:
+    answer = Answer(ignored=tuple(name for name in said if name not in EVENTS[base].writes))
+    if "additionalContext" in EVENTS[base].writes:
+        answer = replace(answer, context=shortened(text_field(said, "additionalContext")))
+    match base:
+        case "preToolUse":
+            verdict = choice(said, "permissionDecision", {"allow", "deny", "ask"})
+            reason = shortened(text_field(said, "permissionDecisionReason"))
+            changed = table(said, "modifiedArgs" if "modifiedArgs" in said else "updatedInput")
+            return replace(answer, verdict=verdict, reason=reason, input=changed)  # type: ignore[arg-type] # one of the words
+        case "permissionRequest":
+            flag(said, "interrupt")
+            verdict = choice(said, "behavior", {"allow", "deny"})
+            return replace(answer, verdict=verdict, reason=shortened(text_field(said, "message")))  # type: ignore[arg-type]
+        case "postToolUse":
+            changed = table(said, "modifiedResult")
+            return answer if changed is None else replace(answer, output=text_field(changed, "textResultForLlm"))
+        case "agentStop" | "subagentStop":
+            blocks = choice(said, "decision", {"block", "allow"}) == "block"
+            return replace(answer, verdict="deny" if blocks else "", reason=shortened(text_field(said, "reason")))
+        case "userPromptTransformed":
+            return replace(answer, output=text_field(said, "modifiedTransformedPrompt") or None)
+    return answer

@@ -1,0 +1,62 @@
+"""What the handlers of one of Copilot's events say together. Most is as in Claude Code; handlers run one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ....model.decisions import CONTINUE, Continue, Modify
+from ....model.trail import Notes
+from ..claude.merge import merge as merge_as_claude
+from ..contract import Verdict
+from .events import BASE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ....model.payloads import Payload
+    from ..contract import Answer, Failures, Told
+
+_AS_CLAUDE = {
+    "preToolUse": "PreToolUse",
+    "permissionRequest": "PermissionRequest",
+    "postToolUse": "PostToolUse",
+    "postToolUseFailure": "PostToolUseFailure",
+    "agentStop": "Stop",
+    "subagentStop": "SubagentStop",
+}
+"""The events whose answers mean what they mean in Claude Code."""
+BYPASS = "requestSandboxBypass"
+"""With this argument, a call asks to leave the sandbox. A hook cannot allow that, and leaves it to others."""
+
+
+def merge(event: str, answers: Sequence[Answer], told: Told, payload: Payload, failures: Failures) -> Verdict:
+    """The verdict. Raises the failure that decides."""
+    base = BASE[event]
+    if base == "permissionRequest":
+        answers = _of_request(answers, told, failures)
+    if base in _AS_CLAUDE:
+        return merge_as_claude(_AS_CLAUDE[base], answers, told, payload, failures)
+    failed = tuple(answer.failure for answer in answers if answer.failure is not None)
+    contexts = "\n\n".join(answer.context for answer in answers if answer.context)
+    messages = "\n".join(answer.message for answer in answers if answer.message)
+    notes = Notes(messages, contexts) if contexts or messages else None
+    prompts = [answer.output for answer in answers if answer.output is not None]
+    if prompts:
+        return Verdict(Modify({"prompt": prompts[-1]}, notes=notes), failures=failed)
+    return Verdict(CONTINUE if notes is None else Continue(notes=notes), failures=failed)
+
+
+def _of_request(answers: Sequence[Answer], told: Told, failures: Failures) -> list[Answer]:
+    """The answers about a permission. In Copilot the last one counts; in strict, a denial does."""
+    bypasses = told.call is not None and told.call.input.get(BYPASS) is True
+    given = [replace(one, verdict="") if bypasses and one.verdict == "allow" else one for one in answers]
+    last = next((one for one in reversed(given) if one.verdict), None)
+    if failures == "strict":
+        return given
+    return [one if one is last else replace(one, verdict="") for one in given]
+
+
+def chain(_event: str, told: Told, _answer: Answer) -> Told:
+    """The same for each handler: none reads what an earlier one has answered."""
+    return told

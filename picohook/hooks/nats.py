@@ -1,0 +1,268 @@
+"""A hook that workers serve over NATS, for many hosts."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ..errors import HookError, HookRefusedError, HookReplyError, HookTimeoutError, HookUnavailableError
+from ..model import failure_policy
+from ..model.replies import read_decision
+from ..model.spec import NatsSettings
+from ..nats import connection as states
+from ..nats.breaker import Breaker, BreakerState
+from ..nats.calls import ABSENT, BUSY, Calls
+from ..nats.subjects import token
+from .base import Hook, HookStatus, Question, StateChange
+
+if TYPE_CHECKING:
+    from ..model.decisions import Decision
+    from ..model.spec import HookSpec
+    from ..model.stages import Stage
+    from ..nats.connection import NatsConnection
+    from ..protocol.messages import Reply
+    from .base import HostServices
+
+SECOND_TRY = 0.05
+"""Seconds before the second try after no worker was there: one that replaces another may not listen yet."""
+PROBE = 1.0
+"""Seconds between two pings while the breaker is open."""
+FORBIDDEN, OPEN = states.FORBIDDEN, "breaker"
+KEPT_FOR_FALLBACK = 0.25
+"""The share of the time that is kept for the fallback."""
+_AWAY = frozenset({states.CONNECTING, states.DISCONNECTED})
+_BREAKING = frozenset({ABSENT, BUSY})
+
+
+class NatsHook(Hook):
+    """`nats = "NAME"`: the hook of this name that workers serve. See `picohook worker`.
+
+    It fails at once, and not at its deadline, if there is no connection, if no worker is there, or if all are busy. Then its
+    `fallback` is asked, if it has one; a failure is never an approval.
+    """
+
+    in_process = False
+    takes_bytes = True
+    _connection: NatsConnection
+    _calls: Calls
+
+    def __init__(self, spec: HookSpec) -> None:
+        super().__init__(spec)
+        self.breaker = Breaker()
+        self._shown = states.CONNECTING
+
+    @property
+    def served(self) -> str:
+        """The hook's name at its workers."""
+        return self.spec.nats or self.name
+
+    def open(self, host: HostServices) -> None:
+        assert host.connections is not None
+        self._host = host
+        self._connection = host.connections.of(self.spec.connection or NatsSettings())
+        self._calls = Calls(
+            self._connection,
+            self.served,
+            host.reactor,
+            host.log,
+            name=self.name,
+            read=self._read,
+            ponged=self._ponged,
+        )
+        self._ending = anyio.Event()
+        self._open_breaker = anyio.Event()
+        self._unnamed = f"{secrets.token_hex(6)}-"
+        self._questions = 0
+        self._listening = anyio.Event()
+
+    async def run(self) -> None:
+        self._connection.on_change.add(self._changed)
+        try:
+            await self._calls.open()
+            self._listening.set()
+            self._changed()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._probe)
+                await self._ending.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            self._connection.on_change.discard(self._changed)
+            with anyio.CancelScope(shield=True):
+                await self._calls.aclose()
+
+    def stop(self) -> None:
+        self._ending.set()
+
+    async def started(self) -> None:
+        patience = self.spec.hello_timeout or self._host.timeouts.hello
+        if await self._connection.connected(patience):
+            with anyio.move_on_after(patience):
+                await self._listening.wait()
+
+    @property
+    def error(self) -> HookError | None:
+        if self.state == FORBIDDEN:
+            return HookUnavailableError(self._connection.last_error, cause=FORBIDDEN, hook=self.name)
+        if not self._connection.is_connected:
+            return HookUnavailableError(str(self._connection.unreachable()), cause=states.UNREACHABLE, hook=self.name)
+        return None
+
+    @property
+    def state(self) -> str:
+        """`ready`, or why it is not asked: connecting, disconnected, forbidden, or breaker open."""
+        if not self._connection.is_connected:
+            known = self._connection.state
+            return states.DISCONNECTED if known == states.CONNECTED else known
+        if self._calls.is_refused:
+            return FORBIDDEN
+        return "ready" if self.breaker.state is BreakerState.CLOSED else f"breaker {self.breaker.state.value}"
+
+    # Asking.
+
+    async def handle(self, question: Question[Any]) -> Decision:
+        fallback = None if question.stage.approves else self._fallback()
+        deadline = question.deadline
+        if fallback is not None:
+            deadline -= (question.deadline - question.begun) * KEPT_FOR_FALLBACK
+        try:
+            return await self._ask(question, deadline)
+        except HookError as error:
+            if fallback is None:
+                raise
+            cause, now = failure_policy.cause(error), self._host.reactor.now()
+            instead = Question(question.stage, question.shared, question.deadline, question.limit, now)
+            decision = await fallback.handle(instead)
+            question.degraded = f"{fallback.name}: {cause}"
+            self.metrics.stages[question.stage.name].degraded[cause] += 1
+            self.failures.add(question.stage.name, cause, str(error), decision.action, now)
+            return decision
+
+    def _fallback(self) -> Hook | None:
+        name = self.spec.fallback
+        if name is None:
+            return None
+        assert self._host.find is not None
+        return self._host.find(name)
+
+    async def _ask(self, question: Question[Any], deadline: float) -> Decision:
+        """Ask once, and a second time if nobody can have seen the question, before the deadline."""
+        reactor, breaker = self._host.reactor, self.breaker
+        if not breaker.allows(reactor.now()):
+            raise HookUnavailableError(f"its breaker is open: {breaker.why}", cause=OPEN, hook=self.name)
+        stage, params, meta = question.stage, question.shared.params(), question.shared.payload.meta
+        name, now = self._question_id(question), question.begun
+        for attempt in (1, 2):
+            try:
+                decision = await self._calls.call(
+                    stage, params, deadline, max(question.limit, deadline), now, f"{name}/{attempt}", meta.traceparent
+                )
+            except HookUnavailableError as error:
+                if error.cause in _BREAKING:
+                    if attempt == 1:
+                        await self._before_second_try(error, deadline)
+                        now = reactor.now()
+                        continue
+                    self._failed(error)
+                else:
+                    breaker.given_up()
+                raise
+            except HookTimeoutError as error:
+                self._failed(error)
+                raise
+            except BaseException as error:
+                if isinstance(error, HookError | ValueError):  # an answer, though not a decision
+                    self._answered()
+                else:
+                    breaker.given_up()
+                raise
+            if breaker.failures:
+                self._answered()
+            return decision
+        raise AssertionError
+
+    async def _before_second_try(self, error: HookUnavailableError, deadline: float) -> None:
+        """Wait a moment. Raises the error of the first try if the deadline would pass meanwhile."""
+        if error.cause == ABSENT:
+            if self._host.reactor.now() + SECOND_TRY >= deadline:
+                self._failed(error)
+                raise error
+            await anyio.sleep(SECOND_TRY)
+
+    def _question_id(self, question: Question[Any]) -> str:
+        payload = question.shared.payload
+        meta, call = payload.meta, getattr(payload, "tool_call_id", None)
+        if not call:
+            self._questions += 1
+            call = f"{self._unnamed}{self._questions}"
+        return "/".join((token(meta.session_key), token(meta.turn_id), token(call), token(self.name)))
+
+    def _read(self, stage: Stage[Any], answer: Reply) -> Decision:
+        """The decision in an answer. Raises `HookError` or `ValueError` if it has none."""
+        if answer.error is None:
+            return read_decision(stage, answer.result)
+        if answer.code is None:
+            raise HookReplyError(answer.error, hook=self.name)
+        raise HookRefusedError(f"error {answer.code}: {answer.error}", code=answer.code, hook=self.name)
+
+    # The breaker.
+
+    def _failed(self, error: HookError) -> None:
+        self.breaker.failed(str(error), self._host.reactor.now())
+        self._changed()
+
+    def _answered(self) -> None:
+        self.breaker.answered()
+        self._changed()
+
+    def _ponged(self) -> None:
+        self.breaker.pinged()
+        self._changed()
+
+    async def _probe(self) -> None:
+        """Ask whether a worker is there, again and again while the breaker is open."""
+        while True:
+            await self._open_breaker.wait()
+            await anyio.sleep(PROBE)
+            if self.breaker.state is not BreakerState.OPEN:
+                self._open_breaker = anyio.Event()
+                continue
+            try:
+                await self._calls.ping()
+            except Exception as error:  # noqa: BLE001 - the next ping may be sent
+                self._host.log.debug("a ping was not sent", why=str(error))
+
+    def _changed(self) -> None:
+        """The connection or the breaker may have changed: fail the calls that can get no answer, and tell the new state."""
+        self._calls.connection_changed()
+        if self.breaker.state is BreakerState.OPEN:
+            self._open_breaker.set()
+        state = self.state
+        if state == self._shown:
+            return
+        if self._shown in _AWAY and self._connection.is_connected:
+            self.breaker.pinged()  # the workers may be back with the server
+            state = self.state
+        self._shown = state
+        say = self._host.log.info if state == "ready" else self._host.log.warning
+        say(
+            "state changed",
+            state=state,
+            why=self.breaker.why if state.startswith("breaker") else self._connection.last_error,
+        )
+        if self._host.notice is not None:
+            self._host.notice(StateChange(self.name, state))
+
+    def status(self) -> HookStatus:
+        calls = self._calls
+        return HookStatus(
+            self.name,
+            self.state,
+            calls=calls.calls,
+            failures=self.metrics.failures,
+            timeouts=calls.timeouts,
+            dropped_lines=calls.late,
+            last_error=self.failures.last,
+            stages=self.metrics.wire(),
+        )

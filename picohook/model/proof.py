@@ -1,0 +1,67 @@
+"""The result of a proof of life: a call that hooks must deny, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from ..wire import words
+
+if TYPE_CHECKING:
+    from .decisions import Outcome
+    from .payloads import ToolCall
+    from .trail import StageTrail
+
+Verdict: TypeAlias = Literal["denied", "failed", "not_denied"]
+"""`denied`: a hook denied the call. `failed`: it was denied only because a hook failed. `not_denied`: it could have run."""
+
+VERDICTS: tuple[Verdict, ...] = ("denied", "failed", "not_denied")
+"""All verdicts, from the best to the worst."""
+DENIALS = frozenset({words.DENY, words.ABORT_TURN, words.HARD_ABORT})
+"""The actions that keep a call from running for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A harmful call that hooks were asked about and no tool was given, and what they answered."""
+
+    call: ToolCall
+    gate: str
+    """The hook that was asked alone, and whose canary it is; empty if all hooks were asked."""
+    verdict: Verdict
+    hook: str
+    """The hook that denied the call, or whose failure denied it; empty if none did."""
+    answers: tuple[str, ...]
+    """What was answered at each stage, in words."""
+    trails: tuple[StageTrail, ...] = ()
+    """What each hook did at each stage."""
+
+    @property
+    def why(self) -> str:
+        """All answers, in words."""
+        return "; ".join(self.answers)
+
+    def wire(self) -> dict[str, Any]:
+        """The plain JSON form, without the arguments and the trails."""
+        names = {"tool": self.call.tool, "gate": self.gate, "verdict": self.verdict, "hook": self.hook}
+        return {**names, "why": self.why}
+
+
+def verdict_of(outcome: Outcome[ToolCall]) -> Verdict:
+    """The verdict of the stage at which a chain ended."""
+    if outcome.action not in DENIALS:
+        return "not_denied"
+    by = [entry for entry in outcome.trail if entry.hook == outcome.hook]
+    return "denied" if by and by[-1].failure is None else "failed"
+
+
+def answer_of(outcome: Outcome[ToolCall], gate: str) -> str:
+    """What the gate, or without one the whole chain, answered at a stage, in words."""
+    asked = [entry for entry in outcome.trail if not entry.skipped]
+    if not asked:
+        return "its filter keeps it from being asked" if gate else "the filters of all hooks keep them from being asked"
+    failed = [f"{'it' if gate else f'hook {entry.hook}'} failed, {entry.error}" for entry in asked if entry.failure]
+    action: str = outcome.action
+    if outcome.approved is not None:
+        action = "approved" if outcome.approved else "denied"
+    return "; ".join(failed) if gate and failed else "; ".join([action, *failed])

@@ -1,0 +1,245 @@
+"""A hook over NATS: what its workers answer, and every way in which they do not."""
+
+from __future__ import annotations
+
+import json
+
+import anyio
+import pytest
+from fakes import Connected, FakeWorker
+from server import Server
+
+from picohook import FunctionHook, HookSpec, Host, NatsSettings, PicohookError, ToolCall
+from picohook.nats import headers, subjects
+from picohook.nats.breaker import FAILURES
+
+pytestmark = pytest.mark.anyio
+
+CALL = ToolCall(tool="bash", arguments={"command": "rm -rf /"}, tool_call_id="c1")
+DENY = {"action": "deny_tool", "reason": "no"}
+YES = {"approved": True}
+
+
+def answers(*results):
+    return lambda _question: results
+
+
+def failure(outcome):
+    return outcome.trail[0].failure
+
+
+class TestAnswers:
+    async def test_a_worker_decides(self, host, serving):
+        async with serving(answers(DENY)), host() as it:
+            outcome = await it.before_tool(CALL)
+        assert (outcome.action, outcome.reason, failure(outcome)) == ("deny_tool", "no", None)
+
+    async def test_a_worker_approves(self, host, serving):
+        async with serving(answers(YES)), host() as it:
+            assert (await it.approve_tool(CALL)).approved is True
+
+    async def test_an_edit_is_applied(self, host, serving):
+        edit = {"action": "modify", "call": {"arguments": {"command": "ls"}}}
+        async with serving(answers(edit)), host() as it:
+            assert (await it.before_tool(CALL)).payload.arguments == {"command": "ls"}
+
+    async def test_the_body_is_the_request_of_the_protocol_and_headers_say_the_rest(self, host, serving, settings):
+        async with serving(answers({})) as worker, host() as it:
+            await it.before_tool(CALL)
+        (asked,) = worker.questions
+        question = json.loads(asked.data)
+        assert (question["jsonrpc"], question["method"]) == ("2.0", "hook.before_tool")
+        assert question["params"]["arguments"] == {"command": "rm -rf /"}
+        assert asked.headers[headers.ID] == "//c1/p/1"
+        assert 0 < int(asked.headers[headers.DEADLINE]) <= 20_000
+        assert asked.subject == f"picohook.v1.rpc.{settings.tenant}.policy.before_tool"
+        assert asked.reply.startswith("_INBOX.host.")
+
+    async def test_only_the_first_of_two_answers_counts(self, host, serving):
+        async with serving(answers({}, DENY)), host() as it:
+            outcomes = [await it.before_tool(CALL) for _ in range(20)]
+        assert {outcome.action for outcome in outcomes} == {"continue"}
+
+    async def test_an_answer_to_another_question_is_a_failure(self, host, serving):
+        wrong = {"jsonrpc": "2.0", "id": 1, "result": YES, "digest": "0" * 64}
+        async with serving(answers(wrong)), host() as it:
+            outcome = await it.approve_tool(CALL)
+        assert (outcome.approved, failure(outcome)) == (False, "digest")
+
+    async def test_an_answer_with_another_id_is_a_failure(self, host, serving):
+        async with serving(answers({"jsonrpc": "2.0", "id": 99, "result": YES})), host() as it:
+            outcome = await it.approve_tool(CALL)
+        assert (outcome.approved, failure(outcome)) == (False, "reply")
+
+    async def test_an_error_of_the_worker_is_a_refusal(self, host, serving):
+        error = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "the hook crashed"}}
+        async with serving(answers(error)), host() as it:
+            assert failure(await it.before_tool(CALL)) == "refused"
+
+    async def test_progress_lets_it_take_longer_than_its_timeout(self, host, serving):
+        progress = {"jsonrpc": "2.0", "method": "host.progress", "params": {}}
+        async with serving(answers(progress, YES)), host() as it:
+            assert (await it.approve_tool(CALL)).approved is True
+
+
+class TestAbsence:
+    """Each cause is known at once: the timeouts of these hooks are far longer than the tests."""
+
+    async def test_nobody_serves_it(self, host):
+        async with host() as it:
+            denied, refused = await it.before_tool(CALL), await it.approve_tool(CALL)
+        assert (denied.action, failure(denied)) == ("deny_tool", "absent")
+        assert (refused.approved, failure(refused)) == (False, "absent")
+        assert denied.reason_for_llm == "hook p failed: nobody serves it"
+
+    async def test_on_failure_decides_what_absence_counts_as_except_for_approvals(self, host):
+        async with host(on_failure="continue") as it:
+            assert (await it.before_tool(CALL)).action == "continue"
+            assert (await it.approve_tool(CALL)).approved is False
+
+    async def test_no_server_is_there(self):
+        nowhere = NatsSettings(servers=("nats://127.0.0.1:1",))
+        spec = HookSpec(name="p", nats="policy", connection=nowhere, stages=("approve_tool",), hello_timeout=0.01)
+        async with Host([spec]) as it:
+            outcome = await it.approve_tool(CALL)
+            assert (outcome.approved, failure(outcome)) == (False, "unreachable")
+            assert it.status().hooks[0].state == "connecting"
+
+    async def test_no_answer_in_time_is_a_timeout_and_the_workers_are_told(self, host, serving):
+        async with serving(answers()) as worker, host(timeout=0.05) as it:
+            outcome = await it.before_tool(CALL)
+            with anyio.fail_after(20):
+                while not worker.cancelled:
+                    await worker.changed.wait()
+        assert (outcome.action, failure(outcome)) == ("deny_tool", "timeout")
+        assert worker.cancelled == [{"id": "//c1/p/1", "reply": worker.questions[0].reply}]
+
+    async def test_a_caller_that_gives_up_cancels_the_call(self, host, serving):
+        async with serving(answers()) as worker, host() as it:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(it.before_tool, CALL)
+                with anyio.fail_after(20):
+                    while not worker.questions:
+                        await worker.changed.wait()
+                tasks.cancel_scope.cancel()
+            with anyio.fail_after(20):
+                while not worker.cancelled:
+                    await worker.changed.wait()
+
+    async def test_a_busy_worker_is_asked_once_more(self, host, serving):
+        def busy_first(question):
+            busy = {"jsonrpc": "2.0", "id": question["id"], "error": {"code": -32005, "message": "busy"}}
+            return [YES if len(worker.questions) == 2 else busy]
+
+        async with serving(busy_first) as worker, host() as it:
+            assert (await it.approve_tool(CALL)).approved is True
+        assert [asked.headers[headers.ID] for asked in worker.questions] == ["//c1/p/1", "//c1/p/2"]
+
+    async def test_workers_that_stay_busy_are_a_failure(self, host, serving):
+        def busy(question):
+            return [{"jsonrpc": "2.0", "id": question["id"], "error": {"code": -32005, "message": "9 calls in flight"}}]
+
+        async with serving(busy) as worker, host() as it:
+            outcome = await it.before_tool(CALL)
+        assert (failure(outcome), len(worker.questions)) == ("busy", 2)
+
+    async def test_a_question_over_the_servers_limit_is_not_sent(self, host, serving):
+        huge = ToolCall(tool="bash", arguments={"command": "x" * (1 << 20)})
+        async with serving(answers({})) as worker, host() as it:
+            assert failure(await it.before_tool(huge)) == "too_large"
+            assert (await it.before_tool(CALL)).action == "continue"
+        assert len(worker.questions) == 1
+
+    async def test_calls_in_flight_fail_at_once_when_the_server_is_killed_and_work_after_its_return(self, serving):
+        server = Server()
+        try:
+            there = NatsSettings(servers=(server.url,), host="host")
+            spec = HookSpec(name="p", nats="policy", connection=there, stages=("before_tool",), timeout=25)
+            outcomes = []
+            async with (
+                Host([spec]) as it,
+                Connected(there) as connection,
+                FakeWorker(connection, there, answers()) as worker,
+                anyio.create_task_group() as tasks,
+            ):
+
+                async def ask():
+                    outcomes.append(await it.before_tool(CALL))
+
+                tasks.start_soon(ask)
+                with anyio.fail_after(20):
+                    while not worker.questions:
+                        await worker.changed.wait()
+                server.kill()
+                with anyio.fail_after(20):
+                    while not outcomes:
+                        await anyio.sleep(0.01)
+                assert failure(outcomes[0]) == "unreachable"
+                assert failure(await it.before_tool(CALL)) == "unreachable"
+                server.start()
+                assert await connection.connected(20)
+                worker.answer = answers({})
+                with anyio.fail_after(20):
+                    while (await it.before_tool(CALL)).action != "continue":
+                        await anyio.sleep(0.01)
+        finally:
+            server.kill()
+
+
+class TestTheBreaker:
+    async def test_it_opens_after_failures_in_a_row_and_closes_when_a_worker_is_there(self, host, serving):
+        changes = []
+        async with host() as it:
+            it.on_change.add(lambda change: changes.append(getattr(change, "state", None)))
+            found = [failure(await it.before_tool(CALL)) for _ in range(FAILURES + 1)]
+            assert found == ["absent"] * FAILURES + ["breaker"]
+            assert it.status().hooks[0].state == "breaker open"
+            async with serving(answers({})):
+                with anyio.fail_after(20):
+                    while (await it.before_tool(CALL)).action != "continue":
+                        await anyio.sleep(0.01)
+            assert it.status().hooks[0].state == "ready"
+        assert [state for state in changes if state] == ["breaker open", "breaker trial", "ready"]
+
+
+class TestTheFallback:
+    async def test_a_hook_of_this_machine_decides_instead_and_the_trail_says_so(self, host):
+        local = FunctionHook("local", {"before_tool": lambda _: {"action": "deny_tool", "reason": "local rules"}})
+        async with host(local, fallback="local") as it:
+            outcome = await it.before_tool(CALL)
+        (entry,) = outcome.trail
+        assert (outcome.action, outcome.reason, entry.hook, entry.degraded) == (
+            "deny_tool",
+            "local rules",
+            "p",
+            "local: absent",
+        )
+
+    async def test_it_is_not_asked_while_workers_answer(self, host, serving):
+        asked = []
+        local = FunctionHook("local", {"before_tool": asked.append})
+        async with serving(answers({})), host(local, fallback="local") as it:
+            assert (await it.before_tool(CALL)).trail[0].degraded == ""
+        assert asked == []
+
+    async def test_it_approves_nothing(self, host):
+        local = FunctionHook("local", {"before_tool": lambda _: None, "approve_tool": lambda _: True})
+        async with host(local, fallback="local") as it:
+            assert (await it.approve_tool(CALL)).approved is False
+
+    async def test_a_fallback_that_is_not_there_is_a_mistake(self, host):
+        with pytest.raises(PicohookError, match="there is no hook 'lokal'"):
+            async with host(fallback="lokal"):
+                pass
+
+
+class TestNames:
+    @pytest.mark.parametrize("name", ["policy", "my_hook", "a.b", "a b", "*", ">", "_x2e", "é", "$SRV", "_", "x_x"])
+    def test_a_name_is_one_token_and_comes_back(self, name):
+        made = subjects.token(name)
+        assert set(made) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+        assert subjects.name_of(made) == name
+
+    def test_no_two_names_have_the_same_token(self):
+        names = ["a.b", "a_x2eb", "a_x5fx2eb", "a__x2eb", "a b", "a-b", "a_b"]
+        assert len({subjects.token(name) for name in names}) == len(names)
