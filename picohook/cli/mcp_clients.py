@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
-import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config import files
 from ..errors import PicohookError
+from .json_files import JsonFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 TABLES = (("mcpServers",), ("servers",), ("mcp", "servers"), ("context_servers",))
 """Where clients keep their servers: Claude, Cursor, Windsurf and Gemini; VS Code's mcp.json; its settings; Zed."""
-BACKUP = ".before-picohook"
 Entry = dict[str, Any]
 
 
@@ -68,19 +65,12 @@ def _wrapped(entry: Entry) -> Entry | None:
 
 
 def _edit(path: Path, change: Callable[[str, Entry], Entry | None]) -> list[str]:
-    path = path.resolve()  # a link stays a link
-    try:
-        text = path.read_text(encoding="utf-8")
-        document = json.loads(text)
-    except OSError as error:
-        raise PicohookError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise PicohookError(f"{path} is not JSON, maybe because of comments: {error}") from None
+    file = JsonFile.read(path)
     changed = []
-    tables = [table for keys in TABLES if type(table := _table(document, keys)) is dict]
+    tables = [table for keys in TABLES if type(table := _table(file.document, keys)) is dict]
     if not tables:
         places = ", ".join(".".join(keys) for keys in TABLES)
-        raise PicohookError(f"{path} has no servers of MCP (under {places})")
+        raise PicohookError(f"{file.path} has no servers of MCP (under {places})")
     for table in tables:
         for name, entry in table.items():
             new = change(name, entry) if type(entry) is dict else None
@@ -88,10 +78,7 @@ def _edit(path: Path, change: Callable[[str, Entry], Entry | None]) -> list[str]
                 table[name] = new
                 changed.append(name)
     if changed:
-        indent = re.search(r"^([ \t]+)\"", text, re.MULTILINE)
-        _keep(path)
-        text = json.dumps(document, indent=indent[1] if indent else 2, ensure_ascii=False) + "\n"
-        files.write(path, text, mode=stat.S_IMODE(path.stat().st_mode))
+        file.write(file.document)
     return changed
 
 
@@ -99,13 +86,3 @@ def _table(document: Any, keys: Sequence[str]) -> Any:
     for key in keys:
         document = document.get(key) if type(document) is dict else None
     return document
-
-
-def _keep(path: Path) -> None:
-    """Keep the first version of the file beside it. Raise `PicohookError`."""
-    backup = path.with_name(path.name + BACKUP)
-    try:
-        if not backup.exists():
-            shutil.copy2(path, backup)
-    except OSError as error:
-        raise PicohookError(f"{backup} cannot be written: {error.strerror}") from None

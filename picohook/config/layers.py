@@ -7,6 +7,7 @@ cannot remove any.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,11 +21,12 @@ from .load import load
 from .warnings import warnings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
-    from ..model.spec import HookSpec
+    from ..model.spec import HookSpec, NatsSettings
     from ..nats.bundle import Bundle
     from ..wire.regular_files import Identity
+    from .dialects import Dialect
     from .document import Config, PicoClaw
     from .tables import ModelTable
 
@@ -44,6 +46,19 @@ class Layers:
         for config in self.configs:
             given |= config.timeouts.model_dump(exclude_unset=True)
         return Timeouts(**given)
+
+    @property
+    def nats(self) -> NatsSettings | None:
+        """The connection to NATS; of several files, that of the first that has one."""
+        return next((config.nats for config in self.configs if config.nats is not None), None)
+
+    @property
+    def in_force(self) -> dict[str, str]:
+        """The digest of all files, and that of the central configuration, if there is one."""
+        digests = [config.digest for config in self.configs]
+        whole = digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+        central = next((config.digest for config in self.configs if config.layer == "central"), "")
+        return {"config": whole, **({"bundle": central} if central else {})}
 
     @property
     def proof_of_life(self) -> ProofOfLife | None:
@@ -106,10 +121,12 @@ def discover(
     picoclaw: PicoClaw | None = None,
     bundle: Bundle | None = None,
     with_bundle: bool = True,
+    without: Collection[str] = (),
 ) -> Layers:
     """The user's own configurations with their bundle, and those of the project in this directory. Trust is not checked.
 
-    `picoclaw` is as for `load`, the others are as for `named`. Raises `ConfigError` with the mistakes of all files.
+    `picoclaw` is as for `load`, `bundle` and `with_bundle` are as for `named`. The files of the dialects `without` are left
+    out. Raises `ConfigError` with the mistakes of all files.
     """
     project = Path(directory or ".").absolute()
     problems: list[Problem] = []
@@ -117,8 +134,8 @@ def discover(
     if not project.is_dir():
         raise ConfigError([Problem(escape(str(project)), "", "there is no such directory")])
     files: list[tuple[Literal["user", "project"], list[Path]]] = [
-        *(("user", group) for group in _user_files()),
-        *(("project", group) for group in _project_files(project)),
+        *(("user", group) for group in _user_files(without)),
+        *(("project", group) for group in _project_files(project, without)),
     ]
     for layer, group in files:
         try:
@@ -161,15 +178,13 @@ def project_configs(directory: str | os.PathLike[str]) -> list[Path]:
     return [path for path in found if _real(path) not in users]
 
 
-def candidates(directory: str | os.PathLike[str] | None = None) -> list[Path]:
+def candidates(directory: str | os.PathLike[str] | None = None, *, without: Collection[str] = ()) -> list[Path]:
     """The files that decide what `discover` returns, whether they exist or not: configurations, and the trust store."""
     project = Path(directory or ".").absolute()
-    found = [path for group in (*_user_files(), *_project_files(project)) for path in group]
-    patterns = [
-        name for dialect in dialects.DIALECTS.values() for name in (*dialect.user_files, *dialect.project_files)
-    ]
+    groups = (*_user_files(without), *_project_files(project, without))
+    patterns = [name for dialect in _dialects(without) for name in (*dialect.user_files, *dialect.project_files)]
     directories = [project / Path(name).expanduser().parent for name in patterns if "*" in name]
-    return [*found, *directories, trust_store.path()]
+    return [*(path for group in groups for path in group), *directories, trust_store.path()]
 
 
 def is_looked_for(config: Config) -> bool:
@@ -177,26 +192,30 @@ def is_looked_for(config: Config) -> bool:
     return any(config.path in group for group in _project_files(config.project))
 
 
-def _user_files() -> list[list[Path]]:
+def _user_files(without: Collection[str] = ()) -> list[list[Path]]:
     """Groups of paths, of each of which at most one may exist."""
     import platformdirs  # noqa: PLC0415 - only for configurations that are found
 
     own = platformdirs.user_config_path("picohook")
     return [
         paths
-        for dialect in dialects.DIALECTS.values()
+        for dialect in _dialects(without)
         for group in dialect.groups(dialect.user_files)
         for paths in _paths(own, group)
     ]
 
 
-def _project_files(directory: Path) -> list[list[Path]]:
+def _project_files(directory: Path, without: Collection[str] = ()) -> list[list[Path]]:
     return [
         paths
-        for dialect in dialects.DIALECTS.values()
+        for dialect in _dialects(without)
         for group in dialect.groups(dialect.project_files)
         for paths in _paths(directory, group)
     ]
+
+
+def _dialects(without: Collection[str]) -> Iterator[Dialect]:
+    return (dialect for name, dialect in dialects.DIALECTS.items() if name not in without)
 
 
 def _paths(base: Path, group: tuple[str, ...]) -> list[list[Path]]:

@@ -62,6 +62,8 @@ class AgentRun:
         )
         self.ended: AbortTurnError | PausedError | None = None
         """The error with which a hook ended the run. After that, no hook, model or tool is called in the run."""
+        self.stopped = False
+        """Whether the last model call or tool was stopped from outside: cancelled, or its stream is not read to the end."""
         self._signals: tuple[type[Exception], ...] = (*signals, PausedError)
         self._open = False
         self._ending: Callable[[], Awaitable[None]] | None = None
@@ -111,6 +113,7 @@ class AgentRun:
         Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook ends the run, also in the block.
         """
         self._require_open()
+        self.stopped = False
         self._locks.clear()
         self._decided.clear()  # these were about the previous response
         self.waited.clear()
@@ -120,6 +123,7 @@ class AgentRun:
             try:
                 yield decided
             except BaseException as error:
+                self._note(error)
                 decided.operation.failed(error)
                 raise
             finally:
@@ -231,10 +235,16 @@ class AgentRun:
         token = _CURRENT.set(self)
         try:
             yield
+        except BaseException as error:
+            self._note(error)
+            raise
         finally:
             _CURRENT.reset(token)
         if isinstance(self.ended, HardAbortError | PausedError):
             raise self.ended
+
+    def _note(self, error: BaseException) -> None:
+        self.stopped = not isinstance(error, Exception)
 
     def _require_open(self) -> None:
         if self.ended is not None:

@@ -2,6 +2,8 @@
 
 The agent is a process of its own, which asks these callbacks. A prompt begins a turn, and the agent's answer ends it. A
 subagent has a sub-turn. If a callback fails, the agent does not do what it asked about.
+
+A pause asks the agent's own user. With `defer=True` the agent stops instead, and another process can continue it.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .. import (
+    Continue,
     LLMRequest,
     LLMResponse,
     PausedError,
@@ -25,14 +28,14 @@ from . import extra
 from .agent_run import tool_call
 
 with extra("claude-agent"):
-    from claude_agent_sdk import HookMatcher
+    from claude_agent_sdk import HookMatcher, PermissionResultDeny
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from claude_agent_sdk import ClaudeAgentOptions
+    from claude_agent_sdk import CanUseTool, ClaudeAgentOptions, PermissionResult, ToolPermissionContext
 
-    from .. import DecidedCall, Host, ToolCall, Turn
+    from .. import DecidedCall, Decision, Host, Outcome, ToolCall, Turn
 
     Input = Mapping[str, Any]
     Output = dict[str, Any]
@@ -44,18 +47,37 @@ UNASKED = ("before_llm", "after_llm")
 """The stages that this agent has no callback for."""
 
 
+REJECTED = "A person rejected this call."
+
+
 class PicohookHooks:
     """Asks the host's hooks about every tool call of a Claude agent. Its host has to be running.
 
-    `names` has the agent's tools that hooks know by other names: `{"Bash": "bash", "mcp__files__read": "read"}`.
+    `names` has the agent's tools that hooks know by other names: `{"Bash": "bash", "mcp__files__read": "read"}`. With `defer`,
+    a call that a hook pauses is deferred, which ends the run. `answers` has what a person has answered about deferred calls, by
+    their ids: whether they may run. Give it to the hooks of the agent that continues the run.
     """
 
-    def __init__(self, host: Host, *, agent_id: str = "", names: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        host: Host,
+        *,
+        agent_id: str = "",
+        names: Mapping[str, str] | None = None,
+        defer: bool = False,
+        answers: Mapping[str, bool] | None = None,
+    ) -> None:
         self._host = host
         self._agent_id = agent_id
         self._names = dict(names or {})
+        self._defer = defer
+        self._answers = dict(answers or {})
         self._turns: dict[tuple[str, str], Turn] = {}
         self._decided: dict[str, DecidedCall] = {}
+        self._given: dict[str, Input] = {}
+        self._deferred: dict[tuple[str, str], str] = {}
+        self.pauses: dict[str, Outcome[ToolCall]] = {}
+        """The outcomes of the calls that hooks paused, by call id: which hook, why, and the call as hooks left it."""
 
     def options(self, options: ClaudeAgentOptions) -> ClaudeAgentOptions:
         """Return these options with callbacks that ask hooks."""
@@ -71,12 +93,36 @@ class PicohookHooks:
         for event, answer in callbacks.items():
             own = HookMatcher(hooks=[partial(self._answer, answer)], timeout=PATIENCE, on_failure="block")
             hooks[event] = [*hooks.get(event, ()), own]
-        return replace(options, hooks=hooks)
+        ask_user = options.can_use_tool
+        permit = None if ask_user is None else partial(self._permit, ask_user)
+        return replace(options, hooks=hooks, can_use_tool=permit)
 
     async def close(self) -> None:
         """End the turns of agents that ended without an answer."""
-        while self._turns:
-            await self._turns.popitem()[1].end("aborted", "the agent ended without an answer")
+        for key in [*self._turns]:
+            await self._abort(key, "the agent ended without an answer")
+
+    async def _abort(self, key: tuple[str, str], reason: str) -> None:
+        """End a turn that has no answer. One whose call was deferred is complete."""
+        if key in self._deferred:
+            await self._end(key, "completed")
+        else:
+            await self._end(key, "aborted", reason)
+
+    async def _end(self, key: tuple[str, str], status: str, reason: str = "") -> None:
+        """End a turn. Its calls that have not run will not run."""
+        self._deferred.pop(key, None)
+        for identity in [identity for identity, given in self._given.items() if _key(given) == key]:
+            del self._given[identity]
+            self._skip(identity, "the agent did not make the call")
+        await self._turns.pop(key).end(status, reason)
+
+    def _skip(self, identity: str, why: str) -> None:
+        """End a call that hooks decided on, and that does not run."""
+        decided = self._decided.pop(identity, None)
+        if decided is not None:
+            decided.operation.ended()
+            self._host.emit("tool_exec_skipped", {"Tool": decided.call.tool, "Reason": why}, about=decided.call)
 
     async def _answer(
         self, answer: Callable[[Input], Awaitable[Output]], given: Any, tool_use_id: str | None, context: Any
@@ -87,8 +133,8 @@ class PicohookHooks:
             return await answer(given)
         except PicohookError as error:
             reason = str(error)
-            if (turn := self._turns.pop(_key(given), None)) is not None:
-                await turn.end("aborted", reason)
+            if _key(given) in self._turns:
+                await self._end(_key(given), "aborted", reason)
             stop: Output = {"continue_": False, "stopReason": reason}
             if given["hook_event_name"] == "PreToolUse":
                 return stop | _permission(given, "deny", reason)
@@ -100,7 +146,7 @@ class PicohookHooks:
         self._refuse_unasked()
         session_id = given["session_id"]
         for key in [key for key in self._turns if key[0] == session_id]:
-            await self._turns.pop(key).end("aborted", "the user interrupted the agent")
+            await self._abort(key, "the user interrupted the agent")
         turn = await self._begin(session_id, "", given["prompt"], turn_id=given.get("prompt_id"))
         if await turn.prompt() != given["prompt"]:
             raise PicohookError("a hook changed the prompt, and this agent takes no other prompt: let the hook deny it")
@@ -134,28 +180,75 @@ class PicohookHooks:
         response = LLMResponse(response={"content": given.get("last_assistant_message") or ""})
         if not await turn.finish(response):
             return {"decision": "block", "reason": text_of(turn.messages[-1])}
-        del self._turns[_key(given)]
-        await turn.end("completed")
+        await self._end(_key(given), "completed")
         return {}
 
     # Tools.
 
-    async def _before_tool(self, given: Input) -> Output:
+    async def _before_tool(self, given: Input, *, permitted: bool = False) -> Output:
+        """Decide on a call. With `permitted`, the agent's user has just permitted it, which lifts every pause."""
         turn = await self._turn(given)
-        call = self._call(given)
+        call, identity = self._call(given), given["tool_use_id"]
+        self._given[identity] = given
+        answer = self._answers.pop(identity, None)
+        if answer is False:
+            self._host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": REJECTED}, about=call)
+            return _permission(given, "deny", REJECTED)
+
+        def on_pause(outcome: Outcome[ToolCall]) -> Decision:
+            nonlocal answer
+            if not permitted and not answer:
+                raise PausedError(outcome)
+            answer = None  # a person's answer is for one hook
+            return Continue()
+
+        answered = answer is not None
         try:
-            decided = await turn.decide(call)
+            decided = await turn.decide(call, on_pause=on_pause)
         except PausedError as paused:
-            return _permission(given, "ask", paused.outcome.reason)
+            if answered:
+                raise
+            return self._pause(given, paused.outcome)
         if decided.result is not None:
             return _permission(given, "deny", decided.result.for_llm)
         if decided.call.tool != call.tool:
             why = f"a hook replaced {call.tool} with {decided.call.tool}, and this agent takes no other tool"
             self._host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": why}, about=call)
             return _permission(given, "deny", why)
-        self._decided[given["tool_use_id"]] = decided
+        self._decided[identity] = decided
         changed = decided.call.arguments != call.arguments
         return _context(turn, given, **({"updatedInput": decided.call.arguments} if changed else {}))
+
+    def _pause(self, given: Input, outcome: Outcome[ToolCall]) -> Output:
+        """Ask the agent's user, or defer the call. A subagent runs in the background, where no call can be deferred."""
+        key, identity = _key(given), given["tool_use_id"]
+        reason = outcome.reason or f"{outcome.hook} asks"
+        if not self._defer or key[1]:
+            return _permission(given, "ask", reason)
+        if self._deferred.setdefault(key, identity) != identity:
+            return _permission(given, "deny", "Another call waits for a person. Make this call again later.")
+        self.pauses[identity] = outcome
+        return _permission(given, "defer", reason)
+
+    async def _permit(
+        self, ask_user: CanUseTool, tool: str, arguments: dict[str, Any], context: ToolPermissionContext
+    ) -> PermissionResult:
+        """Ask the agent's user. If the answer changes the call, hooks are asked about the changed call."""
+        answer = await ask_user(tool, arguments, context)
+        changed = getattr(answer, "updated_input", None)
+        if changed is None or changed == arguments:
+            return answer
+        identity = context.tool_use_id or ""
+        self._skip(identity, "the agent's user changed the call")
+        if identity not in self._given:
+            return PermissionResultDeny(message="hooks were not asked about this call")
+        given = {**self._given[identity], "tool_input": changed}
+        said = await self._answer(partial(self._before_tool, permitted=True), given, None, None)
+        own = said.get("hookSpecificOutput", {})
+        if own.get("permissionDecision") is not None:
+            ends = said.get("continue_") is False
+            return PermissionResultDeny(message=own["permissionDecisionReason"], interrupt=ends)
+        return replace(answer, updated_input=own.get("updatedInput", changed))
 
     def _call(self, given: Input) -> ToolCall:
         name: str = given["tool_name"]
@@ -166,6 +259,7 @@ class PicohookHooks:
         response = given.get("tool_response")
         failed = "error" in given
         shown = ToolResult(for_llm=str(given["error"]) if failed else _shown(response), is_error=failed)
+        self._given.pop(given["tool_use_id"], None)
         decided = self._decided.pop(given["tool_use_id"], None)
         if decided is None:  # its pause was lifted by the agent's own user
             call = self._call(given).model_copy(update={"meta": turn.meta})

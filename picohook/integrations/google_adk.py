@@ -93,7 +93,10 @@ class PicohookPlugin(BasePlugin):
         task.add_done_callback(partial(self._abandon, invocation_context.invocation_id))
 
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
-        await self._end(invocation_context.invocation_id, None)
+        """End the turn. ADK also calls this for a run whose events are not read to the end, which is no complete turn."""
+        run = self._runs.get(invocation_context.invocation_id)
+        stopped = run is not None and run.stopped
+        await self._end(invocation_context.invocation_id, asyncio.CancelledError() if stopped else None)
 
     async def on_run_error_callback(self, *, invocation_context: InvocationContext, error: Exception) -> None:
         await self._end(invocation_context.invocation_id, error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from functools import reduce
 from os.path import commonprefix
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
     Conclude = Callable[..., Awaitable[LLMResponse | None]]
 
+_IN_HALVES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+"""A character as two halves of a surrogate pair, which came in two pieces."""
+_FIRST_HALF = re.compile("[\ud800-\udbff]$")
+
 
 class ResponseStream:
     """One response, made by `DecidedRequest.stream` when the model begins to answer.
@@ -36,6 +41,8 @@ class ResponseStream:
         self._about = about
         self._conclude = conclude
         self._text = ""
+        self._half = ""
+        """Half of a character, whose other half may come with the next piece."""
         self._asked = 0
         self._last = -float("inf")
         self._held = False
@@ -53,10 +60,12 @@ class ResponseStream:
         Hooks that ask for parts are asked about the text so far, when enough of it is new. Raises `AbortTurnError` or
         `HardAbortError` if one of them ends the turn.
         """
-        self._text += text
         if self.unguarded:
             self.released += len(text)
             return text
+        text = _whole(self._half + text)
+        self._half = text[-1:] if _FIRST_HALF.search(text) else ""
+        self._text += text[: len(text) - len(self._half)]
         parts = self._parts
         now = time.monotonic()
         if (
@@ -82,11 +91,17 @@ class ResponseStream:
         released = self.released
         if self.unguarded:
             released = len(text_of(message))
-        elif self._edited:
-            message = {**message, "content": self._text}
-            answer = answer.model_copy(update={"response": message}) if isinstance(answer, LLMResponse) else message
-        elif text_of(message)[:released] != self._text[:released]:
-            raise PicohookError("the model's response does not begin with the text that it streamed")
+        else:
+            content = message.get("content")
+            if self._edited:
+                content = self._text + self._half
+            elif isinstance(content, str):
+                content = _whole(content)
+            if content != message.get("content"):
+                message = {**message, "content": content}
+                answer = answer.model_copy(update={"response": message}) if isinstance(answer, LLMResponse) else message
+            if _whole(text_of(message))[:released] != self._text[:released]:
+                raise PicohookError("the model's response does not begin with the text that it streamed")
         response = await self._conclude(answer, released=released)
         if response is not None:
             self.rest = text_of(response.response)[self.released :]
@@ -123,3 +138,8 @@ class ResponseStream:
             self._edited = True
         self._asked = len(self._text)
         return len(text if text == self._text else commonprefix([text, self._text]))  # noqa: RUF071 - no paths
+
+
+def _whole(text: str) -> str:
+    """Return the text with its characters in one piece."""
+    return _IN_HALVES.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)

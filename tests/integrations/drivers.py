@@ -284,13 +284,32 @@ class Done:
     """Its answer; None if it was stopped."""
     reasons: str = ""
     """What it said about being stopped."""
+    session: str = ""
+    deferred: str | None = None
+    """The id of the call that waits for a person."""
+    pauses: dict[str, str] = field(default_factory=dict)
+    """The reasons of hooks for it, by call id."""
     requests: list[str] = field(default_factory=list)
     """The last message of each request to the model, as JSON."""
     told: dict[str, str] = field(default_factory=dict)
 
 
-async def run_claude(host: Any, script: list[Any], tools: list[Any], place: Any, *, allowed: Any = ()) -> Done:
-    """Runs the real Claude agent on a scripted model. Hooks know its tools by their own names."""
+async def run_claude(
+    host: Any,
+    script: list[Any],
+    tools: list[Any],
+    place: Any,
+    *,
+    allowed: Any = (),
+    resume: str = "",
+    results: int = 1,
+    **options: Any,
+) -> Done:
+    """Runs the real Claude agent on a scripted model. Hooks know its tools by their own names.
+
+    `resume` continues the run of this session. After so many `results` the agent is stopped. `options` are those of
+    `PicohookHooks`, and other options are the agent's.
+    """
     import claude_agent_sdk as sdk
 
     from picohook.integrations.claude_agent import PicohookHooks
@@ -303,13 +322,16 @@ async def run_claude(host: Any, script: list[Any], tools: list[Any], place: Any,
         said if isinstance(said, str) else [(i, own.get(tool, tool), given) for i, tool, given in said]
         for said in script
     ]
-    hooks = PicohookHooks(host, names=names)
+    settings = {name: options.pop(name) for name in ("defer", "answers") if name in options}
+    hooks = PicohookHooks(host, names=names, **settings)
     with serving(script) as server:
         options = sdk.ClaudeAgentOptions(
             cwd=place,
             setting_sources=[],
             model="claude-test",
-            allowed_tools=[*names, *allowed],
+            allowed_tools=[*([] if "can_use_tool" in options else names), *allowed],
+            resume=resume or None,
+            **options,
             mcp_servers={"t": sdk.create_sdk_mcp_server("t", tools=[_sdk_tool(function) for function in tools])},
             env={
                 "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{server.server_port}",
@@ -319,13 +341,22 @@ async def run_claude(host: Any, script: list[Any], tools: list[Any], place: Any,
             },
         )
         done = Done(requests=server.requests, told=server.results)
-        async for message in sdk.query(prompt="hello", options=hooks.options(options)):
-            if isinstance(message, sdk.ResultMessage):
+        async with sdk.ClaudeSDKClient(hooks.options(options)) as client:
+            if not resume:
+                await client.query("hello")
+            async for message in client.receive_messages():
+                if not isinstance(message, sdk.ResultMessage):
+                    done.reasons += str(message) if isinstance(message, sdk.UserMessage | sdk.SystemMessage) else ""
+                    continue
+                done.session = message.session_id
+                done.deferred = message.deferred_tool_use and message.deferred_tool_use.id
                 done.reasons += message.result or ""
                 if message.stop_reason == "end_turn":
                     done.said = message.result
-            elif isinstance(message, sdk.UserMessage | sdk.SystemMessage):
-                done.reasons += str(message)
+                results -= 1
+                if not results:
+                    break
+        done.pauses = {identity: pause.reason for identity, pause in hooks.pauses.items()}
         await hooks.close()
     return done
 

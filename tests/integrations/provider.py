@@ -300,9 +300,10 @@ async def _langchain(provider: Provider, host: Any, tools: list[Any], *, api: st
     guards = [] if host is None else [PicohookMiddleware(host)]
     agent = create_agent(chat_model(provider.url), made, middleware=guards)
     given = {"messages": [{"role": "user", "content": "hello"}]}
-    async for message, _ in agent.astream(given, stream_mode="messages"):
-        if message.type in {"ai", "AIMessageChunk"} and message.text:
-            yield message.text
+    async with aclosing(agent.astream(given, stream_mode="messages")) as messages:
+        async for message, _ in messages:
+            if message.type in {"ai", "AIMessageChunk"} and message.text:
+                yield message.text
 
 
 def gemini(url: str) -> Any:

@@ -127,3 +127,120 @@ async def test_a_hook_at_a_stage_of_the_model_is_refused(tmp_path):
         done = await run_claude(host, ["done"], [], tmp_path)
     assert done.requests == []
     assert "h: this agent asks no hooks at after_llm: give this hook other `stages`" in done.reasons
+
+
+# A person decides.
+
+
+def pausing(call):
+    return Pause("may it?") if call.arguments["path"] != "ordinary" else None
+
+
+@pytest.mark.parametrize("answer", [True, False])
+async def test_a_paused_call_is_deferred_and_another_agent_continues_the_run(tmp_path, answer):
+    ran, kinds = [], []
+
+    def read(path: str) -> str:
+        ran.append(path)
+        return f"text of {path}"
+
+    hook = FunctionHook("h", {"before_tool": pausing}, on_event=lambda event: kinds.append(event.kind))
+    async with Host([hook]) as host:
+        script = [calls(a="a", b="b", c="ordinary")]
+        done = await run_claude(host, script, [read], tmp_path, defer=True)
+    assert (done.deferred, done.pauses, ran) == ("a", {"a": "may it?"}, ["ordinary"])
+    assert "turn_abort" not in kinds
+
+    async with Host([FunctionHook("h", {"before_tool": pausing})]) as host:
+        answers = {"a": answer}
+        again = await run_claude(host, ["done"], [read], tmp_path, resume=done.session, answers=answers, defer=True)
+    assert again.said == "done"
+    assert again.told["c"] == "text of ordinary"
+    assert "Another call waits for a person" in again.told["b"]
+    assert again.told["a"].endswith("text of a" if answer else "A person rejected this call.")
+    assert ran == (["ordinary", "a"] if answer else ["ordinary"])
+
+
+async def test_one_answer_is_for_one_hook(tmp_path):
+    def read(path: str) -> str:
+        pytest.fail(f"{path} was read")
+
+    async with Host([FunctionHook("h", {"before_tool": pausing})]) as host:
+        done = await run_claude(host, [calls(a="a")], [read], tmp_path, defer=True)
+    hooks = [FunctionHook(name, {"before_tool": pausing}) for name in ("h", "other")]
+    async with Host(hooks) as host:
+        options = {"resume": done.session, "answers": {"a": True}, "defer": True}
+        again = await run_claude(host, ["done"], [read], tmp_path, **options)
+    assert "may it?" in again.requests[0]
+
+
+async def test_the_agents_user_lifts_a_pause_and_hooks_are_asked_about_a_call_that_the_user_changes(tmp_path):
+    import claude_agent_sdk as sdk
+
+    ran, seen, asked = [], [], {}
+
+    def read(path: str) -> str:
+        ran.append(path)
+        return f"text of {path}"
+
+    def judge(call):
+        seen.append(call.arguments["path"])
+        match call.arguments["path"]:
+            case "outside":
+                return Deny("it is outside")
+            case "paused" | "refused" | "changed":
+                return Pause("may it?")
+        return None
+
+    async def user(tool, given, context):
+        asked[given["path"]] = context.decision_reason
+        changed = {"a": "outside", "b": "inside", "changed": "paused"}.get(given["path"])
+        if given["path"] == "refused":
+            return sdk.PermissionResultDeny(message="the user refused")
+        return sdk.PermissionResultAllow(updated_input={"path": changed} if changed else None)
+
+    script = [calls(a="a", b="b", c="c", d="paused", e="refused", f="changed"), "done"]
+    async with Host([FunctionHook("h", {"before_tool": judge})]) as host:
+        done = await run_claude(host, script, [read], tmp_path, can_use_tool=user)
+    assert done.said == "done"
+    assert sorted(ran) == ["c", "inside", "paused", "paused"]
+    assert "it is outside" in done.told["a"]
+    assert (done.told["b"], done.told["d"]) == ("text of inside", "text of paused")
+    assert "the user refused" in done.told["e"]
+    assert asked["paused"] == asked["refused"] == "may it?"
+    assert {"outside", "inside"} < {*seen}
+
+
+async def test_an_own_hook_that_changes_a_call_after_its_approval_stops_the_agent(tmp_path):
+    import claude_agent_sdk as sdk
+
+    async def change(given, tool_use_id, context):
+        own = {"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": {"path": "../b"}}
+        return {"hookSpecificOutput": own}
+
+    events = []
+    async with Host([FunctionHook("h", {"before_tool": lambda _: None}, on_event=events.append)]) as host:
+        own = {"PreToolUse": [sdk.HookMatcher(hooks=[change])]}
+        done = await run_claude(host, [calls(a="a"), "done"], [read], tmp_path, hooks=own)
+    assert len(done.requests) == 1
+    (reason,) = [event.payload["Reason"] for event in events if event.kind == "turn_abort"]
+    assert reason == "the tool read ran with other arguments than hooks have decided on"
+
+
+async def test_hooks_are_asked_about_a_subagent_in_a_turn_of_its_own(tmp_path):
+    import claude_agent_sdk as sdk
+
+    metas = {}
+
+    def judge(call):
+        metas[call.tool] = call.meta
+        return Deny("not for helpers") if call.tool == "read" else None
+
+    helper = sdk.AgentDefinition(description="Helps.", prompt="You help.", tools=["mcp__t__read"])
+    task = [("t", "Task", {"description": "d", "prompt": "Read a.", "subagent_type": "helper"})]
+    script = [task, calls(a="a"), "well", "fine", "done", "done", "done"]
+    async with Host([FunctionHook("h", {"before_tool": judge})]) as host:
+        done = await run_claude(host, script, [read], tmp_path, agents={"helper": helper}, allowed=["Task"], results=2)
+    assert "Tool execution denied by hook: not for helpers" in done.told["a"]
+    (tool,) = metas.keys() - {"read"}
+    assert metas["read"].parent_turn_id == metas[tool].turn_id

@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 import pytest
 
-from picohook import AbortTurn, AbortTurnError, Deny, FunctionHook, Host, Modify, Timeouts
+from picohook import AbortTurn, AbortTurnError, Deny, FunctionHook, Host, Modify, Respond, Timeouts
 
 from .provider import STREAMS, provider, stream_of
 
@@ -59,22 +59,45 @@ async def test_the_first_piece_is_out_before_the_models_second_one_comes(stream)
     assert pieces == PIECES
 
 
-async def test_a_tool_call_of_a_stream_runs_only_if_hooks_allow_it(stream):
+async def test_the_tool_calls_of_a_stream_are_made_as_hooks_decide(stream):
     ran = []
 
     def read(path: str) -> str:
         ran.append(path)
-        return f"text of {path}"
+        return f"secret of {path}" if path == "redacted" else f"text of {path}"
 
     def judge(call):
-        return Deny("no") if call.arguments["path"] == "b" else None
+        match call.arguments["path"]:
+            case "denied":
+                return Deny("no")
+            case "answered":
+                return Respond({"for_llm": "from the hook"})
+            case "changed":
+                return Modify({"arguments": {"path": "other"}})
+        return None
 
-    calls = [("1", "read", {"path": "a"}), ("2", "read", {"path": "b"})]
-    async with host_of({"before_tool": judge}) as host, provider([calls, PIECES]) as model:
+    def redact(returned):
+        text = returned.result.for_llm
+        return Modify({"for_llm": text.replace("secret", "[gone]")}) if "secret" in text else None
+
+    stages = {
+        "before_tool": judge,
+        "approve_tool": lambda call: call.arguments["path"] != "refused",
+        "after_tool": redact,
+    }
+    calls = [(path, "read", {"path": path}) for path in ("a", "denied", "answered", "changed", "redacted", "refused")]
+    async with host_of(stages) as host, provider([calls, PIECES]) as model:
         assert [text async for text in stream(model, host, [read])] == PIECES
-    assert ran == ["a"]
-    assert model.told["1"] == "text of a"
-    assert "Tool execution denied by hook: no" in model.told["2"]
+    assert sorted(ran) == ["a", "other", "redacted"]
+    assert "Tool execution denied by hook: no" in model.told["denied"]
+    assert "Tool execution denied by approval hook" in model.told["refused"]
+    told = {name: model.told[name] for name in ("a", "answered", "changed", "redacted")}
+    assert told == {
+        "a": "text of a",
+        "answered": "from the hook",
+        "changed": "text of other",
+        "redacted": "[gone] of redacted",
+    }
 
 
 async def test_observers_are_told_of_a_stream_in_order(stream):
@@ -124,7 +147,8 @@ async def test_a_stream_that_nobody_reads_any_more_is_closed(stream):
         async with aclosing(stream(model, host)) as pieces:
             assert await anext(pieces) == PIECES[0]
         await model.left.wait()
-    assert "llm_response" not in kinds
+        await host.emit_and_wait("turn_start")
+    assert kinds == ["turn_start", "llm_request", "turn_abort", "turn_end", "turn_start"]
 
 
 # Hooks that ask for parts.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....hooks.foreign.contract import Rule
 from ....hooks.foreign.dialects import dialect_of
+from ....hooks.foreign.shim_entry import is_shim
 from ....hooks.foreign.spec import Handler
 from ...checks import validate
 from ...problems import Problems, dotted, meant, quoted
@@ -142,6 +143,8 @@ class FileReader:
                 yield handler.model_copy(update={"rule": rule}) if in_order else handler
 
     def _handler(self, event: str, row: Row, matcher: str, given: Any, at: KeyPath) -> Handler | None:
+        if isinstance(given, dict) and any(map(is_shim, given.values())):
+            return None  # it would ask picohook once more
         form, problems = self._form, Problems(str(self._config.path))
         table = validate(form.handler, given, problems, at)
         if table is None:

@@ -1,0 +1,95 @@
+"""`picohook shim`: picohook behind the agent of another vendor."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...config import layers
+from ...errors import ConfigError, PicohookError
+from ...serve.shim.vendor import Vendor
+from ...serve.shim.vendors import VENDORS
+from .. import output
+from ..command import App, require_file, seconds
+from ..configuration import NOWHERE
+from ..json_files import JsonFile
+from ..shim_files import hook_file, put_in, take_out
+
+app = App()
+
+
+@app.command()
+def shim(
+    vendor: Annotated[
+        str,
+        typer.Argument(metavar="VENDOR", help=f"The agent: {', '.join(VENDORS)}.", show_default=False),
+    ],
+    *,
+    project: Annotated[
+        bool, typer.Option("--project", help="In this directory's hook file. Default: in your own, for all projects.")
+    ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="Ask the hooks of this configuration. Default: your own, and those of the agent's project if you trust it.",
+            show_default=False,
+        ),
+    ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            parser=seconds(1),
+            help="How long the agent waits for an answer, if it lets a hook take so long.",
+        ),
+    ] = 300.0,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the entries away again.")] = False,
+) -> None:
+    """Stand behind the agent of another vendor.
+
+    Writes an entry for each event into the vendor's hook file. The agent then asks a small client, and the client asks your
+    hooks, which a host keeps running. Your own entries stay. The file as it was is kept beside it.
+    """
+    known = VENDORS.get(vendor)
+    if known is None:
+        raise typer.BadParameter(f"must be one of {', '.join(VENDORS)}, not {vendor}")
+    here = Path.cwd() if project else None
+    if config is not None:
+        require_file(config)
+    path = hook_file(known, here)
+    file = JsonFile.read(path, missing=dict(known.file))
+    if here is not None and not file.path.is_relative_to(os.path.realpath(here)):
+        raise PicohookError(f"{path} is a link to {file.path}, outside of this project: name that project instead")
+    if remove:
+        gone = take_out(file, known)
+        output.line(f"{file.path} is as it was without picohook" if gone else "nothing to change")
+        return
+    changed = put_in(file, vendor, known, timeout, config)
+    output.line(f"{file.path} asks picohook now" if changed else f"{file.path} asks picohook already")
+    if changed and file.text:
+        output.line(f"Its first version is {file.backup}")
+    output.line(f"Events: {', '.join(known.events)}")
+    output.line(known.opens)
+    _warn(known, file, here, config)
+
+
+def _warn(vendor: Vendor, file: JsonFile, project: Path | None, config: Path | None) -> None:
+    """Warn of what makes the shim useless: hooks that are switched off, and a configuration that cannot be used."""
+    if isinstance(file.document, dict) and file.document.get("disableAllHooks") is True:
+        output.warn(f"{file.path}: disableAllHooks is true: {vendor.title} runs no hooks")
+    try:
+        found = layers.named(config) if config else layers.discover(project, without=vendor.runs)
+        if config is None:
+            found.require_trust()
+    except ConfigError as error:
+        output.warn(f"every call will be denied until this is mended: {error}")
+        return
+    if not found.configs:
+        output.warn(f"{NOWHERE}, and none of your own: nothing is guarded yet (picohook new)")
+    unasked = [hook.name for hook in found.hooks if {"before_llm", "after_llm"} & {*hook.stages}]
+    if unasked:
+        output.warn(f"{vendor.title} does not ask at before_llm and after_llm: {', '.join(unasked)}")

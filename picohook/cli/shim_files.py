@@ -1,0 +1,125 @@
+"""Writes the entries of `picohook shim` into the hook file of a vendor's agent, and takes them away again."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..config import files
+from ..errors import PicohookError
+from ..hooks.foreign.shim_entry import is_shim
+from ..serve.shim import client
+
+if TYPE_CHECKING:
+    from ..serve.shim.vendor import Vendor
+    from .json_files import JsonFile
+
+SHORTER = 10.0
+"""The most seconds by which the client's time limit is shorter than the vendor's."""
+_COMMANDS = ("command", "bash")
+
+
+def hook_file(vendor: Vendor, project: Path | None) -> Path:
+    """The vendor's hook file: that of a project, or the user's own."""
+    if project is not None:
+        return project / vendor.project_file
+    moved = os.environ.get(vendor.home) if vendor.home else None
+    if moved:
+        return Path(moved, *Path(vendor.user_file).parts[2:])
+    return Path(vendor.user_file).expanduser()
+
+
+def put_in(file: JsonFile, name: str, vendor: Vendor, timeout: float, config: Path | None) -> bool:
+    """Write an entry for each event after the user's own. Returns whether the file has changed. Raises `PicohookError`."""
+    document = _without(file, vendor)
+    hooks = document.setdefault("hooks", {})
+    for event, entry in vendor.events.items():
+        seconds = min(timeout, entry.longest)
+        patience = max(seconds - SHORTER, seconds * 0.75)
+        words = [sys.executable, "-I", "-S", client.__file__, name, event, entry.on_failure, f"{patience:g}"]
+        command = shlex.join([*words, *([str(config.absolute())] if config else [])])
+        shown = int(seconds) if seconds.is_integer() else seconds
+        hooks.setdefault(event, []).append(vendor.entry(event, entry, command, shown))
+    if document == file.document:
+        return False
+    file.write(document)
+    return True
+
+
+def take_out(file: JsonFile, vendor: Vendor) -> bool:
+    """Take the entries away. Returns whether there were any. Raises `PicohookError`.
+
+    If nothing else has changed since they were written, the file is as it was, byte for byte; or gone, if there was none.
+    """
+    document = _without(file, vendor)
+    if document == file.document:
+        return False
+    try:
+        if file.backup.exists():
+            before = file.backup.read_text(encoding="utf-8")
+            if _filled(json.loads(before)) == _filled(document):
+                files.write(file.path, before, mode=file.path.stat().st_mode & 0o7777)
+                file.backup.unlink()
+                return True
+        elif _filled(document) == dict(vendor.file):
+            file.path.unlink()
+            return True
+    except (OSError, ValueError) as error:
+        raise PicohookError(f"{file.path} cannot be put back: {error}") from None
+    file.write(document)
+    return True
+
+
+def _without(file: JsonFile, vendor: Vendor) -> dict[str, Any]:
+    """The document without the entries of the shim. Raises `PicohookError` if it is not a hook file."""
+    document: Any = copy.deepcopy(file.document)
+    hooks = document.setdefault("hooks", {}) if isinstance(document, dict) else None
+    if not isinstance(hooks, dict) or not all(isinstance(entries, list) for entries in hooks.values()):
+        raise PicohookError(
+            f"{file.path} is not a hook file of {vendor.title}: `hooks` has to be a table with a list an event"
+        )
+    for event, entries in list(hooks.items()):
+        left = [entry for entry in map(_entry_without, entries) if entry is not None]
+        if left != entries:
+            hooks[event] = left
+            if not left:
+                del hooks[event]
+    if not hooks and "hooks" not in file.document:
+        del document["hooks"]
+    return dict(document)
+
+
+def _entry_without(entry: Any) -> Any:
+    """The entry without the shim in it; None if nothing else is in it."""
+    if not isinstance(entry, dict):
+        return entry
+    if any(is_shim(entry.get(name)) for name in _COMMANDS):
+        return None
+    handlers = entry.get("hooks")
+    if not isinstance(handlers, list):
+        return entry
+    left = [handler for handler in handlers if not _is_own(handler)]
+    if len(left) == len(handlers):
+        return entry
+    return {**entry, "hooks": left} if left else None
+
+
+def _is_own(handler: Any) -> bool:
+    return isinstance(handler, dict) and any(is_shim(handler.get(name)) for name in _COMMANDS)
+
+
+def _filled(document: Any) -> Any:
+    """A hook file without events that have no entry."""
+    if not isinstance(document, dict):
+        return document
+    hooks = document.get("hooks")
+    filled = {event: entries for event, entries in hooks.items() if entries} if isinstance(hooks, dict) else hooks
+    return {
+        **{key: value for key, value in document.items() if key != "hooks"},
+        **({"hooks": filled} if filled else {}),
+    }

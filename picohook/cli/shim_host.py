@@ -1,0 +1,86 @@
+"""The warm host of `picohook shim`, which its client starts: `python -E -P -m picohook.cli.shim_host KEY SOCKET ...`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ..errors import PicohookError
+from ..host import Host
+from ..observe.log import Log
+from ..serve.server.listening_socket import ListeningSocket
+from ..serve.shim.server import IDLE, Behind, Server
+from ..serve.shim.vendors import VENDORS
+from ..wire.text import explain
+from .host import garbage_collected_rarely, has_uvloop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anyio.abc import TaskStatus
+
+    from ..serve.shim.vendor import Vendor
+
+
+def main() -> None:
+    """Serve until nobody asks any more. Tells the client, on its pipe, that it is ready, or why it is not."""
+    key, path, told, lock, vendor, project, config = sys.argv[1:]
+    descriptors = [int(told), int(lock)]
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)  # no hook gets them
+
+    def tell(what: bytes) -> None:
+        """Tell the client, and let the next one look for this host."""
+        if descriptors:
+            os.write(descriptors[0], what)
+        while descriptors:
+            os.close(descriptors.pop())
+
+    try:
+        os.chdir(project)
+        work = partial(serve, key, path, VENDORS[vendor], project, config, partial(tell, b"ready"))
+        anyio.run(work, backend_options={"use_uvloop": has_uvloop()})
+    except PicohookError as error:
+        tell(str(error).encode("utf-8", "replace")[:60_000])
+        raise SystemExit(str(error)) from None
+    except Exception as error:
+        tell(explain(error).encode("utf-8", "replace"))
+        raise
+
+
+def host_of(vendor: Vendor, project: str, config: str) -> Host:
+    """The host with the hooks of this configuration, or with those that are found. Raises `ConfigError`."""
+    return Host.from_config(config) if config else Host.discover(project, without=vendor.runs)
+
+
+async def serve(  # noqa: PLR0917 - the client's command line
+    key: str, path: str, vendor: Vendor, project: str, config: str, ready: Callable[[], None], idle: float = IDLE
+) -> None:
+    """Serve until nobody has asked for a while. Calls `ready` when it listens. Raises `PicohookError` if it cannot start."""
+    async with host_of(vendor, project, config) as host:
+        behind = Behind(host, vendor, project, host.reloader.source.changed, named=bool(config))
+        listening = await ListeningSocket.at_path(path, "the shim's socket")
+        server = Server(listening, behind.answer, key, Log())
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(_end_on_signals, server)
+            ready()
+            with garbage_collected_rarely():
+                await server.run(idle)
+            tasks.cancel_scope.cancel()
+
+
+async def _end_on_signals(server: Server, *, task_status: TaskStatus[None]) -> None:
+    """End the server on a signal, once it has answered those who have asked."""
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
+        task_status.started()
+        async for _ in received:
+            server.end()
+
+
+if __name__ == "__main__":
+    main()

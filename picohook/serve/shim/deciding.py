@@ -1,0 +1,188 @@
+"""Asks the hooks of a host about the events of a vendor's agent, and says what comes of it in the words of all vendors."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from ...errors import PicohookError
+from ...hooks.foreign.contract import Answer, shortened
+from ...model.conversation import text_of
+from ...model.payloads import Finish, Prompt, ToolCall, ToolReturn
+from ...turns.abort import AbortTurnError, PausedError
+from ...turns.tool_call import decide
+from ...wire import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ...engine.engine import Engine
+    from ...model.decisions import Outcome
+    from ...turns.tool_call import DecidedCall
+    from .vendor import Asked
+
+MOST = 4096
+"""How many calls are remembered until their tools are done, and how many turns."""
+MOST_BLOCKS = 8
+"""How often in a row hooks keep a turn from its end. Some vendors have no limit of their own."""
+UNANSWERABLE = ("before_llm", "after_llm")
+"""The stages that these agents do not ask about."""
+
+_Key = tuple[str, str]
+
+
+class Decider:
+    """Asks the hooks of one host, and remembers the calls that they have decided on."""
+
+    def __init__(self, host: Engine) -> None:
+        self._host = host
+        self._decided: OrderedDict[_Key, DecidedCall] = OrderedDict()
+        self._blocks: OrderedDict[str, int] = OrderedDict()
+        self._ended: OrderedDict[str, str] = OrderedDict()
+        """Why hooks have ended a turn. Not every agent can be stopped: its further calls are denied."""
+
+    async def answer(self, asked: Asked) -> Answer:
+        """What hooks say about an event. Raises `PicohookError` for a decision that no vendor's agent can follow."""
+        payload = asked.payload
+        try:
+            match payload:
+                case ToolReturn():
+                    return await self._of_result(asked, payload)
+                case ToolCall():
+                    self._blocks.pop(payload.meta.turn_id, None)
+                    if (reason := self._ended.get(payload.meta.turn_id)) is not None:
+                        return Answer("deny", reason, ends=reason)
+                    return await self._of_call(asked, payload)
+                case Prompt():
+                    self._ended.pop(payload.meta.turn_id, None)
+                    return self._of_prompt(payload, await self._host.before_prompt(payload))
+                case Finish():
+                    return self._of_end(payload, await self._host.before_finish(payload))
+        except AbortTurnError as error:
+            reason = self._ended[payload.meta.turn_id] = _why(error.outcome)
+            _limit(self._ended)
+            return _noted(Answer("deny", reason, ends=reason), [error.outcome])
+        if asked.at in {"before_compact", "after_compact"}:
+            outcome = await self._host.ask(asked.at, payload)
+            verdict, reason = ("deny", _why(outcome)) if outcome.action == words.SKIP else ("", "")
+            return _ended(_noted(Answer(verdict, reason), [outcome]), outcome)  # type: ignore[arg-type] # one of the words
+        if asked.at == "session_end":
+            for key in [key for key in self._decided if key[0] == payload.meta.session_key]:
+                self._decided.pop(key).operation.ended()
+            await self._host.emit_and_wait("session_end", {"SessionKey": payload.meta.session_key}, about=payload)
+            self._host.forget(payload.meta.session_key)
+        else:
+            self._host.emit(asked.at, {"SessionKey": payload.meta.session_key}, about=payload)
+        return Answer(message=self._unasked() if asked.at == "session_start" else "")
+
+    def _unasked(self) -> str:
+        """A warning about hooks that this agent cannot ask."""
+        names = sorted({hook.name for stage in UNANSWERABLE for hook in self._host.asked_at(stage)})
+        if not names:
+            return ""
+        return (
+            f"picohook: not asked in this agent, which has no such event: {', '.join(names)} (before_llm or after_llm)"
+        )
+
+    # Tools.
+
+    async def _of_call(self, asked: Asked, call: ToolCall) -> Answer:
+        try:
+            decided = await decide(self._host, call)
+        except PausedError as paused:
+            return _noted(Answer("ask", paused.outcome.reason or "a hook asks for a person"), [paused.outcome])
+        if decided.result is not None:
+            return _noted(Answer("deny", shortened(decided.result.for_llm)), decided.outcomes)
+        now = decided.call
+        if now.tool != call.tool:
+            why = f"a hook replaced {call.tool} with {now.tool}, and this agent takes no other tool"
+            self._host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": why}, about=call)
+            return _noted(Answer("deny", why), decided.outcomes)
+        if call.tool_call_id:
+            self._decided[call.meta.session_key, call.tool_call_id] = decided
+            if len(self._decided) > MOST:
+                self._decided.popitem(last=False)[1].operation.ended()
+        changed = None
+        if now.arguments != call.arguments:
+            assert asked.call is not None
+            changed = asked.call.arguments(now.arguments)
+        return _noted(Answer(input=changed), decided.outcomes)
+
+    async def _of_result(self, asked: Asked, returned: ToolReturn) -> Answer:
+        result, message = returned.result, ""
+        decided = self._decided.pop((returned.meta.session_key, returned.tool_call_id or ""), None)
+        if decided is not None and decided.call.arguments != returned.arguments:
+            message = f"picohook: {returned.tool} ran with other arguments than its hooks decided on"
+            decided = None
+        if decided is None:
+            outcome = await self._host.after_tool(returned)
+            if outcome.action in {words.ABORT_TURN, words.HARD_ABORT}:
+                raise AbortTurnError(outcome)
+            left, outcomes = outcome.payload.result, [outcome]
+        else:
+            value: Any = result
+            left = await decided.conclude(value, duration=returned.duration or None)
+            outcomes = decided.outcomes[-1:]
+        del asked
+        output = left.for_llm if left.for_llm != result.for_llm else None
+        return _noted(Answer(output=output, message=message), outcomes)
+
+    # Turns.
+
+    def _of_prompt(self, given: Prompt, outcome: Outcome[Prompt]) -> Answer:
+        answer = _ended(_noted(Answer(), [outcome], _texts(outcome.payload.messages)), outcome)
+        if answer.ends is not None or outcome.payload.prompt == given.prompt:
+            return answer
+        raise PicohookError("a hook changed the prompt, and this agent takes no other: let the hook refuse it")
+
+    def _of_end(self, given: Finish, outcome: Outcome[Finish]) -> Answer:
+        answer = _ended(_noted(Answer(), [outcome], _texts(outcome.payload.messages)), outcome)
+        if answer.ends is not None or outcome.action != words.RETRY:
+            return answer
+        key = given.meta.turn_id
+        row = self._blocks.pop(key, 0)
+        if row >= MOST_BLOCKS:
+            return Answer(message="picohook: the turn ends, although its hooks want it to go on")
+        self._blocks[key] = row + 1
+        _limit(self._blocks)
+        feedback = "\n\n".join(filter(None, (outcome.feedback, answer.context))) or "a hook wants another round"
+        return Answer("deny", shortened(feedback), message=answer.message)
+
+
+def _limit(remembered: OrderedDict[str, Any]) -> None:
+    if len(remembered) > MOST:
+        remembered.popitem(last=False)
+
+
+def _why(outcome: Outcome[Any]) -> str:
+    return shortened(outcome.reason_for_llm) or "a hook decided so, and gave no reason"
+
+
+def _ended(answer: Answer, outcome: Outcome[Any]) -> Answer:
+    """The answer of an outcome that may have ended the turn."""
+    if outcome.action not in {words.ABORT_TURN, words.HARD_ABORT}:
+        return answer
+    reason = _why(outcome)
+    return Answer("deny", reason, context=answer.context, message=answer.message, ends=reason)
+
+
+def _texts(messages: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The texts of the messages that hooks have added. The agent's own are not known here."""
+    return [text_of(message) for message in messages]
+
+
+def _noted(answer: Answer, outcomes: Iterable[Outcome[Any]], texts: Iterable[str] = ()) -> Answer:
+    """The answer with what hooks want to add to the conversation, and to tell the user."""
+    notes = [note for outcome in outcomes for note in outcome.notes]
+    injected = (text_of(message) for note in notes for message in note.inject_messages)
+    contexts = filter(None, (*(note.additional_context for note in notes), *injected, *texts))
+    messages = filter(None, (answer.message, *(note.system_message for note in notes)))
+    return Answer(
+        answer.verdict,
+        answer.reason,
+        answer.input,
+        answer.output,
+        shortened("\n\n".join(contexts)),
+        shortened("\n".join(messages)),
+        answer.ends,
+    )

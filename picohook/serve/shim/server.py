@@ -1,0 +1,259 @@
+"""The warm host of `picohook shim`: one for a user, a project and a configuration. It ends after a while without questions."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import anyio
+
+from ...config import layers, trust_store
+from ...errors import PicohookError
+from ...protocol.codec import decode_value, encode
+from ...wire.text import explain
+from .alone.ask_host import GREETING, MOST
+from .deciding import Decider
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from ...engine.engine import Engine
+    from ...observe.log import Log
+    from ..server.listening_socket import ListeningSocket
+    from .vendor import Vendor
+
+IDLE = 900.0
+"""Seconds without a client after which the host ends."""
+PATIENCE = 30.0
+"""Seconds in which a client has to send its whole request."""
+FULL_PAUSE = 0.01
+"""Seconds until the server accepts again after the system had no descriptor or memory left."""
+CHUNK = 1 << 18
+_FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class Question(NamedTuple):
+    """What a client asks."""
+
+    vendor: str
+    event: str
+    cwd: str
+    environment: Mapping[str, str]
+    stdin: bytes
+
+
+class Reply(NamedTuple):
+    """What it is answered."""
+
+    status: str
+    """`done`, `refused`, or `again` for another host."""
+    out: bytes = b""
+
+
+class Behind:
+    """Decides for one vendor's agent, in one project."""
+
+    def __init__(
+        self, host: Engine, vendor: Vendor, project: str, changed: Callable[[], bool], *, named: bool = False
+    ) -> None:
+        """`changed` says whether the host's configuration has changed, and `named` whether the user named it."""
+        self._host = host
+        self._changed = changed
+        self._vendor = vendor
+        self._project = project
+        self._decider = Decider(host)
+        self._reading = anyio.Lock()
+        self._broken = ""
+        """Why the configuration cannot be used, since it changed."""
+        self._named = named
+        self._trusted: list[str] = []
+        self._names: frozenset[str] = frozenset()
+        self._note()
+
+    def _note(self) -> None:
+        """Note which trusted files there have to be, and which variables hooks inherit beside the usual ones."""
+        if not self._named:
+            own = {str(path) for path in layers.candidates(self._project, without=self._vendor.runs)}
+            self._trusted = [path for path in trust_store.read() if path in own]
+        specs = [member for hook in self._host.hooks for member in hook.spec.members]
+        names = (spec.inherit_env for spec in specs)
+        self._names = frozenset(name for given in names if isinstance(given, tuple) for name in given)
+
+    async def answer(self, question: Question) -> Reply:
+        """Decide. It never raises an `Exception`: what goes wrong is a refusal."""
+        try:
+            if any(question.environment.get(name) != os.environ.get(name) for name in self._names):
+                return Reply("again")
+            await self._require_current()
+            given = self._event(question)
+            asked = self._vendor.read(question.event, given, question.cwd)
+            answer = await self._decider.answer(asked)
+            told = self._vendor.show(question.event, answer, asked)
+            return Reply("done", encode(told) if told else b"")
+        except PicohookError as error:
+            return Reply("refused", str(error).encode("utf-8", "replace"))
+        except Exception as error:  # noqa: BLE001 - a client must get a refusal, whatever went wrong
+            return Reply("refused", explain(error).encode("utf-8", "replace"))
+
+    def _event(self, question: Question) -> Mapping[str, Any]:
+        try:
+            given = decode_value(question.stdin)
+        except ValueError as error:
+            raise PicohookError(f"the event is not JSON: {error}") from None
+        if not isinstance(given, dict):
+            raise PicohookError("the event is not a JSON object")
+        if question.event not in self._vendor.events:
+            raise PicohookError(f"{question.event} is not an event that the shim of {self._vendor.title} answers")
+        named = given.get("hook_event_name", question.event)
+        if not isinstance(named, str) or named.lower() != question.event.lower():
+            raise PicohookError(f"the event says that it is {named}, and this is the entry of {question.event}")
+        return given
+
+    def _missing(self) -> str | None:
+        return next((path for path in self._trusted if not os.path.lexists(path)), None)
+
+    async def _require_current(self) -> None:
+        """Read the configuration again if it has changed. Raises `PicohookError` if it cannot be used."""
+        async with self._reading:
+            if self._changed():
+                try:
+                    with anyio.CancelScope(shield=True):  # the next client needs it, if this one goes
+                        await self._host.reload()
+                    self._note()
+                except PicohookError as error:
+                    self._broken = str(error)
+                else:
+                    self._broken = ""
+            if self._broken:
+                raise PicohookError(self._broken)
+        missing = self._missing()
+        if missing is not None:
+            raise PicohookError(
+                f"{missing}: was trusted, and is gone (picohook trust --remove {missing}, or bring it back)"
+            )
+
+
+class Server:
+    """Answers clients at a socket until none has come for a while."""
+
+    def __init__(
+        self, listening: ListeningSocket, answer: Callable[[Question], Awaitable[Reply]], key: str, log: Log
+    ) -> None:
+        self._listening = listening
+        self._answer = answer
+        self._greeting = f"{GREETING} {key}\n".encode()
+        self._log = log
+        self._open = 0
+        self._accepting: anyio.CancelScope | None = None
+        self._ending = False
+
+    async def run(self, idle: float = IDLE) -> None:
+        """Serve. Clients that have connected when it ends are answered, too."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                while not self._ending:
+                    with anyio.move_on_after(idle) as self._accepting:
+                        await anyio.wait_readable(self._listening.socket)
+                    if not self._accepting.cancelled_caught:
+                        await self._accept(tasks)
+                    elif not self._open:
+                        break
+                self._listening.unlink()  # no more clients find it
+                while await self._accept(tasks):
+                    pass
+        finally:
+            self._listening.close()
+
+    def end(self) -> None:
+        """Accept no more clients."""
+        self._ending = True
+        if self._accepting is not None:
+            self._accepting.cancel()
+
+    async def _accept(self, tasks: anyio.abc.TaskGroup) -> bool:
+        try:
+            connection, _ = self._listening.socket.accept()
+        except OSError as error:
+            if error.errno not in _FULL:
+                return False
+            await anyio.sleep(FULL_PAUSE)
+            return True
+        connection.setblocking(False)
+        self._open += 1
+        tasks.start_soon(self._serve, connection)
+        return True
+
+    async def _serve(self, connection: socket.socket) -> None:
+        try:
+            with anyio.move_on_after(PATIENCE) as sending:
+                question = await self._read(connection)
+            if sending.cancelled_caught or question is None:
+                return
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._cancel_when_gone, connection, tasks.cancel_scope)
+                reply = await self._answer(question)
+                if reply.status == "again":
+                    self.end()
+                    self._listening.unlink()
+                head = f"{reply.status} 0 {len(reply.out)} 0\n".encode()
+                await _send(connection, self._greeting + head + reply.out)
+                tasks.cancel_scope.cancel()
+        except OSError:
+            pass  # the client has gone
+        finally:
+            self._open -= 1
+            connection.close()
+
+    async def _read(self, connection: socket.socket) -> Question | None:
+        """The question of a client; None if it is not one."""
+        data = bytearray()
+        sizes: list[int] = []
+        words: list[str] = []
+        start = 0
+        while True:
+            await anyio.wait_readable(connection)
+            try:
+                block = connection.recv(CHUNK)
+            except BlockingIOError:
+                continue
+            data += block
+            if not sizes:
+                if not data.startswith(self._greeting[: len(data)]):
+                    self._log.warning("a client of another version was dropped")
+                    return None
+                end = data.find(b"\n", len(self._greeting))
+                if end >= 0:
+                    words = data[len(self._greeting) : end].decode("ascii", "replace").split(" ")
+                    sizes, start = [int(word) for word in words[2:] if word.isdigit()], end + 1
+                    if len(words) != len(Question._fields) or len(sizes) != len(words) - 2:
+                        return None
+            if sizes and len(data) >= start + sum(sizes):
+                break
+            if not block or len(data) > 2 * MOST:
+                return None
+        cwd, environment, stdin = start + sizes[0], start + sizes[0] + sizes[1], start + sum(sizes)
+        pairs = (os.fsdecode(bytes(pair)).partition("=") for pair in bytes(data[cwd:environment]).split(b"\0"))
+        return Question(
+            words[0],
+            words[1],
+            os.fsdecode(bytes(data[start:cwd])),
+            {name: value for name, _, value in pairs},
+            bytes(data[environment:stdin]),
+        )
+
+    @staticmethod
+    async def _cancel_when_gone(connection: socket.socket, scope: anyio.CancelScope) -> None:
+        """Cancel the question of a client that has gone: nobody waits for its answer."""
+        await anyio.wait_readable(connection)  # it sends nothing more, so it has ended
+        scope.cancel()
+
+
+async def _send(connection: socket.socket, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[connection.send(left) :]
+        except BlockingIOError:
+            await anyio.wait_writable(connection)

@@ -1,0 +1,195 @@
+"""What the shim knows of a vendor's agent, as data: its hook file, its events, its fields, and how an answer is printed."""
+
+from __future__ import annotations
+
+import json
+import os.path
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from ...hooks.foreign.claude.encode import text_in
+from ...hooks.foreign.tools import shown_call
+from ...model.payloads import Compaction, Finish, Meta, Payload, Prompt, ToolCall, ToolResult, ToolReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ...hooks.foreign.contract import Answer, Row
+    from ...hooks.foreign.tools import ShownCall
+
+OnFailure: TypeAlias = Literal["deny", "stop", "pass"]
+"""What the client does if there is no answer: deny (exit code 2), stop the agent, or only say so."""
+
+
+class Entry(NamedTuple):
+    """One event that the vendor's agent asks the shim about."""
+
+    at: str
+    """The stage that is asked, or the kind of the event that hooks are told of."""
+    on_failure: OnFailure = "pass"
+    longest: float = float("inf")
+    """The longest time-out that the vendor gives this event, in seconds."""
+    failed: bool = False
+    """Whether it is about a tool that failed."""
+
+
+def entry_of(
+    rows: Mapping[str, Row], event: str, on_failure: OnFailure = "pass", longest: float = float("inf")
+) -> Entry:
+    """The entry of an event at the stage, or with the kind, that the vendor's dialect has for it."""
+    row = rows[event]
+    return Entry(row.stage or row.kind, on_failure, longest, failed=event.endswith("Failure"))
+
+
+class Fields(NamedTuple):
+    """The names that a vendor has for the fields of its events."""
+
+    session: str = "session_id"
+    turn: str = "prompt_id"
+    tool: str = "tool_name"
+    input: str = "tool_input"
+    call_id: str = "tool_use_id"
+    output: str = "tool_response"
+    json_output: bool = False
+    """Whether that is JSON in a text."""
+    texts: tuple[str, ...] = ()
+    """Where the text is in a tool's output, if the output is a table of the vendor's own."""
+    error: str = "error"
+    prompt: str = "prompt"
+    response: str = "last_assistant_message"
+
+
+DEFAULT_FIELDS = Fields()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an event asks, or tells, in picohook's words."""
+
+    at: str
+    payload: Payload
+    given: Mapping[str, Any]
+    """The event as the vendor wrote it."""
+    call: ShownCall | None = None
+    """The tool call in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """A vendor's agent."""
+
+    title: str
+    user_file: str
+    """The user's hook file, from `~`."""
+    project_file: str
+    runs: tuple[str, ...]
+    """The dialects of the files whose hooks the agent runs itself. The shim leaves them to it."""
+    events: Mapping[str, Entry]
+    entry: Callable[[str, Entry, str, float], dict[str, Any]]
+    """The entry of an event in the hook file, with this command and time-out."""
+    show: Callable[[str, Answer, Asked], dict[str, Any]]
+    """The JSON that tells the agent an answer. Empty if there is nothing to tell."""
+    opens: str
+    """When the agent lets a call through although the shim has not answered, for people."""
+    home: str = ""
+    """The variable that names another directory than the first one of `user_file`."""
+    fields: Fields = DEFAULT_FIELDS
+    file: Mapping[str, Any] = field(default_factory=dict)
+    """What a new hook file has beside its hooks."""
+
+    def read(self, event: str, given: Mapping[str, Any], cwd: str) -> Asked:
+        """What an event asks. Raises `KeyError` for an unknown event, and `ValueError` if it lacks what it asks about."""
+        entry, names = self.events[event], self.fields
+        meta = _meta(given, names)
+        place: dict[str, Any] = {"meta": meta}
+        match entry.at:
+            case "before_tool" | "after_tool":
+                return self._read_call(entry, given, place, cwd)
+            case "before_prompt":
+                return Asked(entry.at, Prompt(**place, prompt=_text(given, names.prompt, needed=True)), given)
+            case "before_finish":
+                response = {"role": "assistant", "content": _text(given, names.response)}
+                return Asked(entry.at, Finish(**place, response=response), given)
+            case "before_compact" | "after_compact":
+                return Asked(entry.at, Compaction(**place, scope="auto"), given)
+        return Asked(entry.at, Payload(**place), given)
+
+    def _read_call(self, entry: Entry, given: Mapping[str, Any], place: dict[str, Any], cwd: str) -> Asked:
+        names = self.fields
+        tool, said = _text(given, names.tool, needed=True), _table(given.get(names.input))
+        call = shown_call(tool, said, cwd, {})
+        about = {
+            **place,
+            "tool": call.tool,
+            "arguments": call.input,
+            "tool_call_id": _text(given, names.call_id) or None,
+            "affected_paths": affected_paths(call, cwd) or None,
+        }
+        if entry.at == "before_tool":
+            return Asked(entry.at, ToolCall(**about), given, call)
+        output = given.get(names.output)
+        if names.json_output and isinstance(output, str):
+            output = _decoded(output)
+        raised = given.get(names.error)
+        text = str(raised) if entry.failed and raised else text_of_output(output, names.texts)
+        result = ToolResult(for_llm=text, is_error=entry.failed)
+        duration = given.get("duration_ms", given.get("duration"))
+        spent = int(duration * 1_000_000) if isinstance(duration, int | float) and duration >= 0 else 0
+        return Asked(entry.at, ToolReturn(**about, result=result, duration=spent), given, call)
+
+
+def _meta(given: Mapping[str, Any], names: Fields) -> Meta:
+    """The place of an event in the agent's run, which a subagent has below the turn of its parent."""
+    session, turn = _text(given, names.session), _text(given, names.turn)
+    agent = _text(given, "agent_id")
+    if not agent:
+        return Meta(session_key=session, turn_id=turn or session, source="turn")
+    kind = _text(given, "agent_type")
+    return Meta(session_key=session, turn_id=agent, parent_turn_id=turn or session, agent_id=kind, source="turn")
+
+
+def _text(given: Mapping[str, Any], name: str, *, needed: bool = False) -> str:
+    value = given.get(name)
+    if isinstance(value, str) and (value or not needed):
+        return value
+    if value is None and not needed:
+        return ""
+    raise ValueError(f"the event has no text in `{name}`")
+
+
+def _table(value: Any) -> dict[str, Any]:
+    """A tool's arguments. Some vendors give them as JSON in a text."""
+    if isinstance(value, str):
+        value = _decoded(value)
+    return value if isinstance(value, dict) else {} if value is None else {"input": value}
+
+
+def _decoded(text: str) -> Any:
+    """The JSON in a text; the text itself if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+_PATCHED = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
+
+
+def affected_paths(call: ShownCall, cwd: str) -> list[str]:
+    """The files that a call is about, also those that a patch in it names."""
+    paths = [value for name in ("file_path", "notebook_path") if isinstance(value := call.input.get(name), str)]
+    for value in call.input.values():
+        if isinstance(value, str) and "*** Begin Patch" in value:
+            named = (line.strip() for line in value.splitlines())
+            paths += [line[len(mark) :] for line in named for mark in _PATCHED if line.startswith(mark)]
+    return list(dict.fromkeys(os.path.normpath(os.path.join(cwd, path)) for path in paths))
+
+
+def text_of_output(output: Any, names: tuple[str, ...] = ()) -> str:
+    """The text of a tool's output: that of its blocks, of its streams or of its file; or JSON."""
+    if isinstance(output, dict):
+        inner = next((output[name] for name in names if output.get(name) is not None), None)
+        if inner is not None:
+            return text_of_output(inner)
+    text = text_in(output)
+    return text if text is not None else "" if output is None else json.dumps(output, ensure_ascii=False)

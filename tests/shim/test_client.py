@@ -1,0 +1,168 @@
+"""The client of `picohook shim`, as the agent starts it: it refuses whatever goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from picohook.process.environment import INHERITED
+from picohook.serve.shim import client
+from picohook.serve.shim.alone import ask_host
+
+CALL = json.dumps({
+    "session_id": "s",
+    "hook_event_name": "PreToolUse",
+    "tool_name": "Bash",
+    "tool_input": {"command": "ls"},
+    "tool_use_id": "t",
+}).encode()  # fmt: skip
+
+
+def done(text: bytes = b"{}") -> bytes:
+    return b"picohook-shim 1 KEY\ndone 0 %d 0\n%s" % (len(text), text)
+
+
+def test_it_prints_what_the_host_answers(shim, fake_host):
+    with fake_host(done(b'{"a":1}')):
+        assert shim.ask(CALL) == (0, '{"a":1}', "")
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    {
+        "nothing": (b"", "ended before it answered"),
+        "another version": (done().replace(b"shim 1", b"shim 2"), "as this version"),
+        "another configuration": (done().replace(b"KEY", b"0" * 32), "as this version"),
+        "not to the end": (done()[:-1], "in the middle"),
+        "more than it said": (done() + b"x", "in the middle"),
+        "nonsense": (b"picohook-shim 1 KEY\n\xff\n", "in the middle"),
+        "a refusal": (b"picohook-shim 1 KEY\nrefused 0 3 0\nwhy", "why"),
+    }.values(),
+    ids=lambda value: None,
+)
+def test_an_answer_that_is_not_one_is_a_denial(shim, fake_host, answer, why):
+    with fake_host(answer):
+        code, out, err = shim.ask(CALL)
+    assert (code, out) == (2, "")
+    assert why in err
+
+
+@pytest.mark.parametrize(
+    ("on_failure", "code", "out"),
+    [("deny", 2, ""), ("stop", 0, '{"continue":false,"stopReason":"picohook: it said \\"no\\""}'), ("pass", 1, "")],
+)
+def test_each_entry_says_what_a_failure_is(shim, fake_host, on_failure, code, out):
+    with fake_host(b'picohook-shim 1 KEY\nrefused 0 12 0\nit said "no"'):
+        assert shim.ask(CALL, on_failure=on_failure) == (code, out, 'picohook: it said "no"\n')
+
+
+def test_no_answer_in_time_is_a_denial(shim, fake_host):
+    with fake_host(None):
+        assert shim.ask(CALL, patience="0.2") == (2, "", "picohook: no answer came in time\n")
+
+
+def test_standard_input_that_never_ends_is_a_denial(shim):
+    running = shim.start(patience="0.2")
+    assert running.stdout is not None
+    assert running.stdout.read() == b""
+    assert running.wait() == 2
+    for stream in (running.stdin, running.stdout, running.stderr):
+        stream.close()
+
+
+def test_an_event_that_is_too_large_is_a_denial(shim):
+    code, _, err = shim.ask(b" " * (ask_host.MOST + 1))
+    assert (code, err) == (2, "picohook: the event has more than 64 MiB\n")
+
+
+def test_a_broken_command_line_is_a_denial(shim):
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", client.__file__], capture_output=True, cwd=shim.project, check=False
+    )
+    assert done.returncode == 2
+
+
+class TestOnlyTheUsersOwnHostIsAsked:
+    def test_a_socket_that_others_can_open_is_a_denial(self, shim, fake_host):
+        with fake_host(done(), mode=0o666):
+            code, out, err = shim.ask(CALL)
+        assert (code, out) == (2, "")
+        assert "is not a socket that only this user can open" in err
+
+    @pytest.mark.parametrize("kind", ["open", "link", "file"])
+    def test_a_directory_that_others_can_enter_is_a_denial(self, shim, kind):
+        if kind == "open":
+            shim.sockets.mkdir()
+            shim.sockets.chmod(0o755)
+        elif kind == "link":
+            (shim.project / "mine").mkdir(mode=0o700)
+            shim.sockets.symlink_to(shim.project / "mine")
+        else:
+            shim.sockets.write_text("")
+        code, out, err = shim.ask(CALL)
+        assert (code, out) == (2, "")
+        assert "is not a directory that only this user can open" in err
+
+    def test_a_file_in_place_of_the_socket_is_a_denial(self, shim, monkeypatch):
+        shim.sockets.mkdir(mode=0o700)
+        (shim.sockets / shim.key(monkeypatch)).write_text("")
+        code, out, err = shim.ask(CALL)
+        assert (code, out) == (2, "")
+        assert "is not a socket" in err
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+    @pytest.mark.parametrize("what", ["directory", "socket"])
+    def test_what_belongs_to_another_user_is_a_denial(self, shim, fake_host, monkeypatch, what):
+        with fake_host(done()):
+            os.chown(shim.sockets / (shim.key(monkeypatch) if what == "socket" else ""), 12345, -1)
+            code, out, err = shim.ask(CALL)
+        assert (code, out) == (2, "")
+        assert "only this user" in err
+
+
+class TestTheProjectCannotReachIt:
+    def test_its_modules_and_the_settings_of_python_are_ignored(self, shim, fake_host):
+        for name in (
+            "socket",
+            "json",
+            "os",
+            "_socket",
+            "_signal",
+            "fcntl",
+            "hashlib",
+            "sitecustomize",
+            "usercustomize",
+        ):
+            (shim.project / f"{name}.py").write_text("import sys\nprint('{}')\nsys.exit(0)\n")
+        startup = str(shim.project / "json.py")
+        paths = {"PYTHONPATH": str(shim.project), "PYTHONSTARTUP": startup, "PYTHONHOME": "", "PYTHONINSPECT": "1"}
+        with fake_host(done(b'{"a":1}')):
+            assert shim.ask(CALL, env=paths) == (0, '{"a":1}', "")
+
+    def test_a_project_that_is_no_directory_is_a_denial(self, shim):
+        code, _, err = shim.ask(CALL, env={"CLAUDE_PROJECT_DIR": str(shim.project / "gone")})
+        assert code == 2
+        assert "CLAUDE_PROJECT_DIR" in err
+
+    def test_a_directory_below_the_repository_has_the_same_host(self, shim, fake_host):
+        (shim.project / "deep/er").mkdir(parents=True)
+        with fake_host(done(b'{"a":1}')):
+            assert shim.ask(CALL, cwd=shim.project / "deep/er") == (0, '{"a":1}', "")
+
+
+def test_it_imports_nothing_that_takes_long(shim):
+    code = (
+        f"import sys; sys.path.insert(0, {os.path.dirname(ask_host.__file__)!r}); import ask_host; print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert {"socket", "signal", "json", "re", "enum", "site", "typing", "hashlib", "subprocess"}.isdisjoint(
+        done.stdout.split()
+    )
+
+
+def test_the_variables_that_every_hook_gets_distinguish_hosts():
+    assert {*ask_host.COUNTED} >= INHERITED - {"TERM"}

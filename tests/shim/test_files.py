@@ -1,0 +1,190 @@
+"""What `picohook shim` writes into the hook files of vendors, and takes out again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+
+import pytest
+from typer.main import get_command
+
+from picohook import PicohookError
+from picohook.cli.commands.shim import app
+from picohook.config import load
+from picohook.hooks.foreign.shim_entry import CLIENT, is_shim
+from picohook.serve.shim import client
+from picohook.serve.shim.vendors import VENDORS
+
+OWN = """{
+    "model": "opus",
+    "hooks": {
+        "Stop": [{"hooks": [{"type": "command", "command": "true"}]}],
+        "PreToolUse": []
+    },
+    "z": "ä"
+}"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """The current directory, with no configuration of the user's."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def shim(project, capfd):
+    """`picohook shim` with these words. Gives what it printed; with `fails`, why it failed."""
+
+    command = get_command(app)
+
+    def run(*words, fails=False):
+        capfd.readouterr()
+        if fails:
+            with pytest.raises(PicohookError) as failed:
+                command.main([*words], standalone_mode=False)
+            return str(failed.value)
+        command.main([*words], standalone_mode=False)
+        return capfd.readouterr().out
+
+    return run
+
+
+def commands_in(entries):
+    handlers = [handler for entry in entries for handler in entry.get("hooks", [entry])]
+    return [handler.get("command") or handler["bash"] for handler in handlers]
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+class TestEachVendor:
+    def test_it_has_one_entry_an_event_and_nothing_else(self, shim, project, vendor):
+        shim(vendor, "--project")
+        known = VENDORS[vendor]
+        written = json.loads((project / known.project_file).read_text())
+        assert {**written, "hooks": {}} == {**known.file, "hooks": {}}
+        assert list(written["hooks"]) == list(known.events)
+        for event, entries in written["hooks"].items():
+            (command,) = commands_in(entries)
+            words = shlex.split(command)
+            assert words[1:7] == ["-I", "-S", client.__file__, vendor, event, known.events[event].on_failure]
+            assert 0 < float(words[7]) < min(300.0, known.events[event].longest)
+
+    def test_a_second_time_changes_nothing_and_taken_away_nothing_is_left(self, shim, project, vendor):
+        file = project / VENDORS[vendor].project_file
+        shim(vendor, "--project")
+        before = file.read_bytes()
+        assert "asks picohook already" in shim(vendor, "--project")
+        assert file.read_bytes() == before
+        shim(vendor, "--project", "--remove")
+        assert list(file.parent.iterdir()) == []
+        assert shim(vendor, "--project", "--remove") == "nothing to change\n"
+
+    def test_the_users_own_file_is_written_without_project(self, shim, project, vendor):
+        shim(vendor)
+        assert (project.parent / "home" / VENDORS[vendor].user_file.removeprefix("~/")).is_file()
+        assert list(project.iterdir()) == []
+
+
+class TestAFileOfTheUsers:
+    @pytest.fixture
+    def file(self, project):
+        (project / ".claude").mkdir()
+        file = project / ".claude/settings.json"
+        file.write_text(OWN)
+        file.chmod(0o640)
+        return file
+
+    def test_what_is_in_it_stays_and_its_first_version_is_beside_it(self, shim, file):
+        shim("claude", "--project")
+        written = json.loads(file.read_text())
+        assert list(written) == ["model", "hooks", "z"]
+        assert commands_in(written["hooks"]["Stop"])[0] == "true"
+        assert file.read_text().startswith('{\n    "model"')
+        assert file.stat().st_mode & 0o777 == 0o640
+        assert file.with_name("settings.json.before-picohook").read_text() == OWN
+
+    def test_it_is_restored_byte_for_byte(self, shim, file):
+        shim("claude", "--project", "--timeout", "20")
+        shim("claude", "--project")
+        shim("claude", "--project", "--remove")
+        assert file.read_text() == OWN
+        assert file.stat().st_mode & 0o777 == 0o640
+        assert list(file.parent.iterdir()) == [file]
+
+    def test_what_was_changed_since_stays(self, shim, file):
+        shim("claude", "--project")
+        file.write_text(file.read_text().replace("opus", "haiku"))
+        shim("claude", "--project", "--remove")
+        assert json.loads(file.read_text()) == {**json.loads(OWN.replace("opus", "haiku")), "hooks": {"Stop": [
+            {"hooks": [{"type": "command", "command": "true"}]}
+        ]}}  # fmt: skip
+
+    def test_a_handler_that_the_user_put_beside_it_stays(self, shim, file):
+        shim("claude", "--project")
+        document = json.loads(file.read_text())
+        document["hooks"]["PreToolUse"][0]["hooks"].append({"type": "command", "command": "mine"})
+        file.write_text(json.dumps(document))
+        shim("claude", "--project", "--remove")
+        assert commands_in(json.loads(file.read_text())["hooks"]["PreToolUse"]) == ["mine"]
+
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            ("{ // mine\n}", "is not JSON, maybe because of comments"),
+            ('{"hooks": [', "is not JSON"),
+            ("[]", "is not a hook file of Claude Code"),
+            ('{"hooks": {"Stop": {}}}', "is not a hook file of Claude Code"),
+            ("\udcff", "is not JSON"),
+        ],
+    )
+    def test_what_is_not_understood_is_not_written(self, shim, file, text, why):
+        file.write_bytes(text.encode("utf-8", "surrogateescape"))
+        before = file.read_bytes()
+        assert why in shim("claude", "--project", fails=True)
+        assert file.read_bytes() == before
+        assert list(file.parent.iterdir()) == [file]
+
+    def test_a_link_stays_a_link_and_leads_not_out_of_the_project(self, shim, project, file):
+        file.rename(project / "kept.json")
+        file.symlink_to(project / "kept.json")
+        shim("claude", "--project")
+        assert file.is_symlink()
+        assert "PreToolUse" in json.loads((project / "kept.json").read_text())["hooks"]
+        shim("claude", "--project", "--remove")
+        outside = project.parent / "outside.json"
+        (project / "kept.json").rename(outside)
+        file.unlink()
+        file.symlink_to(outside)
+        assert "outside of this project" in shim("claude", "--project", fails=True)
+        assert outside.read_text() == OWN
+
+    def test_picohook_itself_does_not_run_the_shim(self, shim, file):
+        shim("claude", "--project")
+        assert [hook.name for hook in load(file).hooks] == ["claude:Stop"]
+
+
+def test_a_configuration_that_is_named_is_in_every_entry_by_its_whole_path(shim, project):
+    (project / "a b.toml").write_text("")
+    shim("codex", "--project", "--config", "a b.toml")
+    for entries in json.loads((project / ".codex/hooks.json").read_text())["hooks"].values():
+        assert shlex.split(commands_in(entries)[0])[-1] == str(project / "a b.toml")
+
+
+def test_the_directory_that_a_vendor_has_moved_its_files_to_is_used(shim, project, monkeypatch):
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(project / "moved"))
+    shim("claude")
+    assert (project / "moved/settings.json").is_file()
+
+
+def test_only_the_client_itself_is_recognised():
+    assert client.__file__.endswith(os.sep + CLIENT)
+    assert is_shim(f"python3 -I -S '{client.__file__}' claude")
+    assert not is_shim(f"python3 -c 'print(\"{CLIENT}\")'")
+    assert not is_shim(f"python3 '{client.__file__}")
+    assert not is_shim(None)

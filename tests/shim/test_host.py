@@ -1,0 +1,346 @@
+"""The warm host of `picohook shim`: what it decides, when it reads its configuration again, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from functools import partial
+
+import anyio
+import pytest
+
+from picohook import AbortTurn, Continue, Deny, FunctionHook, Host, Modify, Notes, Pause, Respond, Retry
+from picohook.cli.shim_host import host_of
+from picohook.config import load, trust
+from picohook.observe.log import Log
+from picohook.serve.server.listening_socket import ListeningSocket
+from picohook.serve.shim.server import Behind, Question, Reply, Server
+from picohook.serve.shim.vendors import VENDORS
+
+pytestmark = pytest.mark.anyio
+
+
+def question(event="PreToolUse", vendor="claude", **fields):
+    given = {"session_id": "s", "hook_event_name": event, **fields}
+    return Question(vendor, event, "/work", {}, json.dumps(given).encode())
+
+
+def call(command="ls", identity="t", event="PreToolUse", **fields):
+    return question(event, tool_name="Bash", tool_input={"command": command}, tool_use_id=identity, **fields)
+
+
+@pytest.fixture
+def ask(tmp_path, monkeypatch):
+    """Asks hooks in code. Gives the status of the reply, and its JSON or its text."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+    async def ask(stages, *questions, vendor="claude", events=None):
+        hook = FunctionHook("h", stages, **({"on_event": events.append} if events is not None else {}))
+        async with Host([hook]) as host:
+            behind = Behind(host, VENDORS[vendor], str(tmp_path), lambda: False, named=True)
+            replies = [await behind.answer(one) for one in questions]
+        shown = [
+            (reply.status, json.loads(reply.out or b"{}") if reply.status == "done" else reply.out.decode())
+            for reply in replies
+        ]
+        return shown if len(shown) > 1 else shown[0]
+
+    return ask
+
+
+def before_tool(decision):
+    return {"before_tool": lambda _: decision}
+
+
+class TestDecisions:
+    async def test_a_call_that_no_hook_refuses_is_left_to_the_agent(self, ask):
+        assert await ask(before_tool(None), call()) == ("done", {})
+
+    @pytest.mark.parametrize(
+        ("decision", "told"),
+        [
+            (
+                Deny("no"),
+                {"permissionDecision": "deny", "permissionDecisionReason": "Tool execution denied by hook: no"},
+            ),
+            (Pause("may it?"), {"permissionDecision": "ask", "permissionDecisionReason": "may it?"}),
+            (Respond({"for_llm": "known"}), {"permissionDecision": "deny", "permissionDecisionReason": "known"}),
+            (Modify({"arguments": {"command": "pwd"}}), {"updatedInput": {"command": "pwd"}}),
+            (Continue(notes=Notes(additional_context="mind")), {"additionalContext": "mind"}),
+        ],
+    )
+    async def test_each_has_its_form(self, ask, decision, told):
+        status, said = await ask(before_tool(decision), call())
+        assert (status, said["hookSpecificOutput"]) == ("done", {"hookEventName": "PreToolUse", **told})
+
+    async def test_an_abort_denies_and_stops(self, ask):
+        _, said = await ask(before_tool(AbortTurn("enough")), call())
+        assert (said["continue"], said["stopReason"]) == (False, "enough")
+        assert said["hookSpecificOutput"]["permissionDecision"] == "deny"
+
+    async def test_further_calls_of_a_turn_that_a_hook_has_ended_are_denied_until_the_next_prompt(self, ask):
+        hooks = {"before_tool": lambda given: AbortTurn("enough") if given.arguments["command"] == "rm" else None}
+        asked = [call("rm"), call("ls"), question("UserPromptSubmit", prompt="again"), call("ls")]
+        replies = [said for _, said in await ask(hooks, *asked)]
+        assert [reply.get("stopReason") for reply in replies] == ["enough", "enough", None, None]
+
+    async def test_another_tool_is_a_denial(self, ask):
+        _, said = await ask(before_tool(Modify({"tool": "Read"})), call())
+        assert said["hookSpecificOutput"]["permissionDecision"] == "deny"
+
+    async def test_approvers_are_asked_before_the_tool(self, ask):
+        _, said = await ask({"approve_tool": lambda _: False}, call())
+        assert said["hookSpecificOutput"]["permissionDecision"] == "deny"
+
+    async def test_a_path_is_absolute_and_a_changed_call_keeps_the_other_fields(self, ask):
+        seen = []
+
+        def look(payload):
+            seen.append((payload.tool, payload.arguments["file_path"], payload.affected_paths))
+            return Modify({"arguments": {**payload.arguments, "new_string": "c"}})
+
+        given = {"file_path": "a.txt", "old_string": "a", "new_string": "b"}
+        _, said = await ask({"before_tool": look}, question(tool_name="Edit", tool_input=given))
+        assert seen == [("Edit", "/work/a.txt", ["/work/a.txt"])]
+        assert said["hookSpecificOutput"]["updatedInput"] == {**given, "new_string": "c"}
+
+    async def test_the_files_of_a_patch_are_its_affected_paths(self, ask):
+        seen = []
+        patch = (
+            "*** Begin Patch\n*** Update File: a\n*** Move to: b/c\n*** Add File: /d\n*** Delete File: e\n*** End Patch"
+        )
+        asked = question(vendor="codex", tool_name="apply_patch", tool_input={"command": patch}, tool_use_id="t")
+        await ask({"before_tool": lambda given: seen.append(given.affected_paths)}, asked, vendor="codex")
+        assert seen == [["/work/a", "/work/b/c", "/d", "/work/e"]]
+
+
+class TestAfterTheTool:
+    @staticmethod
+    def returned(**fields):
+        return call(event="PostToolUse", tool_response={"stdout": "a secret", "stderr": ""}, **fields)
+
+    @pytest.mark.parametrize("known", [True, False])
+    async def test_a_result_is_changed_in_its_own_form(self, ask, known):
+        hooks = {"after_tool": lambda payload: Modify({"for_llm": payload.result.for_llm.replace("secret", "gap")})}
+        replies = await ask(hooks, call(identity="t" if known else "another"), self.returned())
+        told = replies[1][1]["hookSpecificOutput"]
+        assert told == {"hookEventName": "PostToolUse", "updatedToolOutput": {"stdout": "a gap", "stderr": ""}}
+
+    async def test_a_known_call_is_concluded_once(self, ask):
+        events = []
+        await ask({"after_tool": lambda _: None}, call(), self.returned(), self.returned(), events=events)
+        assert [event.kind for event in events] == ["tool_exec_start", "tool_exec_end"]
+
+    async def test_a_call_that_ran_with_other_arguments_is_reported(self, ask):
+        asked = call("pwd", event="PostToolUse", tool_response="x")
+        replies = await ask({"after_tool": lambda _: None}, call("ls"), asked)
+        assert "other arguments" in replies[1][1]["systemMessage"]
+
+    async def test_a_result_that_the_tool_cannot_return_is_refused(self, ask):
+        asked = call(event="PostToolUse", tool_response={"own": 1})
+        status, why = await ask({"after_tool": lambda _: Modify({"for_llm": "text"})}, asked)
+        assert status == "refused"
+        assert "to a form that the tool does not return" in why
+
+    async def test_the_error_of_a_tool_is_an_error_for_hooks(self, ask):
+        seen = []
+        asked = call(event="PostToolUseFailure", error="it broke")
+        await ask({"after_tool": lambda given: seen.append(given.result)}, asked)
+        assert [(one.is_error, one.for_llm) for one in seen] == [(True, "it broke")]
+
+
+class TestTurns:
+    async def test_a_prompt_is_refused(self, ask):
+        asked = question("UserPromptSubmit", prompt="hello")
+        assert await ask({"before_prompt": lambda _: AbortTurn("no")}, asked) == (
+            "done",
+            {"decision": "block", "reason": "no"},
+        )
+
+    async def test_a_changed_prompt_is_refused_because_no_agent_takes_it(self, ask):
+        asked = question("UserPromptSubmit", prompt="hello")
+        status, why = await ask({"before_prompt": lambda _: Modify({"prompt": "bye"})}, asked)
+        assert status == "refused"
+        assert "takes no other" in why
+
+    async def test_hooks_keep_a_turn_from_its_end_eight_times(self, ask):
+        hooks = {"before_finish": lambda _: Retry("run the tests")}
+        stop = question("Stop", last_assistant_message="done")
+        replies = await ask(hooks, *[stop] * 9)
+        assert [said.get("decision") for _, said in replies] == ["block"] * 8 + [None]
+
+    async def test_a_session_begins_and_ends(self, ask):
+        events = []
+        await ask({}, question("SessionStart", source="startup"), question("SessionEnd"), events=events)
+        assert [(event.kind, event.meta.session_key) for event in events] == [
+            ("session_start", "s"),
+            ("session_end", "s"),
+        ]
+
+    async def test_hooks_that_this_agent_cannot_ask_are_named_when_the_session_begins(self, ask):
+        _, said = await ask({"after_llm": lambda _: None}, question("SessionStart"))
+        assert "picohook: not asked in this agent" in said["systemMessage"]
+
+    async def test_a_subagent_has_a_turn_below_its_parents(self, ask):
+        seen = []
+        asked = call(prompt_id="p", agent_id="a", agent_type="reviewer")
+        await ask({"before_tool": lambda given: seen.append(given.meta)}, asked)
+        assert [(one.session_key, one.turn_id, one.parent_turn_id, one.agent_id) for one in seen] == [
+            ("s", "a", "p", "reviewer")
+        ]
+
+
+@pytest.mark.parametrize(
+    ("stdin", "why"),
+    [
+        (b"", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b'{"a": 1, "a": 2}', "not JSON"),
+        (b"[]", "not a JSON object"),
+        (b'{"hook_event_name": "PostToolUse"}', "says that it is PostToolUse"),
+        (b"{}", "no text in `tool_name`"),
+    ],
+)
+async def test_an_event_that_is_none_is_refused(ask, stdin, why):
+    status, said = await ask(before_tool(None), call()._replace(stdin=stdin))
+    assert status == "refused"
+    assert why in said
+
+
+GUARD = "from picohook import Deny\ndef decide(call):\n    return Deny({!r})\n"
+
+
+class TestTheConfiguration:
+    @pytest.fixture
+    def project(self, tmp_path, monkeypatch):
+        """A project whose configuration is trusted."""
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+        monkeypatch.setenv("HOME", str(tmp_path))
+        project = tmp_path / "project"
+        project.mkdir()
+        self.write(project, "no")
+        return project
+
+    @staticmethod
+    def write(project, reason):
+        (project / "guard.py").write_text(GUARD.format(reason))
+        (project / "picohook.toml").write_text(
+            f"# {reason}\n[hooks.g]\npython = 'guard:decide'\nstages = ['before_tool']\n"
+        )
+        trust.trust(load(project / "picohook.toml", found=True))
+
+    async def test_a_changed_one_is_used_once_it_is_trusted_and_refused_before(self, project):
+        vendor = VENDORS["claude"]
+        async with host_of(vendor, str(project), "") as host:
+            behind = Behind(host, vendor, str(project), host.reloader.source.changed)
+            assert b"denied by hook: no" in (await behind.answer(call())).out
+            with (project / "picohook.toml").open("a") as file:
+                file.write("# changed\n")
+            for _ in range(2):
+                reply = await behind.answer(call())
+                assert reply.status == "refused"
+                assert b"changed since it was trusted" in reply.out
+            self.write(project, "never")
+            assert b"denied by hook: n" in (await behind.answer(call())).out
+
+    async def test_a_trusted_one_that_is_gone_is_a_refusal_until_its_trust_is_taken_back(self, project):
+        vendor = VENDORS["claude"]
+        async with host_of(vendor, str(project), "") as host:
+            behind = Behind(host, vendor, str(project), host.reloader.source.changed)
+            (project / "picohook.toml").unlink()
+            reply = await behind.answer(call())
+            assert reply.status == "refused"
+            assert b"was trusted, and is gone" in reply.out
+            trust.untrust(project / "picohook.toml")
+            assert await behind.answer(call()) == ("done", b"")
+
+    async def test_the_files_that_the_agent_runs_itself_are_left_to_it(self, project):
+        (project / ".claude").mkdir()
+        settings = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "false"}]}]}}
+        (project / ".claude/settings.json").write_text(json.dumps(settings))
+        async with host_of(VENDORS["claude"], str(project), "") as host:
+            assert [hook.name for hook in host.hooks] == ["g"]
+
+    async def test_another_value_of_a_variable_that_its_hooks_inherit_needs_another_host(self, project, monkeypatch):
+        monkeypatch.setenv("TOKEN", "1")
+        (project / "own.toml").write_text(
+            "[hooks.g]\npython = 'guard:decide'\nstages = ['before_tool']\ninherit_env = ['TOKEN']\n"
+        )
+        vendor = VENDORS["claude"]
+        async with host_of(vendor, str(project), str(project / "own.toml")) as host:
+            behind = Behind(host, vendor, str(project), host.reloader.source.changed, named=True)
+            assert (await behind.answer(call()._replace(environment={"TOKEN": "2"}))).status == "again"
+            assert (await behind.answer(call()._replace(environment={"TOKEN": "1"}))).status == "done"
+
+
+class TestTheServer:
+    async def test_it_answers_those_who_have_connected_when_it_ends_and_then_is_gone(self, shim, monkeypatch):
+        key = shim.key(monkeypatch)
+        shim.sockets.mkdir(mode=0o700)
+        asked = []
+
+        async def answer(question):
+            asked.append(question.event)
+            return Reply("done", b"{}")
+
+        listening = await ListeningSocket.at_path(shim.sockets / key, "the socket")
+        server = Server(listening, answer, key, Log())
+        clients = [shim.start() for _ in range(3)]
+        for one in clients:
+            one.stdin.write(b"{}")
+            one.stdin.close()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(server.run, idle=600.0))
+            while len(asked) < len(clients):
+                await anyio.sleep(0.01)
+            server.end()
+        assert [(one.wait(), one.stdout.read()) for one in clients] == [(0, b"{}")] * 3
+        for one in clients:
+            one.stdout.close()
+            one.stderr.close()
+        assert list(shim.sockets.iterdir()) == []
+
+    async def test_it_ends_when_nobody_asks(self, shim):
+        listening = await ListeningSocket.at_path(shim.runtime / "s", "the socket")
+        await Server(listening, None, "k", Log()).run(idle=0.01)
+        assert not (shim.runtime / "s").exists()
+
+
+class TestARealHost:
+    """One process for all of them."""
+
+    async def test_of_many_clients_one_starts_it_and_killed_in_a_question_it_is_a_denial(
+        self, shim, anyio_backend_name
+    ):
+        if anyio_backend_name != "asyncio":
+            pytest.skip("the host is a process of its own")
+        (shim.project / "guard.py").write_text(
+            "import os\n"
+            f"with open({str(shim.runtime / 'pids')!r}, 'a') as file:\n    file.write(f'{{os.getpid()}} ')\n"
+            "def decide(call):\n    if call.arguments['command'] == 'die':\n        os.kill(os.getpid(), 9)\n"
+        )
+        config = shim.project / "picohook.toml"
+        config.write_text("[hooks.g]\npython = 'guard:decide'\nstages = ['before_tool']\n")
+        clients = [shim.start(config=str(config)) for _ in range(8)]
+        try:
+            for one in clients:
+                one.stdin.write(call().stdin)
+                one.stdin.close()
+                one.stdin = None
+            done = [(*one.communicate(timeout=120), one.returncode) for one in clients]
+            assert done == [(b"", b"", 0)] * len(clients)
+            code, _, err = shim.ask(call("die").stdin, config=str(config))
+            assert (code, err) == (2, "picohook: the host ended before it answered\n")
+            assert len((shim.runtime / "pids").read_text().split()) == 1
+        finally:
+            for pid in (shim.runtime / "pids").read_text().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+
+    def test_what_keeps_it_from_starting_is_the_reason_of_the_denial(self, shim):
+        (shim.project / "picohook.toml").write_text("[hooks.g]\nrun = 'true'\nstages = ['before_tool']\n")
+        code, out, err = shim.ask(call().stdin)
+        assert (code, out) == (2, "")
+        assert "was found here and is not trusted yet" in err
