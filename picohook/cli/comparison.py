@@ -229,7 +229,8 @@ def _explain(found: Comparison, columns: dict[DialectName, _Column]) -> None:
     for name, cell in cells.items():
         if cell.refuses or cell.told is None or cell.ran is None or cell.why:
             continue
-        missing = [key for key in denial.told.stdin if key not in cell.told.stdin]
+        common = dialect_of(found.denied_in).common
+        missing = [key for key in denial.told.stdin if key not in cell.told.stdin and key not in common]
         title = columns[name].title
         if denial.ran is not None and _answer(cell.ran) == _answer(denial.ran):
             why = _unseen(columns[name])

@@ -263,6 +263,24 @@ def test_trap_a_turn_of_copilot_that_was_kept_from_its_end_says_so():
         assert dialect_of("copilot").encode(event, PAYLOADS["before_finish"], blocked).stdin["stop_hook_active"] is True
 
 
+@pytest.mark.parametrize(
+    ("dialect", "event"),
+    [
+        ("claude", "PreToolUse"),
+        ("codex", "PreToolUse"),
+        ("gemini", "BeforeTool"),
+        ("cursor", "preToolUse"),
+        ("copilot", "preToolUse"),
+        ("copilot", "PreToolUse"),
+    ],
+)
+@pytest.mark.parametrize(
+    "said", [DENY, FORBIDS, SAYS_NO, '{"permission": "deny"}', '{"cancel": true}', '{"behavior": "deny"}']
+)
+def test_trap_a_denial_in_any_agents_words_denies_in_strict(dialect, event, said):
+    assert both(Said(said), event=event, dialect=dialect)[0] == "deny"
+
+
 # With real processes.
 
 
