@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import anyio
+
 from ..config.dialects.foreign.other_files import WrittenHandler, read_as
 from ..errors import HookTimeoutError
 from ..hooks import make_hook
@@ -47,6 +49,11 @@ class Cell(NamedTuple):
         """Whether the vendor's agent does not run the call."""
         return isinstance(self.vendor, Effect) and self.vendor.refuses
 
+    @property
+    def failed(self) -> bool:
+        """Whether the hook gave no answer."""
+        return not isinstance(self.vendor, Effect) or self.vendor.failed
+
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
         told = {"vendor": word(self.vendor), "strict": word(self.strict), "why": self.why}
@@ -81,13 +88,17 @@ class Comparison:
                     yield dialect, case, cell.why
 
     @property
+    def is_silent(self) -> bool:
+        """Whether the hook gives no answer under any dialect."""
+        return all(cell.failed for cell in self.rows[HARMFUL].values()) and self.denied_in is None
+
+    @property
     def odd(self) -> Iterator[tuple[DialectName, str, str]]:
         """Where the harmless call is refused, and where asking about a call fails: the dialect, the case, and why."""
         for case in (HARMLESS, HARMFUL):
             for dialect, cell in self.rows[case].items():
-                failed = isinstance(cell.vendor, Effect) and cell.vendor.failed
                 refused = case == HARMLESS and cell.refuses
-                if cell.why and (refused or (failed and self.denied_in is None)):
+                if cell.why and (refused or (cell.failed and self.denied_in is None)):
                     yield dialect, case, cell.why
 
     def wire(self) -> dict[str, Any]:
@@ -107,9 +118,9 @@ class _Column:
 
     def __init__(self, name: DialectName, handler: WrittenHandler, call: ToolCall) -> None:
         self.title, self._dialect = dialect_of(name).title, dialect_of(name)
-        self.event = _event(self._dialect, name, handler, call)
+        self.event = _event(self._dialect, handler, call)
         self.group: "GroupSpec | None" = None
-        self._why, self._word = f"{self.title} has no event at {handler.stage}", NO_EVENT
+        self._why, self._word = f"{self.title} has no event at {handler.stage} about {call.tool}", NO_EVENT
         if self.event:
             self.group, self._why = read_as(name, handler, self.event)
             self._word = LEFT_OUT
@@ -155,10 +166,8 @@ class _Column:
         return Cell(vendor, strict, vendor.why, ran, told)
 
 
-def _event(dialect: Dialect, name: str, handler: WrittenHandler, call: ToolCall) -> str:
+def _event(dialect: Dialect, handler: WrittenHandler, call: ToolCall) -> str:
     """The event of a dialect that happens with a call: the one of the same name, or the first at its stage; empty for none."""
-    if handler.home == name:
-        return handler.event
     events = [event for event, row in dialect.events.items() if row.stage == handler.stage]
     events.sort(key=lambda event: event != handler.event)
     return next((event for event in events if dialect.encode(event, call, Facts()) is not None), "")
@@ -177,16 +186,14 @@ async def compare(
     found = Comparison(handler)
     for harmless, harmful in samples:
         columns = {name: _Column(name, handler, harmful) for name in dialects}
-        cells = {name: await column.ask(harmful, patience) for name, column in columns.items()}
+        cells = await _ask_all(columns, harmful, patience)
         refusing = [name for name, cell in cells.items() if cell.refuses]
         if refusing or not found.rows:
             found.calls = {HARMLESS: harmless, HARMFUL: harmful}
-            found.rows = {
-                HARMLESS: {name: await column.ask(harmless, patience) for name, column in columns.items()},
-                HARMFUL: cells,
-            }
+            found.rows = {HARMLESS: await _ask_all(columns, harmless, patience), HARMFUL: cells}
         if refusing:
             found.denied_in = handler.home if handler.home in refusing else refusing[0]
+        if refusing or all(cell.failed for cell in cells.values()):
             break
     harmful = found.calls[HARMFUL]
     columns = {name: _Column(name, handler, harmful) for name in dialects}
@@ -206,6 +213,19 @@ async def compare(
         if not cell.refuses and not cell.why:
             found.rows[AGAIN][name] = cell._replace(why=_unseen(columns[name]))
     return found
+
+
+async def _ask_all(columns: dict[DialectName, _Column], call: ToolCall, patience: float) -> dict[DialectName, Cell]:
+    """The cells of a case, in the order of the columns. The dialects are asked at the same time."""
+    cells: dict[DialectName, Cell] = {}
+
+    async def ask(name: DialectName) -> None:
+        cells[name] = await columns[name].ask(call, patience)
+
+    async with anyio.create_task_group() as tasks:
+        for name in columns:
+            tasks.start_soon(ask, name)
+    return {name: cells[name] for name in columns}
 
 
 def variants(denial: Ran) -> dict[str, Ran]:

@@ -161,6 +161,12 @@ def test_a_shell_of_an_embedding_is_a_shell():
     assert told("beforeShellExecution", ToolCall(tool="sh", arguments={"line": "ls"}), facts)["command"] == "ls"
 
 
+def test_a_command_that_is_a_list_is_one_line():
+    assert told("beforeShellExecution", ToolCall(tool="bash", arguments={"command": ["rm", "-rf", "a b"]}))[
+        "command"
+    ] == ("rm -rf 'a b'")
+
+
 def test_a_file_that_is_written_is_an_edit_of_nothing():
     assert told("afterFileEdit", returned(WRITE))["edits"] == [{"old_string": "", "new_string": "x"}]
 

@@ -43,14 +43,14 @@ class HandlerTable(Settings):
     context_limit: int = Field(default=0, ge=0, alias="additionalContextLimit")
 
     @property
-    def unable(self) -> str:
-        """Why it cannot be run on this system; empty if it can."""
-        return ""
-
-    @property
     def blocks_on_failure(self) -> bool:
         """Whether its failure counts as a block."""
         return self.on_failure == "block"
+
+    @property
+    def unable(self) -> str:
+        """Why it cannot be run on this system; empty if it can."""
+        return ""
 
 
 class GroupTable(Settings):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from ....model.conversation import text_of
@@ -62,7 +63,7 @@ def _of_call(event: str, payload: ToolCall, call: ShownCall, facts: Facts) -> di
         "tool_use_id": payload.tool_call_id or "",
         "cwd": facts.cwd,
     }
-    command, path = str(call.input.get("command") or ""), str(call.input.get("file_path") or "")
+    command, path = _line(call.input.get("command")), str(call.input.get("file_path") or "")
     known = known_name(payload.tool, facts.tools)
     match event:
         case "preToolUse":
@@ -91,6 +92,11 @@ def _of_call(event: str, payload: ToolCall, call: ShownCall, facts: Facts) -> di
                 "edits": [{"old_string": call.input.get("old_string") or "", "new_string": new or ""}],
             }
     return None
+
+
+def _line(command: Any) -> str:
+    """A command as one line, as a shell would take it."""
+    return shlex.join(map(str, command)) if isinstance(command, list) else str(command or "")
 
 
 def _output(call: ShownCall, said: str) -> dict[str, Any]:
