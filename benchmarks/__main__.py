@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from . import abandoned, asking, busy, chains, events, mcp, peers, sidecar, standing, start_stop, streams
+from . import abandoned, asking, busy, chains, events, mcp, over_nats, peers, sidecar, standing, start_stop, streams
 from .chart import draw
 from .given import Given, build
 from .measure import Row
@@ -39,6 +39,7 @@ ALL = {
     "sidecar": sidecar.sidecar,
     "mcp": mcp.mcp,
     "streams": streams.streams,
+    "over-nats": over_nats.over_nats,
 }
 
 
