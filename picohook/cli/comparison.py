@@ -109,7 +109,7 @@ class _Column:
         self.title, self._dialect = dialect_of(name).title, dialect_of(name)
         self.event = _event(self._dialect, name, handler, call)
         self.group: "GroupSpec | None" = None
-        self._why, self._word = f"{self.title} has no event at {handler.stage}", NO_EVENT
+        self._why, self._word = f"{self.title} has no event at {handler.stage} about {call.tool}", NO_EVENT
         if self.event:
             self.group, self._why = read_as(name, handler, self.event)
             self._word = LEFT_OUT
@@ -157,9 +157,9 @@ class _Column:
 
 def _event(dialect: Dialect, name: str, handler: WrittenHandler, call: ToolCall) -> str:
     """The event of a dialect that happens with a call: the hook's own, or the first at its stage; empty if there is none."""
-    if handler.home == name:
-        return handler.event
     facts = Facts()
+    if handler.home == name and dialect.encode(handler.event, call, facts) is not None:
+        return handler.event
     return next(
         (
             event

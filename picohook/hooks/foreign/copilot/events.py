@@ -33,7 +33,7 @@ _AS_CLAUDE = {"tool_name": "it is Claude Code's name for the tool, at all events
 _FIELDS = {"tool_input": "it has the fields of Copilot's tools, such as path and file_text"}
 
 _ROWS: dict[str, Row] = {
-    "sessionStart": Row("before_prompt", reads=("source", "initialPrompt"), writes=("additionalContext",)),
+    "sessionStart": Row("before_prompt", once=True, reads=("source", "initialPrompt"), writes=("additionalContext",)),
     "sessionEnd": Row(kind="session_end", reads=("reason",), without={"reason": "it is always complete"}),
     "userPromptSubmitted": Row(
         "before_prompt", reads=("prompt",), without={"modifiedPrompt": "Copilot itself ignores it in files"}
