@@ -31,6 +31,7 @@ COMMANDS = {
     "shim": "Stand behind the agent of another vendor.",
     "control": "Look at a running host, and act on it.",
     "top": "Show the hooks of a running host, live.",
+    "fleet": "Show the hosts and workers of a tenant, live.",
     "trace": "Show a record as a timeline.",
     "replay": "Ask the questions of a record again, and compare.",
     "audit": "Check an audit log.",
