@@ -57,7 +57,7 @@ every = 1
 [hooks.policy]
 nats = "policy"
 stages = ["before_tool"]
-timeout = 5
+timeout = 2
 canary = {{ tool = "bash", arguments = {{ command = "rm -rf /" }} }}
 """
 
