@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from . import abandoned, asking, busy, chains, events, mcp, peers, sidecar, standing, start_stop, streams
+from . import abandoned, asking, busy, chains, events, mcp, peers, shim, sidecar, standing, start_stop, streams
 from .chart import draw
 from .given import Given, build
 from .measure import Row
@@ -38,6 +38,7 @@ ALL = {
     "peers": peers.peers,
     "sidecar": sidecar.sidecar,
     "mcp": mcp.mcp,
+    "shim": shim.shim,
     "streams": streams.streams,
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ from .host import garbage_collected_rarely, has_uvloop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from anyio.abc import TaskStatus
 
     from ..serve.shim.vendor import Vendor
 
@@ -42,9 +45,11 @@ def main() -> None:
         os.chdir(project)
         work = partial(serve, key, path, VENDORS[vendor], project, config, partial(tell, b"ready"))
         anyio.run(work, backend_options={"use_uvloop": has_uvloop()})
+    except PicohookError as error:
+        tell(str(error).encode("utf-8", "replace")[:60_000])
+        raise SystemExit(str(error)) from None
     except Exception as error:
-        why = str(error) if isinstance(error, PicohookError) else explain(error)
-        tell(why.encode("utf-8", "replace")[:60_000])
+        tell(explain(error).encode("utf-8", "replace"))
         raise
 
 
@@ -60,9 +65,21 @@ async def serve(  # noqa: PLR0917 - the client's command line
     async with host_of(vendor, project, config) as host:
         behind = Behind(host, vendor, project, host.reloader.source.changed, named=bool(config))
         listening = await ListeningSocket.at_path(path, "the shim's socket")
-        ready()
-        with garbage_collected_rarely():
-            await Server(listening, behind.answer, key, Log()).run(idle)
+        server = Server(listening, behind.answer, key, Log())
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(_end_on_signals, server)
+            ready()
+            with garbage_collected_rarely():
+                await server.run(idle)
+            tasks.cancel_scope.cancel()
+
+
+async def _end_on_signals(server: Server, *, task_status: TaskStatus[None]) -> None:
+    """End the server on a signal, once it has answered those who have asked."""
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
+        task_status.started()
+        async for _ in received:
+            server.end()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import anyio
 
 from ..errors import ConfigError, HookCrashedError, PicohookError, Problem
 from ..hooks.base import HostServices
+from ..hooks.session_env import SessionEnv
 from ..model.spec import NO_MODEL, NO_MODEL_HINT
 from ..model.stages import APPROVE_TOOL
 from ..transport.event_loop import current_reactor
@@ -83,6 +84,7 @@ class MountedHooks(Arrangement):
         self._reactor: Reactor | None = None
         self._closed = False
         self._closing: Service[None] | None = None
+        self._session_env = SessionEnv()
         self.inherited = False
         """Whether this process was forked from the host's while the host ran: the hooks belong to the parent."""
 
@@ -294,6 +296,7 @@ class MountedHooks(Arrangement):
             _weakly(self),
             _find_in(self),
             self.connections,
+            self._session_env,
         )
         hook.failures.log_to(log)
         hook.open(site)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from ..model.payloads import Payload
 from ..observe.failure_log import FailureLog
 from ..observe.metrics import HookMetrics
+from .session_env import SessionEnv
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -99,6 +100,8 @@ class HostServices:
     """Returns the mounted hook of a name. Raises `PicohookError` if there is none."""
     connections: Connections | None = None
     """The host's connections to NATS."""
+    session_env: SessionEnv = field(default_factory=SessionEnv)
+    """The environment variables that handlers of other agents' files have set for their sessions."""
 
 
 @dataclass(frozen=True, slots=True)

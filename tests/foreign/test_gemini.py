@@ -285,6 +285,7 @@ def test_the_tools_that_handlers_name_are_left(configs, left, choice):
         ("BeforeTool", inner("BeforeTool", tool_input=[])),
         ("BeforeModel", inner("BeforeModel", llm_response={})),
         ("BeforeModel", inner("BeforeModel", llm_request={"messages": "x"})),
+        ("BeforeModel", inner("BeforeModel", llm_request={"messages": [{"role": "user"}]})),
         ("BeforeToolSelection", inner("BeforeToolSelection", toolConfig={"mode": "SOME"})),
         ("AfterModel", inner("AfterModel", llm_response={"candidates": [{"content": {"parts": [1]}}]})),
     ],

@@ -10,7 +10,7 @@ from pure import FACTS, PAYLOADS, Said, decided, permission, verdict_of
 
 from picohook import Deny, Host, Modify, Timeouts, ToolCall, foreign_hooks
 from picohook.errors import HookTimeoutError
-from picohook.hooks.foreign.contract import Rule
+from picohook.hooks.foreign.contract import Facts, Rule
 from picohook.hooks.foreign.dialects import dialect_of
 from picohook.model.decisions import CONTINUE
 
@@ -206,7 +206,7 @@ FORBIDS = json.dumps({"permissionDecision": "deny", "permissionDecisionReason": 
         (Said("\ufeff" + FORBIDS), ("deny", "deny")),
         (Said(FORBIDS + "\n\n"), ("deny", "deny")),
         (Said('{"permissionDecision": "deny", "permissionDecision": "allow"}'), ("deny", "continue")),
-        (Said(DENY), ("deny", "continue")),
+        (Said(DENY), ("deny", "deny")),
         (Said({"permission": "deny"}), ("deny", "continue")),
     ],
     ids=[
@@ -263,6 +263,118 @@ def test_trap_a_turn_of_copilot_that_was_kept_from_its_end_says_so():
         assert dialect_of("copilot").encode(event, PAYLOADS["before_finish"], blocked).stdin["stop_hook_active"] is True
 
 
+# Cursor.
+
+FORBIDS, PERMITS = json.dumps({"permission": "deny", "agent_message": "no"}), json.dumps({"permission": "allow"})
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        (Said(PERMITS, 2, "no"), ("deny", "deny")),
+        (Said("", 2), ("deny", "deny")),
+        (Said(PERMITS, 1), ("deny", "continue")),
+        (Said(FORBIDS, 3), ("deny", "continue")),
+        (Said("", 127, "not found"), ("deny", "continue")),
+        (Said("", 126), ("deny", "continue")),
+        (Said("", -9), ("deny", "continue")),
+        (Said(failure=HookTimeoutError("late")), ("deny", "continue")),
+        (Said(FORBIDS + PERMITS), ("deny", "continue")),
+        (Said("checking ...\n" + FORBIDS), ("deny", "continue")),
+        (Said("checking ..."), ("deny", "continue")),
+        (Said("\ufeff" + FORBIDS), ("deny", "deny")),
+        (Said(FORBIDS + "\n\n"), ("deny", "deny")),
+        (Said('{"permission": "deny", "permission": "allow"}'), ("deny", "continue")),
+    ],
+    ids=[
+        "exit 2 with an allow",
+        "exit 2 without a word",
+        "exit 1 with an allow",
+        "exit 3 with a deny",
+        "no such program",
+        "not executable",
+        "killed",
+        "late",
+        "two objects",
+        "a banner",
+        "only text",
+        "a byte order mark",
+        "newlines",
+        "a key twice",
+    ],
+)
+def test_trap_output_of_a_handler_of_cursor(said, outcome):
+    assert both(said, event="beforeShellExecution", dialect="cursor") == outcome
+
+
+def test_trap_a_denial_beats_a_rewrite_in_cursor():
+    rewrite = Said({"permission": "allow", "updated_input": {"command": "a"}})
+    assert decided("preToolUse", rewrite, Said(FORBIDS), dialect="cursor") == Deny("no")
+
+
+def test_trap_a_rewrite_that_asks_is_what_is_approved_in_cursor():
+    verdict = verdict_of("preToolUse", Said({"permission": "ask", "updated_input": {"command": "a"}}), dialect="cursor")
+    assert (verdict.asks, verdict.decision) == (True, Modify({"arguments": {"command": "a"}}))
+
+
+def test_trap_inputs_and_outputs_of_cursor_are_json_in_texts():
+    server = ToolCall(tool="mcp__db__query", arguments={"sql": "select 1"})
+    told = dialect_of("cursor").encode("beforeMCPExecution", server, FACTS)
+    assert told.stdin["tool_input"] == '{"sql": "select 1"}'
+    told = dialect_of("cursor").encode("postToolUse", PAYLOADS["after_tool"], FACTS)
+    assert isinstance(told.stdin["tool_output"], str)
+
+
+# Of both.
+
+
+@pytest.mark.parametrize(
+    ("dialect", "event", "matcher", "tool", "matches"),
+    [
+        ("gemini", "BeforeTool", "Edit, Write", "Write", False),
+        ("gemini", "BeforeTool", "run_shell_command", "Bash", True),
+        ("gemini", "BeforeTool", "RUN_SHELL_COMMAND", "Bash", False),
+        ("gemini", "BeforeTool", "Bash", "Bash", False),
+        ("gemini", "BeforeTool", "mcp_memory", "mcp__memory__read", True),
+        ("gemini", "BeforeTool", "mcp__memory", "mcp__memory__read", False),
+        ("cursor", "preToolUse", "Shell", "Bash", True),
+        ("cursor", "preToolUse", "shell", "Bash", False),
+        ("cursor", "preToolUse", "MCP:read", "mcp__memory__read", True),
+        ("cursor", "preToolUse", "mcp__memory", "mcp__memory__read", False),
+        ("cursor", "beforeShellExecution", "Shell", "Bash", False),
+    ],
+)
+def test_trap_matchers_of_gemini_and_cursor_want_their_own_names(dialect, event, matcher, tool, matches):
+    contract = dialect_of(dialect)
+    told = contract.encode(event, ToolCall(tool=tool, arguments={"command": "ls"}), FACTS)
+    assert bool(contract.select(event, [Rule(at="h", matcher=matcher)], told, FACTS)) is matches
+
+
+@pytest.mark.parametrize(
+    ("dialect", "event", "field", "values"),
+    [("gemini", "AfterAgent", "stop_hook_active", [False, True, True]), ("cursor", "stop", "loop_count", [0, 1, 2])],
+)
+def test_trap_the_second_round_is_told_that_it_is_one(dialect, event, field, values):
+    contract = dialect_of(dialect)
+    rounds = [contract.encode(event, PAYLOADS["before_finish"], Facts(blocks=count)) for count in range(3)]
+    assert [told.stdin[field] for told in rounds] == values
+
+
+@pytest.mark.parametrize(
+    ("name", "hooks", "seconds"),
+    [
+        (
+            ".gemini/settings.json",
+            {"BeforeTool": [{"hooks": [{"type": "command", "command": "x", "timeout": 5000}]}]},
+            5,
+        ),
+        (".cursor/hooks.json", {"preToolUse": [{"command": "x", "timeout": 5}]}, 5),
+    ],
+)
+def test_trap_a_timeout_is_in_milliseconds_in_gemini_and_in_seconds_in_cursor(write, name, hooks, seconds):
+    assert foreign_hooks(write(name, {"hooks": hooks}))[0].timeout == seconds
+
+
 # With real processes.
 
 
@@ -314,6 +426,23 @@ async def test_trap_a_projects_directory_with_an_awkward_name(project, name):
         handler = {"type": "command", "command": f'"{written}"/.claude/deny.sh'}
         (place / "settings.json").write_text(json.dumps({"hooks": {"PreToolUse": [{"hooks": [handler]}]}}))
         assert (await outcomes(place / "settings.json"))[:2] == ("deny_tool", "deny_tool")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", ["a space", "it's", "$HOME"])
+@pytest.mark.parametrize(
+    ("file", "hooks"),
+    [
+        (
+            ".gemini/settings.json",
+            {"BeforeTool": [{"hooks": [{"type": "command", "command": "$GEMINI_PROJECT_DIR/deny.sh"}]}]},
+        ),
+        (".cursor/hooks.json", {"beforeShellExecution": [{"command": './deny.sh && "$CURSOR_PROJECT_DIR"/deny.sh'}]}),
+    ],
+)
+async def test_trap_a_project_of_gemini_or_cursor_with_an_awkward_name(write, name, file, hooks):
+    write(f"{name}/deny.sh", "#!/bin/sh\necho no >&2\nexit 2\n", 0o755)
+    assert (await outcomes(write(f"{name}/{file}", {"hooks": hooks})))[:2] == ("deny_tool", "deny_tool")
 
 
 @pytest.mark.anyio

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from picohook.serve.shim import client
+from picohook.serve.shim.alone import ask_host
 
 PATIENCE = "60"
 """Seconds of a client that is to be answered."""
@@ -63,7 +64,7 @@ class Shim:
                 patch.delenv(name)
             for name, value in self.environment.items():
                 patch.setenv(name, value)
-            return client._key(vendor, str(self.project), config)
+            return ask_host._key(vendor, str(self.project), config)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 
 from picohook.process.environment import INHERITED
 from picohook.serve.shim import client
+from picohook.serve.shim.alone import ask_host
 
 CALL = json.dumps({
     "session_id": "s",
@@ -74,7 +75,7 @@ def test_standard_input_that_never_ends_is_a_denial(shim):
 
 
 def test_an_event_that_is_too_large_is_a_denial(shim):
-    code, _, err = shim.ask(b" " * (client.MOST + 1))
+    code, _, err = shim.ask(b" " * (ask_host.MOST + 1))
     assert (code, err) == (2, "picohook: the event has more than 64 MiB\n")
 
 
@@ -154,7 +155,9 @@ class TestTheProjectCannotReachIt:
 
 
 def test_it_imports_nothing_that_takes_long(shim):
-    code = f"import sys; sys.path.insert(0, {os.path.dirname(client.__file__)!r}); import client; print(*sys.modules)"
+    code = (
+        f"import sys; sys.path.insert(0, {os.path.dirname(ask_host.__file__)!r}); import ask_host; print(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
     assert {"socket", "signal", "json", "re", "enum", "site", "typing", "hashlib", "subprocess"}.isdisjoint(
         done.stdout.split()
@@ -162,4 +165,4 @@ def test_it_imports_nothing_that_takes_long(shim):
 
 
 def test_the_variables_that_every_hook_gets_distinguish_hosts():
-    assert {*client.COUNTED} >= INHERITED - {"TERM"}
+    assert {*ask_host.COUNTED} >= INHERITED - {"TERM"}

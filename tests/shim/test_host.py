@@ -80,6 +80,12 @@ class TestDecisions:
         assert (said["continue"], said["stopReason"]) == (False, "enough")
         assert said["hookSpecificOutput"]["permissionDecision"] == "deny"
 
+    async def test_further_calls_of_a_turn_that_a_hook_has_ended_are_denied_until_the_next_prompt(self, ask):
+        hooks = {"before_tool": lambda given: AbortTurn("enough") if given.arguments["command"] == "rm" else None}
+        asked = [call("rm"), call("ls"), question("UserPromptSubmit", prompt="again"), call("ls")]
+        replies = [said for _, said in await ask(hooks, *asked)]
+        assert [reply.get("stopReason") for reply in replies] == ["enough", "enough", None, None]
+
     async def test_another_tool_is_a_denial(self, ask):
         _, said = await ask(before_tool(Modify({"tool": "Read"})), call())
         assert said["hookSpecificOutput"]["permissionDecision"] == "deny"

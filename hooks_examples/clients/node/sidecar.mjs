@@ -8,9 +8,12 @@ export class Hooks {
   #own = new Map();
   #last = 0;
   #rest = "";
+  #ended;
 
-  constructor(config) {
-    this.child = spawn("picohook", ["serve", "--config", config], { stdio: ["pipe", "pipe", "inherit"] });
+  /** Without a configuration, the hooks are your own and those of the working directory, if you trust them. */
+  constructor(config, { cwd } = {}) {
+    const named = config ? ["--config", config] : [];
+    this.child = spawn("picohook", ["serve", ...named], { cwd, stdio: ["pipe", "pipe", "inherit"] });
     this.child.stdin.on("error", () => {}); // the exit says it
     this.child.stdout.setEncoding("utf8").on("data", (data) => this.#received(data));
     this.child.on("error", (error) => this.#failed(error));
@@ -19,6 +22,7 @@ export class Hooks {
 
   ask(method, params = {}) {
     return new Promise((resolve, reject) => {
+      if (this.#ended) throw this.#ended;
       const id = ++this.#last;
       this.#waiting.set(id, { resolve, reject, method });
       this.#send({ id, method, params });
@@ -63,6 +67,7 @@ export class Hooks {
   }
 
   #failed(error) {
+    this.#ended ??= error;
     for (const { reject } of this.#waiting.values()) reject(error);
     this.#waiting.clear();
   }

@@ -20,7 +20,7 @@ from ...observe.log import Log
 from ...serve.nats_worker import MAX_IN_FLIGHT, NatsWorker
 from ...transport.event_loop import current_reactor
 from .. import output
-from ..command import App, Verbose
+from ..command import App, Verbose, count
 from ..configuration import Named, connection_of, read
 from ..host import garbage_collected_rarely, has_uvloop
 from ..listeners import Audit, Otel, Record, hide_key, listeners
@@ -34,7 +34,9 @@ def worker(
     max_in_flight: Annotated[
         int,
         typer.Option(
-            min=1, help="The most questions at the same time. More are refused at once: another worker is asked."
+            metavar="N",
+            parser=count,
+            help="The most questions at the same time. More are refused at once: another worker is asked.",
         ),
     ] = MAX_IN_FLIGHT,
     watch: Annotated[

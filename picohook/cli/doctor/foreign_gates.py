@@ -21,6 +21,7 @@ _SESSION = Meta(session_key="picohook-doctor")
 _SHOWN = 60
 """The most characters of a call in a message."""
 _CHECK = "gate"
+_OF_A_SERVER = "mcp__example__run"
 _MOST = 5
 """The most tools of whose harmful calls none is refused, until a gate counts as one that refuses none."""
 
@@ -122,7 +123,7 @@ _PAST = {"denies": "denies", "asks": "asks about", "pauses": "pauses"}
 def tools_of(group: Selection, place: int) -> Iterator[tuple[str, Sample]]:
     """The tools that a handler is asked about: those with samples, and those that its matcher names."""
     rule = group.handlers[place].rule
-    for tool, sample in {**dict.fromkeys(_named(rule), OTHER), **SAMPLES}.items():
+    for tool, sample in {**dict.fromkeys(_named(rule), OTHER), **SAMPLES, _OF_A_SERVER: OTHER}.items():
         if any(_wants(group, place, tool, arguments) for arguments in sample):
             yield tool, sample
 

@@ -39,7 +39,9 @@ class Row(NamedTuple):
     gate: bool = False
     """Whether its handlers can refuse something. In strict, a failure of such a handler is a refusal."""
     matched: str = ""
-    """The field that a matcher is held against; empty if matchers are ignored."""
+    """The field that a matcher is held against, or a word that stands for the event; empty if matchers are ignored."""
+    once: bool = False
+    """Whether it happens once a session, at the first prompt."""
     reads: tuple[str, ...] = ()
     """The fields that its handlers read, beside the common ones."""
     writes: tuple[str, ...] = ()
@@ -74,6 +76,8 @@ class Rule(Settings):
     """For a prompt: whether its refusal leaves the turn alive."""
     context_limit: int = 0
     """The most tokens of its context; 0 without a limit of its own."""
+    most_blocks: int | None = None
+    """How often it may keep a turn from its end; None without a limit of its own."""
     in_order: bool = False
     """Whether all handlers that run beside it run one after the other, in the order of the file."""
     identity: str = ""
@@ -110,6 +114,8 @@ class Told(NamedTuple):
     """The tool call in it."""
     env: Mapping[str, str] = {}
     """The environment variables that say what it is about."""
+    files: Mapping[str, str] = {}
+    """Fields of `stdin` that have the text of a file, each with its path. They are filled in before a handler runs."""
     names: Mapping[str, str] = {}
     """For the tools of a request, the names that the system has for them."""
 
@@ -142,6 +148,10 @@ class Answer:
     """Why everything has to stop; None if it goes on."""
     yields: bool = False
     """Whether a turn may end, whatever is not done yet."""
+    most_blocks: int | None = None
+    """How often its handler may keep a turn from its end; None without a limit of its own."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables for the handlers that run later in the session."""
     failure: HookError | None = None
     """Why it counts as an error, which in the vendor's agent blocks nothing."""
     ignored: tuple[str, ...] = ()
@@ -160,6 +170,8 @@ class Verdict(NamedTuple):
     """Whether it keeps a turn from its end."""
     failures: tuple[HookError, ...] = ()
     """Failures that do not decide."""
+    env: Mapping[str, str] = {}
+    """Environment variables for the handlers of the file that run later in the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +198,8 @@ class Dialect:
     """What they say together. Raises the `HookError` that decides."""
     hides: tuple[str, ...] = ()
     """Beginnings of names of environment variables that handlers do not inherit."""
+    most_blocks: int | None = 8
+    """How often in a row a turn may be kept from its end; None if each handler has its own limit."""
     chain: Callable[[str, Told, Answer], Told] | None = None
     """What the next handler is told after an answer, where they run one after the other. `merge` gets the last."""
 

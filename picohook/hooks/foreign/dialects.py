@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from .contract import Dialect
 
-DialectName: TypeAlias = Literal["claude", "codex", "gemini", "copilot"]
+DialectName: TypeAlias = Literal["claude", "codex", "gemini", "cursor", "copilot"]
 
 
 def dialect_of(name: str) -> Dialect:

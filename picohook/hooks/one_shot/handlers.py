@@ -10,6 +10,7 @@ import os
 import uuid
 from collections import OrderedDict, deque
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
@@ -19,11 +20,13 @@ from ...model.decisions import APPROVE, CONTINUE, Continue, Deny
 from ...model.payloads import Finish, Prompt, ToolCall
 from ...model.trail import Notes
 from ...process.environment import environment
+from ...process.threads import FileThreads
 from ...protocol.codec import encode
 from ...wire.text import explain
 from ..foreign.contract import Answer, Ran
 from ..function import THREADS, call
 from ..queued_events import QueuedEventsHook
+from .file_text import file_text
 from .http import filled, post
 from .runner import Runner
 
@@ -41,15 +44,11 @@ SESSION = str(uuid.uuid4())
 """The session's id where a payload has none."""
 MOST_SESSIONS = 4096
 """How many sessions are remembered, so that each is begun once."""
-MOST_BLOCKS = 8
-"""How often in a row a turn may be kept from its end. A tool that runs begins a new row."""
 MOST_LATE = 64
 """How many texts of handlers that nobody waited for are kept for the next prompt."""
 DAY = 86_400.0
 """Seconds for a handler that nobody waits for."""
 _FORM = '\n\nAnswer with one JSON object and nothing else: {"ok": true}, or {"ok": false, "reason": "why not"}.'
-FIRST_PROMPT = frozenset({"SessionStart", "sessionStart"})
-"""The events that happen at the first prompt of a session."""
 
 
 class _Blocks(NamedTuple):
@@ -79,6 +78,7 @@ class HandlersHook(QueuedEventsHook):
     def open(self, host: HostServices) -> None:
         super().open(host)
         self._threads = anyio.CapacityLimiter(THREADS)
+        self._files = FileThreads()
         self._group = self.spec.filter
         self._dialect = self._group.contract
         self._runners = {
@@ -118,6 +118,8 @@ class HandlersHook(QueuedEventsHook):
         if late is not None:
             answers.append(Answer(context=late.additional_context, message=late.system_message))
         verdict = self._dialect.merge(self._group.event, answers, told, payload, self.spec.failures)
+        if verdict.env:
+            self._host.session_env.add(self.spec.file, payload.meta.session_key, verdict.env)
         for failure in verdict.failures:
             self.failures.add(stage.name, "handler", str(failure), "the others decided", self._host.reactor.now())
         if isinstance(payload, Finish):
@@ -146,8 +148,9 @@ class HandlersHook(QueuedEventsHook):
         told, places = self._group.chosen(payload, self._facts())
         if told is None or place not in places:
             return None
-        timeout = min(within, self._group.handlers[place].rule.timeout)
-        return told, await self._run(place, told, self._host.reactor.now() + timeout)
+        deadline = self._host.reactor.now() + min(within, self._group.handlers[place].rule.timeout)
+        told = await self._with_surroundings(told, payload.meta.session_key, deadline)
+        return told, await self._run(place, told, deadline)
 
     def _facts(self, blocks: int = 0) -> Facts:
         return self._group.facts(session=SESSION, blocks=blocks, now=datetime.now(UTC).isoformat())
@@ -156,7 +159,7 @@ class HandlersHook(QueuedEventsHook):
 
     def _happens(self, payload: Payload) -> bool:
         """Whether the event happens with this payload: some happen once a session."""
-        if self._group.event not in FIRST_PROMPT:
+        if not self._dialect.events[self._group.event].once:
             return True
         key = payload.meta.session_key
         if key in self._begun:
@@ -179,7 +182,7 @@ class HandlersHook(QueuedEventsHook):
             return decision
         if any(message.get("role") == "tool" for message in payload.messages[seen:]):
             in_a_row = 0
-        if in_a_row >= MOST_BLOCKS:
+        if self._dialect.most_blocks is not None and in_a_row >= self._dialect.most_blocks:
             self._host.log.warning("the turn ends, although its hooks want it to go on", blocks=in_a_row)
             return CONTINUE
         self._blocks[key] = _Blocks(in_a_row + 1, total + 1, len(payload.messages))
@@ -205,6 +208,7 @@ class HandlersHook(QueuedEventsHook):
         self, places: Sequence[int], told: Told, begun: float, deadline: float, session: str
     ) -> tuple[list[Answer], Told]:
         """The answers, in the order of the file, and what the last handler was told. Those that nobody waits for have none."""
+        told = await self._with_surroundings(told, session, deadline)
         rules = {place: self._group.handlers[place].rule for place in places}
         waited_for = [place for place in places if not rules[place].in_background]
         for place in places:
@@ -230,6 +234,15 @@ class HandlersHook(QueuedEventsHook):
                 for place in waited_for:
                     tasks.start_soon(one, place)
         return [answers[place] for place in waited_for], told
+
+    async def _with_surroundings(self, told: Told, session: str, deadline: float) -> Told:
+        """With the texts of the files that it names, and the variables that handlers have set for the session."""
+        limit = self.spec.max_line_bytes
+        texts = {
+            name: await self._files.run(partial(file_text, path, limit), deadline) for name, path in told.files.items()
+        }
+        more = self._host.session_env.of(self.spec.file, session)
+        return told._replace(stdin={**told.stdin, **texts}, env={**more, **told.env}) if texts or more else told
 
     async def _ask_in_order(
         self, places: Sequence[int], told: Told, deadline: float, chain: Callable[[str, Told, Answer], Told]

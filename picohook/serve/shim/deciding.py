@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ...turns.tool_call import DecidedCall
     from .vendor import Asked
 
-MOST_CALLS = 4096
-"""How many calls are remembered until their tools are done."""
+MOST = 4096
+"""How many calls are remembered until their tools are done, and how many turns."""
 MOST_BLOCKS = 8
 """How often in a row hooks keep a turn from its end. Some vendors have no limit of their own."""
 UNANSWERABLE = ("before_llm", "after_llm")
@@ -38,6 +38,8 @@ class Decider:
         self._host = host
         self._decided: OrderedDict[_Key, DecidedCall] = OrderedDict()
         self._blocks: OrderedDict[str, int] = OrderedDict()
+        self._ended: OrderedDict[str, str] = OrderedDict()
+        """Why hooks have ended a turn. Not every agent can be stopped: its further calls are denied."""
 
     async def answer(self, asked: Asked) -> Answer:
         """What hooks say about an event. Raises `PicohookError` for a decision that no vendor's agent can follow."""
@@ -48,19 +50,25 @@ class Decider:
                     return await self._of_result(asked, payload)
                 case ToolCall():
                     self._blocks.pop(payload.meta.turn_id, None)
+                    if (reason := self._ended.get(payload.meta.turn_id)) is not None:
+                        return Answer("deny", reason, ends=reason)
                     return await self._of_call(asked, payload)
                 case Prompt():
+                    self._ended.pop(payload.meta.turn_id, None)
                     return self._of_prompt(payload, await self._host.before_prompt(payload))
                 case Finish():
                     return self._of_end(payload, await self._host.before_finish(payload))
         except AbortTurnError as error:
-            reason = _why(error.outcome)
+            reason = self._ended[payload.meta.turn_id] = _why(error.outcome)
+            _limit(self._ended)
             return _noted(Answer("deny", reason, ends=reason), [error.outcome])
         if asked.at in {"before_compact", "after_compact"}:
             outcome = await self._host.ask(asked.at, payload)
             verdict, reason = ("deny", _why(outcome)) if outcome.action == words.SKIP else ("", "")
             return _ended(_noted(Answer(verdict, reason), [outcome]), outcome)  # type: ignore[arg-type] # one of the words
         if asked.at == "session_end":
+            for key in [key for key in self._decided if key[0] == payload.meta.session_key]:
+                self._decided.pop(key).operation.ended()
             await self._host.emit_and_wait("session_end", {"SessionKey": payload.meta.session_key}, about=payload)
             self._host.forget(payload.meta.session_key)
         else:
@@ -92,8 +100,8 @@ class Decider:
             return _noted(Answer("deny", why), decided.outcomes)
         if call.tool_call_id:
             self._decided[call.meta.session_key, call.tool_call_id] = decided
-            if len(self._decided) > MOST_CALLS:
-                self._decided.popitem(last=False)
+            if len(self._decided) > MOST:
+                self._decided.popitem(last=False)[1].operation.ended()
         changed = None
         if now.arguments != call.arguments:
             assert asked.call is not None
@@ -136,10 +144,14 @@ class Decider:
         if row >= MOST_BLOCKS:
             return Answer(message="picohook: the turn ends, although its hooks want it to go on")
         self._blocks[key] = row + 1
-        if len(self._blocks) > MOST_CALLS:
-            self._blocks.popitem(last=False)
+        _limit(self._blocks)
         feedback = "\n\n".join(filter(None, (outcome.feedback, answer.context))) or "a hook wants another round"
         return Answer("deny", shortened(feedback), message=answer.message)
+
+
+def _limit(remembered: OrderedDict[str, Any]) -> None:
+    if len(remembered) > MOST:
+        remembered.popitem(last=False)
 
 
 def _why(outcome: Outcome[Any]) -> str:

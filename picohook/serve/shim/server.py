@@ -12,7 +12,7 @@ from ...config import layers, trust_store
 from ...errors import PicohookError
 from ...protocol.codec import decode_value, encode
 from ...wire.text import explain
-from .client import GREETING, MOST
+from .alone.ask_host import GREETING, MOST
 from .deciding import Decider
 
 if TYPE_CHECKING:

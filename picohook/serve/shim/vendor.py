@@ -50,6 +50,8 @@ class Fields(NamedTuple):
     input: str = "tool_input"
     call_id: str = "tool_use_id"
     output: str = "tool_response"
+    json_output: bool = False
+    """Whether that is JSON in a text."""
     texts: tuple[str, ...] = ()
     """Where the text is in a tool's output, if the output is a table of the vendor's own."""
     error: str = "error"
@@ -126,6 +128,8 @@ class Vendor:
         if entry.at == "before_tool":
             return Asked(entry.at, ToolCall(**about), given, call)
         output = given.get(names.output)
+        if names.json_output and isinstance(output, str):
+            output = _decoded(output)
         raised = given.get(names.error)
         text = str(raised) if entry.failed and raised else text_of_output(output, names.texts)
         result = ToolResult(for_llm=text, is_error=entry.failed)
@@ -156,11 +160,16 @@ def _text(given: Mapping[str, Any], name: str, *, needed: bool = False) -> str:
 def _table(value: Any) -> dict[str, Any]:
     """A tool's arguments. Some vendors give them as JSON in a text."""
     if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return {"input": value}
+        value = _decoded(value)
     return value if isinstance(value, dict) else {} if value is None else {"input": value}
+
+
+def _decoded(text: str) -> Any:
+    """The JSON in a text; the text itself if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 _PATCHED = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")

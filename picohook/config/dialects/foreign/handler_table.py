@@ -39,7 +39,13 @@ class HandlerTable(Settings):
     on_failure: Literal["continue", "block"] = Field(default="continue", alias="onFailure")
     once: bool = False
     status: str = Field(default="", alias="statusMessage")
+    most_blocks: int | None = None
     context_limit: int = Field(default=0, ge=0, alias="additionalContextLimit")
+
+    @property
+    def blocks_on_failure(self) -> bool:
+        """Whether its failure counts as a block."""
+        return self.on_failure == "block"
 
     @property
     def unable(self) -> str:

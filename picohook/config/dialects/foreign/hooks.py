@@ -98,7 +98,7 @@ class HookMaker:
                 event=event,
                 handlers=tuple(handlers),
                 project=str(self._places.project),
-                cwd=str(self._places.cwd),
+                cwd=str(self._places.project),
                 tools=options.tools,
             ),
         )
@@ -117,6 +117,19 @@ def _substituted(table: HandlerTable, env: Mapping[str, str]) -> HandlerTable:
         elif _SAFE.fullmatch(value):
             command = command.replace(f"${{{name}}}", value)
     return table.model_copy(update={"command": command, "args": args})
+
+
+def in_order(groups: Sequence[GroupSpec], events: Sequence[str]) -> list[GroupSpec]:
+    """The hooks of one file, each after those of earlier events at the same stage.
+
+    So a handler of a later event is asked about the call as the earlier ones have changed it.
+    """
+    last: dict[str, str] = {}
+    after: dict[str, tuple[str, ...]] = {}
+    for group in sorted(groups, key=lambda one: events.index(one.filter.event)):
+        after[group.name] = tuple(dict.fromkeys(last[stage] for stage in group.stages if stage in last))
+        last |= dict.fromkeys(group.stages, group.name)
+    return [group.model_copy(update={"after": after[group.name]}) for group in groups]
 
 
 def with_room(timeouts: Timeouts, hooks: Sequence[HookSpec]) -> Timeouts:

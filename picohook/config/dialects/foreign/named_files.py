@@ -48,13 +48,18 @@ def read_tables(
             problems.fail(("foreign", index, "file"), "does not show whose hooks it has", 'say it: dialect = "claude"')
         read = read_with(form_of(dialect), document, own, replace(config, path=path, work=config.project), table)
         own.check()
+        new = {}
         for hook in read.hooks:
             name, number = hook.name, 2
             while name in names:
                 name, number = f"{hook.name}-{number}", number + 1
             names.add(name)
-            hooks.append(hook.model_copy(update={"name": name}))
+            new[hook.name] = name
             key_paths[name] = dotted(("foreign", index)) + f" {read.key_paths[hook.name]}"
+        hooks += [
+            hook.model_copy(update={"name": new[hook.name], "after": tuple(new[other] for other in hook.after)})
+            for hook in read.hooks
+        ]
         warnings += [f"{dotted(('foreign', index))} {warning}" for warning in read.warnings]
     return replace(
         config,

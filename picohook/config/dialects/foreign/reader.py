@@ -14,7 +14,7 @@ from ...problems import Problems, dotted, meant, quoted
 from ...tables import ForeignTable
 from .checks import doubts, mistake, undone
 from .handler_table import GroupTable
-from .hooks import HookMaker, with_room
+from .hooks import HookMaker, in_order, with_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -72,7 +72,7 @@ class FileReader:
             return []
         events = {name: entries for name, entries in (hooks or {}).items() if name not in self._form.not_events}
         groups = (self._group(event, entries) for event, entries in events.items())
-        return [group for group in groups if group is not None]
+        return in_order([group for group in groups if group is not None], list(self._rows))
 
     def _wrong(self, at: KeyPath, message: str, hint: str = "") -> None:
         """A mistake in one entry, which is left out: in strict, the file cannot be used."""
@@ -176,7 +176,8 @@ class FileReader:
             identity=form.identity(table),
             context_limit=table.context_limit,
             in_background=(table.in_background or table.rewakes) and not why,
-            blocks_on_failure=table.on_failure == "block",
+            blocks_on_failure=table.blocks_on_failure,
+            most_blocks=table.most_blocks,
             continues_on_block=table.continues_on_block,
             why=why,
         )

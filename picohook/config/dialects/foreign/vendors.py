@@ -18,6 +18,12 @@ GEMINI_EVENTS = frozenset(
     | {"PreCompress"}
 )
 
+CURSOR_EVENTS = frozenset(
+    {"beforeShellExecution", "afterShellExecution", "beforeMCPExecution", "afterMCPExecution", "beforeReadFile"}
+    | {"afterFileEdit", "beforeSubmitPrompt", "afterAgentResponse", "afterAgentThought", "workspaceOpen"}
+    | {"beforeTabFileRead", "afterTabFileEdit"}
+)
+
 
 COPILOT_EVENTS = frozenset(
     {"userPromptSubmitted", "userPromptTransformed", "permissionRequest", "agentStop", "errorOccurred", "notification"}
@@ -53,6 +59,11 @@ def is_gemini(document: Mapping[str, Any], path: Path) -> bool:
     if path.name == "settings.json" and path.parent.name == ".gemini":
         return True
     return _has_event(document, GEMINI_EVENTS) or (path.parent.parent / "gemini-extension.json").is_file()
+
+
+def is_cursor(document: Mapping[str, Any], path: Path) -> bool:
+    """Whether it is Cursor's `hooks.json`, or has an event that only Cursor has."""
+    return (path.parent.name == ".cursor" and path.name == "hooks.json") or _has_event(document, CURSOR_EVENTS)
 
 
 def is_copilot(document: Mapping[str, Any], path: Path) -> bool:
@@ -97,6 +108,12 @@ VENDORS: dict[DialectName, Vendor] = {
         is_gemini,
         user_files=("~/.gemini/settings.json",),
         project_files=(".gemini/settings.json",),
+    ),
+    "cursor": Vendor(
+        "Cursor",
+        is_cursor,
+        user_files=("~/.cursor/hooks.json",),
+        project_files=(".cursor/hooks.json",),
     ),
     "copilot": Vendor(
         "Copilot",

@@ -77,20 +77,10 @@ EVENTS: dict[str, Row] = {
         writes=("additionalContext",),
         blocks="the turn ends",
     ),
-    "UserPromptSubmit": Row(
-        "before_prompt",
-        gate=True,
-        reads=("prompt",),
-        writes=("additionalContext",),
-        blocks="the turn ends",
-        without={
-            "sessionTitle": "sessions have no titles",
-            "suppressOriginalPrompt": "the prompt of a refused turn is shown to nobody",
-        },
-    ),
     "SessionStart": Row(
         "before_prompt",
         matched="source",
+        once=True,
         reads=("source",),
         writes=("additionalContext",),
         without={
@@ -101,6 +91,17 @@ EVENTS: dict[str, Row] = {
             "watchPaths": "picohook watches no files for hooks",
             "reloadSkills": "picohook has no skills",
             **_NO_ENV_FILE,
+        },
+    ),
+    "UserPromptSubmit": Row(
+        "before_prompt",
+        gate=True,
+        reads=("prompt",),
+        writes=("additionalContext",),
+        blocks="the turn ends",
+        without={
+            "sessionTitle": "sessions have no titles",
+            "suppressOriginalPrompt": "the prompt of a refused turn is shown to nobody",
         },
     ),
     "SubagentStart": Row(

@@ -63,10 +63,10 @@ EVENTS: dict[str, Row] = {
         writes=("additionalContext",),
         blocks="the reason replaces the result",
     ),
+    "SessionStart": Row("before_prompt", matched="source", once=True, reads=("source",), writes=("additionalContext",)),
     "UserPromptSubmit": Row(
         "before_prompt", gate=True, reads=("prompt",), writes=("additionalContext",), blocks="the turn ends"
     ),
-    "SessionStart": Row("before_prompt", matched="source", reads=("source",), writes=("additionalContext",)),
     "SubagentStart": Row("before_prompt", matched="agent_type", writes=("additionalContext",)),
     "Stop": Row(
         "before_finish",

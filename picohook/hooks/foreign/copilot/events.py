@@ -16,6 +16,7 @@ COMMON = ("sessionId", "timestamp", "cwd")
 ANSWERS: tuple[str, ...] = ()
 WITHOUT = {
     "transcriptPath": "it is empty: picohook keeps no transcript",
+    "hookSpecificOutput": "its fields count as those beside it, which Copilot does and its pages do not say",
     "modifiedArgs": "of two handlers that change a call, the last one counts; each reads the call as it was",
     "powershell": "picohook runs on Unix: a handler with this command alone cannot be run",
     "COPILOT_HOME": "picohook does not read it: the user's own files are those in ~/.copilot",
@@ -33,7 +34,7 @@ _AS_CLAUDE = {"tool_name": "it is Claude Code's name for the tool, at all events
 _FIELDS = {"tool_input": "it has the fields of Copilot's tools, such as path and file_text"}
 
 _ROWS: dict[str, Row] = {
-    "sessionStart": Row("before_prompt", reads=("source", "initialPrompt"), writes=("additionalContext",)),
+    "sessionStart": Row("before_prompt", once=True, reads=("source", "initialPrompt"), writes=("additionalContext",)),
     "sessionEnd": Row(kind="session_end", reads=("reason",), without={"reason": "it is always complete"}),
     "userPromptSubmitted": Row(
         "before_prompt", reads=("prompt",), without={"modifiedPrompt": "Copilot itself ignores it in files"}

@@ -42,7 +42,7 @@ def encode(event: str, payload: Payload | Event, facts: Facts) -> Told | None:
     names = {}
     if event == "BeforeToolSelection" and isinstance(payload, LLMRequest):
         names = {tool: gemini_name(tool, facts.tools) for tool in map(name_of, payload.tools)}
-    return Told({**common, **_fields(event, payload, call, facts)}, call, {"GEMINI_SESSION_ID": session}, names)
+    return Told({**common, **_fields(event, payload, call, facts)}, call, {"GEMINI_SESSION_ID": session}, names=names)
 
 
 def name_of(tool: Mapping[str, Any]) -> str:

@@ -57,6 +57,14 @@ EVENTS: dict[str, Row] = {
             "tool_response.returnDisplay": "it is the text for the model, if the result has none for the user",
         },
     ),
+    "SessionStart": Row(
+        "before_prompt",
+        matched="source",
+        once=True,
+        reads=("source",),
+        writes=("additionalContext",),
+        without={"source": "it is startup or resume: picohook does not see a history cleared"},
+    ),
     "BeforeAgent": Row(
         "before_prompt",
         gate=True,
@@ -102,13 +110,6 @@ EVENTS: dict[str, Row] = {
             "llm_response": "it is the whole answer at once; its tool calls stay as they are",
             "llm_response.usageMetadata": "picohook does not know it",
         },
-    ),
-    "SessionStart": Row(
-        "before_prompt",
-        matched="source",
-        reads=("source",),
-        writes=("additionalContext",),
-        without={"source": "it is startup or resume: picohook does not see a history cleared"},
     ),
     "SessionEnd": Row(
         kind="session_end",

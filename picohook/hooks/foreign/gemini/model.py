@@ -55,8 +55,8 @@ def changed_request(
 
 
 def _edited(given: Any, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
-        raise HookReplyError("`llm_request.messages` is not a list of objects")
+    if not isinstance(given, list) or not all(_is_message(one) for one in given):
+        raise HookReplyError("`llm_request.messages` is not a list of messages")
     made = [dict(one) for one in messages]
     places = _shown(messages)
     for at, one in zip(places, given, strict=False):
@@ -68,6 +68,10 @@ def _edited(given: Any, messages: Sequence[Mapping[str, Any]]) -> list[dict[str,
         for one in given[len(places) :]
     ]
     return made
+
+
+def _is_message(one: Any) -> bool:
+    return isinstance(one, dict) and isinstance(one.get("content"), str | list)
 
 
 def _with_text(content: Any, text: str) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..vendor import Entry, Fields, Vendor
+from ....hooks.foreign.copilot.events import EVENTS
+from ..vendor import Entry, Fields, Vendor, entry_of
 
 if TYPE_CHECKING:
     from ....hooks.foreign.contract import Answer
@@ -40,15 +41,15 @@ COPILOT = Vendor(
     project_file=".github/hooks/picohook.json",
     runs=("copilot", "claude"),
     events={
-        "preToolUse": Entry("before_tool", "deny"),
-        "postToolUse": Entry("after_tool"),
-        "postToolUseFailure": Entry("after_tool", failed=True),
-        "userPromptSubmitted": Entry("before_prompt"),
-        "agentStop": Entry("before_finish"),
-        "subagentStop": Entry("before_finish"),
-        "preCompact": Entry("before_compact"),
+        "preToolUse": entry_of(EVENTS, "preToolUse", "deny"),
+        "postToolUse": entry_of(EVENTS, "postToolUse"),
+        "postToolUseFailure": entry_of(EVENTS, "postToolUseFailure"),
+        "userPromptSubmitted": entry_of(EVENTS, "userPromptSubmitted"),
+        "agentStop": entry_of(EVENTS, "agentStop"),
+        "subagentStop": entry_of(EVENTS, "subagentStop"),
+        "preCompact": entry_of(EVENTS, "preCompact"),
         "sessionStart": Entry("session_start"),
-        "sessionEnd": Entry("session_end"),
+        "sessionEnd": entry_of(EVENTS, "sessionEnd"),
     },
     entry=_flat,
     show=_show,
@@ -61,6 +62,7 @@ COPILOT = Vendor(
         call_id="toolCallId",
         output="toolResult",
         texts=("textResultForLlm",),
+        response="response",
     ),
     file={"version": 1},
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ..vendor import Entry, Fields, Vendor
+from ....hooks.foreign.cursor.events import EVENTS
+from ..vendor import Entry, Fields, Vendor, entry_of
 
 if TYPE_CHECKING:
     from ....hooks.foreign.contract import Answer
@@ -51,22 +52,22 @@ CURSOR = Vendor(
     project_file=".cursor/hooks.json",
     runs=("cursor", "claude"),
     events={
-        "preToolUse": Entry("before_tool", "deny"),
-        "postToolUse": Entry("after_tool", "deny"),
-        "postToolUseFailure": Entry("after_tool", failed=True),
-        "beforeSubmitPrompt": Entry("before_prompt", "deny"),
-        "stop": Entry("before_finish"),
-        "subagentStop": Entry("before_finish"),
-        "preCompact": Entry("before_compact"),
+        "preToolUse": entry_of(EVENTS, "preToolUse", "deny"),
+        "postToolUse": entry_of(EVENTS, "postToolUse", "deny"),
+        "postToolUseFailure": entry_of(EVENTS, "postToolUseFailure"),
+        "beforeSubmitPrompt": entry_of(EVENTS, "beforeSubmitPrompt", "deny"),
+        "stop": entry_of(EVENTS, "stop"),
+        "subagentStop": entry_of(EVENTS, "subagentStop"),
+        "preCompact": entry_of(EVENTS, "preCompact"),
         "sessionStart": Entry("session_start"),
-        "sessionEnd": Entry("session_end"),
+        "sessionEnd": entry_of(EVENTS, "sessionEnd"),
     },
     entry=_flat,
     show=_show,
     opens="Cursor denies a call if the client fails in any way. "
     "Only results of MCP tools can be changed. Tab completions ask nobody.",
     fields=Fields(
-        session="conversation_id", turn="generation_id", output="tool_output", error="error_message", response="text"
+        session="conversation_id", turn="generation_id", output="tool_output", json_output=True, error="error_message"
     ),
     file={"version": 1},
 )

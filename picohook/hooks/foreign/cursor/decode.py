@@ -1,0 +1,103 @@
+"""What an answer of one of Cursor's handlers means.
+
+1. Exit code 2 is a denial, whatever the output says.
+2. With exit code 0, the output is one JSON object, or nothing.
+3. All else is a failure, which blocks nothing in Cursor, unless the handler says `failClosed`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ....errors import HookError, HookReplyError
+from ..contract import Answer, shortened
+from ..output import choice, ended, flag, read_object, table, text_field
+from .events import ALIASES, ANSWERS, EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ..contract import Failures, Ran, Rule
+
+BLOCK = 2
+_ENDS = frozenset({"stop", "subagentStop"})
+_PERMISSIONS = frozenset({"allow", "deny", "ask"})
+
+
+def decode(event: str, rule: Rule, ran: Ran, failures: Failures) -> Answer:
+    """What a handler says. A failure is in the answer; in strict, more counts as one."""
+    row = EVENTS[event]
+    try:
+        if ran.failure is not None:
+            raise ran.failure
+        if rule.kind == "prompt":
+            return _of_prompt(event, ran)
+        answer = _of_process(event, ran, failures)
+    except HookError as error:
+        return Answer("deny", str(error)) if rule.blocks_on_failure and row.gate else Answer(failure=error)
+    return replace(answer, most_blocks=rule.most_blocks)
+
+
+def _of_process(event: str, ran: Ran, failures: Failures) -> Answer:
+    strict = failures == "strict" and EVENTS[event].gate
+    if ran.exit_code == BLOCK and EVENTS[event].gate:
+        try:
+            said = _of_json(event, read_object(ran.stdout, strict=strict) or {}, failures)
+        except HookReplyError:
+            said = Answer()
+        return Answer("deny", said.reason or shortened(ran.stderr.strip()), message=said.message)
+    if ran.exit_code:
+        raise ended(ran)
+    given = read_object(ran.stdout, strict=strict)
+    if given is None and ran.stdout.strip():
+        raise HookReplyError("it printed text, where only a JSON object is an answer")
+    return _of_json(event, given or {}, failures)
+
+
+def _of_json(event: str, given: Mapping[str, Any], failures: Failures) -> Answer:
+    said = {ALIASES.get(name, name): value for name, value in given.items() if ALIASES.get(name) not in given}
+    row = EVENTS[event]
+    verdict = choice(said, "permission", _PERMISSIONS) if row.gate else ""
+    goes_on = flag(said, "continue")
+    if event == "beforeSubmitPrompt":
+        verdict = "" if goes_on is not False else "deny"
+    elif row.gate and goes_on is False and not verdict and failures == "strict":
+        verdict = "deny"
+    if verdict == "ask" and event == "subagentStart":
+        verdict = "deny"
+    if verdict == "ask" and event == "preToolUse" and failures == "vendor":
+        verdict = ""
+    follow_up = text_field(said, "followup_message") if event in _ENDS else ""
+    for_user = shortened(text_field(said, "user_message"))
+    env = table(said, "env") or {} if event == "sessionStart" else {}
+    return Answer(
+        verdict="deny" if follow_up else verdict,  # type: ignore[arg-type] # one of the words
+        reason=shortened(follow_up or text_field(said, "agent_message")) or for_user,
+        message=for_user if verdict in {"deny", "ask"} or event == "preCompact" else "",
+        input=table(said, "updated_input") if event == "preToolUse" else None,
+        output=said.get("updated_mcp_tool_output") if event == "postToolUse" else None,
+        context=shortened(text_field(said, "additional_context")) if "additional_context" in row.writes else "",
+        env={name: value for name, value in env.items() if _is_variable(name, value)},
+        ignored=tuple(name for name in said if name not in {*ANSWERS, *row.writes}),
+    )
+
+
+def _is_variable(name: str, value: Any) -> bool:
+    if isinstance(value, str) and name and "\0" not in name + value and "=" not in name:
+        return True
+    raise HookReplyError("`env` is not an object of texts")
+
+
+def _of_prompt(event: str, ran: Ran) -> Answer:
+    """The meaning of a model's `{"ok": ..., "reason": ...}`."""
+    start, end = ran.stdout.find("{"), ran.stdout.rfind("}")
+    said = read_object(ran.stdout[start : end + 1] if start >= 0 else "", strict=True) or {}
+    good = flag(said, "ok")
+    if good is None:
+        raise HookReplyError('the model did not answer {"ok": true} or {"ok": false, "reason": "..."}')
+    reason = shortened(text_field(said, "reason"))
+    if good:
+        return Answer()
+    return Answer("deny", reason) if EVENTS[event].gate else Answer(message=reason)

@@ -1,0 +1,168 @@
+"""What Cursor's handlers read, and which of them run."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from ....model.conversation import text_of
+from ....model.payloads import Compaction, Finish, LLMResponse, Prompt, ToolCall, ToolReturn
+from ..contract import Told
+from ..patterns import javascript
+from ..tools import known_name, shown_call
+from .events import CURSOR_VERSION, EVENTS, TOOLS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ....model.events import Event
+    from ....model.payloads import Payload
+    from ..contract import Facts, Rule
+    from ..tools import ShownCall, ToolAlias
+
+_MCP, _SHOWN_MCP = "mcp__", "MCP:"
+_IN_SUBAGENT = frozenset({"subagentStart", "subagentStop"})
+
+
+def encode(event: str, payload: Payload | Event, facts: Facts) -> Told | None:
+    """What the handlers of an event read about a payload; None if the event does not happen with this payload."""
+    call: ShownCall | None = None
+    files: dict[str, str] = {}
+    if isinstance(payload, ToolCall):
+        call = shown_call(payload.tool, payload.arguments, facts.cwd, facts.tools)
+        call = call._replace(tool=cursor_name(payload.tool, facts.tools))
+        fields = _of_call(event, payload, call, facts)
+        if event == "beforeReadFile" and fields is not None and fields["file_path"]:
+            files = {"content": fields["file_path"]}
+    else:
+        fields = _fields(event, payload, facts)
+    return None if fields is None else Told({**_common(event, payload, facts), **fields}, call, files=files)
+
+
+def _common(event: str, payload: Payload | Event, facts: Facts) -> dict[str, Any]:
+    return {
+        "conversation_id": payload.meta.session_key or facts.session,
+        "generation_id": payload.meta.turn_id,
+        "model": getattr(payload, "model", None) or "",
+        "hook_event_name": event,
+        "cursor_version": CURSOR_VERSION,
+        "workspace_roots": [facts.project],
+        "user_email": None,
+        "transcript_path": None,
+    }
+
+
+def _of_call(event: str, payload: ToolCall, call: ShownCall, facts: Facts) -> dict[str, Any] | None:
+    """The fields of an event that is about a tool; None if it is about another tool, or another result."""
+    result = payload.result if isinstance(payload, ToolReturn) else None
+    took = payload.duration // 1_000_000 if isinstance(payload, ToolReturn) else 0
+    given = {
+        "tool_name": call.tool,
+        "tool_input": call.input,
+        "tool_use_id": payload.tool_call_id or "",
+        "cwd": facts.cwd,
+    }
+    command, path = _line(call.input.get("command")), str(call.input.get("file_path") or "")
+    known = known_name(payload.tool, facts.tools)
+    match event:
+        case "preToolUse":
+            return {**given, "agent_message": ""}
+        case "postToolUse" if result is not None and not result.is_error:
+            return {**given, "tool_output": json.dumps(_output(call, result.for_llm)), "duration": took}
+        case "postToolUseFailure" if result is not None and result.is_error and isinstance(payload, ToolReturn):
+            why = result.for_llm or payload.error or ""
+            return {**given, "error_message": why, "failure_type": "error", "duration": took, "is_interrupt": False}
+        case "beforeShellExecution" if known == "Bash":
+            return {"command": command, "cwd": facts.cwd, "sandbox": False}
+        case "afterShellExecution" if known == "Bash" and result is not None:
+            return {"command": command, "output": result.for_llm, "duration": took, "sandbox": False}
+        case "beforeMCPExecution" if call.tool.startswith(_SHOWN_MCP):
+            return {"tool_name": call.tool.removeprefix(_SHOWN_MCP), "tool_input": json.dumps(call.input)}
+        case "afterMCPExecution" if call.tool.startswith(_SHOWN_MCP) and result is not None:
+            said = json.dumps(_output(call, result.for_llm))
+            named = {"tool_name": call.tool.removeprefix(_SHOWN_MCP), "tool_input": json.dumps(call.input)}
+            return {**named, "result_json": said, "duration": took}
+        case "beforeReadFile" if known == "Read":
+            return {"file_path": path, "content": "", "attachments": []}
+        case "afterFileEdit" if known in {"Write", "Edit"} and result is not None and not result.is_error:
+            new = call.input.get("content") if known == "Write" else call.input.get("new_string")
+            return {
+                "file_path": path,
+                "edits": [{"old_string": call.input.get("old_string") or "", "new_string": new or ""}],
+            }
+    return None
+
+
+def _line(command: Any) -> str:
+    """A command as one line, as a shell would take it."""
+    return shlex.join(map(str, command)) if isinstance(command, list) else str(command or "")
+
+
+def _output(call: ShownCall, said: str) -> dict[str, Any]:
+    """A tool's result, in the shape that Cursor gives the results of this tool."""
+    if call.tool == "Shell":
+        return {"exitCode": 0, "stdout": said}
+    return {"content": [{"type": "text", "text": said}]} if call.tool.startswith(_SHOWN_MCP) else {"content": said}
+
+
+def _fields(event: str, payload: Payload | Event, facts: Facts) -> dict[str, Any] | None:
+    """The fields of an event that is about no tool; None if it does not happen with this payload."""
+    meta = payload.meta
+    if isinstance(payload, Prompt | Finish) and bool(meta.parent_turn_id) is not (event in _IN_SUBAGENT):
+        return None
+    match payload:
+        case Prompt() if event == "subagentStart":
+            return {
+                "subagent_id": meta.turn_id,
+                "subagent_type": meta.agent_id,
+                "task": payload.prompt,
+                "parent_conversation_id": meta.session_key or facts.session,
+                "tool_call_id": "",
+                "is_parallel_worker": False,
+            }
+        case Prompt() if event == "sessionStart":
+            session = meta.session_key or facts.session
+            return {"session_id": session, "is_background_agent": False, "composer_mode": "agent"}
+        case Prompt():
+            return {"prompt": payload.prompt, "attachments": []}
+        case Finish() if event == "subagentStop":
+            return {
+                "subagent_type": meta.agent_id,
+                "status": "completed",
+                "task": payload.prompt,
+                "summary": text_of(payload.response),
+                "message_count": len(payload.messages),
+                "loop_count": facts.blocks,
+                "agent_transcript_path": None,
+            }
+        case Finish():
+            return {"status": "completed", "loop_count": facts.blocks}
+        case LLMResponse():
+            text = text_of(payload.response)
+            return {"text": text} if text else None
+        case Compaction():
+            return {"trigger": "auto", "message_count": len(payload.messages)}
+    session = meta.session_key or facts.session
+    return {"session_id": session, "reason": "completed", "is_background_agent": False, "final_status": "completed"}
+
+
+def cursor_name(tool: str, aliases: Mapping[str, ToolAlias]) -> str:
+    """The name that Cursor has for a host's tool. It writes `MCP:TOOL` for the tool of a server."""
+    name = known_name(tool, aliases)
+    _, _, inner = name.removeprefix(_MCP).partition("__")
+    return _SHOWN_MCP + inner if name.startswith(_MCP) and inner else TOOLS.get(name, name)
+
+
+def select(event: str, rules: Sequence[Rule], told: Told, _facts: Facts) -> list[int]:
+    """The places of the handlers whose matcher matches."""
+    matched = EVENTS[event].matched
+    subject = str(told.stdin.get(matched, matched))
+    if event in {"beforeMCPExecution", "afterMCPExecution"}:
+        subject = _SHOWN_MCP + subject
+    return [place for place, rule in enumerate(rules) if not matched or matches(rule.matcher, subject)]
+
+
+def matches(matcher: str, subject: str) -> bool:
+    """Whether a matcher matches. Raises `ValueError` if it cannot be read."""
+    return matcher in {"", "*"} or javascript(matcher).search(subject) is not None

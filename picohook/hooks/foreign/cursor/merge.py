@@ -1,0 +1,84 @@
+"""What the handlers of one of Cursor's events say together: a denial before a question, and a question before a yes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ....model.decisions import CONTINUE, AbortTurn, Continue, Deny, Modify, Retry
+from ....model.payloads import ToolReturn
+from ....model.trail import Notes
+from ..claude.encode import text_in
+from ..claude.merge import changed_arguments
+from ..contract import Verdict, shortened
+from .events import EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ....errors import HookError
+    from ....model.decisions import Decision
+    from ....model.payloads import Payload
+    from ..contract import Answer, Failures, Told
+
+UNEXPLAINED = "blocked by a hook, which gave no reason"
+
+
+def merge(event: str, answers: Sequence[Answer], told: Told, payload: Payload, failures: Failures) -> Verdict:
+    """The verdict. Raises the first failure that decides: in strict, of a gate that nobody else closes."""
+    failed = tuple(answer.failure for answer in answers if answer.failure is not None)
+    denying = [answer for answer in answers if answer.verdict == "deny"]
+    row = EVENTS[event]
+    if failed and failures == "strict" and row.gate and not denying:
+        raise failed[0]
+    if row.stage == "before_finish":
+        return _of_end(denying, told, failed)
+    notes = _notes(answers)
+    reason = shortened("\n".join(answer.reason for answer in denying if answer.reason)) or UNEXPLAINED
+    if denying:
+        return Verdict((Deny if row.stage == "before_tool" else AbortTurn)(reason, notes=notes), failures=failed)
+    if event == "preToolUse":
+        arguments = changed_arguments(answers, told)
+        changes = None if arguments is None else {"arguments": arguments}
+        return Verdict(_going_on(notes, changes), asks=_asks(answers), failures=failed)
+    if isinstance(payload, ToolReturn):
+        return Verdict(_of_result(answers, told, payload, notes), failures=failed)
+    env = {name: value for answer in answers for name, value in answer.env.items()}
+    return Verdict(_going_on(notes), asks=_asks(answers), failures=failed, env=env)
+
+
+def _asks(answers: Sequence[Answer]) -> bool:
+    return any(answer.verdict == "ask" for answer in answers)
+
+
+def _notes(answers: Sequence[Answer]) -> Notes | None:
+    contexts = "\n\n".join(answer.context for answer in answers if answer.context)
+    messages = "\n".join(answer.message for answer in answers if answer.message)
+    return Notes(messages, contexts) if contexts or messages else None
+
+
+def _going_on(notes: Notes | None, changes: dict[str, Any] | None = None) -> Decision:
+    if changes:
+        return Modify(changes, notes=notes)
+    return Continue(notes=notes) if notes is not None else CONTINUE
+
+
+def _of_result(answers: Sequence[Answer], told: Told, payload: ToolReturn, notes: Notes | None) -> Decision:
+    """The changed output of a server's tool counts, and every context is added to the result."""
+    outputs = [answer.output for answer in answers if answer.output is not None]
+    said = payload.result.for_llm
+    if outputs and told.call is not None and told.call.tool.startswith("MCP:"):
+        text = text_in(outputs[-1])
+        said = json.dumps(outputs[-1], ensure_ascii=False) if text is None else text
+    if notes is not None and notes.additional_context:
+        said = f"{said}\n\n{notes.additional_context}"
+    return _going_on(None, {"for_llm": said} if said != payload.result.for_llm else None)
+
+
+def _of_end(denying: Sequence[Answer], told: Told, failed: tuple[HookError, ...]) -> Verdict:
+    """The turn goes on with the messages of the handlers that have not reached their limit."""
+    count = told.stdin["loop_count"]
+    messages = [one.reason for one in denying if one.most_blocks is None or count < one.most_blocks]
+    if not messages:
+        return Verdict(CONTINUE, failures=failed)
+    return Verdict(Retry("\n\n".join(messages)), blocks=True, failures=failed)

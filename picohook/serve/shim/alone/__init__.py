@@ -1,0 +1,1 @@
+"""What runs without site-packages, and imports nothing of picohook. The client has only this directory to import from."""

@@ -1,0 +1,280 @@
+"""Asks the warm host about one event of a vendor's agent, and writes what it answers.
+
+It passes its standard input, working directory and environment to the warm host of this user, project and configuration. It
+starts that host if there is none. If anything goes wrong, it refuses.
+
+It imports only what the interpreter has ready: the modules `socket`, `signal` and `json` would each take as long as a start of
+Python. `-I` and `-S` keep the modules of the project, `PYTHONPATH` and site-packages out of it.
+"""
+
+import _signal  # type: ignore[import-not-found]
+import _socket
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+GREETING = "picohook-shim 1"
+MOST = 64 << 20
+"""The most bytes of standard input, and of an answer."""
+LONGEST_PATH = 103
+"""The most bytes that every system takes for the path of a socket."""
+COUNTED = ("PATH HOME USER LOGNAME LANG LANGUAGE TMPDIR SHELL TZ XDG_RUNTIME_DIR XDG_CONFIG_HOME XDG_DATA_HOME").split()  # noqa: SIM905 - two lines otherwise
+"""The variables that every hook gets, or that decide which configuration is found. Each set of values has a host of its own,
+also of those that begin with `LC_` and `PICOHOOK_`."""
+
+DENY, STOP = "deny", "stop"
+_KIND_AND_OTHERS, _DIRECTORY, _SOCKET = 0o170077, 0o040000, 0o140000
+"""The bits of a mode that say what a file is and what other users may do with it; their values without any others."""
+_on_failure = DENY
+
+
+class Refusal(Exception):  # noqa: N818 - it is what the agent is told
+    """Why there is no answer."""
+
+
+def main() -> "NoReturn":
+    """Ask, and answer. Ends the process."""
+    global _on_failure
+    try:
+        vendor, event, _on_failure, seconds, *config = sys.argv[1:]
+        _signal.signal(_signal.SIGALRM, _late)
+        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, {_signal.SIGALRM})
+        _signal.setitimer(_signal.ITIMER_REAL, float(seconds))
+        code, out, err = ask(vendor, event, config[0] if config else "")
+        _signal.setitimer(_signal.ITIMER_REAL, 0)
+        _write(1, out)
+        _write(2, err)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the call is not let through
+        why = str(error) if isinstance(error, Refusal) else f"{type(error).__name__}: {error}"
+        _refuse(why)
+    os._exit(code)
+
+
+def _late(*_: object) -> None:
+    _refuse("no answer came in time")
+
+
+def _refuse(why: str) -> "NoReturn":
+    """Refuse as this event's entry says: deny (exit code 2), stop the agent, or report a failure that refuses nothing."""
+    _signal.setitimer(_signal.ITIMER_REAL, 0)
+    text = "picohook: " + "".join(char if char.isprintable() else " " for char in why)[:2000]
+    code = 2 if _on_failure != "pass" else 1
+    try:
+        if _on_failure == STOP:
+            quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+            _write(1, f'{{"continue":false,"stopReason":"{quoted}"}}'.encode("utf-8", "replace"))
+            code = 0
+    except OSError:
+        pass
+    try:
+        _write(2, text.encode("utf-8", "replace") + b"\n")
+    except OSError:
+        pass
+    os._exit(code)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def ask(vendor: str, event: str, config: str) -> tuple[int, bytes, bytes]:
+    """The exit code and the output that the host answers. Raises `Refusal`."""
+    given = _stdin()
+    cwd = os.getcwdb()
+    project = _project(vendor)
+    directory = _directory()
+    key = _key(vendor, project, config)
+    environment = b"\0".join(name + b"=" + value for name, value in os.environb.items())
+    sizes = f"{vendor} {event} {len(cwd)} {len(environment)} {len(given)}\n"
+    greeting = f"{GREETING} {key}\n".encode()
+    request = greeting + sizes.encode() + cwd + environment + given
+    path = os.path.join(directory, key)
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise Refusal(f"{path}: this path is too long for a socket: set XDG_RUNTIME_DIR to a shorter one")
+    for _ in range(3):
+        connection = _connect(path) or _started(path, key, vendor, project, config)
+        status, code, out, err = _exchange(connection, request, greeting)
+        if status == "done":
+            return code, out, err
+        if status != "again":
+            raise Refusal(out.decode("utf-8", "replace"))
+    raise Refusal("the environment of its hooks changes all the time")
+
+
+def _stdin() -> bytes:
+    parts, size = [], 0
+    while data := os.read(0, 1 << 20):
+        parts.append(data)
+        size += len(data)
+        if size > MOST:
+            raise Refusal(f"the event has more than {MOST >> 20} MiB")
+    return b"".join(parts)
+
+
+def _project(vendor: str) -> str:
+    """The directory of the project: the one that the vendor names, or the repository around the working directory."""
+    named = os.environ.get(f"{vendor.upper()}_PROJECT_DIR")
+    if named:
+        if not os.path.isabs(named) or not os.path.isdir(named):
+            raise Refusal(f"{vendor.upper()}_PROJECT_DIR is {named}, which is not a directory")
+        return named
+    here = step = os.getcwd()
+    while True:
+        if os.path.lexists(os.path.join(step, ".git")):
+            return step
+        above = os.path.dirname(step)
+        if above == step:
+            return here
+        step = above
+
+
+def _directory() -> str:
+    """The directory of the sockets, which only this user can open. Makes it if there is none. Raises `Refusal`."""
+    user = os.geteuid()
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    directory = f"/tmp/picohook-{user}"  # noqa: S108 - it is checked
+    if os.path.isabs(runtime) and _is_private(runtime):
+        directory = os.path.join(runtime, "picohook")
+    try:
+        os.mkdir(directory, 0o700)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise Refusal(f"{directory} cannot be made: {error.strerror}") from None
+    if not _is_private(directory):
+        raise Refusal(f"{directory} is not a directory that only this user can open: remove it, or set XDG_RUNTIME_DIR")
+    return directory
+
+
+def _is_private(directory: str) -> bool:
+    try:
+        status = os.lstat(directory)
+    except OSError:
+        return False
+    return status.st_mode & _KIND_AND_OTHERS == _DIRECTORY and status.st_uid == os.geteuid()
+
+
+def _key(vendor: str, project: str, config: str) -> str:
+    """What a host has to have in common with this client: program, version, user, project, configuration and environment."""
+    try:
+        from _blake2 import blake2b  # noqa: PLC0415 - hashlib takes longer
+    except ImportError:
+        from hashlib import blake2b  # noqa: PLC0415
+
+    package = __file__.removesuffix(os.path.join("serve", "shim", "alone", "ask_host.py"))
+    version = os.path.join(package, "wire", "version.py")
+    with open(version, "rb", buffering=0) as file:
+        known = [file.read(1000), str(os.stat(version).st_mtime_ns).encode()]
+    known += [os.fsencode(one) for one in (sys.executable, package, str(os.geteuid()), vendor, project, config)]
+    known += [
+        name + b"=" + value
+        for name, value in sorted(os.environb.items())
+        if name.startswith((b"LC_", b"PICOHOOK_")) or name.decode("latin-1") in COUNTED
+    ]
+    digest: str = blake2b(b"\0".join(known), digest_size=16).hexdigest()
+    return digest
+
+
+def _connect(path: str) -> "_socket.socket | None":
+    """A connection to the host; None if there is none. Raises `Refusal` if it is not this user's own."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    if status.st_mode & _KIND_AND_OTHERS != _SOCKET or status.st_uid != os.geteuid():
+        raise Refusal(f"{path} is not a socket that only this user can open: remove it")
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        connection.connect(path)
+    except (FileNotFoundError, ConnectionRefusedError):
+        connection.close()
+        return None
+    # struct ucred of Linux and struct xucred of macOS both have the user's id as their second number.
+    if hasattr(_socket, "SO_PEERCRED"):
+        peer = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+    else:
+        peer = connection.getsockopt(0, _socket.LOCAL_PEERCRED, 76)  # type: ignore[attr-defined]
+    if int.from_bytes(peer[4:8], sys.byteorder) != os.geteuid():
+        raise Refusal(f"{path} belongs to the program of another user")
+    return connection
+
+
+def _exchange(connection: "_socket.socket", request: bytes, greeting: bytes) -> tuple[str, int, bytes, bytes]:
+    """Send the request, and read the answer: its status, exit code and output. Raises `Refusal` for anything else."""
+    parts, size = [], 0
+    try:
+        connection.sendall(request)
+        while data := connection.recv(1 << 20):
+            parts.append(data)
+            size += len(data)
+            if size > MOST:
+                raise Refusal("the host answered with too much")
+    except OSError:  # it has gone, and what it said before is not the whole answer
+        parts = []
+    connection.close()
+    answer = b"".join(parts)
+    if not answer:
+        raise Refusal("the host ended before it answered")
+    if not answer.startswith(greeting):
+        raise Refusal("the host did not answer as this version of picohook does")
+    head, _, rest = answer[len(greeting) :].partition(b"\n")
+    try:
+        status, code, out, err = head.decode().split(" ")
+        sizes = int(out), int(err)
+        if len(rest) != sum(sizes):
+            raise ValueError(sizes)  # noqa: TRY301 - one message for all of them
+        return status, int(code), rest[: sizes[0]], rest[sizes[0] :]
+    except ValueError:
+        raise Refusal("the host ended in the middle of its answer") from None
+
+
+def _started(path: str, key: str, vendor: str, project: str, config: str) -> "_socket.socket":
+    """A connection to a host that this starts, unless another client is quicker. Raises `Refusal`."""
+    import fcntl  # noqa: PLC0415 - only if there is no host
+
+    lock = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)  # the host inherits it, and holds it until it listens
+    connection = _connect(path)
+    if connection is not None:
+        os.close(lock)
+        return connection
+    for name in os.listdir("/dev/fd"):  # what the agent left open is not the host's
+        if int(name) > 2:  # noqa: PLR2004 - standard error
+            try:
+                os.set_inheritable(int(name), False)
+            except OSError:
+                pass
+    ready, told = os.pipe()
+    os.set_inheritable(told, True)
+    os.set_inheritable(lock, True)
+    module = [sys.executable, "-E", "-P", "-m", "picohook.cli.shim_host"]
+    log = (os.POSIX_SPAWN_OPEN, 2, path + ".log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    os.posix_spawn(
+        sys.executable,
+        [*module, key, path, str(told), str(lock), vendor, project, config],
+        os.environ,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+            log,
+        ],
+        setsid=True,
+        setsigmask=(),
+        setsigdef=[one for one in _signal.valid_signals() if one not in {_signal.SIGKILL, _signal.SIGSTOP}],
+    )
+    os.close(told)
+    os.close(lock)
+    said = b""
+    while data := os.read(ready, 65536):
+        said += data
+    if said != b"ready":
+        why = said.decode("utf-8", "replace") or f"it said why in {path}.log"
+        raise Refusal(f"the host could not be started: {why}")
+    connection = _connect(path)
+    if connection is None:
+        raise Refusal("the host ended as soon as it was started")
+    return connection

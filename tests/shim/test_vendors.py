@@ -1,0 +1,153 @@
+"""What each vendor's agent sends and understands, by the adapters that play that agent: they are the other side of the shim."""
+
+from __future__ import annotations
+
+import json
+from typing import get_args
+
+import pytest
+
+from picohook import Prompt, ToolCall, ToolResult, ToolReturn
+from picohook.hooks.foreign.contract import Answer, Facts, Ran, Rule
+from picohook.hooks.foreign.dialects import DialectName, dialect_of
+from picohook.model.decisions import AbortTurn, Continue, Deny, Modify, Retry
+from picohook.model.payloads import Finish, Meta
+from picohook.serve.shim.vendors import VENDORS
+
+META = Meta(session_key="s", turn_id="u")
+CALL = ToolCall(tool="Bash", arguments={"command": "ls", "timeout": 5}, tool_call_id="t", meta=META)
+RETURNED = ToolReturn(**CALL.__dict__, result=ToolResult(for_llm="a secret"), duration=2_000_000)
+FAILED = ToolReturn(**CALL.__dict__, result=ToolResult(for_llm="it broke", is_error=True))
+PROMPT = Prompt(prompt="hello", meta=META)
+FINISH = Finish(response={"role": "assistant", "content": "done"}, meta=META)
+PAYLOADS = {"before_tool": CALL, "after_tool": RETURNED, "before_prompt": PROMPT, "before_finish": FINISH}
+DIALECTS = get_args(DialectName)
+FACTS = Facts(cwd="/work", project="/work")
+
+
+class Agent:
+    """One of the agents, played by its adapter."""
+
+    def __init__(self, name: str) -> None:
+        self.vendor, self.dialect = VENDORS[name], dialect_of(name)
+
+    def event(self, at):
+        return next(name for name, entry in self.vendor.events.items() if entry.at == at and not entry.failed)
+
+    def tells(self, event, payload):
+        """What the agent sends about a payload."""
+        told = self.dialect.encode(event, payload, FACTS)
+        assert told is not None
+        return told
+
+    def asked(self, event, payload):
+        return self.vendor.read(event, json.loads(json.dumps(self.tells(event, payload).stdin)), "/work")
+
+    def does(self, at, answer, payload=None):
+        """What the agent does with an answer about a payload."""
+        event, payload = self.event(at), payload or PAYLOADS[at]
+        shown = self.vendor.show(event, answer, self.asked(event, payload))
+        ran = Ran(stdout=json.dumps(shown) if shown else "")
+        said = self.dialect.decode(event, Rule(at="x"), ran, "strict")
+        assert said.failure is None
+        assert said.ignored == ()
+        return self.dialect.merge(event, [said], self.tells(event, payload), payload, "strict")
+
+
+@pytest.fixture(params=[name for name in VENDORS if name in DIALECTS])
+def agent(request):
+    made = Agent(request.param)
+    made.name = request.param
+    return made
+
+
+def test_every_vendor_has_a_shim():
+    assert {*DIALECTS} <= {*VENDORS}
+
+
+class TestWhatIsRead:
+    def test_each_event_is_asked_at_the_stage_of_its_dialect(self, agent):
+        for event, entry in agent.vendor.events.items():
+            row = agent.dialect.events[event]
+            assert entry.at in {row.stage, row.kind, "session_start"}
+            assert (entry.at == "session_start") is (event.lower() == "sessionstart")
+
+    def test_a_call_has_the_names_of_the_common_table(self, agent):
+        asked = agent.asked(agent.event("before_tool"), CALL).payload
+        assert (asked.tool, asked.arguments["command"]) == ("Bash", "ls")
+        assert asked.meta.session_key == "s"
+
+    def test_a_file_has_its_name_and_an_absolute_path(self, agent):
+        given = CALL.model_copy(update={"tool": "Write", "arguments": {"file_path": "a", "content": "b"}})
+        asked = agent.asked(agent.event("before_tool"), given).payload
+        if agent.name == "codex":  # it edits files by patches only
+            assert asked.affected_paths == ["/work/a"]
+            return
+        assert (asked.tool, asked.arguments) == ("Write", {"file_path": "/work/a", "content": "b"})
+        assert asked.affected_paths == ["/work/a"]
+
+    def test_a_result_is_its_text(self, agent):
+        asked = agent.asked(agent.event("after_tool"), RETURNED).payload
+        assert (asked.result.for_llm, asked.result.is_error, asked.arguments["command"]) == ("a secret", False, "ls")
+
+    def test_a_failure_is_an_error(self, agent):
+        event = next((name for name, entry in agent.vendor.events.items() if entry.failed), None)
+        if event is None:
+            pytest.skip("the agent tells of no failures")
+        asked = agent.asked(event, FAILED).payload
+        assert asked.result.is_error
+        assert "it broke" in asked.result.for_llm
+
+    def test_a_prompt_is_its_text(self, agent):
+        assert agent.asked(agent.event("before_prompt"), PROMPT).payload.prompt == "hello"
+
+
+class TestWhatIsUnderstood:
+    @pytest.mark.parametrize("at", ["before_tool", "after_tool", "before_prompt", "before_finish"])
+    def test_no_answer_changes_nothing(self, agent, at):
+        decided = agent.does(at, Answer())
+        assert isinstance(decided.decision, Continue)
+        assert not decided.asks
+
+    def test_a_denial(self, agent):
+        decision = agent.does("before_tool", Answer("deny", "no")).decision
+        assert (type(decision), decision.reason) == (Deny, "no")
+
+    def test_an_abort_makes_no_call(self, agent):
+        assert isinstance(agent.does("before_tool", Answer("deny", "no", ends="no")).decision, Deny | AbortTurn)
+
+    def test_a_pause_asks_a_person_or_denies(self, agent):
+        decided = agent.does("before_tool", Answer("ask", "may it?"))
+        assert decided.asks or isinstance(decided.decision, Deny)
+
+    def test_a_changed_call(self, agent):
+        asked = agent.asked(agent.event("before_tool"), CALL)
+        changed = asked.call.arguments({**asked.payload.arguments, "command": "pwd"})
+        decision = agent.does("before_tool", Answer(input=changed)).decision
+        assert isinstance(decision, Modify)
+        assert decision.changes["arguments"]["command"] == "pwd"
+
+    def test_a_changed_result(self, agent):
+        returned = RETURNED
+        if agent.name == "cursor":  # only results of servers' tools can be changed
+            returned = returned.model_copy(update={"tool": "mcp__files__read"})
+        decision = agent.does("after_tool", Answer(output="a gap"), returned).decision
+        assert isinstance(decision, Modify)
+        assert decision.changes["for_llm"] == "a gap"
+
+    def test_a_refused_prompt(self, agent):
+        if agent.name == "copilot":
+            pytest.skip("it refuses no prompt")
+        assert isinstance(agent.does("before_prompt", Answer("deny", "no", ends="no")).decision, AbortTurn)
+
+    def test_another_round(self, agent):
+        decision = agent.does("before_finish", Answer("deny", "run the tests")).decision
+        assert (type(decision), decision.feedback) == (Retry, "run the tests")
+
+    def test_an_abort_at_the_end_lets_the_turn_end(self, agent):
+        assert not isinstance(agent.does("before_finish", Answer("deny", "no", ends="no")).decision, Retry)
+
+    def test_context_after_a_tool(self, agent):
+        decision = agent.does("after_tool", Answer(context="mind")).decision
+        assert isinstance(decision, Modify)
+        assert "mind" in decision.changes["for_llm"]
