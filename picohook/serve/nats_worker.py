@@ -29,7 +29,7 @@ from ..wire.text import cut
 from ..wire.version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from nats.aio.msg import Msg
 
@@ -75,8 +75,8 @@ class NatsWorker:
         self._serving: dict[str, tuple[ServedHook, list[Listening]]] = {}
         self._calls: dict[str, anyio.CancelScope] = {}
         """The questions that are being answered, by the subject of the answer."""
-        self.config_digest = ""
-        """The digest of the worker's configuration, for `$SRV.INFO`."""
+        self.config_digest: Callable[[], str] = str
+        """Returns the digest of the worker's configuration, for `$SRV.INFO`."""
 
     @property
     def hooks(self) -> tuple[ServedHook, ...]:
@@ -273,7 +273,7 @@ class NatsWorker:
             "host": self._connection.settings.host or socket.gethostname(),
             "pid": str(os.getpid()),
             "picohook": VERSION,
-            "config": self.config_digest,
+            "config": self.config_digest(),
         }
         data: dict[str, Any] = {"max_in_flight": self._max_in_flight}
         if verb == "STATS":
