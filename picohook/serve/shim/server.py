@@ -202,6 +202,8 @@ class Server:
                 tasks.cancel_scope.cancel()
         except OSError:
             pass  # the client has gone
+        except Exception as error:  # noqa: BLE001 - the other clients go on
+            self._log.warning("a client was dropped", why=explain(error))
         finally:
             self._open -= 1
             connection.close()
