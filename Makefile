@@ -7,6 +7,7 @@
 # make fuzz    search for bytes that break the decoder or the peer, for SECONDS (60)
 # make soak    kill, stop, flood and replace hooks under load, for MINUTES (1)
 # make bench   measure the cost, against the least possible cost; needs a C compiler
+# make fleet   a NATS server, three workers and five hosts on this machine: one is killed, the server restarted, the policy replaced
 # make many    a sidecar under 50 clients and 100,000 calls
 # make site    build the documentation as a site, in site/
 # make release-check   wheel and source distribution, each tried in an empty environment
@@ -28,7 +29,7 @@ CORE := picohook/protocol/*,picohook/engine/chain.py,picohook/engine/ask.py,pico
 COUNTED := --source=picohook/protocol,picohook/engine,picohook/model
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test check coverage matrix quick-on faults fuzz soak bench many site release-check frameworks clean
+.PHONY: help demo quick test check coverage matrix quick-on faults fuzz soak bench many fleet site release-check frameworks clean
 
 # What each other Python is tried on: `make matrix ON_EACH=tests/cli` tries another room.
 ON_EACH := tests/core tests/protocol tests/process tests/turn tests/sdk tests/config
@@ -100,6 +101,9 @@ bench: $(VENV)/.installed-dev
 
 many: $(VENV)/.installed-dev
 	PICOHOOK_CALLS=2000 $(BIN)/python -m pytest -q -s --timeout 600 tests/serve/test_many.py
+
+fleet: $(VENV)/.installed-dev
+	$(BIN)/python tests/fleet
 
 site: $(VENV)/.installed-dev
 	$(BIN)/mkdocs build --quiet

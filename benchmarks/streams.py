@@ -13,7 +13,9 @@ from .given import FAR, Given, on
 from .measure import Row, Times, alternate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+
+    from google.adk.plugins.base_plugin import BasePlugin
 
 PIECES = [f"word {number:02} of the answer, " for number in range(50)]
 GAP = 0.02
@@ -125,7 +127,43 @@ async def _openai_agents(host: Host | None) -> AsyncIterator[str]:
             yield text
 
 
-FRAMEWORKS = {"Pydantic AI": _pydantic_ai, "LangChain": _langchain, "OpenAI Agents": _openai_agents}
+async def _google_adk(host: Host | None) -> AsyncIterator[str]:
+    from google.adk.agents import LlmAgent
+    from google.adk.agents.run_config import RunConfig, StreamingMode
+    from google.adk.apps.app import App
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.models.llm_response import LlmResponse
+    from google.adk.runners import InMemoryRunner
+    from google.genai import types
+
+    from picohook.integrations.google_adk import PicohookPlugin
+
+    def said(text: str, *, partial: bool) -> LlmResponse:
+        return LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]), partial=partial)
+
+    class Typing(BaseLlm):
+        async def generate_content_async(self, *_: Any, **__: Any) -> AsyncGenerator[LlmResponse]:
+            async for piece in _typed():
+                yield said(piece, partial=True)
+            yield said("".join(PIECES), partial=False)
+
+    root = LlmAgent(name="a", model=Typing(model="m"))
+    plugins: list[BasePlugin] = [] if host is None else [PicohookPlugin(host)]
+    async with InMemoryRunner(app=App(name="bench", root_agent=root, plugins=plugins)) as runner:
+        await runner.session_service.create_session(app_name="bench", user_id="u", session_id="s")
+        message = types.Content(role="user", parts=[types.Part(text="hello")])
+        config = RunConfig(streaming_mode=StreamingMode.SSE)
+        async for event in runner.run_async(user_id="u", session_id="s", new_message=message, run_config=config):
+            if event.partial and event.content is not None and event.content.parts:
+                yield event.content.parts[0].text or ""
+
+
+FRAMEWORKS = {
+    "Pydantic AI": _pydantic_ai,
+    "LangChain": _langchain,
+    "OpenAI Agents": _openai_agents,
+    "Google ADK": _google_adk,
+}
 
 
 async def _first(

@@ -107,7 +107,7 @@ class _Column:
 
     def __init__(self, name: DialectName, handler: WrittenHandler, call: ToolCall) -> None:
         self.title, self._dialect = dialect_of(name).title, dialect_of(name)
-        self.event = _event(self._dialect, name, handler, call)
+        self.event = _event(self._dialect, handler, call)
         self.group: "GroupSpec | None" = None
         self._why, self._word = f"{self.title} has no event at {handler.stage} about {call.tool}", NO_EVENT
         if self.event:
@@ -155,19 +155,11 @@ class _Column:
         return Cell(vendor, strict, vendor.why, ran, told)
 
 
-def _event(dialect: Dialect, name: str, handler: WrittenHandler, call: ToolCall) -> str:
-    """The event of a dialect that happens with a call: the hook's own, or the first at its stage; empty if there is none."""
-    facts = Facts()
-    if handler.home == name and dialect.encode(handler.event, call, facts) is not None:
-        return handler.event
-    return next(
-        (
-            event
-            for event, row in dialect.events.items()
-            if row.stage == handler.stage and dialect.encode(event, call, facts) is not None
-        ),
-        "",
-    )
+def _event(dialect: Dialect, handler: WrittenHandler, call: ToolCall) -> str:
+    """The event of a dialect that happens with a call: the one of the same name, or the first at its stage; empty for none."""
+    events = [event for event, row in dialect.events.items() if row.stage == handler.stage]
+    events.sort(key=lambda event: event != handler.event)
+    return next((event for event in events if dialect.encode(event, call, Facts()) is not None), "")
 
 
 async def compare(
@@ -208,6 +200,9 @@ async def compare(
         cases |= variants(denial)
     for case, ran in (cases | FAULTS).items():
         found.rows[case] = {name: column.answered(ran, harmful) for name, column in columns.items()}
+    for name, cell in found.rows.get(AGAIN, {}).items():
+        if not cell.refuses and not cell.why:
+            found.rows[AGAIN][name] = cell._replace(why=_unseen(columns[name]))
     return found
 
 
@@ -235,10 +230,14 @@ def _explain(found: Comparison, columns: dict[DialectName, _Column]) -> None:
         missing = [key for key in denial.told.stdin if key not in cell.told.stdin]
         title = columns[name].title
         if denial.ran is not None and _answer(cell.ran) == _answer(denial.ran):
-            why = f"{title} sees no denial in this answer"
+            why = _unseen(columns[name])
         else:
             why = "it answers otherwise" + (f": {title} does not send {', '.join(missing)}" if missing else "")
         cells[name] = cell._replace(why=why)
+
+
+def _unseen(column: _Column) -> str:
+    return f"{column.title} sees no denial in this answer"
 
 
 def _answer(ran: Ran) -> tuple[int, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, Problem
-from ..model.spec import HookSpec, NatsSettings, OnFailure, Timeouts
+from ..model.spec import HookSpec, NatsSettings, OnFailure, RespondRule, Timeouts
 from ..model.stages import STAGES
 from ..nats import bundle as bundles
 from ..wire.text import escape
@@ -36,13 +36,10 @@ SETTINGS = frozenset(
         "approval_timeout",
         "canary",
         "enabled",
-        "events",
-        "fallback",
         "filter",
         "guard",
         "may_edit",
         "max_in_flight",
-        "observe",
         "on_failure",
         "priority",
         "retry",
@@ -52,7 +49,7 @@ SETTINGS = frozenset(
         "timeouts",
     }
 )
-"""What a bundle may say of a hook."""
+"""What a bundle may say of a hook. Not `fallback`: a local hook that is a fallback is no longer asked for itself."""
 _RUNS = {"command": "a program", "run": "a shell command", "python": "a function", "prompt": "a prompt"}
 SHARE = 0.5
 """The part of a chain's time that hooks of a bundle may take if their failure lets the call continue."""
@@ -171,7 +168,13 @@ def read(bundle: Bundle, local: Config, budget: float, *, place: str = "") -> Co
     )
     config = native.read(_with_connection(bundle.config, local), problems, empty)
     problems.check()
-    own = {"layer": "central", "source": str(config.path)}
+    assert local.bundle is not None
+    own = {
+        "layer": "central",
+        "source": str(config.path),
+        "respond": RespondRule.FORBID,
+        "hello_timeout": local.bundle.wait,
+    }
     hooks = tuple(spec.model_copy(update=own) for spec in config.hooks)
     _check_times(hooks, budget, problems)
     problems.check()

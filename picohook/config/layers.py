@@ -7,6 +7,7 @@ cannot remove any.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from .warnings import warnings
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from ..model.spec import HookSpec
+    from ..model.spec import HookSpec, NatsSettings
     from ..nats.bundle import Bundle
     from ..wire.regular_files import Identity
     from .dialects import Dialect
@@ -45,6 +46,19 @@ class Layers:
         for config in self.configs:
             given |= config.timeouts.model_dump(exclude_unset=True)
         return Timeouts(**given)
+
+    @property
+    def nats(self) -> NatsSettings | None:
+        """The connection to NATS; of several files, that of the first that has one."""
+        return next((config.nats for config in self.configs if config.nats is not None), None)
+
+    @property
+    def in_force(self) -> dict[str, str]:
+        """The digest of all files, and that of the central configuration, if there is one."""
+        digests = [config.digest for config in self.configs]
+        whole = digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+        central = next((config.digest for config in self.configs if config.layer == "central"), "")
+        return {"config": whole, **({"bundle": central} if central else {})}
 
     @property
     def proof_of_life(self) -> ProofOfLife | None:

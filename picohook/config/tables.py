@@ -101,7 +101,7 @@ class BundleTable(Settings):
     name: str = Field(default="default", min_length=1, description="Its name, which is its key in the bucket.")
     bucket: str = Field(default="PICOHOOK_BUNDLES", min_length=1, description="The bucket.")
     required: bool = Field(default=True, description="Whether the host refuses to start if it never had a bundle.")
-    wait: Seconds = Field(default=5.0, description="Seconds that a host without a bundle waits for one at its start.")
+    wait: Seconds = Field(default=5.0, description="Seconds that a start waits for the server and a first bundle.")
     file: str | None = Field(
         default=None, min_length=1, description="Where the last good bundle is kept; by default in the user's state."
     )

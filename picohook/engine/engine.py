@@ -158,6 +158,13 @@ class Engine(BaseEngine):
         row = STAGES[stage]
         return await self._run(row, row.given(payload), answered=answered, skip=skip)
 
+    async def ask_hook(
+        self, name: str, stage: str, payload: Payload | Mapping[str, Any], *, params: bytes | None = None
+    ) -> Outcome[Any]:
+        """Ask one hook alone. The trail is empty if it is not asked at this stage. `params` are its bytes, if known."""
+        row = STAGES[stage]
+        return await self._run(row, row.given(payload), only=name, params=params)
+
     async def _run(  # noqa: PLR0917 - by position: it is called for every question
         self,
         stage: Stage[P],
@@ -166,25 +173,31 @@ class Engine(BaseEngine):
         answered: Answered | None = None,
         skip: Collection[str] = (),
         responded: Callable[[Outcome[P]], Awaitable[Outcome[P]]] | None = None,
+        *,
+        only: str | None = None,
+        params: bytes | None = None,
     ) -> Outcome[P]:
         mounted_hooks = self._mounted
         clock = mounted_hooks.require_here().now
         generation = mounted_hooks.generations[stage.name]
         seats = generation.seats
         decided: tuple[Seat, ...] = ()
+        if only is not None:
+            seats = tuple([seat for seat in seats if seat.name == only])
         resumed = answered is not None or skip
         if resumed:
             seats, decided = seats_after_pause(stage, seats, mounted_hooks.by_name, answered, skip)
         account = None
         if self._listeners.all:
             account = self._listeners.begin(stage, payload)
-            payload = account.payload
+            if account.payload is not payload:
+                payload, params = account.payload, None
             if resumed:
                 account.resumed(answered, skip)
         generation.running += 1
         try:
             outcome = await run_chain(
-                stage, seats, Encoded(payload), clock, generation.budget, edited, account, decided
+                stage, seats, Encoded(payload, params), clock, generation.budget, edited, account, decided
             )
         except BaseException as error:
             if account is not None:

@@ -84,6 +84,7 @@ class SpooledEvents(AuditRecords):
         self._report()
         if self._sender is not None:
             self._sender.finish()
+        self.spool.release()
 
     def write(self, method: str, about: Mapping[str, Any]) -> None:
         assert self.spool is not None

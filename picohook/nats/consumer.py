@@ -127,11 +127,11 @@ class Consumer:
             raise NatsError(str(error) or type(error).__name__, cause="unreachable") from None
         try:
             while True:
+                if until_empty and await self._is_empty(js):
+                    return
                 try:
-                    messages = await pulled.fetch(AT_ONCE, timeout=1.0)
+                    messages = await pulled.fetch(AT_ONCE, timeout=0.2 if until_empty else 5.0)
                 except TimeoutError:
-                    if until_empty and await self._is_empty(js):
-                        return
                     continue
                 await self._take_all(js, messages)
         except (js_errors.Error, errors.Error) as error:

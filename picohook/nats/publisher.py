@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 256
 """Events that are sent before any of them has to be acknowledged. The next ones follow when all are, so the order is kept."""
-ACK_TIMEOUT = 5.0
+ACK_TIMEOUT = 3.0
 """Seconds in which the server has to acknowledge them. Then they are sent again."""
 PAUSES = 0.2, 5.0
 """Seconds between two attempts: the first and the longest pause."""

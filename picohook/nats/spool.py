@@ -195,7 +195,7 @@ class Spool:
             return self._changed.wait_for(lambda: self.kept >= count, timeout)
 
     def close(self) -> None:
-        """Write what waits, and close the files. Takes at most `CLOSE_TIMEOUT`. What is not written by then is dropped."""
+        """Write what waits. Takes at most `CLOSE_TIMEOUT`. What is not written by then is dropped. Events can still be read."""
         with self._lock:
             self._closing = True
         self._hurry.set()
@@ -205,8 +205,10 @@ class Spool:
             if self._lines:
                 self._drop(self.failure or "the last events were not written in time", len(self._lines))
                 self._lines.clear()
-            idle = not self._thread.is_alive()
-        if idle:
+
+    def release(self) -> None:
+        """Leave the files to the next host. Called after `close`, when nothing more is read."""
+        if not self._thread.is_alive():
             self._release()
 
     def _write_until_closed(self) -> None:

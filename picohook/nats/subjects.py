@@ -40,6 +40,16 @@ def control(tenant: str, verb: str) -> str:
     return f"{PREFIX}.ctl.{token(tenant)}.{token(verb)}"
 
 
+def host(tenant: str, name: str) -> str:
+    """Where a host tells of itself. It may publish here, and no other host may."""
+    return f"{PREFIX}.host.{token(tenant)}.{token(name)}"
+
+
+def hosts(tenant: str) -> str:
+    """Where all hosts of a tenant tell of themselves, to listen there."""
+    return f"{PREFIX}.host.{token(tenant)}.*"
+
+
 def inbox(host: str) -> str:
     """The prefix of the subjects at which a host gets answers."""
     return f"_INBOX.{token(host)}"

@@ -16,6 +16,7 @@ COMMANDS = {
     "run": "SCRIPT",
     "trust": "[CONFIG]",
     "serve": "",
+    "worker": "",
     "mcp": "-- COMMAND...",
     "shim": "VENDOR",
     "control": "COMMAND [ARGS]...",

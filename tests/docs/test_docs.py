@@ -34,20 +34,20 @@ import typer
 
 import picohook.config
 import picohook.testing
-from picohook import ConfigError, HookSpec, ProofOfLife, Timeouts
-from picohook.wire import words
+from picohook import ConfigError, HookSpec, NatsSettings, ProofOfLife, Timeouts
 from picohook.cli.app import COMMANDS, app, load_command
 from picohook.config import load
 from picohook.config.tables import ModelTable
 from picohook.conformance import hook as conformance
 from picohook.conformance.report import FAIL
-from picohook.protocol.messages import InvalidLine
-from picohook.protocol.codec import decode
 from picohook.model.payloads import Payload
 from picohook.model.replies import read_decision
+from picohook.model.stages import STAGES
+from picohook.protocol.codec import decode
+from picohook.protocol.messages import InvalidLine
 from picohook.serve.server.jsonrpc import ERRORS
 from picohook.serve.sidecar import DISPATCHER
-from picohook.model.stages import STAGES
+from picohook.wire import words
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -64,6 +64,8 @@ TOOLCHAINS = {
     "c": ("echo '#include <cjson/cJSON.h>' | cc -E -", "apt-get install gcc libc6-dev libcjson-dev"),
     "bash": ("jq --version", "apt-get install jq"),
     "perl": ("perl -MJSON::PP -e 1", "apt-get install perl"),
+    "events": ("nats-server --version", "apt-get install nats-server"),
+    "central-configuration": ("nats-server --version", "apt-get install nats-server"),
     "containment": (
         "/usr/bin/python3 --version && bwrap --unshare-net --ro-bind / / true",
         "apt-get install python3 bubblewrap, where namespaces are allowed",
@@ -387,7 +389,8 @@ def test_the_configuration_page_shows_the_actual_defaults():
     hook, timeouts = HookSpec().model_dump(mode="json"), Timeouts()
     shared = {f"{name}_timeout": getattr(timeouts, name) for name in ("observer", "interceptor", "approval", "hello")}
     proofs = ProofOfLife().model_dump(mode="json")
-    expected = {**hook, **shared, **proofs, "chain_budget": timeouts.chain}
+    nats = NatsSettings().model_dump(mode="json")
+    expected = {**nats, **hook, **shared, **proofs, "chain_budget": timeouts.chain}
     shown = defaults_in(whole + rest)
     assert shown == {name: expected[name] for name in shown}
     assert len(shown) > 15

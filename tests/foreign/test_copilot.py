@@ -258,7 +258,8 @@ def outcome(decision):
         (Said("checking\n" + json.dumps(DENY)), PASSES, FAILS),
         (Said({"permissionDecision": "no"}), PASSES, FAILS),
         (Said({"decision": "block", "reason": "no"}), PASSES, FAILS),
-        (Said({"hookSpecificOutput": {"permissionDecision": "deny"}}), PASSES, FAILS),
+        (Said({"hookSpecificOutput": {"permissionDecision": "deny"}}), DENIES, DENIES),
+        (Said({"hookSpecificOutput": {"permissionDecision": "allow"}, **DENY}), DENIES, DENIES),
     ],
 )
 def test_before_a_tool_every_error_but_a_timeout_denies_and_in_strict_a_timeout_too(answer, vendor, strict):

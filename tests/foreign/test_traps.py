@@ -206,7 +206,7 @@ FORBIDS = json.dumps({"permissionDecision": "deny", "permissionDecisionReason": 
         (Said("\ufeff" + FORBIDS), ("deny", "deny")),
         (Said(FORBIDS + "\n\n"), ("deny", "deny")),
         (Said('{"permissionDecision": "deny", "permissionDecision": "allow"}'), ("deny", "continue")),
-        (Said(DENY), ("deny", "continue")),
+        (Said(DENY), ("deny", "deny")),
         (Said({"permission": "deny"}), ("deny", "continue")),
     ],
     ids=[

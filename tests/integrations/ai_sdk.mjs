@@ -36,6 +36,11 @@ function inPieces(options) {
 
 const execute = (name) => async (input) => {
   ran.push([name, input]);
+  if (input.path === "inner") {
+    const inner = [{ content: [{ type: "tool-call", toolCallId: "i", toolName: "read", input: '{"path":"whose"}' }], finishReason: { unified: "tool-calls" }, usage, warnings: [] }];
+    const model = new MockLanguageModelV3({ doGenerate: async (options) => inner.shift() ?? next(options) });
+    return await inTurn(hooks, "inner", async (guarded) => (await generateText({ ...options, model, ...guarded({ tools }) })).text);
+  }
   if (input.path === "fail") throw new Error("it failed");
   return `it ran: ${Object.values(input)[0]}`;
 };

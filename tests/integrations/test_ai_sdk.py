@@ -31,6 +31,15 @@ def judge(call):
             return call.modify(arguments={"path": "dd"})
         case "stop":
             return call.abort("enough")
+        case "pause":
+            return call.pause("may it?")
+        case "whose":
+            return call.respond("a sub-turn" if call.meta.parent_turn_id else "a turn")
+
+
+@app.approve_tool
+def approve(call):
+    return call.arguments.get("path") != "refused"
 
 
 @app.after_tool
@@ -66,8 +75,8 @@ def calls(**paths):
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_tools_are_denied_answered_changed_and_redacted_as_hooks_decide(config_of, stream):
-    script = [calls(a="a", b="b", c="c", d="d", e="secret", f="fail"), "done"]
-    done = await run_ai_sdk(config_of(["before_tool", "after_tool"]), script, stream=stream)
+    script = [calls(a="a", b="b", c="c", d="d", e="secret", f="fail", g="refused", h="whose"), "done"]
+    done = await run_ai_sdk(config_of(["before_tool", "approve_tool", "after_tool"]), script, stream=stream)
     assert done["text"] == "done"
     assert done["told"] == {
         "a": "it ran: a",
@@ -76,6 +85,8 @@ async def test_tools_are_denied_answered_changed_and_redacted_as_hooks_decide(co
         "d": "it ran: dd",
         "e": "it ran: [gone]",
         "f": "it failed",
+        "g": "Tool execution denied by approval hook",
+        "h": "a turn",
     }
     assert [given["path"] for _, given in done["ran"]] == ["a", "dd", "secret", "fail"]
 
@@ -84,6 +95,13 @@ async def test_tools_are_denied_answered_changed_and_redacted_as_hooks_decide(co
 async def test_a_hook_that_aborts_ends_the_run(config_of, stream):
     done = await run_ai_sdk(config_of(["before_tool"]), [calls(a="stop"), calls(b="a"), "done"], stream=stream)
     assert done == {"told": {}, "ran": [], "error": "TurnEndedError: enough"}
+
+
+async def test_an_agent_inside_a_tool_has_a_sub_turn_and_its_pause_ends_the_outer_turn(config_of):
+    config = config_of(["before_tool"])
+    done = await run_ai_sdk(config, [calls(o="inner"), "from inside", calls(p="inner"), calls(q="pause"), "done"])
+    assert done["told"] == {"i": "a sub-turn", "o": "from inside"}
+    assert done["error"] == "TurnEndedError: may it?"
 
 
 async def test_a_hook_at_a_stage_of_the_model_is_refused(config_of):

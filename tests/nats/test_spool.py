@@ -25,6 +25,7 @@ def spool_at(path, **settings):
         yield spool
     finally:
         spool.close()
+        spool.release()
 
 
 def put(spool, *numbers):

@@ -25,6 +25,7 @@ def left(directory):
         return spool.read(100_000)
     finally:
         spool.close()
+        spool.release()
 
 
 def records(path):

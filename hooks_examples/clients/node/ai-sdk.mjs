@@ -6,6 +6,11 @@
 //     );
 //     hooks.close();
 
+import { AsyncLocalStorage } from "node:async_hooks";
+
+/** The turn whose tool runs here. A run of an agent inside it is a sub-turn. */
+const current = new AsyncLocalStorage();
+
 /** The stages that the SDK's model calls have no place for. */
 const UNASKED = ["before_llm", "after_llm"];
 
@@ -24,12 +29,14 @@ export class TurnEndedError extends Error {
  */
 export async function inTurn(hooks, prompt, run, { session } = {}) {
   await refuseUnasked(hooks);
-  const own = session ?? (await hooks.ask("session.start")).session;
-  const { turn } = await hooks.ask("turn.start", { session: own, user_message: String(prompt) });
+  const outer = current.getStore()?.hooks === hooks ? current.getStore() : undefined;
+  const own = outer?.session ?? session ?? (await hooks.ask("session.start")).session;
+  const parent = outer && { parent: outer.turn };
+  const { turn } = await hooks.ask("turn.start", { session: own, user_message: String(prompt), ...parent });
   const ending = new AbortController();
   const guarded = ({ tools, abortSignal, ...options }) => ({
     ...options,
-    tools: guardTools(hooks, turn, tools, ending),
+    tools: guardTools({ hooks, session: own, turn }, tools, ending),
     abortSignal: abortSignal ? AbortSignal.any([abortSignal, ending.signal]) : ending.signal,
   });
   try {
@@ -43,7 +50,7 @@ export async function inTurn(hooks, prompt, run, { session } = {}) {
     await hooks.ask("turn.end", { turn, status, reason: String(reason.message) });
     throw reason;
   } finally {
-    if (session === undefined) await hooks.ask("session.end", { session: own });
+    if (!outer && session === undefined) await hooks.ask("session.end", { session: own });
   }
 }
 
@@ -56,13 +63,14 @@ async function refuseUnasked(hooks) {
   }
 }
 
-function guardTools(hooks, turn, tools, ending) {
-  const guard = ([name, tool]) => [name, tool.execute ? { ...tool, execute: guardedExecute(hooks, turn, name, tool, ending) } : tool];
+function guardTools(place, tools, ending) {
+  const guard = ([name, tool]) => [name, tool.execute ? { ...tool, execute: guardedExecute(place, name, tool, ending) } : tool];
   return Object.fromEntries(Object.entries(tools).map(guard));
 }
 
 /** Return a function in place of the tool's: hooks decide, the tool runs, hooks see the result. */
-function guardedExecute(hooks, turn, name, tool, ending) {
+function guardedExecute(place, name, tool, ending) {
+  const { hooks, turn } = place;
   // The SDK tells the model of an error, and continues. So the end of the turn goes through its signal.
   const end = (outcome) => {
     ending.abort(new TurnEndedError(outcome));
@@ -78,8 +86,9 @@ function guardedExecute(hooks, turn, name, tool, ending) {
     let value;
     let raised;
     try {
-      value = await last(tool.execute(decided.call.arguments, options));
+      value = await current.run(place, () => last(tool.execute(decided.call.arguments, options)));
     } catch (error) {
+      if (error instanceof TurnEndedError && error.action !== "abort_turn") return end({ action: error.action, reason: error.message });
       raised = error;
     }
     const text = raised ? String(raised) : typeof value === "string" ? value : JSON.stringify(value) ?? "";

@@ -49,6 +49,47 @@ def _nats() -> None:
 
 
 @app.command()
+def init(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.", show_default=False)],
+    tenant: Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose hooks these are.")] = "default",
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host", metavar="NAME", help="A host; can be given more than once. Default: host.", show_default=False
+        ),
+    ] = None,
+    workers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--worker",
+            metavar="NAME",
+            help="A worker; can be given more than once. Default: worker.",
+            show_default=False,
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option("--port", metavar="N", parser=count, help="The server's port.")] = 4222,
+    *,
+    no_tls: Annotated[bool, typer.Option("--no-tls", help="Do without TLS, and without openssl.")] = False,
+) -> None:
+    """Write the configuration of a server, and keys of its users, for a trial on one machine.
+
+    Each host and each worker has a key of its own, and may do only what it needs. Only you can read the files.
+    """
+    from ...nats.trial import Trial  # noqa: PLC0415 - the other commands do without
+
+    made = Trial(
+        directory, tenant=tenant, hosts=hosts or ["host"], workers=workers or ["worker"], port=port, tls=not no_tls
+    )
+    made.write()
+    for about, command in made.commands():
+        output.line(f"# {about}")
+        output.line(command)
+    output.line("# On servers of your own, an operator makes the same users with nsc, NATS's own tool:")
+    for command in made.operator_commands():
+        output.line(command)
+
+
+@app.command()
 def create(
     config: Named = None,
     max_age: Annotated[

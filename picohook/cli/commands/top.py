@@ -1,21 +1,16 @@
 """`picohook top`: the hooks of a running host, live. Rates compare two looks at the host. Memory comes from the system."""
 
-import contextlib
 import os
 import select
-import signal
 import socket
-import sys
-import termios
 import time
-import tty
 from collections.abc import Collection, Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
 from ...wire.text import escape
-from .. import output, stats
+from .. import live, output, stats
 from ..command import App, Json, seconds
 from ..control_client import TIMEOUT, Socket, opened, receive, send
 
@@ -28,10 +23,9 @@ app = App()
 
 _STYLES = {"ready": "green", "failed": "bold red"}
 _NUMBERS = ("calls/s", "p50 ms", "p99 ms", "failed", "drops", "restarts", "memory")
-_LEFT_OUT = ("pid", "memory", "drops", "p50 ms", "restarts")
-"""The columns that a narrow terminal does without, in this order, so that names have room."""
-_NAME = 24
-"""The most columns of a name for which others are left out."""
+_COLUMNS = live.Columns(
+    ("hook", "state", "pid", *_NUMBERS), frozenset(_NUMBERS), ("pid", "memory", "drops", "p50 ms", "restarts")
+)
 _AROUND = 3
 """The lines above the first hook."""
 _GROUP, _RSS = 2, 21
@@ -61,13 +55,7 @@ def top(
     table, and with --json one line every interval. Times cover all calls since the host started. Drops are events and lines.
     Memory is that of all processes of a hook.
     """
-    if not (once or as_json or _is_terminal()):
-        raise typer.BadParameter("a live view needs a terminal: take --once or --json")
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(
-                number, lambda number, _: sys.exit(128 + number)
-            )  # raised as an exception, so that the terminal is restored
+    live.begin(plain=once or as_json)
     with opened(control, TIMEOUT) as connection:
         try:
             if once or as_json:
@@ -76,10 +64,6 @@ def top(
                 _show(connection, interval, str(control))
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
-
-
-def _is_terminal() -> bool:
-    return sys.stdout.isatty() and os.environ.get("TERM") not in {"dumb", "unknown", "", None}
 
 
 def _print(looks: Iterator[dict[str, Any]], *, once: bool, as_json: bool) -> None:
@@ -102,12 +86,12 @@ def _show(connection: socket.socket, interval: float, name: str) -> None:
     from rich.live import Live  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    with _keys() as keys, Live(console=output.console(), screen=True, auto_refresh=False) as live:
+    with live.keys() as keys, Live(console=output.console(), screen=True, auto_refresh=False) as view:
         for shown in _looks(connection, interval, keys):
             title = f"{name}   containment: {shown['containment']}   every {interval:g} s   q quits"
-            size = live.console.size
+            size = view.console.size
             table = _table(shown, size.width, size.height - _AROUND)
-            live.update(Group(Text(escape(title), style="bold", no_wrap=True), _proofs(shown), table), refresh=True)
+            view.update(Group(Text(escape(title), style="bold", no_wrap=True), _proofs(shown), table), refresh=True)
 
 
 def _looks(connection: socket.socket, interval: float, keys: int | None) -> Iterator[dict[str, Any]]:
@@ -150,55 +134,20 @@ def _typed_q(keys: int | None, connection: socket.socket | None, timeout: float)
             return False
 
 
-@contextlib.contextmanager
-def _keys() -> Iterator[int | None]:
-    """Yield a descriptor that reads each key as it is typed, without echo; None without a terminal. Restores the terminal."""
-    if not sys.stdin.isatty():
-        yield None
-        return
-    descriptor = sys.stdin.fileno()
-    before = termios.tcgetattr(descriptor)
-    try:
-        tty.setcbreak(descriptor)
-        modes = termios.tcgetattr(descriptor)
-        # ^Z is switched off, because the shell would get the screen and the modes of this view.
-        modes[6][termios.VSUSP] = bytes([os.fpathconf(descriptor, "PC_VDISABLE")])
-        termios.tcsetattr(descriptor, termios.TCSANOW, modes)
-        yield descriptor
-    finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
-
-
 def _table(shown: dict[str, Any], width: int | None = None, height: int | None = None) -> "Table | Group":
-    """Return the hooks as a table. In a narrow terminal, columns are left out, so that names can be read.
-
-    If the lines do not suffice, each hook has one, those in trouble come first, and the last line says how many are not shown.
-    """
-    from rich.console import Group  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
+    """Return the hooks as a table. If the lines do not suffice, each hook has one, and those in trouble come first."""
     hooks = shown["hooks"]
     lines = sum(_lines_of(hook) for hook in hooks)
     whole = height is None or lines <= height
     if not whole:  # a line for each hook
         hooks = sorted(hooks, key=lambda hook: (hook["state"] == "ready", -hook["failures"]))
     rows = [row for hook in hooks for row in _rows(hook, with_stages=whole)]
-    hidden = 0 if height is None or len(rows) <= height else len(rows) - height + 1
-    columns = _columns(rows, width)
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, justify="right" if column in _NUMBERS else "left", no_wrap=column != "hook")
-    for row in rows[: len(rows) - hidden]:
-        state = row.get("state", "")
-        styles = {"hook": "dim" if not state else "", "state": _STYLES.get(state, "bold yellow")}
-        table.add_row(
-            *(
-                Text(escape(row.get(column, "")), style=styles.get(column, ""), no_wrap=True, overflow="ellipsis")
-                for column in columns
-            )
-        )
-    return Group(table, Text(f"and {hidden} more", style="dim")) if hidden else table
+    return live.table(_COLUMNS, rows, _style, width, height)
+
+
+def _style(column: str, row: live.Row) -> str:
+    state = row.get("state", "")
+    return {"hook": "dim" if not state else "", "state": _STYLES.get(state, "bold yellow")}.get(column, "")
 
 
 def _proofs(shown: dict[str, Any]) -> "Text":
@@ -236,20 +185,6 @@ def _rows(hook: dict[str, Any], *, with_stages: bool) -> list[dict[str, str]]:
     if with_stages and len(stages) > 1:
         rows += [{"hook": f"  {name}", **_times(stage, stage)} for name, stage in stages.items()]
     return rows
-
-
-def _columns(rows: list[dict[str, str]], width: int | None) -> list[str]:
-    """Return the columns that fit beside the names."""
-    columns = ["hook", "state", "pid", *_NUMBERS]
-    if width is None:
-        return columns
-    widths = {name: max(len(name), *(len(row.get(name, "")) for row in rows)) + 1 for name in columns}
-    widths["hook"] = min(widths["hook"], _NAME + 1)
-    for name in _LEFT_OUT:
-        if sum(widths[column] for column in columns) - 1 <= width:
-            break
-        columns.remove(name)
-    return columns
 
 
 def _times(counts: dict[str, Any], stage: dict[str, Any]) -> dict[str, str]:

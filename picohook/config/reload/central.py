@@ -29,7 +29,7 @@ LOOK_EVERY = 60.0
 class BundleUpdates:
     """Looks at the bucket whenever it changes, and takes over a bundle that is newer.
 
-    A bundle that cannot be used is logged once, and the last good one stays.
+    A bundle that cannot be used is logged once, and the last good one stays. One that cannot be kept is tried again.
     """
 
     def __init__(
@@ -45,7 +45,9 @@ class BundleUpdates:
         """Why the bundle in the bucket is not in force; empty if it is, or if there is none."""
         self._reload_with = take_over
         self._kept = kept
-        self._source = source
+        central = next((one for one in source.layers.configs if one.layer == "central"), None)
+        self.in_force = None if central is None else central.digest
+        """The hash of the configuration in the bundle that is in force; None if none is."""
         self._connection = connection
         self._log = log
         self._looked_at = ""
@@ -57,7 +59,7 @@ class BundleUpdates:
             while not await self.look():
                 await self._connection.connected(timeout)
                 await anyio.sleep(0.05)
-        return self._in_force is not None
+        return self.in_force is not None
 
     async def run(self) -> None:
         """Take over each new bundle, until cancelled."""
@@ -73,12 +75,6 @@ class BundleUpdates:
     def _wake(self) -> None:
         self._some.set()
 
-    @property
-    def _in_force(self) -> str | None:
-        """The hash of the configuration in the bundle that is in force."""
-        central = next((one for one in self._source.layers.configs if one.layer == "central"), None)
-        return None if central is None else central.digest
-
     async def look(self) -> bool:
         """Look at the bucket once. Returns whether a bundle is in force."""
         table = self._kept.table
@@ -86,18 +82,21 @@ class BundleUpdates:
             data = await self._connection.run(lambda client: read_bundle(client, table.bucket, table.name))
         except NatsError as error:
             self.problem = str(error)
-            return self._in_force is not None
+            return self.in_force is not None
         if data is not None and (digest := hashlib.sha256(data).hexdigest()) != self._looked_at:
             self.problem = ""
             try:
-                await self._take_over(data)
-            except PicohookError as error:
+                kept = await self._take_over(data)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the last good one stays
                 self.problem = str(error)
                 self._log.error("a bundle is refused: the last good one stays", why=str(error))
-            self._looked_at = digest
-        return self._in_force is not None
+                kept = True
+            if kept:
+                self._looked_at = digest
+        return self.in_force is not None
 
-    async def _take_over(self, data: bytes) -> None:
+    async def _take_over(self, data: bytes) -> bool:
+        """Take over this bundle. Returns whether it is kept. Raises if it cannot be used: then nothing has changed."""
         place = f"{self._kept.table.name} in the bucket {self._kept.table.bucket}"
 
         def checked() -> Bundle:
@@ -106,7 +105,13 @@ class BundleUpdates:
             return bundle
 
         bundle = await run_sync(checked)
-        if bundle.hash != self._in_force:
+        if bundle.hash != self.in_force:
             await self._reload_with(bundle)
+            self.in_force = bundle.hash
             self._log.info("a bundle is in force", version=bundle.version)
-        await run_sync(self._kept.keep, bundle)
+        try:
+            await run_sync(self._kept.keep, bundle)
+        except PicohookError as error:
+            self._log.error("a bundle is in force, and cannot be kept for the next start", why=str(error))
+            return False
+        return True

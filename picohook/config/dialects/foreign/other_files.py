@@ -90,11 +90,11 @@ def read_as(dialect: DialectName, handler: WrittenHandler, event: str) -> tuple[
     """The hook that a handler is in the file of an agent, at one of its events; or None, and why there is none."""
     form, place = form_of(dialect), handler.path
     is_home = dialect == handler.home
-    if handler.home is not None and not is_home:
+    if handler.home is None:
+        place = Path.cwd() / VENDORS[dialect].project_files[0]
+    elif not is_home and _is_of_project(place, handler.home):
         project = form_of(handler.home).places(_config(dialect, place, Path.cwd())).project
         place = project / VENDORS[dialect].project_files[0]
-    elif not is_home:
-        place = Path.cwd() / VENDORS[dialect].project_files[0]
     table = dict(handler.table) if is_home else {"type": "command", "command": handler.command}
     table.pop("matcher", None)
     matcher = {"matcher": handler.matcher} if handler.matcher else {}
@@ -105,6 +105,12 @@ def read_as(dialect: DialectName, handler: WrittenHandler, event: str) -> tuple[
     read = read_with(form, {"version": 1, "hooks": {event: [entry]}}, problems, config, options)
     groups: list[Any] = list(read.hooks)
     return (groups[0], "") if groups else (None, "; ".join((*read.warnings, *map(str, problems.found))))
+
+
+def _is_of_project(path: Path, home: DialectName) -> bool:
+    """Whether a file stands where an agent looks for those of a project. A plugin's file does not."""
+    places = {Path(file).parent.parts for file in VENDORS[home].project_files}
+    return any(path.parent.parts[-len(parts) :] == parts for parts in places)
 
 
 def _config(dialect: DialectName, place: Path, work: Path) -> Config:

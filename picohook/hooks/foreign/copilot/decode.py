@@ -27,7 +27,9 @@ _NOT_RUN = frozenset({126, 127})
 _GATES = frozenset({"preToolUse", "permissionRequest"})
 _UNREAD = frozenset({"userPromptSubmitted", "sessionEnd", "preCompact", "errorOccurred"})
 """The events at which no output counts."""
-_OF_OTHERS = frozenset({"hookSpecificOutput", "decision", "permission", "continue", "cancel", "action"})
+INNER = "hookSpecificOutput"
+"""Fields in this table count like those beside it, as in Claude Code."""
+_OF_OTHERS = frozenset({"decision", "permission", "continue", "cancel", "action"})
 """The words that other agents have for a decision about a call."""
 
 
@@ -62,11 +64,12 @@ def _read(base: str, ran: Ran, *, strict: bool) -> Answer:
         return Answer()
     said = read_object(text, strict=strict)
     if said is None:
-        if strict and hidden_object(text, {*EVENTS[base].writes, *_OF_OTHERS}):
+        if strict and hidden_object(text, {INNER, *EVENTS[base].writes, *_OF_OTHERS}):
             raise HookReplyError(
                 "its answer is behind other text, which hides it: it has to print the JSON object alone"
             )
         return Answer()
+    said = {**(table(said, INNER) or {}), **said}
     foreign = sorted(_OF_OTHERS & said.keys())
     if strict and foreign and said.keys().isdisjoint(EVENTS[base].writes):
         raise HookReplyError(f"`{foreign[0]}` is another agent's word: Copilot reads {', '.join(EVENTS[base].writes)}")
@@ -101,7 +104,7 @@ def _reason(text: str) -> str:
 
 
 def _of_json(base: str, said: Mapping[str, Any]) -> Answer:
-    answer = Answer(ignored=tuple(name for name in said if name not in EVENTS[base].writes))
+    answer = Answer(ignored=tuple(name for name in said if name not in {INNER, "hookEventName", *EVENTS[base].writes}))
     if "additionalContext" in EVENTS[base].writes:
         answer = replace(answer, context=shortened(text_field(said, "additionalContext")))
     match base:

@@ -16,6 +16,7 @@ COMMON = ("sessionId", "timestamp", "cwd")
 ANSWERS: tuple[str, ...] = ()
 WITHOUT = {
     "transcriptPath": "it is empty: picohook keeps no transcript",
+    "hookSpecificOutput": "its fields count as those beside it, which Copilot does and its pages do not say",
     "modifiedArgs": "of two handlers that change a call, the last one counts; each reads the call as it was",
     "powershell": "picohook runs on Unix: a handler with this command alone cannot be run",
     "COPILOT_HOME": "picohook does not read it: the user's own files are those in ~/.copilot",

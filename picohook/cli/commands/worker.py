@@ -1,0 +1,119 @@
+"""`picohook worker`: serves hooks over NATS, to hosts on other machines."""
+
+import asyncio
+import contextlib
+import functools
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import typer
+
+from ...config import Config
+from ...config.layers import Layers
+from ...errors import PicohookError
+from ...host import Host
+from ...listeners.listener import Listener
+from ...model.spec import NatsSettings
+from ...nats.connection import NatsConnection
+from ...observe.log import Log
+from ...serve.nats_worker import MAX_IN_FLIGHT, NatsWorker
+from ...transport.event_loop import current_reactor
+from .. import output
+from ..command import App, Verbose, count
+from ..configuration import Named, read
+from ..host import garbage_collected_rarely, has_uvloop
+from ..listeners import Audit, Otel, Record, hide_key, listeners
+
+app = App()
+
+
+@app.command()
+def worker(
+    config: Named = None,
+    max_in_flight: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            parser=count,
+            help="The most questions at the same time. More are refused at once: another worker is asked.",
+        ),
+    ] = MAX_IN_FLIGHT,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Reload the configuration when it changes. SIGHUP reloads it in any case.")
+    ] = False,
+    *,
+    audit: Audit = None,
+    otel: Otel = False,
+    record: Record = None,
+    verbose: Verbose = False,
+) -> None:
+    """Serve hooks over NATS, to hosts on other machines.
+
+    \b
+    picohook worker --config picohook.toml
+
+    Serves each hook of the configuration that is asked at stages, at the servers that its table [nats] names. Workers with the
+    same hook share its questions. At SIGTERM it takes no more questions, answers those that it has, and ends.
+    """  # noqa: D301 - click reads a backspace character, not an escape
+    del verbose
+    found = read(config)
+    settings = nats_of(found)
+    with contextlib.redirect_stdout(sys.stderr), listeners((), audit=audit, otel=otel, record=record) as made:
+        # Hooks in this process may print.
+        work = functools.partial(_serve, config, settings, found.configs, made, max_in_flight, watch=watch)
+        anyio.run(work, backend_options={"use_uvloop": has_uvloop()})
+
+
+def nats_of(found: Layers) -> NatsSettings:
+    """Return the connection that the configuration names. Raise `PicohookError` if it names none."""
+    named = next((config.nats for config in found.configs if config.nats is not None), None)
+    if named is None:
+        files = ", ".join(str(config.path) for config in found.configs)
+        raise PicohookError(f'{files}: has no table [nats] (such as: servers = ["nats://127.0.0.1:4222"])')
+    return named
+
+
+async def _serve(
+    config: Path | None,
+    settings: NatsSettings,
+    files: tuple[Config, ...],
+    host_listeners: list[Listener],
+    max_in_flight: int,
+    *,
+    watch: bool,
+) -> None:
+    if config is None:
+        host = Host.discover(listeners=host_listeners, watch=watch)
+    else:
+        host = Host.from_config(config, listeners=host_listeners, watch=watch)
+    hide_key()
+    async with host:
+        connection = NatsConnection(settings, current_reactor(), Log())
+        serving = NatsWorker(host, connection, max_in_flight=max_in_flight)
+        serving.config_digest = "-".join(file.digest for file in files)
+        loop, ready = asyncio.get_running_loop(), anyio.Event()
+        try:
+            async with anyio.create_task_group() as tasks:
+                for number in (signal.SIGINT, signal.SIGTERM):
+                    loop.add_signal_handler(number, serving.end)
+                loop.add_signal_handler(signal.SIGHUP, tasks.start_soon, _reload, host)
+                tasks.start_soon(_say_when, ready, serving)
+                with garbage_collected_rarely():
+                    await serving.serve(ready=ready)
+                tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await connection.aclose()
+
+
+async def _reload(host: Host) -> None:
+    with contextlib.suppress(PicohookError):  # it is logged
+        await host.reload()
+
+
+async def _say_when(ready: anyio.Event, serving: NatsWorker) -> None:
+    await ready.wait()
+    output.note(f"Serving over NATS: {', '.join(hook.name for hook in serving.hooks)}")

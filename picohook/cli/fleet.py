@@ -1,0 +1,153 @@
+"""The hosts and workers of a tenant, as they told of themselves over NATS. This module reads no clock and does no I/O."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..nats.heartbeat import ENDED
+from ..nats.subjects import rpc
+
+MISSED = 3
+"""How many messages in a row a host or a worker may miss before it counts as gone."""
+FORGOTTEN = 600.0
+"""Seconds after which nothing is shown of a member that is gone."""
+_OF_HOSTS = {
+    "host": str,
+    "id": str,
+    "every_s": float,
+    "calls": int,
+    "failures": dict,
+    "hooks": dict,
+    "proof_of_life": dict | None,
+}
+_SHOWN = ("host", "id", "version", "config", "bundle", "up_s", "calls", "calls_per_second", "failures")
+OK, ALARM, GONE = "ok", "alarm", "gone"
+
+
+@dataclass
+class _Member:
+    """One host or worker: the last two things that it told."""
+
+    told: Mapping[str, Any]
+    at: float
+    before: Mapping[str, Any] = field(default_factory=dict)
+    before_at: float = 0.0
+
+    def tell(self, told: Mapping[str, Any], now: float) -> None:
+        self.before, self.before_at = self.told, self.at
+        self.told, self.at = told, now
+
+    @property
+    def rate(self) -> float | None:
+        """Calls a second between the last two; None after only one."""
+        if not self.before or self.at <= self.before_at:
+            return None
+        more: int = max(self.told["calls"] - self.before["calls"], 0)
+        return round(more / (self.at - self.before_at), 3)
+
+
+class Fleet:
+    """Remembers hosts and workers. One that falls silent is shown as gone, and forgotten later.
+
+    `asked_every` are the seconds between two questions to the workers.
+    """
+
+    def __init__(self, tenant: str, asked_every: float) -> None:
+        self._tenant = tenant
+        self._asked_every = asked_every
+        self._subject = rpc(tenant, "", "").rstrip(".") + "."
+        self._hosts: dict[str, _Member] = {}
+        self._workers: dict[str, _Member] = {}
+
+    def heard(self, told: Any, now: float) -> None:
+        """Take what a host told. Anything else is ignored."""
+        if isinstance(told, dict) and all(isinstance(told.get(name), kind) for name, kind in _OF_HOSTS.items()):
+            _remember(self._hosts, f"{told.get('host')} {told['id']}", told, now)
+
+    def answered(self, stats: Any, now: float) -> None:
+        """Take the answer of a micro service to `$SRV.STATS`. One that is no worker of this tenant is ignored."""
+        if not isinstance(stats, dict) or not isinstance(stats.get("endpoints"), list):
+            return
+        all_of_it = [one for one in stats["endpoints"] if isinstance(one, dict)]
+        endpoints = [one for one in all_of_it if str(one.get("subject")).startswith(self._subject)]
+        if endpoints:
+            _remember(self._workers, str(stats.get("id")), _worker(stats, endpoints), now)
+
+    def figures(self, now: float) -> dict[str, Any]:
+        """Return the plain JSON form."""
+        for members in (self._hosts, self._workers):
+            for key in [key for key, one in members.items() if now - one.at > FORGOTTEN]:
+                del members[key]
+        hosts = sorted((_host(one, now) for one in self._hosts.values()), key=lambda host: (host["host"], host["id"]))
+        patience = MISSED * self._asked_every
+        workers = [
+            {
+                **one.told,
+                "state": OK if now - one.at <= patience else GONE,
+                "calls_per_second": one.rate,
+                "heard_s_ago": round(now - one.at, 1),
+            }
+            for one in self._workers.values()
+        ]
+        workers.sort(key=lambda worker: (worker["hook"], worker["id"]))
+        return {"tenant": self._tenant, "hosts": hosts, "workers": workers}
+
+
+def _remember(members: dict[str, _Member], key: str, told: Mapping[str, Any], now: float) -> None:
+    if key in members:
+        members[key].tell(told, now)
+    else:
+        members[key] = _Member(told, now)
+
+
+def _host(member: _Member, now: float) -> dict[str, Any]:
+    told, silent = member.told, now - member.at
+    proof = told.get("proof_of_life")
+    if told.get("state") == ENDED:
+        state = ENDED
+    elif silent > MISSED * told.get("every_s", 0):
+        state = GONE
+    else:
+        state = ALARM if proof and proof.get("verdict") in {"failed", "not_denied"} else OK
+    if proof is not None:
+        age = proof.get("last_denial_age")
+        proof = {**proof, "last_denial_age": None if age is None else round(age + silent, 1)}
+    taken = {name: told.get(name) for name in _SHOWN}
+    not_ready = {name: hook for name, hook in told.get("hooks", {}).items() if hook != "ready"}
+    return {**taken, "state": state, "not_ready": not_ready, "proof_of_life": proof, "heard_s_ago": round(silent, 1)}
+
+
+def _worker(stats: Mapping[str, Any], endpoints: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a worker told, of all its endpoints together. Its times are in nanoseconds."""
+    calls = sum(one.get("num_requests", 0) for one in endpoints)
+    spent = sum(one.get("processing_time", 0) for one in endpoints)
+    more = [one["data"] for one in endpoints if isinstance(one.get("data"), dict)]
+    failures: Counter[str] = Counter()
+    for data in more:
+        failures.update(data.get("failures", {}))
+    metadata = stats.get("metadata") or {}
+    return {
+        "hook": metadata.get("hook", stats.get("name")),
+        "id": stats.get("id"),
+        "version": metadata.get("picohook", stats.get("version")),
+        "config": metadata.get("config"),
+        "calls": calls,
+        "mean_ms": round(spent / calls / 1e6, 3) if calls else None,
+        "errors": sum(one.get("num_errors", 0) for one in endpoints),
+        "failures": dict(failures),
+        "in_flight": sum(data.get("in_flight", 0) for data in more) if more else None,
+    }
+
+
+def alarms(figures: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each host whose gates do not deny, and for each member that is gone."""
+    for host in figures["hosts"]:
+        if host["state"] == ALARM:
+            for alarm in host["proof_of_life"].get("alarms", ()):
+                yield f"{host['host']}: {alarm['tool']} was {alarm['verdict'].replace('_', ' ')} ({alarm['why']})"
+        elif host["state"] == GONE:
+            yield f"{host['host']}: gone, last heard of {host['heard_s_ago']:.0f} s ago"
+    for worker in figures["workers"]:
+        if worker["state"] == GONE:
+            yield f"worker {worker['id']} of {worker['hook']}: gone, last heard of {worker['heard_s_ago']:.0f} s ago"

@@ -1,0 +1,40 @@
+"""The answer of a hook on the wire, made from the outcome of asking it alone. `replies.read_decision` reads it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .decisions import Outcome
+    from .payloads import Payload
+    from .stages import Stage
+
+
+def answer_of(stage: Stage[Any], before: Payload, outcome: Outcome[Any]) -> dict[str, Any]:
+    """The answer with the same effect as this outcome of asking one hook, which did not fail. `before` is what it was asked."""
+    if stage.approves:
+        answer: dict[str, Any] = {"approved": outcome.approved is True}
+        return answer | {"reason": outcome.reason} if outcome.reason else answer
+    answer = {"action": outcome.action}
+    (entry,) = outcome.trail
+    reason = outcome.reason or entry.reason
+    if reason:
+        answer["reason"] = reason
+    if outcome.feedback:
+        answer["feedback"] = outcome.feedback
+    if outcome.payload is not before:
+        answer |= _edit(stage, before, outcome.payload)
+    if outcome.result is not None:
+        answer["result"] = outcome.result.wire()
+    if entry.notes is not None:
+        answer |= entry.notes.wire()
+    return answer
+
+
+def _edit(stage: Stage[Any], before: Payload, after: Payload) -> dict[str, Any]:
+    """The fields of an answer that turn one payload into the other."""
+    old, new = before.wire(), after.wire()
+    changed = {name: new.get(name) for name in stage.editable if new.get(name) != old.get(name)}
+    if stage.part:
+        return {stage.carries: changed[stage.part]} if changed else {}
+    return {stage.carries: changed} if stage.carries else changed

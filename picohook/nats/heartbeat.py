@@ -1,0 +1,106 @@
+"""A host tells every few seconds how it is, for `picohook fleet`. Nobody has to listen."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import secrets
+import socket
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ..errors import NatsError
+from ..wire.version import VERSION
+from . import subjects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from .connection import NatsConnection
+
+EVERY = 5.0
+"""Seconds between two messages."""
+SPREAD = 0.1
+"""The share by which an interval may be shorter or longer, so that hosts do not all speak at the same time."""
+LAST_WORD = 1.0
+"""Seconds for the message that the host ends."""
+RUNNING, ENDED = "running", "ended"
+_OF_PROOFS = ("every", "verdict", "last_denial_age", "proofs", "alarms")
+
+
+class Heartbeat:
+    """Publishes how a host is, until cancelled. `status` and `config` return the host's status and what is in force."""
+
+    def __init__(
+        self,
+        connection: NatsConnection,
+        status: Callable[[], Mapping[str, Any]],
+        config: Callable[[], Mapping[str, str]],
+    ) -> None:
+        self._connection = connection
+        self._status = status
+        self._config = config
+        self._began = self._rated_at = time.monotonic()
+        self._rated = 0
+        self._rate: float | None = None
+        self._name = connection.settings.host or socket.gethostname()
+        self._id = secrets.token_hex(6)
+        self._subject = subjects.host(connection.settings.tenant, self._name)
+
+    async def run(self) -> None:
+        """Publish at once, at each interval, whenever the connection is there again, and once more at the end."""
+        changed = anyio.Event()
+
+        def wake() -> None:
+            changed.set()
+
+        self._connection.on_change.add(wake)
+        try:
+            while True:
+                changed = anyio.Event()
+                await self._publish(RUNNING)
+                with anyio.move_on_after(EVERY * random.uniform(1 - SPREAD, 1 + SPREAD)):  # noqa: S311 - spreads load
+                    await changed.wait()
+        finally:
+            self._connection.on_change.discard(wake)
+            with anyio.move_on_after(LAST_WORD, shield=True):
+                await self._publish(ENDED)
+
+    async def _publish(self, state: str) -> None:
+        body: dict[str, Any] = {"host": self._name, "id": self._id, "state": state, "every_s": EVERY, **self._config()}
+        body |= summary(self._status())
+        body |= {"up_s": round(time.monotonic() - self._began, 1), "calls_per_second": self._per_second(body["calls"])}
+        with contextlib.suppress(NatsError):  # without a connection nobody can hear it
+            await self._connection.publish(self._subject, json.dumps(body).encode())
+
+    def _per_second(self, calls: int) -> float | None:
+        """The rate of the last interval; None before its end."""
+        now = time.monotonic()
+        spent = now - self._rated_at
+        if spent >= EVERY * (1 - SPREAD):
+            # Counts of hooks that a reload replaced are gone.
+            self._rate = round(max(calls - self._rated, 0) / spent, 3)
+            self._rated, self._rated_at = calls, now
+        return self._rate
+
+
+def summary(status: Mapping[str, Any]) -> dict[str, Any]:
+    """What a host tells of its status, which is the JSON form of `HostStatus`."""
+    failures: Counter[str] = Counter()
+    calls = 0
+    for hook in status["hooks"]:
+        for stage in hook["stages"].values():
+            calls += stage["executions"]
+            failures.update(stage["failures"])
+    proofs = status["proof_of_life"]
+    return {
+        "version": VERSION,
+        "calls": calls,
+        "failures": dict(failures),
+        "hooks": {hook["name"]: hook["state"] for hook in status["hooks"]},
+        "proof_of_life": None if proofs is None else {name: proofs[name] for name in _OF_PROOFS},
+    }

@@ -1,0 +1,305 @@
+"""Serves the hooks of a host over NATS, to hosts on other machines."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import socket
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from pydantic import ValidationError
+
+from ..errors import NatsError, PicohookError
+from ..model.answers import answer_of
+from ..model.stages import STAGES
+from ..nats import headers, subjects
+from ..nats.calls import BUSY_CODE
+from ..nats.service import ServedHook, encoded, tell
+from ..observe.log import Log
+from ..protocol.codec import between_id_and_params, decode, decode_value, encode
+from ..protocol.messages import Request
+from ..wire import words
+from ..wire.text import cut
+from ..wire.version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nats.aio.msg import Msg
+
+    from ..engine.engine import Engine
+    from ..model.stages import Stage
+    from ..nats.connection import Listening, NatsConnection
+    from ..observe.log import Logger
+
+MAX_IN_FLIGHT = 64
+"""The most questions that a worker answers at the same time. It refuses more at once, so that a host can ask another worker."""
+GRACE = 30.0
+"""Seconds that open questions have when the worker ends."""
+HOOK_FAILED, NOT_SERVED, INVALID_PARAMS, INVALID_REQUEST = -32000, -32601, -32602, -32600
+
+
+class NatsWorker:
+    """Serves each hook of a host that is asked at stages, until it is told to end.
+
+    Workers that serve the same hook share its questions. A question is answered by the hook alone, and not by the chain. If
+    the hook fails, the answer is an error, and the asking host decides what the failure counts as.
+    """
+
+    def __init__(
+        self,
+        host: Engine,
+        connection: NatsConnection,
+        *,
+        max_in_flight: int = MAX_IN_FLIGHT,
+        grace: float = GRACE,
+        logger: Logger | None = None,
+    ) -> None:
+        """The host has to run. The worker closes neither the host nor the connection."""
+        self._host = host
+        self._connection = connection
+        self._tenant = connection.settings.tenant
+        self._max_in_flight = max_in_flight
+        self._grace = grace
+        self._log = Log(logger)
+        self._ending = anyio.Event()
+        self._changed = anyio.Event()
+        self._idle = anyio.Event()
+        self._serving: dict[str, tuple[ServedHook, list[Listening]]] = {}
+        self._calls: dict[str, anyio.CancelScope] = {}
+        """The questions that are being answered, by the subject of the answer."""
+        self.config_digest = ""
+        """The digest of the worker's configuration, for `$SRV.INFO`."""
+
+    @property
+    def hooks(self) -> tuple[ServedHook, ...]:
+        """The hooks that are served now."""
+        return tuple(served for served, _ in self._serving.values())
+
+    @property
+    def in_flight(self) -> int:
+        """How many questions are being answered."""
+        return len(self._calls)
+
+    def end(self) -> None:
+        """Take no more questions, answer those that were taken, and end."""
+        self._ending.set()
+        self._changed.set()
+
+    async def serve(self, *, ready: anyio.Event | None = None) -> None:
+        """Serve until `end` is called. Sets `ready` when the server knows which hooks are served here."""
+        self._host.on_change.add(self._host_changed)
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                while not self._ending.is_set():
+                    self._changed = anyio.Event()
+                    await self._serve_what_is_mounted()
+                    if ready is not None and await self._flushed():
+                        ready.set()
+                        ready = None
+                    await self._changed.wait()
+                await self._drain()
+                self._tasks.cancel_scope.cancel()
+        finally:
+            self._host.on_change.discard(self._host_changed)
+
+    def _host_changed(self, _: object) -> None:
+        served = {hook.name for hook in self._host.hooks if _is_served(hook)}
+        if served != self._serving.keys():
+            self._changed.set()
+
+    async def _serve_what_is_mounted(self) -> None:
+        wanted = {hook.name for hook in self._host.hooks if _is_served(hook)}
+        for name in self._serving.keys() - wanted:
+            await self._stop(name)
+        for name in sorted(wanted - self._serving.keys()):
+            served = ServedHook(name, subjects.rpc(self._tenant, name, "*"))
+            self._serving[name] = (
+                served,
+                [
+                    await self._connection.listen(
+                        served.subject, functools.partial(self._asked, served), queue=subjects.token(name)
+                    ),
+                    await self._connection.listen(subjects.cancel(self._tenant, name), self._cancelled),
+                    *await tell(self._connection, served, self._tell),
+                ],
+            )
+
+    async def _flushed(self) -> bool:
+        while not self._ending.is_set():
+            if await self._connection.connected(1):
+                try:
+                    await self._connection.flush()
+                except NatsError as error:
+                    self._log.warning("not ready", why=str(error))
+                else:
+                    return True
+        return False
+
+    async def _stop(self, name: str) -> None:
+        _, listening = self._serving.pop(name)
+        for one in listening:
+            await one.stop()
+
+    async def _drain(self) -> None:
+        """Take no more questions, and answer those that were taken."""
+        for name in tuple(self._serving):
+            await self._stop(name)
+        with anyio.move_on_after(self._grace):
+            while self._calls:
+                self._idle = anyio.Event()
+                await self._idle.wait()
+        if self._connection.is_connected:
+            try:
+                await self._connection.flush()
+            except NatsError as error:
+                self._log.warning("the last answers may be lost", why=str(error))
+
+    # Questions.
+
+    def _asked(self, served: ServedHook, message: Msg) -> None:
+        if not message.reply:
+            return
+        served.requests += 1
+        if len(self._calls) >= self._max_in_flight:
+            served.busy += 1
+            self._tasks.start_soon(self._refuse, served, message)
+        else:
+            scope = self._calls[message.reply] = anyio.CancelScope(deadline=self._deadline(message))
+            served.in_flight += 1
+            self._tasks.start_soon(self._answer, served, message, scope)
+
+    def _deadline(self, message: Msg) -> float:
+        left = (message.headers or {}).get(headers.DEADLINE, "")
+        return anyio.current_time() + int(left) / 1000 if left.isdecimal() else float("inf")
+
+    async def _refuse(self, served: ServedHook, message: Msg) -> None:
+        request = decode(message.data)
+        about = f"{len(self._calls)} questions are in flight at this worker"
+        await self._reply(served, message, _error(request, BUSY_CODE, about))
+
+    async def _answer(self, served: ServedHook, message: Msg, scope: anyio.CancelScope) -> None:
+        begun = time.perf_counter()
+        try:
+            with scope:
+                answer = await self._ask(served, message)
+                await self._reply(served, message, answer)
+            if scope.cancelled_caught:
+                served.cancelled += 1
+        finally:
+            served.seconds += time.perf_counter() - begun
+            served.in_flight -= 1
+            del self._calls[message.reply]
+            if not self._calls:
+                self._idle.set()
+
+    async def _ask(self, served: ServedHook, message: Msg) -> bytes:
+        """The line with the hook's answer."""
+        request = decode(message.data)
+        if not isinstance(request, Request) or type(request.id) is not int or not isinstance(request.params, dict):
+            return self._failed(
+                served, request, INVALID_REQUEST, "not a request with params and a whole number as its id"
+            )
+        stage = _STAGE_OF.get(request.method)
+        if stage is None:
+            return self._failed(served, request, NOT_SERVED, f"there is no method {cut(request.method, 80)!r}")
+        try:
+            payload = stage.given(request.params)
+        except ValidationError as error:
+            return self._failed(served, request, INVALID_PARAMS, str(error.errors(include_url=False)[0]["msg"]))
+        try:
+            outcome = await self._host.ask_hook(served.name, stage.name, payload, params=_params(message.data, request))
+        except PicohookError as error:  # the host is closing, or a payload cannot be sent
+            return self._failed(served, request, HOOK_FAILED, str(error))
+        if not outcome.trail:
+            return self._failed(served, request, NOT_SERVED, f"the hook is not asked at {stage.name}")
+        (entry,) = outcome.trail
+        if entry.failure is not None:
+            return self._failed(served, request, HOOK_FAILED, f"{entry.failure}: {entry.error}")
+        if outcome.action == words.CONTINUE and not stage.approves and entry.notes is None and not entry.reason:
+            return b'{"jsonrpc":"2.0","id":%d,"result":{"action":"continue"}}' % request.id  # as nearly always
+        return encode({"jsonrpc": "2.0", "id": request.id, "result": answer_of(stage, payload, outcome)})
+
+    def _failed(self, served: ServedHook, request: object, code: int, why: str) -> bytes:
+        served.errors += 1
+        served.last_error = why
+        return _error(request, code, why)
+
+    async def _reply(self, served: ServedHook, message: Msg, line: bytes) -> None:
+        """Answer, or log why it is not possible. The digest is of the question as it came here."""
+        about = {headers.DIGEST: hashlib.sha256(message.data).hexdigest()}
+        try:
+            try:
+                await self._connection.publish(message.reply, line, headers=about)
+            except NatsError as error:
+                if error.cause != "too_large":
+                    raise
+                shorter = self._failed(served, decode(message.data), HOOK_FAILED, f"its answer: {error}")
+                await self._connection.publish(message.reply, shorter, headers=about)
+        except NatsError as error:
+            self._log.warning("an answer was not sent", hook=served.name, why=str(error))
+
+    def _cancelled(self, message: Msg) -> None:
+        told = _object(message.data)
+        scope = self._calls.get(str(told.get("reply")))
+        if scope is not None:
+            scope.cancel()
+
+    # Telling of itself.
+
+    def _tell(self, served: ServedHook, verb: str, message: Msg) -> None:
+        if message.reply:
+            self._tasks.start_soon(self._told, served, verb, message.reply)
+
+    async def _told(self, served: ServedHook, verb: str, reply: str) -> None:
+        metadata = {
+            "tenant": self._tenant,
+            "hook": served.name,
+            "host": self._connection.settings.host or socket.gethostname(),
+            "pid": str(os.getpid()),
+            "picohook": VERSION,
+            "config": self.config_digest,
+        }
+        data: dict[str, Any] = {"max_in_flight": self._max_in_flight}
+        if verb == "STATS":
+            mounted = next((hook for hook in self._host.hooks if hook.name == served.name), None)
+            stages = () if mounted is None else mounted.metrics.stages.values()
+            data["failures"] = sum((one.failures for one in stages), Counter())
+            data["state"] = "gone" if mounted is None else mounted.status().state
+        try:
+            await self._connection.publish(reply, encoded(served.wire(verb, metadata, data)))
+        except NatsError as error:
+            self._log.debug("statistics were not sent", why=str(error))
+
+
+def _is_served(hook: Any) -> bool:
+    return bool(hook.spec.asked_at) and hook.spec.nats is None
+
+
+_STAGE_OF: Mapping[str, Stage[Any]] = {stage.method: stage for stage in STAGES.values()}
+
+
+def _params(body: bytes, request: Request) -> bytes | None:
+    """The bytes of the request's params, if it is written as hosts of picohook write it; None otherwise."""
+    if type(request.id) is not int:
+        return None
+    before = b'{"jsonrpc":"2.0","id":%d%s' % (request.id, between_id_and_params(request.method))
+    return body[len(before) : -1] if body.startswith(before) else None
+
+
+def _error(request: object, code: int, why: str) -> bytes:
+    number = request.id if isinstance(request, Request) and type(request.id) in {int, str} else None
+    return encode({"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": cut(why, words.MAX_REASON)}})
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    """The JSON object in a message; an empty one if it has none."""
+    try:
+        value = decode_value(data)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,123 @@
+"""What `picohook fleet` makes of the messages of hosts and workers."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from picohook import HostStatus
+from picohook.cli.commands.fleet import _tables
+from picohook.cli.fleet import FORGOTTEN, Fleet, alarms
+from picohook.nats.heartbeat import summary
+
+ALIVE = {"every": 300, "verdict": "denied", "last_denial_age": 10.0, "proofs": {}, "alarms": ()}
+PASSED = {"tool": "bash", "gate": "", "verdict": "not_denied", "hook": "", "why": "before_tool: continue"}
+
+
+def host(name="h1", **told):
+    given = {"host": name, "id": name, "state": "running", "every_s": 5.0, "config": "c" * 64, "version": "1"}
+    return {**given, **summary(HostStatus((), "none", 0).wire()), **told}
+
+
+def worker(name="w1", subject="picohook.v1.rpc.acme.policy.*", **endpoint):
+    endpoint = {"subject": subject, "num_requests": 4, "num_errors": 1, "processing_time": 8_000_000, **endpoint}
+    return {"name": "policy", "id": name, "version": "1", "metadata": {"config": "d" * 64}, "endpoints": [endpoint]}
+
+
+@pytest.fixture
+def fleet():
+    return Fleet("acme", asked_every=1.0)
+
+
+def shown(fleet, now):
+    figures = fleet.figures(now)
+    return {one.get("host") or one["id"]: one["state"] for one in (*figures["hosts"], *figures["workers"])}
+
+
+def test_who_falls_silent_is_gone_and_is_forgotten_later(fleet):
+    fleet.heard(host(), 0)
+    fleet.answered(worker(), 0)
+    assert shown(fleet, 3) == {"h1": "ok", "w1": "ok"}
+    assert shown(fleet, 4) == {"h1": "ok", "w1": "gone"}
+    assert shown(fleet, 16) == {"h1": "gone", "w1": "gone"}
+    assert len([*alarms(fleet.figures(16))]) == 2
+    fleet.heard(host(), 17)
+    assert shown(fleet, 18) == {"h1": "ok", "w1": "gone"}
+    assert shown(fleet, FORGOTTEN + 1) == {"h1": "gone"}
+    assert shown(fleet, FORGOTTEN + 18) == {}
+
+
+def test_a_host_that_ended_is_not_gone(fleet):
+    fleet.heard(host(state="ended"), 0)
+    assert shown(fleet, 100) == {"h1": "ended"}
+    assert not [*alarms(fleet.figures(100))]
+
+
+def test_two_processes_of_one_machine_are_two_hosts(fleet):
+    fleet.heard(host(id="a"), 0)
+    fleet.heard(host(id="b"), 0)
+    assert [one["id"] for one in fleet.figures(1)["hosts"]] == ["a", "b"]
+
+
+def test_a_host_whose_gates_do_not_deny_is_an_alarm_and_says_why(fleet):
+    fleet.heard(host(proof_of_life={**ALIVE, "verdict": "not_denied", "alarms": [PASSED]}), 0)
+    assert shown(fleet, 1) == {"h1": "alarm"}
+    assert [*alarms(fleet.figures(1))] == ["h1: bash was not denied (before_tool: continue)"]
+
+
+def test_the_age_of_the_last_denial_grows_while_a_host_is_silent(fleet):
+    fleet.heard(host(proof_of_life=ALIVE), 0)
+    assert fleet.figures(4)["hosts"][0]["proof_of_life"]["last_denial_age"] == 14
+
+
+def test_rates_and_times_of_workers_are_those_between_two_answers(fleet):
+    fleet.answered(worker(), 0)
+    more = {"in_flight": 3, "failures": {"busy": 2}}
+    fleet.answered(worker(num_requests=24, processing_time=48_000_000, data=more), 2)
+    (one,) = fleet.figures(2)["workers"]
+    assert (one["calls_per_second"], one["mean_ms"], one["in_flight"], one["failures"]) == (10, 2, 3, {"busy": 2})
+
+
+NO_HOSTS = [None, [], {}, host(id=1), host(calls="many"), host(proof_of_life=3), host(failures=[]), host(every_s="x")]
+
+
+@pytest.mark.parametrize("told", NO_HOSTS)
+def test_what_is_no_message_of_a_host_is_ignored(fleet, told):
+    fleet.heard(told, 0)
+    assert shown(fleet, 0) == {}
+
+
+@pytest.mark.parametrize(
+    "told", [None, {}, {"endpoints": 3}, {"endpoints": [3]}, worker(subject="picohook.v1.rpc.b.p.x")]
+)
+def test_services_that_are_no_workers_of_the_tenant_are_ignored(fleet, told):
+    fleet.answered(told, 0)
+    assert shown(fleet, 0) == {}
+
+
+def test_a_host_tells_of_calls_and_failures_of_all_its_hooks():
+    stages = {
+        "before_tool": {"executions": 3, "failures": {"timeout": 1}},
+        "after_tool": {"executions": 4, "failures": {}},
+    }
+    hooks = [{"name": "a", "state": "ready", "stages": stages}, {"name": "b", "state": "failed", "stages": stages}]
+    told = summary({"hooks": hooks, "proof_of_life": None})
+    assert (told["calls"], told["failures"], told["hooks"]) == (14, {"timeout": 2}, {"a": "ready", "b": "failed"})
+
+
+def test_in_a_narrow_terminal_those_in_trouble_come_first_and_states_and_denials_stay_readable(fleet):
+    for number in range(9):
+        fleet.heard(host(f"agent-{number}", proof_of_life=ALIVE, failures={"absent": 3}, hooks={"p": "forbidden"}), 0)
+    fleet.heard(host("broken", proof_of_life={**ALIVE, "verdict": "failed", "alarms": [PASSED]}), 0)
+    fleet.answered(worker(), 0)
+    console = Console(file=io.StringIO(), width=60)
+    hosts, workers = _tables(fleet.figures(1), 60, 4)
+    console.print(hosts)
+    console.print(workers)
+    columns, first, *_, more, _, of_worker = console.file.getvalue().splitlines()
+    assert "last denial" in columns
+    assert [*first.split()[:2], first.split("s ago")[0].split()[-1]] == ["broken", "alarm", "11"]
+    assert more == "and 7 more"
+    assert of_worker.split()[:2] == ["policy", "ok"]

@@ -1,0 +1,231 @@
+"""Workers: any hook of a host, served to another host."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from picohook import FunctionHook, Host, LLMRequest, LLMResponse, Prompt, ToolCall, ToolReturn
+from picohook.nats import subjects
+from picohook.serve.nats_worker import NatsWorker
+
+pytestmark = pytest.mark.anyio
+
+CALL = ToolCall(tool="bash", arguments={"command": "rm -rf /"}, tool_call_id="c1")
+
+
+class Serving:
+    """A worker in this process, which serves hooks to others."""
+
+    def __init__(self, connected, *hooks, **settings):
+        self.connected = connected
+        self.hooks = hooks
+        self.settings = settings
+
+    async def __aenter__(self):
+        self.tasks = anyio.create_task_group()
+        await self.tasks.__aenter__()
+        self.host = await Host(self.hooks).__aenter__()
+        self.worker = NatsWorker(self.host, await self.connected.__aenter__(), **self.settings)
+        ready = anyio.Event()
+        self.tasks.start_soon(self._serve, ready)
+        with anyio.fail_after(20):
+            await ready.wait()
+        return self.worker
+
+    async def _serve(self, ready):
+        await self.worker.serve(ready=ready)
+
+    async def __aexit__(self, *error):
+        self.worker.end()
+        await self.tasks.__aexit__(*error)
+        await self.connected.__aexit__(*error)
+        await self.host.aclose()
+
+
+@pytest.fixture
+def served(other):
+    """`async with served(function) as worker`: a worker whose hook `policy` is this function, at these stages."""
+    return lambda function, *stages, **settings: Serving(
+        other(), FunctionHook("policy", dict.fromkeys(stages or ["before_tool"], function)), **settings
+    )
+
+
+RESULT = {"for_llm": "42"}
+ANSWERS = [
+    (CALL, "before_tool", {"action": "deny_tool", "reason": "no"}),
+    (CALL, "before_tool", {"reason": "fine", "system_message": "seen", "additional_context": "be careful"}),
+    (
+        CALL,
+        "before_tool",
+        {"call": {"arguments": {"command": "ls"}}, "inject_messages": [{"role": "user", "content": "x"}]},
+    ),
+    (CALL, "before_tool", {"patch": {"tool": "sh", "arguments": {"n": 1}}}),
+    (CALL, "before_tool", {"action": "respond", "result": RESULT, "call": {"tool": "other"}}),
+    (CALL, "before_tool", {"action": "pause", "reason": "ask"}),
+    (CALL, "before_tool", {"action": "hard_abort", "reason": "stop"}),
+    (CALL, "approve_tool", {"approved": True}),
+    (CALL, "approve_tool", {"approved": False, "reason": "no"}),
+    (Prompt(prompt="hi"), "before_prompt", {"action": "retry", "feedback": "say more"}),
+    (Prompt(prompt="hi"), "before_prompt", {"prompt": "hello"}),
+    (LLMRequest(model="m", messages=[{"role": "user", "content": "hi"}]), "before_llm", {"request": {"model": "n"}}),
+    (LLMRequest(model="m"), "before_llm", {"action": "respond", "result": {"content": "hi"}}),
+    (LLMResponse(model="m", response={"content": "hi"}), "after_llm", {"response": {"content": "ho"}}),
+    (ToolReturn(tool="t", result={"for_llm": "a"}), "after_tool", {"result": {"for_llm": "b"}}),
+]
+
+
+def facts(outcome):
+    shown = outcome.wire()
+    for entry in shown["trail"]:
+        del entry["duration_ms"], entry["hook"]
+    return shown
+
+
+@pytest.mark.parametrize(("payload", "stage", "answer"), ANSWERS)
+async def test_an_answer_has_the_same_effect_as_that_of_a_hook_here(host, served, payload, stage, answer):
+    async with Host([FunctionHook("p", {stage: lambda _: answer})]) as here:
+        expected = await here.ask(stage, payload)
+    async with served(lambda _: answer, stage), host(stages=(stage,)) as there:
+        outcome = await there.ask(stage, payload)
+    assert facts(outcome) == facts(expected)
+
+
+async def test_a_hook_that_fails_is_a_failure_for_the_host_whatever_the_worker_counts_it_as(host, served):
+    def fail(_):
+        raise RuntimeError("broken")
+
+    async with served(fail, "before_tool", "approve_tool"), host() as it:
+        denied, refused = await it.before_tool(CALL), await it.approve_tool(CALL)
+    assert (denied.action, denied.trail[0].failure) == ("deny_tool", "refused")
+    assert "broken" in denied.reason
+    assert (refused.approved, refused.trail[0].failure) == (False, "refused")
+
+
+async def test_a_stage_that_is_not_served_is_a_failure(host, served):
+    async with served(lambda _: None, "before_tool"), host() as it:
+        outcome = await it.approve_tool(CALL)
+    assert (outcome.approved, outcome.trail[0].failure) == (False, "refused")
+
+
+async def test_a_worker_with_too_many_questions_refuses_more_at_once(host, served):
+    begun, go_on = anyio.Event(), anyio.Event()
+
+    async def slow(_):
+        begun.set()
+        await go_on.wait()
+
+    outcomes = []
+    async with served(slow, max_in_flight=1) as worker, host() as it, anyio.create_task_group() as tasks:
+
+        async def ask():
+            outcomes.append(await it.before_tool(CALL))
+
+        tasks.start_soon(ask)
+        await begun.wait()
+        assert (await it.before_tool(CALL)).trail[0].failure == "busy"
+        (hook,) = worker.hooks
+        assert (hook.in_flight, hook.busy) == (1, 2)
+        go_on.set()
+    assert [outcome.action for outcome in outcomes] == ["continue"]
+
+
+async def test_a_question_whose_host_gave_up_is_cancelled(host, served):
+    cancelled = anyio.Event()
+
+    async def slow(_):
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cancelled.set()
+
+    async with served(slow), host(timeout=0.05) as it:
+        assert (await it.before_tool(CALL)).trail[0].failure == "timeout"
+        with anyio.fail_after(20):
+            await cancelled.wait()
+
+
+async def test_a_worker_that_ends_answers_what_it_has_and_takes_no_more(host, served):
+    begun, go_on = anyio.Event(), anyio.Event()
+
+    async def slow(_):
+        begun.set()
+        await go_on.wait()
+        return {"action": "deny_tool", "reason": "answered"}
+
+    outcomes = []
+    async with host() as it:
+        async with anyio.create_task_group() as tasks:
+
+            async def ask():
+                outcomes.append(await it.before_tool(CALL))
+
+            async with served(slow) as worker:
+                tasks.start_soon(ask)
+                await begun.wait()
+                worker.end()
+                with anyio.fail_after(20):
+                    while worker.hooks:
+                        await anyio.lowlevel.checkpoint()
+                go_on.set()
+        assert [outcome.reason for outcome in outcomes] == ["answered"]
+        assert (await it.before_tool(CALL)).trail[0].failure == "absent"
+
+
+async def test_two_workers_share_the_questions_and_none_is_lost_when_one_ends(host, other, settings):
+    def worker(name):
+        return Serving(
+            other(), FunctionHook("policy", {"before_tool": lambda _: {"action": "deny_tool", "reason": name}})
+        )
+
+    reasons = []
+    async with worker("a"), host() as it:
+        async with worker("b"):
+            reasons += [(await it.before_tool(CALL)).reason for _ in range(50)]
+            assert set(reasons) == {"a", "b"}
+        reasons = [(await it.before_tool(CALL)).reason for _ in range(50)]
+    assert set(reasons) == {"a"}
+
+
+async def test_it_tells_of_itself_as_nats_micro_services_do(host, served, settings):
+    async with served(lambda _: None), host() as it:
+        await it.before_tool(CALL)
+        connection = it._mounted.connections.of(settings)
+
+        async def ask(verb):
+            message = await connection.run(lambda client: client.request(subjects.service(verb, "policy"), timeout=20))
+            return json.loads(message.data)
+
+        ping, info, stats = [await ask(verb) for verb in ("PING", "INFO", "STATS")]
+    assert (ping["type"], ping["name"]) == ("io.nats.micro.v1.ping_response", "policy")
+    assert info["endpoints"][0]["queue_group"] == "policy"
+    assert info["metadata"]["tenant"] == settings.tenant
+    assert stats["endpoints"][0]["num_requests"] == 1
+    from nats.micro.service import ServiceInfo, ServicePing, ServiceStats  # noqa: PLC0415
+
+    for kind, answer in ((ServicePing, ping), (ServiceInfo, info), (ServiceStats, stats)):
+        assert kind.from_dict(answer).id == ping["id"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_command_serves_a_configuration_until_term(tmp_path, host, settings):
+    (tmp_path / "policy.py").write_text("def asked(call):\n    return {'action': 'deny_tool', 'reason': 'served'}\n")
+    file = tmp_path / "picohook.toml"
+    file.write_text(
+        f'[nats]\nservers = ["{settings.servers[0]}"]\ntenant = "{settings.tenant}"\n'
+        '[hooks.policy]\npython = "policy:asked"\nstages = ["before_tool"]\n'
+    )
+    command = [sys.executable, "-m", "picohook", "worker", "--config", str(file)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr.readline() == "Serving over NATS: policy\n"
+        async with host() as it:
+            assert (await it.before_tool(CALL)).reason == "served"
+            process.send_signal(signal.SIGTERM)
+            assert await anyio.to_thread.run_sync(process.wait) == 0
+            assert (await it.before_tool(CALL)).trail[0].failure == "absent"
