@@ -223,7 +223,7 @@ class Server:
             data += block
             if not sizes:
                 if not data.startswith(self._greeting[: len(data)]):
-                    self._log.warning("a client of another version was dropped")
+                    self._log.warning("a client was dropped", why="it is of another version")
                     return None
                 end = data.find(b"\n", len(self._greeting))
                 if end >= 0:
