@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from picohook import ToolCall
 from picohook.config.dialects.foreign.vendors import VENDORS
+from picohook.hooks.foreign.contract import Facts
 from picohook.hooks.foreign.dialects import dialect_of
+from picohook.hooks.foreign.tools import TOOLS
 
 PAGE = Path(__file__).parents[2] / "docs/reference/dialects.md"
 BEGIN, END = "<!-- made by tests/foreign/dialect_table.py -->\n", "<!-- made until here -->\n"
@@ -40,8 +43,28 @@ def rows(dialect):
     yield ""
 
 
+def names():
+    """The name of each tool of the table in the files of each agent."""
+    yield "### Names of tools\n"
+    yield "A host's tool with one of the names on the left has the name on the right in an agent's file.\n"
+    yield f"| The host's tool, in any case | {' | '.join(vendor.title for vendor in VENDORS.values())} |"
+    yield "|---" * (len(VENDORS) + 1) + "|"
+    for tool in TOOLS.values():
+        shown = (name_in(dialect_of(name), tool.names[0]) for name in VENDORS)
+        yield f"| {code(tool.names)} | {' | '.join(f'`{name}`' for name in shown)} |"
+    shown = (name_in(dialect_of(name), "mcp__db__query") for name in VENDORS)
+    yield f"| `mcp__db__query`, the tool of a server | {' | '.join(f'`{name}`' for name in shown)} |"
+    yield ""
+
+
+def name_in(dialect, tool):
+    event = next(event for event, row in dialect.events.items() if row.stage == "before_tool")
+    told = dialect.encode(event, ToolCall(tool=tool), Facts())
+    return told.stdin.get("tool_name") or told.stdin["toolName"]
+
+
 def rendered():
-    return "\n".join(line for name in VENDORS for line in rows(dialect_of(name)))
+    return "\n".join([*names(), *(line for name in VENDORS for line in rows(dialect_of(name)))])
 
 
 def whole(page):
