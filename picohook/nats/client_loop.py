@@ -117,5 +117,5 @@ class ThreadLoop:
         await to_thread.run_sync(self._end)
 
     def _end(self) -> None:
-        self._portal.call(self._portal.stop, True)  # noqa: FBT003 - cancel what still runs
+        self._portal.call(self._portal.stop, True)
         self._portal_block.__exit__(None, None, None)
