@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from .hooks.base import Hook
     from .listeners.audit import AuditLog
     from .model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult
-    from .model.spec import HookSpec, NatsSettings
+    from .model.spec import HookSpec
     from .nats.bundle import Bundle
+    from .nats.connection import NatsConnection
     from .turns.model_call import Complete, DecidedRequest, Show
     from .turns.session import Session
     from .turns.tool_call import DecidedCall, OnPause, ToolRun
@@ -177,8 +178,8 @@ class Host(Engine):
         await super()._begin(mounted_hooks, hooks)
         if self._source is not None and any(one.bundle is not None for one in self._source.layers.configs):
             await self._follow_bundles(self._source, mounted_hooks)
-        if self._announce and self._source is not None and (nats := self._source.layers.nats) is not None:
-            self._tell_fleet(self._source, nats, mounted_hooks)
+        if self._announce and self._source is not None and self._source.layers.nats is not None:
+            self._tell_fleet(self._source, mounted_hooks)
         if self._watch:
             from .config.reload.watch import keep_watching  # noqa: PLC0415 - an extra
 
@@ -198,12 +199,17 @@ class Host(Engine):
             bundles.require_bundle(source.layers.configs, updates.problem)
         self.begin_task(updates.run)
 
-    def _tell_fleet(self, source: Source, nats: NatsSettings, mounted_hooks: MountedHooks) -> None:
+    def _tell_fleet(self, source: Source, mounted_hooks: MountedHooks) -> None:
         """Tell `picohook fleet` from now on how this host is."""
         from .nats.heartbeat import Heartbeat  # noqa: PLC0415 - an extra
 
-        assert mounted_hooks.connections is not None
-        connection = mounted_hooks.connections.of(nats)
+        connections = mounted_hooks.connections
+        assert connections is not None
+
+        def connection() -> NatsConnection | None:
+            nats = source.layers.nats
+            return None if nats is None else connections.of(nats)
+
         heartbeat = Heartbeat(connection, lambda: self.status().wire(), lambda: source.layers.in_force)
         self.begin_task(heartbeat.run)
 

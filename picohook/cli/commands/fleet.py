@@ -151,11 +151,10 @@ async def _show(looks: AsyncIterator[dict[str, Any]], servers: str, interval: fl
                 lines = [
                     Text(line, style="bold red", no_wrap=True, overflow="ellipsis") for line in model.alarms(shown)
                 ]
-                room = (size.height - 5 - len(lines[:3])) // 2
+                room = (size.height - 6 - len(lines[:3])) // 2
+                hosts, workers = _tables(shown, size.width, room)
                 view.update(
-                    Group(
-                        Text(title, style="bold", no_wrap=True), *lines[:3], Text(), *_tables(shown, size.width, room)
-                    ),
+                    Group(Text(title, style="bold", no_wrap=True), *lines[:3], Text(), hosts, Text(), workers),
                     refresh=True,
                 )
 
