@@ -40,6 +40,8 @@ class HostSettings(Settings, total=False):
     """Whether to reload the configuration when it changes."""
     control: str | os.PathLike[str] | None
     """The path of a Unix socket through which the running host can be inspected and controlled."""
+    announce: bool
+    """Whether to tell `picohook fleet` how the host is, if its configuration has [nats]: True."""
 
 
 class Host(Engine):
@@ -60,6 +62,7 @@ class Host(Engine):
         _source: Source | None = None,
         watch: bool = False,
         control: str | os.PathLike[str] | None = None,
+        announce: bool = True,
         **settings: Unpack[EngineSettings],
     ) -> None:
         if watch:
@@ -75,6 +78,7 @@ class Host(Engine):
         self._reloader: Reloader | None = None
         self._watch = watch
         self._control = control
+        self._announce = announce
 
     @classmethod
     def from_config(
@@ -173,7 +177,7 @@ class Host(Engine):
         await super()._begin(mounted_hooks, hooks)
         if self._source is not None and any(one.bundle is not None for one in self._source.layers.configs):
             await self._follow_bundles(self._source, mounted_hooks)
-        if self._source is not None and (nats := self._source.layers.nats) is not None:
+        if self._announce and self._source is not None and (nats := self._source.layers.nats) is not None:
             self._tell_fleet(self._source, nats, mounted_hooks)
         if self._watch:
             from .config.reload.watch import keep_watching  # noqa: PLC0415 - an extra
@@ -220,6 +224,11 @@ class Host(Engine):
         done = await self.begin_task(self.reloader.reload).result()
         self._changed(done)
         return done
+
+    @property
+    def config_digest(self) -> str:
+        """The digest of the configuration files that are in force; empty for a host that was made in code."""
+        return "" if self._source is None else self._source.layers.in_force["config"]
 
     @property
     def reloader(self) -> Reloader:

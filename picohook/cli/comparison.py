@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import anyio
+
 from ..config.dialects.foreign.other_files import WrittenHandler, read_as
 from ..errors import HookTimeoutError
 from ..hooks import make_hook
@@ -47,6 +49,11 @@ class Cell(NamedTuple):
         """Whether the vendor's agent does not run the call."""
         return isinstance(self.vendor, Effect) and self.vendor.refuses
 
+    @property
+    def failed(self) -> bool:
+        """Whether the hook gave no answer."""
+        return not isinstance(self.vendor, Effect) or self.vendor.failed
+
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
         told = {"vendor": word(self.vendor), "strict": word(self.strict), "why": self.why}
@@ -81,13 +88,17 @@ class Comparison:
                     yield dialect, case, cell.why
 
     @property
+    def is_silent(self) -> bool:
+        """Whether the hook gives no answer under any dialect."""
+        return all(cell.failed for cell in self.rows[HARMFUL].values()) and self.denied_in is None
+
+    @property
     def odd(self) -> Iterator[tuple[DialectName, str, str]]:
         """Where the harmless call is refused, and where asking about a call fails: the dialect, the case, and why."""
         for case in (HARMLESS, HARMFUL):
             for dialect, cell in self.rows[case].items():
-                failed = isinstance(cell.vendor, Effect) and cell.vendor.failed
                 refused = case == HARMLESS and cell.refuses
-                if cell.why and (refused or (failed and self.denied_in is None)):
+                if cell.why and (refused or (cell.failed and self.denied_in is None)):
                     yield dialect, case, cell.why
 
     def wire(self) -> dict[str, Any]:
@@ -175,16 +186,14 @@ async def compare(
     found = Comparison(handler)
     for harmless, harmful in samples:
         columns = {name: _Column(name, handler, harmful) for name in dialects}
-        cells = {name: await column.ask(harmful, patience) for name, column in columns.items()}
+        cells = await _ask_all(columns, harmful, patience)
         refusing = [name for name, cell in cells.items() if cell.refuses]
         if refusing or not found.rows:
             found.calls = {HARMLESS: harmless, HARMFUL: harmful}
-            found.rows = {
-                HARMLESS: {name: await column.ask(harmless, patience) for name, column in columns.items()},
-                HARMFUL: cells,
-            }
+            found.rows = {HARMLESS: await _ask_all(columns, harmless, patience), HARMFUL: cells}
         if refusing:
             found.denied_in = handler.home if handler.home in refusing else refusing[0]
+        if refusing or all(cell.failed for cell in cells.values()):
             break
     harmful = found.calls[HARMFUL]
     columns = {name: _Column(name, handler, harmful) for name in dialects}
@@ -204,6 +213,19 @@ async def compare(
         if not cell.refuses and not cell.why:
             found.rows[AGAIN][name] = cell._replace(why=_unseen(columns[name]))
     return found
+
+
+async def _ask_all(columns: dict[DialectName, _Column], call: ToolCall, patience: float) -> dict[DialectName, Cell]:
+    """The cells of a case, in the order of the columns. The dialects are asked at the same time."""
+    cells: dict[DialectName, Cell] = {}
+
+    async def ask(name: DialectName) -> None:
+        cells[name] = await columns[name].ask(call, patience)
+
+    async with anyio.create_task_group() as tasks:
+        for name in columns:
+            tasks.start_soon(ask, name)
+    return {name: cells[name] for name in columns}
 
 
 def variants(denial: Ran) -> dict[str, Ran]:
@@ -227,7 +249,8 @@ def _explain(found: Comparison, columns: dict[DialectName, _Column]) -> None:
     for name, cell in cells.items():
         if cell.refuses or cell.told is None or cell.ran is None or cell.why:
             continue
-        missing = [key for key in denial.told.stdin if key not in cell.told.stdin]
+        common = dialect_of(found.denied_in).common
+        missing = [key for key in denial.told.stdin if key not in cell.told.stdin and key not in common]
         title = columns[name].title
         if denial.ran is not None and _answer(cell.ran) == _answer(denial.ran):
             why = _unseen(columns[name])

@@ -9,6 +9,7 @@ from picohook import Compaction, Finish, LLMRequest, LLMResponse, Meta, Prompt, 
 from picohook.errors import HookError
 from picohook.hooks.foreign.contract import Facts, Ran, Rule
 from picohook.hooks.foreign.dialects import dialect_of
+from picohook.hooks.foreign.strict import decoded
 
 FACTS = Facts(cwd="/project", project="/project", session="s0")
 META = Meta(session_key="s1", turn_id="t1")
@@ -63,7 +64,7 @@ def verdict_of(event: str, *said: Said, dialect: str = "claude", failures: Any =
     assert told is not None
     answers = []
     for one in said:
-        answers.append(contract.decode(event, one.rule, one.ran, failures))
+        answers.append(decoded(contract, event, one.rule, one.ran, failures))
         if contract.chain is not None and one.rule.in_order:
             told = contract.chain(event, told, answers[-1])
     return contract.merge(event, answers, told, payload, failures)

@@ -23,6 +23,7 @@ from picohook import (
     foreign_hooks,
 )
 from picohook.config import layers, load
+from picohook.config.reload.source import Source
 from picohook.config.trust import covered
 from picohook.errors import HookCrashedError, HookError, HookReplyError, HookTimeoutError
 from picohook.hooks.foreign.contract import Facts, Rule
@@ -444,6 +445,27 @@ def test_each_file_of_the_hooks_directories_is_found_and_needs_trust_if_it_is_th
     assert [config.project for config in found.configs[1:]] == [project, project]
     assert set(covered(found.configs[1])) == {str(project / ".github/hooks/a.json"), str(project / "guard.sh")}
     assert project / ".github/hooks" in layers.candidates(project)
+
+
+def test_a_plugin_knows_its_own_directory(write, project):
+    path = write("plug/hooks/hooks.json", {"version": 1, "hooks": {"agentStop": [{"bash": "${PLUGIN_ROOT}/x.sh"}]}})
+    (member,) = load(path).hooks[0].members
+    assert member.command == ("bash", "-c", f"{project}/plug/x.sh")
+    root = str(project / "plug")
+    assert {member.env[name] for name in ("PLUGIN_ROOT", "COPILOT_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT")} == {root}
+    assert member.env["CLAUDE_PROJECT_DIR"] == str(project)
+
+
+def test_a_file_that_is_added_to_a_hooks_directory_is_noticed(write, project):
+    first = hooks_file(write, "../home/.copilot/hooks/a.json", preToolUse=[{"bash": "true"}])
+    source = Source(lambda: layers.discover(project), *layers.candidates(project))
+    assert len(source.read().configs) == 1
+    assert (source.changed(), str(first.parent.resolve()) in source.directories()) == (False, True)
+
+    hooks_file(write, "../home/.copilot/hooks/b.json", preToolUse=[{"bash": "true"}])
+
+    assert source.changed()
+    assert len(source.read().configs) == 2
 
 
 @pytest.mark.anyio

@@ -375,6 +375,24 @@ def test_trap_a_timeout_is_in_milliseconds_in_gemini_and_in_seconds_in_cursor(wr
     assert foreign_hooks(write(name, {"hooks": hooks}))[0].timeout == seconds
 
 
+@pytest.mark.parametrize(
+    ("dialect", "event"),
+    [
+        ("claude", "PreToolUse"),
+        ("codex", "PreToolUse"),
+        ("gemini", "BeforeTool"),
+        ("cursor", "preToolUse"),
+        ("copilot", "preToolUse"),
+        ("copilot", "PreToolUse"),
+    ],
+)
+@pytest.mark.parametrize(
+    "said", [DENY, FORBIDS, SAYS_NO, '{"permission": "deny"}', '{"cancel": true}', '{"behavior": "deny"}']
+)
+def test_trap_a_denial_in_any_agents_words_denies_in_strict(dialect, event, said):
+    assert both(Said(said), event=event, dialect=dialect)[0] == "deny"
+
+
 # With real processes.
 
 

@@ -144,6 +144,8 @@ def _show(found: Comparison, dialects: Iterable[DialectName]) -> None:
     if lost:
         output.line("a denial is lost", style="bold red")
         output.pairs([(dialect_of(name).title, f"{case}: {why}" if why else case) for name, case, why in lost])
+    elif found.is_silent:
+        output.line("it gives no answer", style="bold red")
     elif found.denied_in is None:
         output.line("it refuses neither call: give it one that it has to refuse, with --params", style="bold yellow")
     else:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import anyio
 import typer
 
-from ...errors import NatsError, PicohookError
+from ...errors import NatsError
 from ...nats import subjects
 from ...nats.connections import Connections
 from ...nats.heartbeat import ENDED, EVERY, SPREAD
@@ -20,7 +20,7 @@ from ...observe.log import Log
 from ...transport.event_loop import current_reactor
 from .. import fleet as model, live, output, stats
 from ..command import App, Json, seconds
-from ..configuration import Named, read
+from ..configuration import Named, connection_of, read
 from ..host import in_loop
 
 if TYPE_CHECKING:
@@ -67,9 +67,7 @@ def fleet(
     connection is that of [nats] in the configuration. Shown in the terminal until q is typed; with --json as one line every
     interval.
     """
-    settings = read(config).nats
-    if settings is None:
-        raise PicohookError("no configuration has a table [nats], which names the servers")
+    settings = connection_of(read(config))
     live.begin(plain=once or as_json)
     in_loop(functools.partial(_run, settings, once=once, interval=interval, as_json=as_json))
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from ...errors import HookError
 from ...model.decisions import AbortTurn, Deny, Modify, Pause, Retry, Skip
+from .strict import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +48,7 @@ def effect(  # noqa: PLR0917 - all that a dialect is asked with
     failures: Failures,
 ) -> Effect:
     """What handlers with these rules and results do to a payload."""
-    answers = [dialect.decode(event, rule, ran, failures) for rule, ran in results]
+    answers = [decoded(dialect, event, rule, ran, failures) for rule, ran in results]
     try:
         verdict = dialect.merge(event, answers, told, payload, failures)
     except HookError as error:

@@ -24,6 +24,7 @@ from ...process.threads import FileThreads
 from ...protocol.codec import encode
 from ...wire.text import explain
 from ..foreign.contract import Answer, Ran
+from ..foreign.strict import decoded
 from ..function import THREADS, call
 from ..queued_events import QueuedEventsHook
 from .file_text import file_text
@@ -272,7 +273,7 @@ class HandlersHook(QueuedEventsHook):
 
     def _decoded(self, place: int, ran: Ran) -> Answer:
         rule = self._group.handlers[place].rule
-        answer = self._dialect.decode(self._group.event, rule, ran, self.spec.failures)
+        answer = decoded(self._dialect, self._group.event, rule, ran, self.spec.failures)
         if answer.ignored:
             self._host.log.warning(
                 "ignored a part of its answer", handler=rule.at, at=self._group.event, fields=", ".join(answer.ignored)

@@ -29,8 +29,6 @@ _UNREAD = frozenset({"userPromptSubmitted", "sessionEnd", "preCompact", "errorOc
 """The events at which no output counts."""
 INNER = "hookSpecificOutput"
 """Fields in this table count like those beside it, as in Claude Code."""
-_OF_OTHERS = frozenset({"decision", "permission", "continue", "cancel", "action"})
-"""The words that other agents have for a decision about a call."""
 
 
 def decode(event: str, rule: Rule, ran: Ran, failures: Failures) -> Answer:
@@ -64,15 +62,12 @@ def _read(base: str, ran: Ran, *, strict: bool) -> Answer:
         return Answer()
     said = read_object(text, strict=strict)
     if said is None:
-        if strict and hidden_object(text, {INNER, *EVENTS[base].writes, *_OF_OTHERS}):
+        if strict and hidden_object(text, {INNER, *EVENTS[base].writes}):
             raise HookReplyError(
                 "its answer is behind other text, which hides it: it has to print the JSON object alone"
             )
         return Answer()
     said = {**(table(said, INNER) or {}), **said}
-    foreign = sorted(_OF_OTHERS & said.keys())
-    if strict and foreign and said.keys().isdisjoint(EVENTS[base].writes):
-        raise HookReplyError(f"`{foreign[0]}` is another agent's word: Copilot reads {', '.join(EVENTS[base].writes)}")
     return _of_json(base, said)
 
 

@@ -1,0 +1,55 @@
+"""What strict adds to every dialect: a denial in another agent's words, which the vendor overlooks, is a failure of a gate."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ...errors import HookReplyError
+from .contract import Answer
+
+if TYPE_CHECKING:
+    from .contract import Dialect, Failures, Ran, Rule
+
+_DENIALS: dict[str, tuple[Any, ...]] = {
+    "permissionDecision": ("deny",),
+    "permission": ("deny",),
+    "decision": ("deny", "block"),
+    "behavior": ("deny",),
+    "cancel": (True,),
+}
+"""The fields in which agents look for a decision about a call, each with the values that deny."""
+
+
+def decoded(dialect: Dialect, event: str, rule: Rule, ran: Ran, failures: Failures) -> Answer:
+    """What a handler says."""
+    answer = dialect.decode(event, rule, ran, failures)
+    decides = answer.verdict not in {"", "allow"} or answer.ends is not None or answer.failure is not None
+    if failures == "vendor" or decides or not dialect.events[event].gate:
+        return answer
+    try:
+        _require_own_words(dialect.title, ran.stdout)
+    except HookReplyError as error:
+        return Answer(failure=error)
+    return answer
+
+
+def _require_own_words(title: str, stdout: str) -> None:
+    said = _object(stdout)
+    inner = _table(said, "hookSpecificOutput")
+    tables = (said, inner, _table(said, "decision"), _table(inner, "decision"))
+    if any(said.get(name) in values for said in tables for name, values in _DENIALS.items()):
+        raise HookReplyError(f"it denies in another agent's words, which {title} does not read")
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        said = json.loads(text.strip().removeprefix("\ufeff"))
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _table(said: dict[str, Any], name: str) -> dict[str, Any]:
+    value = said.get(name)
+    return value if isinstance(value, dict) else {}
