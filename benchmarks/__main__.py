@@ -9,7 +9,21 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from . import abandoned, asking, busy, chains, events, mcp, peers, shim, sidecar, standing, start_stop, streams
+from . import (
+    abandoned,
+    asking,
+    busy,
+    chains,
+    events,
+    mcp,
+    over_nats,
+    peers,
+    shim,
+    sidecar,
+    standing,
+    start_stop,
+    streams,
+)
 from .chart import draw
 from .given import Given, build
 from .measure import Row
@@ -40,6 +54,7 @@ ALL = {
     "mcp": mcp.mcp,
     "shim": shim.shim,
     "streams": streams.streams,
+    "over-nats": over_nats.over_nats,
 }
 
 

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from .hooks.base import Hook
     from .listeners.audit import AuditLog
     from .model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult
-    from .model.spec import HookSpec, NatsSettings
+    from .model.spec import HookSpec
     from .nats.bundle import Bundle
+    from .nats.connection import NatsConnection
     from .turns.model_call import Complete, DecidedRequest, Show
     from .turns.session import Session
     from .turns.tool_call import DecidedCall, OnPause, ToolRun
@@ -40,6 +41,8 @@ class HostSettings(Settings, total=False):
     """Whether to reload the configuration when it changes."""
     control: str | os.PathLike[str] | None
     """The path of a Unix socket through which the running host can be inspected and controlled."""
+    announce: bool
+    """Whether to tell `picohook fleet` how the host is, if its configuration has [nats]: True."""
 
 
 class Host(Engine):
@@ -60,6 +63,7 @@ class Host(Engine):
         _source: Source | None = None,
         watch: bool = False,
         control: str | os.PathLike[str] | None = None,
+        announce: bool = True,
         **settings: Unpack[EngineSettings],
     ) -> None:
         if watch:
@@ -75,6 +79,7 @@ class Host(Engine):
         self._reloader: Reloader | None = None
         self._watch = watch
         self._control = control
+        self._announce = announce
 
     @classmethod
     def from_config(
@@ -123,7 +128,7 @@ class Host(Engine):
         from .config.reload.source import Source  # noqa: PLC0415 - hosts built in code do without
 
         source = Source(read, *places, asks_models=settings.get("complete") is None)
-        config = source.read()
+        config = source.layers = source.read()
         logs: list[AuditLog] = []
         if any(one.audit for one in config.configs):
             from .config.audit_logs import audit_logs  # noqa: PLC0415 - most keep none
@@ -173,8 +178,8 @@ class Host(Engine):
         await super()._begin(mounted_hooks, hooks)
         if self._source is not None and any(one.bundle is not None for one in self._source.layers.configs):
             await self._follow_bundles(self._source, mounted_hooks)
-        if self._source is not None and (nats := self._source.layers.nats) is not None:
-            self._tell_fleet(self._source, nats, mounted_hooks)
+        if self._announce and self._source is not None and self._source.layers.nats is not None:
+            self._tell_fleet(self._source, mounted_hooks)
         if self._watch:
             from .config.reload.watch import keep_watching  # noqa: PLC0415 - an extra
 
@@ -194,12 +199,17 @@ class Host(Engine):
             bundles.require_bundle(source.layers.configs, updates.problem)
         self.begin_task(updates.run)
 
-    def _tell_fleet(self, source: Source, nats: NatsSettings, mounted_hooks: MountedHooks) -> None:
+    def _tell_fleet(self, source: Source, mounted_hooks: MountedHooks) -> None:
         """Tell `picohook fleet` from now on how this host is."""
         from .nats.heartbeat import Heartbeat  # noqa: PLC0415 - an extra
 
-        assert mounted_hooks.connections is not None
-        connection = mounted_hooks.connections.of(nats)
+        connections = mounted_hooks.connections
+        assert connections is not None
+
+        def connection() -> NatsConnection | None:
+            nats = source.layers.nats
+            return None if nats is None else connections.of(nats)
+
         heartbeat = Heartbeat(connection, lambda: self.status().wire(), lambda: source.layers.in_force)
         self.begin_task(heartbeat.run)
 
@@ -220,6 +230,11 @@ class Host(Engine):
         done = await self.begin_task(self.reloader.reload).result()
         self._changed(done)
         return done
+
+    @property
+    def config_digest(self) -> str:
+        """The digest of the configuration files that are in force; empty for a host that was made in code."""
+        return "" if self._source is None else self._source.layers.in_force["config"]
 
     @property
     def reloader(self) -> Reloader:

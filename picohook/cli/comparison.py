@@ -20,8 +20,8 @@ from ..model.payloads import ToolCall
 if TYPE_CHECKING:
     from ..hooks.foreign.spec import GroupSpec
 
-NOT_ASKED, NO_EVENT, LEFT_OUT = "not asked", "no event", "left out"
-"""What a hook is where it decides nothing: its matcher does not match, there is no such event, its entry is wrong."""
+NOT_ASKED, NO_EVENT, LEFT_OUT, NOT_LOADED = "not asked", "no event", "left out", "not loaded"
+"""What a hook is where it decides nothing: by its matcher, without such an event, and where its entry is wrong."""
 FAULTS = {
     "is not there (127)": Ran(127, stderr="not found"),
     "cannot be run (126)": Ran(126, stderr="Permission denied"),
@@ -126,6 +126,10 @@ class _Column:
             self._word = LEFT_OUT
 
     @property
+    def _in_strict(self) -> str:
+        return NOT_LOADED if self._word == LEFT_OUT else self._word
+
+    @property
     def _rule(self) -> Rule:
         assert self.group is not None
         return self.group.filter.handlers[0].rule
@@ -133,7 +137,7 @@ class _Column:
     async def ask(self, call: ToolCall, patience: float) -> Cell:
         """What comes of asking the hook about a call."""
         if self.group is None:
-            return Cell(self._word, self._word, self._why)
+            return Cell(self._word, self._in_strict, self._why)
         hook = make_hook(self.group)
         assert isinstance(hook, HandlersHook)
         async with Host([hook]):
@@ -148,7 +152,9 @@ class _Column:
     def answered(self, ran: Ran, call: ToolCall) -> Cell:
         """What comes of a result, whatever led to it."""
         return (
-            Cell(self._word, self._word, self._why) if self.group is None else self.decoded(ran, self._told(call), call)
+            Cell(self._word, self._in_strict, self._why)
+            if self.group is None
+            else self.decoded(ran, self._told(call), call)
         )
 
     def _told(self, call: ToolCall) -> Told:

@@ -10,8 +10,8 @@ import typer
 from ..config import Config, hook_files, layers
 from ..config.document import PicoClaw
 from ..config.layers import Layers
-from ..errors import HookCrashedError
-from ..model.spec import HookSpec, python_file
+from ..errors import HookCrashedError, PicohookError
+from ..model.spec import HookSpec, NatsSettings, python_file
 from ..process.plan import plan
 from . import output
 from .command import require_file
@@ -74,6 +74,14 @@ def configured(named: Path | None, picoclaw: PicoClaw | None = None) -> Layers:
     for warning in found.warnings:
         output.warn(str(warning))
     return found
+
+
+def connection_of(found: Layers) -> NatsSettings:
+    """Return the connection to NATS that the configuration names. Raise `PicohookError` if it names none."""
+    if found.nats is None:
+        files = ", ".join(str(config.path) for config in found.configs)
+        raise PicohookError(f'{files}: has no table [nats] (such as: servers = ["nats://127.0.0.1:4222"])')
+    return found.nats
 
 
 def described(config: Config) -> dict[str, Any]:

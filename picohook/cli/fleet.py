@@ -7,6 +7,7 @@ from typing import Any
 
 from ..nats.heartbeat import ENDED
 from ..nats.subjects import rpc
+from . import stats
 
 MISSED = 3
 """How many messages in a row a host or a worker may miss before it counts as gone."""
@@ -65,14 +66,14 @@ class Fleet:
         if isinstance(told, dict) and all(isinstance(told.get(name), kind) for name, kind in _OF_HOSTS.items()):
             _remember(self._hosts, f"{told.get('host')} {told['id']}", told, now)
 
-    def answered(self, stats: Any, now: float) -> None:
+    def answered(self, told: Any, now: float) -> None:
         """Take the answer of a micro service to `$SRV.STATS`. One that is no worker of this tenant is ignored."""
-        if not isinstance(stats, dict) or not isinstance(stats.get("endpoints"), list):
+        if not isinstance(told, dict) or not isinstance(told.get("endpoints"), list):
             return
-        all_of_it = [one for one in stats["endpoints"] if isinstance(one, dict)]
+        all_of_it = [one for one in told["endpoints"] if isinstance(one, dict)]
         endpoints = [one for one in all_of_it if str(one.get("subject")).startswith(self._subject)]
         if endpoints:
-            _remember(self._workers, str(stats.get("id")), _worker(stats, endpoints), now)
+            _remember(self._workers, str(told.get("id")), _worker(told, endpoints), now)
 
     def figures(self, now: float) -> dict[str, Any]:
         """Return the plain JSON form."""
@@ -85,7 +86,7 @@ class Fleet:
             {
                 **one.told,
                 "state": OK if now - one.at <= patience else GONE,
-                "calls_per_second": one.rate,
+                "calls_per_second": one.rate if now - one.at <= patience else None,
                 "heard_s_ago": round(now - one.at, 1),
             }
             for one in self._workers.values()
@@ -118,7 +119,7 @@ def _host(member: _Member, now: float) -> dict[str, Any]:
     return {**taken, "state": state, "not_ready": not_ready, "proof_of_life": proof, "heard_s_ago": round(silent, 1)}
 
 
-def _worker(stats: Mapping[str, Any], endpoints: list[dict[str, Any]]) -> dict[str, Any]:
+def _worker(told: Mapping[str, Any], endpoints: list[dict[str, Any]]) -> dict[str, Any]:
     """What a worker told, of all its endpoints together. Its times are in nanoseconds."""
     calls = sum(one.get("num_requests", 0) for one in endpoints)
     spent = sum(one.get("processing_time", 0) for one in endpoints)
@@ -126,11 +127,11 @@ def _worker(stats: Mapping[str, Any], endpoints: list[dict[str, Any]]) -> dict[s
     failures: Counter[str] = Counter()
     for data in more:
         failures.update(data.get("failures", {}))
-    metadata = stats.get("metadata") or {}
+    metadata = told.get("metadata") or {}
     return {
-        "hook": metadata.get("hook", stats.get("name")),
-        "id": stats.get("id"),
-        "version": metadata.get("picohook", stats.get("version")),
+        "hook": metadata.get("hook", told.get("name")),
+        "id": told.get("id"),
+        "version": metadata.get("picohook", told.get("version")),
         "config": metadata.get("config"),
         "calls": calls,
         "mean_ms": round(spent / calls / 1e6, 3) if calls else None,
@@ -145,7 +146,7 @@ def alarms(figures: Mapping[str, Any]) -> Iterator[str]:
     for host in figures["hosts"]:
         if host["state"] == ALARM:
             for alarm in host["proof_of_life"].get("alarms", ()):
-                yield f"{host['host']}: {alarm['tool']} was {alarm['verdict'].replace('_', ' ')} ({alarm['why']})"
+                yield f"{host['host']}: {stats.alarm(alarm)}"
         elif host["state"] == GONE:
             yield f"{host['host']}: gone, last heard of {host['heard_s_ago']:.0f} s ago"
     for worker in figures["workers"]:

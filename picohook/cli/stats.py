@@ -47,8 +47,12 @@ def proofs(shown: Mapping[str, Any]) -> str:
     """What the proofs of life of a host have shown, in one line. `shown` is the JSON form of a `ProofStatus`."""
     age = shown["last_denial_age"]
     last = "no harmful call was denied yet" if age is None else f"harmful calls were last denied {ago(age)} ago"
-    alarms = [f"{alarm['tool']} was {_VERDICTS[alarm['verdict']]} ({alarm['why']})" for alarm in shown["alarms"]]
-    return "; ".join([last, *alarms])
+    return "; ".join([last, *map(alarm, shown["alarms"])])
+
+
+def alarm(shown: Mapping[str, Any]) -> str:
+    """A harmful call that was not denied, in words. `shown` is the JSON form of a `Proof`."""
+    return f"{shown['tool']} was {_VERDICTS[shown['verdict']]} ({shown['why']})"
 
 
 def show_proofs(shown: Mapping[str, Any] | None) -> None:

@@ -26,12 +26,17 @@ P = TypeVar("P", bound=Payload)
 NEVER = float("inf")
 
 
-async def run_approval(
-    stage: Stage[P], seats: Sequence[Seat], encoded: Encoded[P], clock: Callable[[], float], account: Account[P] | None
+async def run_approval(  # noqa: PLR0917 - by position, as `run_chain`
+    stage: Stage[P],
+    seats: Sequence[Seat],
+    encoded: Encoded[P],
+    clock: Callable[[], float],
+    account: Account[P] | None,
+    end: float = NEVER,
 ) -> Outcome[P]:
     """Ask all approvers whose filters match the call. After the first denial, the others are not waited for."""
     approvers = [seat for seat in seats if seat.wants(encoded.payload)]
-    answers = await _ask_all(stage, approvers, encoded, clock, account) if approvers else {}
+    answers = await _ask_all(stage, approvers, encoded, clock, account, end) if approvers else {}
     trail = tuple(
         not_asked(stage, seat)
         if seat not in approvers
@@ -59,22 +64,23 @@ async def run_approval(
     return outcome
 
 
-async def _ask_all(
+async def _ask_all(  # noqa: PLR0917 - likewise
     stage: Stage[P],
     approvers: Sequence[Seat],
     encoded: Encoded[P],
     clock: Callable[[], float],
     account: Account[P] | None,
+    end: float,
 ) -> dict[str, Asked[P]]:
     """Returns the answers by hook name, without those that came after a denial."""
     encoded.params()  # raises the caller's mistake, a payload without a JSON form, before any approver is asked
     if len(approvers) == 1:
-        return {approvers[0].name: await ask(stage, approvers[0], encoded, clock, NEVER, account)}
+        return {approvers[0].name: await ask(stage, approvers[0], encoded, clock, end, account)}
     answers: dict[str, Asked[P]] = {}
     async with anyio.create_task_group() as tasks:
 
         async def ask_one(seat: Seat) -> None:
-            asked = answers[seat.name] = await ask(stage, seat, encoded, clock, NEVER, account)
+            asked = answers[seat.name] = await ask(stage, seat, encoded, clock, end, account)
             if not isinstance(asked.decision, Approve):
                 tasks.cancel_scope.cancel()
 

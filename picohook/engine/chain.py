@@ -38,6 +38,7 @@ async def run_chain(  # noqa: PLR0917 - by position: it is called for every ques
     edited: Callable[[Hook, P, P], None] | None = None,
     account: Account[P] | None = None,
     decided: Sequence[Seat] = (),
+    within: float = NEVER,
 ) -> Outcome[P]:
     """Ask the hooks of a stage, and return the outcome.
 
@@ -48,11 +49,12 @@ async def run_chain(  # noqa: PLR0917 - by position: it is called for every ques
     Guards are asked again if the final payload is not the one they saw. `decided` are guards that saw it before this chain.
     Where there are guards, a payload that was changed in place meanwhile is denied.
 
-    Approvers are asked all at once, and must all say yes. Their only time limits are their own timeouts.
+    Approvers are asked all at once, and must all say yes. Their time limits are their own timeouts, and `within`: seconds in
+    which the chain ends in any case.
     """
     if stage.approves:
-        return await run_approval(stage, seats, encoded, clock, account)
-    end = clock() + budget
+        return await run_approval(stage, seats, encoded, clock, account, clock() + within)
+    end = clock() + min(budget, within)
     first = encoded.payload
     trail: list[TrailEntry] = []
     guards: list[tuple[Seat, P | None]] = [(seat, first) for seat in decided] if decided else []

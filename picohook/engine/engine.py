@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -159,11 +160,20 @@ class Engine(BaseEngine):
         return await self._run(row, row.given(payload), answered=answered, skip=skip)
 
     async def ask_hook(
-        self, name: str, stage: str, payload: Payload | Mapping[str, Any], *, params: bytes | None = None
+        self,
+        name: str,
+        stage: str,
+        payload: Payload | Mapping[str, Any],
+        *,
+        within: float = math.inf,
+        params: bytes | None = None,
     ) -> Outcome[Any]:
-        """Ask one hook alone. The trail is empty if it is not asked at this stage. `params` are its bytes, if known."""
+        """Ask one hook alone, for at most `within` seconds. The trail is empty if it is not asked at this stage.
+
+        `params` are the payload's bytes, if they are known.
+        """
         row = STAGES[stage]
-        return await self._run(row, row.given(payload), only=name, params=params)
+        return await self._run(row, row.given(payload), only=name, within=within, params=params)
 
     async def _run(  # noqa: PLR0917 - by position: it is called for every question
         self,
@@ -175,6 +185,7 @@ class Engine(BaseEngine):
         responded: Callable[[Outcome[P]], Awaitable[Outcome[P]]] | None = None,
         *,
         only: str | None = None,
+        within: float = math.inf,
         params: bytes | None = None,
     ) -> Outcome[P]:
         mounted_hooks = self._mounted
@@ -197,7 +208,7 @@ class Engine(BaseEngine):
         generation.running += 1
         try:
             outcome = await run_chain(
-                stage, seats, Encoded(payload, params), clock, generation.budget, edited, account, decided
+                stage, seats, Encoded(payload, params), clock, generation.budget, edited, account, decided, within
             )
         except BaseException as error:
             if account is not None:

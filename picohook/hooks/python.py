@@ -84,10 +84,11 @@ class PythonHook(FunctionHook):
         return self._error if self._loaded.is_set() else HookTimeoutError(_SLOW, hook=self.name)
 
     async def handle(self, question: Question[Any]) -> Decision:
-        with anyio.CancelScope(deadline=question.deadline):
-            await self._loaded.wait()
-        if not self._loaded.is_set():
-            raise HookTimeoutError(_SLOW, hook=self.name)
+        if not self._loaded.is_set():  # a scope costs much of what a question costs
+            with anyio.CancelScope(deadline=question.deadline):
+                await self._loaded.wait()
+            if not self._loaded.is_set():
+                raise HookTimeoutError(_SLOW, hook=self.name)
         if self._error is not None:
             raise self._error.with_traceback(None)
         return await super().handle(question)

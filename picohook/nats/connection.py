@@ -178,7 +178,7 @@ class NatsConnection:
     async def _publish(self, subject: str, body: bytes, headers: Mapping[str, str] | None, reply: str) -> None:
         client = self._connected_client()
         size = len(body)
-        if headers:
+        if headers and size + _MANY_HEADERS > client.max_payload:
             size += _LINE_BYTES + sum(len(name) + len(value.encode()) + 4 for name, value in headers.items())
         if size > client.max_payload:
             raise NatsError(
@@ -227,7 +227,7 @@ class NatsConnection:
         from nats.aio.client import Client  # noqa: PLC0415 - an extra
 
         wait = random.uniform(*RECONNECT_WAIT)  # noqa: S311 - spreads load
-        while True:
+        while self.state != CLOSED:
             ended = asyncio.Event()
 
             async def closed(ended: asyncio.Event = ended) -> None:
@@ -249,6 +249,7 @@ class NatsConnection:
                     ping_interval=PING_INTERVAL,  # type: ignore[arg-type]
                     max_outstanding_pings=MISSED_PINGS,
                     pending_size=2 * MAX_OUTBOUND,
+                    skip_subject_validation=True,  # all subjects are made by `subjects`
                     **_identity(self.settings),
                 )
                 self._client = client
@@ -321,6 +322,8 @@ class NatsConnection:
 
 
 _LINE_BYTES = len(b"NATS/1.0\r\n\r\n")
+_MANY_HEADERS = 64 * 1024
+"""More bytes than the headers of a message ever have."""
 
 
 def _require_nats() -> None:

@@ -18,7 +18,7 @@ from ..wire.version import VERSION
 from . import subjects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from .connection import NatsConnection
 
@@ -33,11 +33,14 @@ _OF_PROOFS = ("every", "verdict", "last_denial_age", "proofs", "alarms")
 
 
 class Heartbeat:
-    """Publishes how a host is, until cancelled. `status` and `config` return the host's status and what is in force."""
+    """Publishes how a host is, until cancelled.
+
+    `connection`, `status` and `config` return what is in force: a reload may replace it. Without a connection nothing is told.
+    """
 
     def __init__(
         self,
-        connection: NatsConnection,
+        connection: Callable[[], NatsConnection | None],
         status: Callable[[], Mapping[str, Any]],
         config: Callable[[], Mapping[str, str]],
     ) -> None:
@@ -47,35 +50,30 @@ class Heartbeat:
         self._began = self._rated_at = time.monotonic()
         self._rated = 0
         self._rate: float | None = None
-        self._name = connection.settings.host or socket.gethostname()
         self._id = secrets.token_hex(6)
-        self._subject = subjects.host(connection.settings.tenant, self._name)
 
     async def run(self) -> None:
         """Publish at once, at each interval, whenever the connection is there again, and once more at the end."""
-        changed = anyio.Event()
-
-        def wake() -> None:
-            changed.set()
-
-        self._connection.on_change.add(wake)
         try:
             while True:
-                changed = anyio.Event()
-                await self._publish(RUNNING)
-                with anyio.move_on_after(EVERY * random.uniform(1 - SPREAD, 1 + SPREAD)):  # noqa: S311 - spreads load
-                    await changed.wait()
+                with _changes(self._connection()) as changed:
+                    await self._publish(RUNNING)
+                    with anyio.move_on_after(EVERY * random.uniform(1 - SPREAD, 1 + SPREAD)):  # noqa: S311 - spreads load
+                        await changed.wait()
         finally:
-            self._connection.on_change.discard(wake)
             with anyio.move_on_after(LAST_WORD, shield=True):
                 await self._publish(ENDED)
 
     async def _publish(self, state: str) -> None:
-        body: dict[str, Any] = {"host": self._name, "id": self._id, "state": state, "every_s": EVERY, **self._config()}
+        connection = self._connection()
+        if connection is None:
+            return
+        name = connection.settings.host or socket.gethostname()
+        body: dict[str, Any] = {"host": name, "id": self._id, "state": state, "every_s": EVERY, **self._config()}
         body |= summary(self._status())
         body |= {"up_s": round(time.monotonic() - self._began, 1), "calls_per_second": self._per_second(body["calls"])}
         with contextlib.suppress(NatsError):  # without a connection nobody can hear it
-            await self._connection.publish(self._subject, json.dumps(body).encode())
+            await connection.publish(subjects.host(connection.settings.tenant, name), json.dumps(body).encode())
 
     def _per_second(self, calls: int) -> float | None:
         """The rate of the last interval; None before its end."""
@@ -86,6 +84,23 @@ class Heartbeat:
             self._rate = round(max(calls - self._rated, 0) / spent, 3)
             self._rated, self._rated_at = calls, now
         return self._rate
+
+
+@contextlib.contextmanager
+def _changes(connection: NatsConnection | None) -> Iterator[anyio.Event]:
+    """An event that is set when the connection may have changed."""
+    changed = anyio.Event()
+
+    def wake() -> None:
+        changed.set()
+
+    if connection is not None:
+        connection.on_change.add(wake)
+    try:
+        yield changed
+    finally:
+        if connection is not None:
+            connection.on_change.discard(wake)
 
 
 def summary(status: Mapping[str, Any]) -> dict[str, Any]:

@@ -116,7 +116,7 @@ class EventPublisher:
                     context = client, client.jetstream(publish_async_max_pending=2 * AT_ONCE)
                 await self._publish_kept(context[1])
             except Exception as error:  # noqa: BLE001 - whatever it is, the events stay in the spool
-                self._note(error)
+                self._note(error, connection)
                 await asyncio.to_thread(self._spool.rewind)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, PAUSES[1])
@@ -176,8 +176,8 @@ class EventPublisher:
         }  # extensions of CloudEvents; the trace has a header of its own
         return headers | {names.get(name, name): str(value) for name, value in head["more"].items()}
 
-    def _note(self, error: Exception) -> None:
-        why = str(error) or type(error).__name__
+    def _note(self, error: Exception, connection: NatsConnection) -> None:
+        why = str(error) or connection.last_error or "the server does not acknowledge them"
         if "no response from stream" in why:
             why = f"there is no stream {self._stream}: picohook nats create makes it"
         if why != self.last_error:

@@ -71,26 +71,30 @@ class _File:
 
     def __init__(self, path: str, size: int = 0, acked: int = 0) -> None:
         self.path = path
-        self.size = size
+        self.size = self.written = size
         self.acked = acked
         self.done = False
         """Whether nothing more is written to it."""
         self.run = os.path.basename(path).removesuffix(EVENTS)
 
     def note_acked(self, end: int) -> None:
-        """Remember how much is acknowledged, or remove the file if all is. Raises `OSError`."""
+        """Remember how much is acknowledged, or remove the file if all is.
+
+        If the disk is full, a next host may send some events again.
+        """
         self.acked = max(self.acked, end)
         beside = self.path.removesuffix(EVENTS) + ACKED
         if self.done and self.acked >= self.size:
             for path in (self.path, beside):
-                with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(OSError):
                     os.unlink(path)
             return
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.pwrite(descriptor, b"%020d" % self.acked, 0)
-        finally:
-            os.close(descriptor)
+        with contextlib.suppress(OSError):
+            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.pwrite(descriptor, b"%020d" % self.acked, 0)
+            finally:
+                os.close(descriptor)
 
 
 class Spool:
@@ -240,9 +244,11 @@ class Spool:
             while at + len(some) < len(lines) and file.size + length < self._largest:
                 some.append(lines[at + len(some)])
                 length += len(some[-1])
-            self._append(file, b"".join(some))
+            failure = self._append(file, b"".join(some))
             at += len(some)
             with self._changed:
+                while some and length > file.written - file.size:
+                    length -= len(some.pop())
                 file.size += length
                 self.size += length
                 for line in some:
@@ -250,11 +256,14 @@ class Spool:
                     self._size_of_lines -= len(line)
                 self.kept += len(some)
                 self._changed.notify_all()
+            if some and self.on_kept is not None:
+                with contextlib.suppress(RuntimeError):  # the event loop that it tells is closed
+                    self.on_kept()
+            if failure is not None:
+                self._take_back(file)
+                raise failure
             if file.size >= self._largest:
                 self._finish_file()
-        if lines and self.on_kept is not None:
-            with contextlib.suppress(RuntimeError):  # the event loop that it tells is closed
-                self.on_kept()
 
     def _file_to_write(self) -> _File:
         if self._descriptor < 0:
@@ -266,19 +275,28 @@ class Spool:
                 self._files.append(_File(path))
         return self._files[-1]
 
-    def _append(self, file: _File, data: bytes) -> None:
-        left = memoryview(data)
+    def _append(self, file: _File, data: bytes) -> OSError | None:
+        """Write these lines. Returns why not all were written. `file.written` is the end of what is in the file then."""
+        left, failure = memoryview(data), None
+        file.written = file.size
         try:
             while left:
                 left = left[os.write(self._descriptor, left) :]
-            if self._sync == "disk":
-                os.fsync(self._descriptor)
-        except OSError:
+        except OSError as error:
+            failure = error
+        if self._sync == "disk":
             try:
-                os.ftruncate(self._descriptor, file.size)
-            except OSError:
-                self._finish_file()  # what follows goes to another file: nobody reads beyond `size` in this one
-            raise
+                os.fsync(self._descriptor)
+            except OSError as error:
+                return error
+        file.written += len(data) - len(left)
+        return failure
+
+    def _take_back(self, file: _File) -> None:
+        """Cut off an incomplete line. What follows goes to another file, so that this one is removed when it was sent."""
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._descriptor, file.size)
+        self._finish_file()
 
     def _finish_file(self) -> None:
         """Write no more to the present file."""
@@ -331,7 +349,7 @@ class Spool:
             self._reading = (index, self._files[index].acked if index < len(self._files) else 0)
 
     def acknowledge(self, stored: Stored) -> None:
-        """Note that this event and all before it need not be sent again. Blocks. Raises `OSError`."""
+        """Note that this event and all before it need not be sent again. Blocks."""
         with self._lock:
             if stored.file not in self._files:
                 return

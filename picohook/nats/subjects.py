@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 PREFIX = "picohook.v1"
 
@@ -10,6 +11,7 @@ _OTHER = re.compile(rb"_(?=x)|[^A-Za-z0-9_-]")
 _ESCAPED = re.compile(rb"_x([0-9a-f]{2})")
 
 
+@lru_cache(maxsize=4096)
 def token(name: str) -> str:
     """The name as one token of a subject. No two names have the same. Each other byte becomes `_x` and two digits."""
     return _OTHER.sub(lambda found: b"_x%02x" % found[0][0], name.encode()).decode()

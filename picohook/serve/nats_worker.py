@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import os
 import socket
 import time
@@ -22,12 +23,13 @@ from ..nats.service import ServedHook, encoded, tell
 from ..observe.log import Log
 from ..protocol.codec import between_id_and_params, decode, decode_value, encode
 from ..protocol.messages import Request
+from ..transport.event_loop import current_reactor
 from ..wire import words
 from ..wire.text import cut
 from ..wire.version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from nats.aio.msg import Msg
 
@@ -62,6 +64,7 @@ class NatsWorker:
         """The host has to run. The worker closes neither the host nor the connection."""
         self._host = host
         self._connection = connection
+        self._reactor = current_reactor()
         self._tenant = connection.settings.tenant
         self._max_in_flight = max_in_flight
         self._grace = grace
@@ -72,8 +75,8 @@ class NatsWorker:
         self._serving: dict[str, tuple[ServedHook, list[Listening]]] = {}
         self._calls: dict[str, anyio.CancelScope] = {}
         """The questions that are being answered, by the subject of the answer."""
-        self.config_digest = ""
-        """The digest of the worker's configuration, for `$SRV.INFO`."""
+        self.config_digest: Callable[[], str] = str
+        """Returns the digest of the worker's configuration, for `$SRV.INFO`."""
 
     @property
     def hooks(self) -> tuple[ServedHook, ...]:
@@ -105,6 +108,8 @@ class NatsWorker:
                 await self._drain()
                 self._tasks.cancel_scope.cancel()
         finally:
+            for scope in self._calls.values():
+                scope.cancel()
             self._host.on_change.discard(self._host_changed)
 
     def _host_changed(self, _: object) -> None:
@@ -169,35 +174,40 @@ class NatsWorker:
             served.busy += 1
             self._tasks.start_soon(self._refuse, served, message)
         else:
-            scope = self._calls[message.reply] = anyio.CancelScope(deadline=self._deadline(message))
+            scope = self._calls[message.reply] = anyio.CancelScope()
             served.in_flight += 1
-            self._tasks.start_soon(self._answer, served, message, scope)
-
-    def _deadline(self, message: Msg) -> float:
-        left = (message.headers or {}).get(headers.DEADLINE, "")
-        return anyio.current_time() + int(left) / 1000 if left.isdecimal() else float("inf")
+            self._reactor.spawn(
+                functools.partial(self._answer, served, message, scope, self._reactor.now()),
+                functools.partial(self._answered, served, message.reply),
+            )
 
     async def _refuse(self, served: ServedHook, message: Msg) -> None:
         request = decode(message.data)
         about = f"{len(self._calls)} questions are in flight at this worker"
         await self._reply(served, message, _error(request, BUSY_CODE, about))
 
-    async def _answer(self, served: ServedHook, message: Msg, scope: anyio.CancelScope) -> None:
+    async def _answer(self, served: ServedHook, message: Msg, scope: anyio.CancelScope, came: float) -> None:
+        """Answer a question that came at this time, unless its host gives up or has no time left."""
         begun = time.perf_counter()
+        left = (message.headers or {}).get(headers.DEADLINE, "")
+        within = came + int(left) / 1000 - self._reactor.now() if left.isdecimal() else math.inf
         try:
             with scope:
-                answer = await self._ask(served, message)
-                await self._reply(served, message, answer)
-            if scope.cancelled_caught:
+                if within > 0:
+                    await self._reply(served, message, await self._ask(served, message, within))
+            if scope.cancelled_caught or within <= 0:
                 served.cancelled += 1
-        finally:
-            served.seconds += time.perf_counter() - begun
-            served.in_flight -= 1
-            del self._calls[message.reply]
-            if not self._calls:
-                self._idle.set()
+        except Exception as error:  # noqa: BLE001 - a fault of ours must not end the worker
+            self._log.error("a question could not be answered", hook=served.name, why=repr(error))
+        served.seconds += time.perf_counter() - begun
 
-    async def _ask(self, served: ServedHook, message: Msg) -> bytes:
+    def _answered(self, served: ServedHook, reply: str) -> None:
+        served.in_flight -= 1
+        del self._calls[reply]
+        if not self._calls:
+            self._idle.set()
+
+    async def _ask(self, served: ServedHook, message: Msg, within: float) -> bytes:
         """The line with the hook's answer."""
         request = decode(message.data)
         if not isinstance(request, Request) or type(request.id) is not int or not isinstance(request.params, dict):
@@ -212,7 +222,8 @@ class NatsWorker:
         except ValidationError as error:
             return self._failed(served, request, INVALID_PARAMS, str(error.errors(include_url=False)[0]["msg"]))
         try:
-            outcome = await self._host.ask_hook(served.name, stage.name, payload, params=_params(message.data, request))
+            params = _params(message.data, request)
+            outcome = await self._host.ask_hook(served.name, stage.name, payload, within=within, params=params)
         except PicohookError as error:  # the host is closing, or a payload cannot be sent
             return self._failed(served, request, HOOK_FAILED, str(error))
         if not outcome.trail:
@@ -262,7 +273,7 @@ class NatsWorker:
             "host": self._connection.settings.host or socket.gethostname(),
             "pid": str(os.getpid()),
             "picohook": VERSION,
-            "config": self.config_digest,
+            "config": self.config_digest(),
         }
         data: dict[str, Any] = {"max_in_flight": self._max_in_flight}
         if verb == "STATS":

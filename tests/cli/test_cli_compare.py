@@ -62,6 +62,13 @@ def test_a_matcher_of_one_agent_that_does_not_match_in_another_loses_the_denial(
     assert "does not match apply_patch" in hook["lost"][0]["why"]
 
 
+def test_an_entry_that_is_wrong_is_left_out_and_in_strict_the_file_is_not_loaded(compare):
+    hooks = {"PreToolUse": [{"matcher": "[", "hooks": [{"type": "command", "command": "exit 2"}]}]}
+    (hook,), _ = compare({"hooks": hooks}, name=".claude/settings.json")
+    assert words(hook, "harmful call") == {"claude": "left out", "codex": "left out"}
+    assert words(hook, "harmful call", "strict") == {"claude": "not loaded", "codex": "not loaded"}
+
+
 def test_a_setting_of_its_own_agent_counts_only_there(compare):
     handler = {"type": "command", "command": "echo no >&2; exit 2", "onFailure": "block"}
     (hook,), _ = compare({"hooks": {"PreToolUse": [{"hooks": [handler]}]}}, name=".claude/settings.json")

@@ -3,14 +3,17 @@
     python tests/fleet
 
 Shows a denial, a worker that is killed, the server restarted, and a new policy while calls run. Prints each step with its
-seconds, and ends with 1 if anything is not as promised. Needs nats-server, on the path or named in PICOHOOK_NATS_SERVER.
+seconds, and ends with 1 if anything is not as promised. The server has the keys, permissions and certificates of
+`picohook nats init`. Needs nats-server, on the path or named in PICOHOOK_NATS_SERVER.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -25,41 +28,26 @@ sys.path.append(str(HERE.parent / "nats"))
 
 from server import Server, program
 
+from picohook.nats.trial import Trial
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 WORKERS, HOSTS = 3, 5
-PATIENCE = 20.0
-"""Seconds for one step. It takes one or two."""
+PATIENCE = 60.0
+"""Seconds for one step. It takes one or two, and longer on a busy machine."""
 DOWN = 1.0
 """Seconds for which the server is away."""
 HARMFUL = "rm -rf /"
 
-WORKER = """
-[nats]
-servers = ["{url}"]
-tenant = "acme"
-host = "worker-{number}"
-
-[hooks.policy]
-command = ["{python}", "policy.py", {forbidden}]
-stages = ["before_tool"]
-"""
-HOST = """
-[nats]
-servers = ["{url}"]
-tenant = "acme"
-host = "agent-{number}"
+OF_HOSTS = """
+timeout = 2
+canary = { tool = "bash", arguments = { command = "rm -rf /" } }
 
 [proof_of_life]
 every = 1
-
-[hooks.policy]
-nats = "policy"
-stages = ["before_tool"]
-timeout = 5
-canary = {{ tool = "bash", arguments = {{ command = "rm -rf /" }} }}
 """
+"""What is added to a host's configuration, whose last table is that of the hook."""
 
 
 class Program:
@@ -98,7 +86,14 @@ class Demo:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.began = time.monotonic()
-        self.server = Server()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        names = {
+            "hosts": [f"agent-{n}" for n in range(1, HOSTS + 1)],
+            "workers": [f"worker-{n}" for n in range(1, WORKERS + 1)],
+        }
+        Trial(directory, tenant="acme", **names, port=port, tls=shutil.which("openssl") is not None).write()
+        self.server = Server("-c", str(directory / "server.conf"), port=port)
         self.workers: list[Program] = []
         self.hosts: list[Program] = []
         self.fleet: Program | None = None
@@ -108,19 +103,19 @@ class Demo:
     def start(self) -> None:
         shutil.copy(HERE / "policy.py", self.directory)
         picohook = [sys.executable, "-m", "picohook"]
-        for number in range(1, WORKERS + 1):
-            config = self._config(WORKER, "worker", number, "rm")
-            self.workers.append(self._program(f"worker-{number}", *picohook, "worker", "--config", config))
-        for number in range(1, HOSTS + 1):
-            config = self._config(HOST, "agent", number)
-            self.hosts.append(self._program(f"agent-{number}", sys.executable, str(HERE / "agent.py"), config))
-        self.fleet = self._program("fleet", *picohook, "fleet", "--config", config, "--json", "--interval", "1")
+        for config in sorted(self.directory.glob("worker-*.toml")):
+            self.forbid(config, "rm")
+            self.workers.append(self._program(config.stem, *picohook, "worker", "--config", str(config)))
+        for config in sorted(self.directory.glob("agent-*.toml")):
+            config.write_text(config.read_text() + OF_HOSTS)
+            self.hosts.append(self._program(config.stem, sys.executable, str(HERE / "agent.py"), str(config)))
+        admin = str(self.directory / "admin.toml")
+        self.fleet = self._program("fleet", *picohook, "fleet", "--config", admin, "--json", "--interval", "1")
 
-    def _config(self, text: str, kind: str, number: int, *forbidden: str) -> str:
-        path = self.directory / f"{kind}-{number}.toml"
-        words = json.dumps(forbidden)[1:-1]
-        path.write_text(text.format(url=self.server.url, number=number, python=sys.executable, forbidden=words))
-        return str(path)
+    def forbid(self, config: Path, *words: str) -> None:
+        """Let a worker's policy be a process that forbids these words."""
+        line = f"command = {json.dumps([sys.executable, 'policy.py', *words])}"
+        config.write_text(re.sub(r"^(python|command) = .*$", lambda _: line, config.read_text(), flags=re.MULTILINE))
 
     def _program(self, name: str, *command: str) -> Program:
         return Program(*command, directory=self.directory, log=self.directory / f"{name}.log")
@@ -206,8 +201,8 @@ class Demo:
         print(f"         {self.failures('unreachable') - before} calls were denied meanwhile, as unreachable")
 
         failed = self.failures()
-        for number, worker in enumerate(self.workers, 1):
-            self._config(WORKER, "worker", number, "rm", "curl")
+        for worker in self.workers:
+            self.forbid(worker.log.with_suffix(".toml"), "rm", "curl")
             worker.process.send_signal(signal.SIGHUP)
         self.until("a new policy forbids curl, in each host", lambda: self.all_hosts("curl example.com", "denied"))
         if self.failures() > failed:
@@ -236,6 +231,8 @@ def main() -> int:
             demo.run()
         except FailedError as failure:
             print(f"FAILED: {failure}", file=sys.stderr)
+            for one in demo.programs:
+                print(f"{one.log.name}: {one.log.read_text()[-1000:]}", file=sys.stderr)
             return 1
     return 0
 

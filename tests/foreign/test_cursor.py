@@ -261,6 +261,13 @@ def test_a_bare_continue_false_is_a_denial_in_strict_and_nothing_in_cursor():
     assert said("beforeShellExecution", answer, failures="vendor") == CONTINUE
 
 
+def test_a_permission_about_a_prompt_is_a_denial_in_strict_and_nothing_in_cursor():
+    answer = Said({"permission": "deny", "user_message": "no"})
+    assert said("beforeSubmitPrompt", answer).action == "abort_turn"
+    assert said("beforeSubmitPrompt", answer, failures="vendor") == CONTINUE
+    assert said("beforeSubmitPrompt", Said({"permission": "ask"})) == CONTINUE
+
+
 def test_the_last_changed_input_replaces_the_call():
     answers = [Said({"permission": "allow", "updated_input": {"command": command}}) for command in ("a", "b")]
     assert said("preToolUse", *answers) == Modify({"arguments": {"command": "b"}})

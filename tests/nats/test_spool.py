@@ -219,6 +219,31 @@ def test_events_wait_in_memory_while_the_disk_is_full_and_are_written_later(tmp_
         assert spool.take_drops().events == 3000 - count
 
 
+def test_a_full_disk_takes_what_fits_and_events_that_are_sent_make_room(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "RETRY", 0.01)
+    room, write = [1000], os.write
+
+    def small_disk(descriptor, data):
+        if not room[0]:
+            raise OSError(28, "No space left on device")
+        count = write(descriptor, bytes(data)[: room[0]])
+        room[0] -= count
+        return count
+
+    monkeypatch.setattr(module.os, "write", small_disk)
+    with spool_at(tmp_path / "s") as spool:
+        put(spool, *range(100))
+        assert spool.wait_kept(1, LONG)
+        assert not spool.wait_kept(100, 0.1)
+        some = spool.read(100)
+        assert 0 < len(some) == spool.kept < 100
+        spool.acknowledge(some[-1])
+        room[0] = 100_000
+        assert spool.wait_kept(100, LONG)
+        assert numbers(some + spool.read(100)) == list(range(100))
+        assert len(os.listdir(tmp_path / "s")) == 2
+
+
 def test_only_the_user_can_read_the_files(tmp_path):
     with spool_at(tmp_path / "s") as spool:
         kept(spool, 1)

@@ -127,15 +127,14 @@ def _show(found: Comparison, dialects: Iterable[DialectName]) -> None:
     output.line()
     output.table(("the vendor's agent", *titles), (_row(case, cells.values()) for case, cells in found.rows.items()))
     output.line()
-    output.table(
-        ("strict", *titles),
-        (
-            _row(case, cells.values(), strict=True)
-            for case, cells in found.rows.items()
-            if any(word(cell.vendor) != word(cell.strict) for cell in cells.values())
-        ),
-    )
-    output.line()
+    differing = [
+        _row(case, cells.values(), strict=True)
+        for case, cells in found.rows.items()
+        if any(word(cell.vendor) != word(cell.strict) for cell in cells.values())
+    ]
+    if differing:
+        output.table(("strict", *titles), differing)
+        output.line()
     odd = list(found.odd)
     if odd:
         output.pairs([(dialect_of(name).title, f"{case}: {why}") for name, case, why in odd])

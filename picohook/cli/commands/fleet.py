@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import anyio
 import typer
 
-from ...errors import NatsError, PicohookError
+from ...errors import NatsError
 from ...nats import subjects
 from ...nats.connections import Connections
 from ...nats.heartbeat import ENDED, EVERY, SPREAD
@@ -20,7 +20,7 @@ from ...observe.log import Log
 from ...transport.event_loop import current_reactor
 from .. import fleet as model, live, output, stats
 from ..command import App, Json, seconds
-from ..configuration import Named, read
+from ..configuration import Named, connection_of, read
 from ..host import in_loop
 
 if TYPE_CHECKING:
@@ -67,9 +67,7 @@ def fleet(
     connection is that of [nats] in the configuration. Shown in the terminal until q is typed; with --json as one line every
     interval.
     """
-    settings = read(config).nats
-    if settings is None:
-        raise PicohookError("no configuration has a table [nats], which names the servers")
+    settings = connection_of(read(config))
     live.begin(plain=once or as_json)
     in_loop(functools.partial(_run, settings, once=once, interval=interval, as_json=as_json))
 
@@ -153,11 +151,10 @@ async def _show(looks: AsyncIterator[dict[str, Any]], servers: str, interval: fl
                 lines = [
                     Text(line, style="bold red", no_wrap=True, overflow="ellipsis") for line in model.alarms(shown)
                 ]
-                room = (size.height - 5 - len(lines[:3])) // 2
+                room = (size.height - 6 - len(lines[:3])) // 2
+                hosts, workers = _tables(shown, size.width, room)
                 view.update(
-                    Group(
-                        Text(title, style="bold", no_wrap=True), *lines[:3], Text(), *_tables(shown, size.width, room)
-                    ),
+                    Group(Text(title, style="bold", no_wrap=True), *lines[:3], Text(), hosts, Text(), workers),
                     refresh=True,
                 )
 

@@ -380,7 +380,13 @@ def _with_connection(settings: NatsSettings, work: Callable[[NatsConnection], Aw
         async with _open(settings) as connection:
             if wait and not await connection.connected(CONNECT):
                 raise connection.unreachable()
-            return await work(connection)
+            try:
+                return await work(connection)
+            except NatsError as error:
+                if connection.refused:
+                    subjects = ", ".join(sorted(connection.refused))
+                    raise PicohookError(f"{error}: this user may not use {subjects}") from None
+                raise
 
     return in_loop(connected)
 

@@ -11,8 +11,6 @@ from typing import Annotated
 import anyio
 import typer
 
-from ...config import Config
-from ...config.layers import Layers
 from ...errors import PicohookError
 from ...host import Host
 from ...listeners.listener import Listener
@@ -23,7 +21,7 @@ from ...serve.nats_worker import MAX_IN_FLIGHT, NatsWorker
 from ...transport.event_loop import current_reactor
 from .. import output
 from ..command import App, Verbose, count
-from ..configuration import Named, read
+from ..configuration import Named, connection_of, read
 from ..host import garbage_collected_rarely, has_uvloop
 from ..listeners import Audit, Otel, Record, hide_key, listeners
 
@@ -59,41 +57,30 @@ def worker(
     same hook share its questions. At SIGTERM it takes no more questions, answers those that it has, and ends.
     """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
-    found = read(config)
-    settings = nats_of(found)
+    settings = connection_of(read(config))
     with contextlib.redirect_stdout(sys.stderr), listeners((), audit=audit, otel=otel, record=record) as made:
         # Hooks in this process may print.
-        work = functools.partial(_serve, config, settings, found.configs, made, max_in_flight, watch=watch)
+        work = functools.partial(_serve, config, settings, made, max_in_flight, watch=watch)
         anyio.run(work, backend_options={"use_uvloop": has_uvloop()})
-
-
-def nats_of(found: Layers) -> NatsSettings:
-    """Return the connection that the configuration names. Raise `PicohookError` if it names none."""
-    named = next((config.nats for config in found.configs if config.nats is not None), None)
-    if named is None:
-        files = ", ".join(str(config.path) for config in found.configs)
-        raise PicohookError(f'{files}: has no table [nats] (such as: servers = ["nats://127.0.0.1:4222"])')
-    return named
 
 
 async def _serve(
     config: Path | None,
     settings: NatsSettings,
-    files: tuple[Config, ...],
     host_listeners: list[Listener],
     max_in_flight: int,
     *,
     watch: bool,
 ) -> None:
     if config is None:
-        host = Host.discover(listeners=host_listeners, watch=watch)
+        host = Host.discover(listeners=host_listeners, watch=watch, announce=False)
     else:
-        host = Host.from_config(config, listeners=host_listeners, watch=watch)
+        host = Host.from_config(config, listeners=host_listeners, watch=watch, announce=False)
     hide_key()
     async with host:
         connection = NatsConnection(settings, current_reactor(), Log())
         serving = NatsWorker(host, connection, max_in_flight=max_in_flight)
-        serving.config_digest = "-".join(file.digest for file in files)
+        serving.config_digest = lambda: host.config_digest
         loop, ready = asyncio.get_running_loop(), anyio.Event()
         try:
             async with anyio.create_task_group() as tasks:

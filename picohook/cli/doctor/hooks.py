@@ -96,6 +96,8 @@ def _started(host: Host, spec: HookSpec) -> Finding:
         return Finding(Level.OK, about(spec), "start", "it is started for each question, and was not started now")
     if spec.python is not None:
         return Finding(Level.OK, about(spec), "start", "it was imported")
+    if spec.nats is not None:
+        return Finding(Level.OK, about(spec), "start", "it is connected to the servers that [nats] names")
     if spec.prompt is not None:
         return Finding(Level.OK, about(spec), "start", "it asks a model, and starts no process")
     held = [f"containment: {status.containment}"]
@@ -108,4 +110,6 @@ def _by_hand(spec: HookSpec) -> str:
         return f"allow what it needs in its {held}; see what it does without them: picohook conformance -- {spec.runs}"
     if spec.command:
         return f"see what it does: picohook conformance -- {spec.runs}"
+    if spec.nats is not None:
+        return "start the server, or correct [nats]"
     return f"correct what it runs: {spec.runs}"

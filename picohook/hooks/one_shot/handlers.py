@@ -239,9 +239,13 @@ class HandlersHook(QueuedEventsHook):
     async def _with_surroundings(self, told: Told, session: str, deadline: float) -> Told:
         """With the texts of the files that it names, and the variables that handlers have set for the session."""
         limit = self.spec.max_line_bytes
-        texts = {
-            name: await self._files.run(partial(file_text, path, limit), deadline) for name, path in told.files.items()
-        }
+        try:
+            texts = {
+                name: await self._files.run(partial(file_text, path, limit), deadline)
+                for name, path in told.files.items()
+            }
+        except TimeoutError:
+            raise HookTimeoutError("the file that it is asked about could not be read in time") from None
         more = self._host.session_env.of(self.spec.file, session)
         return told._replace(stdin={**told.stdin, **texts}, env={**more, **told.env}) if texts or more else told
 

@@ -202,6 +202,8 @@ class Server:
                 tasks.cancel_scope.cancel()
         except OSError:
             pass  # the client has gone
+        except Exception as error:  # noqa: BLE001 - the other clients go on
+            self._log.warning("a client was dropped", why=explain(error))
         finally:
             self._open -= 1
             connection.close()
@@ -221,7 +223,7 @@ class Server:
             data += block
             if not sizes:
                 if not data.startswith(self._greeting[: len(data)]):
-                    self._log.warning("a client of another version was dropped")
+                    self._log.warning("a client was dropped", why="it is of another version")
                     return None
                 end = data.find(b"\n", len(self._greeting))
                 if end >= 0:

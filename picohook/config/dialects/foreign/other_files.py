@@ -46,10 +46,10 @@ class WrittenHandler(NamedTuple):
     @property
     def command(self) -> str:
         """The command that it runs; empty if it runs none."""
-        words = [self.table.get("exec", self.table.get("command", "")), *self.table.get("args", ())]
-        if "args" in self.table:
-            return shlex.join(map(str, words))
-        return str(words[0] or self.table.get("bash", ""))
+        program, args = self.table.get("exec") or self.table.get("command"), self.table.get("args")
+        if isinstance(args, list):
+            return shlex.join(map(str, (program, *args)))
+        return str(self.table.get("bash") or program or "")
 
 
 def written_handlers(path: Path) -> list[WrittenHandler]:

@@ -58,7 +58,9 @@ def is_gemini(document: Mapping[str, Any], path: Path) -> bool:
     """Whether it is Gemini CLI's settings, the hooks of an extension, or has an event that only Gemini CLI has."""
     if path.name == "settings.json" and path.parent.name == ".gemini":
         return True
-    return _has_event(document, GEMINI_EVENTS) or (path.parent.parent / "gemini-extension.json").is_file()
+    if path.name == "hooks.json" and (path.parent.parent / "gemini-extension.json").is_file():
+        return True
+    return _has_event(document, GEMINI_EVENTS)
 
 
 def is_cursor(document: Mapping[str, Any], path: Path) -> bool:

@@ -62,7 +62,8 @@ def _of_json(event: str, given: Mapping[str, Any], failures: Failures) -> Answer
     verdict = choice(said, "permission", _PERMISSIONS) if row.gate else ""
     goes_on = flag(said, "continue")
     if event == "beforeSubmitPrompt":
-        verdict = "" if goes_on is not False else "deny"
+        denies = goes_on is False or (verdict == "deny" and failures == "strict")
+        verdict = "deny" if denies else ""
     elif row.gate and goes_on is False and not verdict and failures == "strict":
         verdict = "deny"
     if verdict == "ask" and event == "subagentStart":

@@ -272,9 +272,15 @@ def _started(path: str, key: str, vendor: str, project: str, config: str) -> "_s
     while data := os.read(ready, 65536):
         said += data
     if said != b"ready":
-        why = said.decode("utf-8", "replace") or f"it said why in {path}.log"
+        why = said.decode("utf-8", "replace") or _last_line(path + ".log")
         raise Refusal(f"the host could not be started: {why}")
     connection = _connect(path)
     if connection is None:
         raise Refusal("the host ended as soon as it was started")
     return connection
+
+
+def _last_line(path: str) -> str:
+    with open(path, "rb") as file:
+        lines = file.read(1 << 20).splitlines() or [b"it said nothing"]
+    return lines[-1].decode("utf-8", "replace")
