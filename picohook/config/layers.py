@@ -243,8 +243,8 @@ def _real(path: Path) -> Path:
 def _joined(layers: Layers) -> Iterator[HookSpec]:
     """The hooks of all files. If an earlier file has a hook of the same name, the layer is added to the name.
 
-    A name in `after` and `fallback` means a hook of the same file, if there is one. If the host's timeouts come from another file, the hook
-    keeps those of its own file.
+    A name in `after` or `fallback` means a hook of the same file, if there is one. If the host's timeouts come from another
+    file, the hook keeps those of its own file.
     """
     taken: set[str] = set()
     common = layers.timeouts
