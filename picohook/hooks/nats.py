@@ -134,7 +134,7 @@ class NatsHook(Hook):
             cause, now = failure_policy.cause(error), self._host.reactor.now()
             instead = Question(question.stage, question.shared, question.deadline, question.limit, now)
             decision = await fallback.handle(instead)
-            question.degraded = f"{fallback.name}: {cause}"
+            question.degraded, question.stand_in = f"{fallback.name}: {cause}", fallback
             self.metrics.stages[question.stage.name].degraded[cause] += 1
             self.failures.add(question.stage.name, cause, str(error), decision.action, now)
             return decision

@@ -243,6 +243,19 @@ class TestTheFallback:
         async with host(local, fallback="local") as it:
             assert (await it.approve_tool(CALL)).approved is False
 
+    @pytest.mark.parametrize(
+        ("answer", "own"),
+        [
+            ({"call": {"arguments": {"command": object()}}}, {}),
+            ({"action": "respond", "result": {"for_llm": "42"}}, {"respond": "forbid"}),
+        ],
+        ids=["without a JSON form", "forbidden"],
+    )
+    async def test_it_may_decide_what_its_own_settings_allow(self, host, answer, own):
+        local = FunctionHook("local", {"before_tool": lambda _: answer}, **own)
+        async with host(local, fallback="local") as it:
+            assert (await it.before_tool(CALL)).action == "deny_tool"
+
     async def test_a_fallback_that_is_not_there_is_a_mistake(self, host):
         with pytest.raises(PicohookError, match="there is no hook 'lokal'"):
             async with host(fallback="lokal"):
