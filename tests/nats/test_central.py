@@ -233,6 +233,34 @@ async def test_a_new_bundle_is_in_force_at_once_and_one_that_cannot_be_used_chan
 
 
 @pytest.mark.anyio
+async def test_an_older_bundle_is_refused_where_none_can_be_kept(central, keeping, bucket, tmp_path, caplog):
+    (tmp_path / "a file").touch()
+    tenant = keeping.tenant
+    async with bucket as put:
+        await put(signed(2, tenant=tenant))
+        async with Host.from_config(central(wait=PATIENCE, file="a file/kept.json")) as host:
+            await put(signed(1, {"old": POLICY}, tenant=tenant))
+            await until(lambda: "a bundle is refused" in caplog.text or names(host) == ["old"])
+            assert names(host) == ["policy"]
+
+
+@pytest.mark.anyio
+async def test_a_bundle_is_taken_over_when_a_mistake_in_a_local_file_is_mended(
+    central, keeping, bucket, caplog, monkeypatch
+):
+    monkeypatch.setattr("picohook.config.reload.central.LOOK_EVERY", 0.05)
+    tenant = keeping.tenant
+    async with bucket as put:
+        await put(signed(1, tenant=tenant))
+        async with Host.from_config(central(wait=PATIENCE)) as host:
+            central(wait=PATIENCE, more="[hooks.x]")
+            await put(signed(2, {"new": POLICY}, tenant=tenant))
+            await until(lambda: "a bundle is refused" in caplog.text)
+            central(wait=PATIENCE)
+            await until(lambda: names(host) == ["new"])
+
+
+@pytest.mark.anyio
 async def test_a_host_that_is_offline_uses_the_last_good_bundle(config):
     path = config(wait=0.01)
     keep(path, signed(5))
