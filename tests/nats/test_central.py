@@ -14,8 +14,8 @@ from picohook import ConfigError, FunctionHook, Host
 from picohook.config import bundles, layers, load
 from picohook.engine.order import in_order
 from picohook.hooks import make_hook
-from picohook.nats import streams
-from picohook.nats.bundle import new_key, read, sign
+from picohook.nats import headers, streams
+from picohook.nats.bundle import hash_of, new_key, read, sign
 
 PATIENCE = 60
 SEED, KEY = new_key()
@@ -287,7 +287,7 @@ async def test_no_call_is_lost_while_bundles_change(central, keeping, bucket):
         await put(signed(1, hooks[0], tenant=tenant))
         async with (
             Connected(keeping) as connection,
-            FakeWorker(connection, keeping, lambda _: [{"action": "continue"}]),
+            FakeWorker(connection, keeping, lambda _: [{"action": "continue"}]) as worker,
             Host.from_config(central(wait=PATIENCE)) as host,
         ):
             await host.mount(FunctionHook("local", {"before_tool": lambda _: None}))
@@ -305,6 +305,8 @@ async def test_no_call_is_lost_while_bundles_change(central, keeping, bucket):
                         await put(signed(version, settings, tenant=tenant))
                         await until(lambda wanted=version - 1: priority(host) == wanted)
                     ending.set()
+            await host.before_tool(CALL)
+    assert worker.questions[-1].headers[headers.CONFIG] == hash_of({"hooks": hooks[-1]})
     assert len(outcomes) > len(hooks)
     assert {outcome.action for outcome in outcomes} == {"continue"}
     assert {tuple((entry.hook, entry.error) for entry in outcome.trail) for outcome in outcomes} == {

@@ -51,6 +51,7 @@ class BundleUpdates:
         self._newest: Bundle | None = None
         """The newest bundle that was in force, also if it could not be kept."""
         self._connection = connection
+        connection.config_digest = self.in_force or ""
         self._log = log
         self._looked_at = ""
         self._some = anyio.Event()
@@ -119,7 +120,7 @@ class BundleUpdates:
             if bundle.hash != self.in_force:
                 await self._reload_with(bundle)
                 self._log.info("a bundle is in force", version=bundle.version)
-            self._newest = bundle
+            self._newest, self._connection.config_digest = bundle, bundle.hash
             try:
                 await run_sync(self._kept.keep, bundle)
             except PicohookError as error:
