@@ -85,7 +85,7 @@ class NatsConnection:
         self.refused: frozenset[str] = frozenset()
         """The subjects that this user may not publish or listen to, as far as the server said; in lower case."""
         self.config_digest = ""
-        """The digest of the configuration that this host believes to be in force; questions carry it."""
+        """The digest of the central configuration that is in force; empty if there is none. Questions carry it."""
         self.on_change: set[Callable[[], None]] = set()
         self.inbox_prefix = subjects.inbox(settings.host or socket.gethostname())
         """The prefix of the subjects at which this host gets answers."""

@@ -7,7 +7,7 @@ DEADLINE = "Picohook-Deadline-Ms"
 DIGEST = "Picohook-Digest"
 """The SHA-256 of the question's body. An answer repeats it."""
 CONFIG = "Picohook-Config"
-"""The digest of the configuration that the host believes to be in force."""
+"""The digest of the central configuration that is in force at the host, if it has one."""
 TRACE_PARENT = "traceparent"
 TRACE_STATE = "tracestate"
 

@@ -14,8 +14,8 @@ from picohook import ConfigError, FunctionHook, Host
 from picohook.config import bundles, layers, load
 from picohook.engine.order import in_order
 from picohook.hooks import make_hook
-from picohook.nats import streams
-from picohook.nats.bundle import new_key, read, sign
+from picohook.nats import headers, streams
+from picohook.nats.bundle import hash_of, new_key, read, sign
 
 PATIENCE = 60
 SEED, KEY = new_key()
@@ -238,6 +238,34 @@ async def test_a_new_bundle_is_in_force_at_once_and_one_that_cannot_be_used_chan
 
 
 @pytest.mark.anyio
+async def test_an_older_bundle_is_refused_where_none_can_be_kept(central, keeping, bucket, tmp_path, caplog):
+    (tmp_path / "a file").touch()
+    tenant = keeping.tenant
+    async with bucket as put:
+        await put(signed(2, tenant=tenant))
+        async with Host.from_config(central(wait=PATIENCE, file="a file/kept.json")) as host:
+            await put(signed(1, {"old": POLICY}, tenant=tenant))
+            await until(lambda: "a bundle is refused" in caplog.text or names(host) == ["old"])
+            assert names(host) == ["policy"]
+
+
+@pytest.mark.anyio
+async def test_a_bundle_is_taken_over_when_a_mistake_in_a_local_file_is_mended(
+    central, keeping, bucket, caplog, monkeypatch
+):
+    monkeypatch.setattr("picohook.config.reload.central.LOOK_EVERY", 0.05)
+    tenant = keeping.tenant
+    async with bucket as put:
+        await put(signed(1, tenant=tenant))
+        async with Host.from_config(central(wait=PATIENCE)) as host:
+            central(wait=PATIENCE, more="[hooks.x]")
+            await put(signed(2, {"new": POLICY}, tenant=tenant))
+            await until(lambda: "a bundle is refused" in caplog.text)
+            central(wait=PATIENCE)
+            await until(lambda: names(host) == ["new"])
+
+
+@pytest.mark.anyio
 async def test_a_host_that_is_offline_uses_the_last_good_bundle(config):
     path = config(wait=0.01)
     keep(path, signed(5))
@@ -264,7 +292,7 @@ async def test_no_call_is_lost_while_bundles_change(central, keeping, bucket):
         await put(signed(1, hooks[0], tenant=tenant))
         async with (
             Connected(keeping) as connection,
-            FakeWorker(connection, keeping, lambda _: [{"action": "continue"}]),
+            FakeWorker(connection, keeping, lambda _: [{"action": "continue"}]) as worker,
             Host.from_config(central(wait=PATIENCE)) as host,
         ):
             await host.mount(FunctionHook("local", {"before_tool": lambda _: None}))
@@ -282,6 +310,8 @@ async def test_no_call_is_lost_while_bundles_change(central, keeping, bucket):
                         await put(signed(version, settings, tenant=tenant))
                         await until(lambda wanted=version - 1: priority(host) == wanted)
                     ending.set()
+            await host.before_tool(CALL)
+    assert worker.questions[-1].headers[headers.CONFIG] == hash_of({"hooks": hooks[-1]})
     assert len(outcomes) > len(hooks)
     assert {outcome.action for outcome in outcomes} == {"continue"}
     assert {tuple((entry.hook, entry.error) for entry in outcome.trail) for outcome in outcomes} == {

@@ -243,16 +243,9 @@ class TestTheFallback:
         async with host(local, fallback="local") as it:
             assert (await it.approve_tool(CALL)).approved is False
 
-    @pytest.mark.parametrize(
-        ("answer", "own"),
-        [
-            ({"call": {"arguments": {"command": object()}}}, {}),
-            ({"action": "respond", "result": {"for_llm": "42"}}, {"respond": "forbid"}),
-        ],
-        ids=["without a JSON form", "forbidden"],
-    )
-    async def test_it_may_decide_what_its_own_settings_allow(self, host, answer, own):
-        local = FunctionHook("local", {"before_tool": lambda _: answer}, **own)
+    async def test_its_edit_must_have_a_json_form_as_that_of_any_function(self, host):
+        edit = {"call": {"arguments": {"command": object()}}}
+        local = FunctionHook("local", {"before_tool": lambda _: edit})
         async with host(local, fallback="local") as it:
             assert (await it.before_tool(CALL)).action == "deny_tool"
 

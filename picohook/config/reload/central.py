@@ -9,6 +9,7 @@ import anyio
 from anyio.to_thread import run_sync
 
 from ...errors import NatsError, PicohookError
+from ...nats.bundle import require_newer
 from ...nats.streams import read_bundle
 from ...nats.subjects import token
 
@@ -29,7 +30,8 @@ LOOK_EVERY = 60.0
 class BundleUpdates:
     """Looks at the bucket whenever it changes, and takes over a bundle that is newer.
 
-    A bundle that cannot be used is logged once, and the last good one stays. One that cannot be kept is tried again.
+    If a bundle cannot be used, that is logged, and the last good one stays. It is tried again at intervals, because a mistake
+    in a local file may have been in its way, and so is one that cannot be kept.
     """
 
     def __init__(
@@ -45,12 +47,19 @@ class BundleUpdates:
         """Why the bundle in the bucket is not in force; empty if it is, or if there is none."""
         self._reload_with = take_over
         self._kept = kept
-        central = next((one for one in source.layers.configs if one.layer == "central"), None)
+        self._source = source
+        self._newest: Bundle | None = None
+        """The newest bundle that was in force, also if it could not be kept."""
         self._connection = connection
-        self._set_in_force(None if central is None else central.digest)
+        connection.config_digest = self.in_force or ""
         self._log = log
         self._looked_at = ""
         self._some = anyio.Event()
+
+    @property
+    def in_force(self) -> str | None:
+        """The hash of the configuration in the bundle that is in force; None if none is."""
+        return self._source.layers.in_force.get("bundle")
 
     async def first(self, timeout: float) -> bool:  # noqa: ASYNC109 - a wait that gives up is no error here
         """Wait until the host has a bundle. Returns whether it has one."""
@@ -68,13 +77,10 @@ class BundleUpdates:
         while True:
             self._some = anyio.Event()
             await self.look()
-            with anyio.move_on_after(LOOK_EVERY):
+            with anyio.move_on_after(LOOK_EVERY) as interval:
                 await self._some.wait()
-
-    def _set_in_force(self, digest: str | None) -> None:
-        self.in_force = digest
-        """The hash of the configuration in the bundle that is in force; None if none is."""
-        self._connection.config_digest = digest or ""
+            if interval.cancelled_caught and self.problem:
+                self._looked_at = ""
 
     def _wake(self) -> None:
         self._some.set()
@@ -106,16 +112,18 @@ class BundleUpdates:
         def checked() -> Bundle:
             bundle = self._kept.verify(data, place)
             self._kept.require_newer(bundle, place)
+            require_newer(bundle, self._newest, place)
             return bundle
 
         bundle = await run_sync(checked)
-        if bundle.hash != self.in_force:
-            await self._reload_with(bundle)
-            self._set_in_force(bundle.hash)
-            self._log.info("a bundle is in force", version=bundle.version)
-        try:
-            await run_sync(self._kept.keep, bundle)
-        except PicohookError as error:
-            self._log.error("a bundle is in force, and cannot be kept for the next start", why=str(error))
-            return False
+        with anyio.CancelScope(shield=True):  # a host that ends meanwhile keeps the bundle for its next start
+            if bundle.hash != self.in_force:
+                await self._reload_with(bundle)
+                self._log.info("a bundle is in force", version=bundle.version)
+            self._newest, self._connection.config_digest = bundle, bundle.hash
+            try:
+                await run_sync(self._kept.keep, bundle)
+            except PicohookError as error:
+                self._log.error("a bundle is in force, and cannot be kept for the next start", why=str(error))
+                return False
         return True
