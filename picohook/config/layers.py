@@ -11,7 +11,7 @@ import hashlib
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import ConfigError, Problem, TrustError
 from ..model.spec import ProofOfLife, Timeouts
@@ -243,8 +243,8 @@ def _real(path: Path) -> Path:
 def _joined(layers: Layers) -> Iterator[HookSpec]:
     """The hooks of all files. If an earlier file has a hook of the same name, the layer is added to the name.
 
-    A name in `after` means a hook of the same file, if there is one. If the host's timeouts come from another file, the hook
-    keeps those of its own file.
+    A name in `after` or `fallback` means a hook of the same file, if there is one. If the host's timeouts come from another
+    file, the hook keeps those of its own file.
     """
     taken: set[str] = set()
     common = layers.timeouts
@@ -260,11 +260,12 @@ def _joined(layers: Layers) -> Iterator[HookSpec]:
             taken.add(name)
         for spec in config.hooks:
             after = tuple(other if other == spec.name else names.get(other, other) for other in spec.after)
-            changed = {"name": names[spec.name], "after": after, **_timeouts(spec, config.timeouts, common)}
-            yield spec.model_copy(update=changed)
+            fallback = None if spec.fallback is None else names.get(spec.fallback, spec.fallback)
+            changed = {"name": names[spec.name], "after": after, "fallback": fallback}
+            yield spec.model_copy(update=changed | _timeouts(spec, config.timeouts, common))
 
 
-def _timeouts(spec: HookSpec, own: Timeouts, common: Timeouts) -> dict[str, float]:
+def _timeouts(spec: HookSpec, own: Timeouts, common: Timeouts) -> dict[str, Any]:
     wanted = (
         ("timeout", own.interceptor, common.interceptor),
         ("approval_timeout", own.approval, common.approval),

@@ -170,7 +170,7 @@ class Engine(BaseEngine):
     ) -> Outcome[Any]:
         """Ask one hook alone, for at most `within` seconds. The trail is empty if it is not asked at this stage.
 
-        `params` are the payload's bytes, if they are known.
+        `params` are the payload as its sender wrote it, for a hook that takes bytes.
         """
         row = STAGES[stage]
         return await self._run(row, row.given(payload), only=name, within=within, params=params)
@@ -195,6 +195,8 @@ class Engine(BaseEngine):
         decided: tuple[Seat, ...] = ()
         if only is not None:
             seats = tuple([seat for seat in seats if seat.name == only])
+            if any(seat.guard or not seat.hook.takes_bytes for seat in seats):
+                params = None  # they compare the payload with its bytes, and another sender may write it differently
         resumed = answered is not None or skip
         if resumed:
             seats, decided = seats_after_pause(stage, seats, mounted_hooks.by_name, answered, skip)

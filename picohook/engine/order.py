@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ConfigError, Problem
 from ..model.stages import STAGES
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..hooks.base import Hook
     from ..model.events import Event
     from ..model.spec import HookSpec, Timeouts
+    from ..model.stages import Stage
     from .tasks import Mounted
     from .tool_ownership import Ownership
 
@@ -38,12 +39,7 @@ def in_order(hooks: Iterable[Hook]) -> list[Hook]:
     Raises `ConfigError` for an `after` or a `fallback` that cannot be satisfied.
     """
     by_name = {hook.name: hook for hook in hooks}
-    problems = [
-        problem
-        for hook in by_name.values()
-        for check in (_check_after, _check_fallback)
-        for problem in check(hook, by_name)
-    ]
+    problems = [problem for hook in by_name.values() for check in _CHECKS for problem in check(hook, by_name)]
     if problems:
         raise ConfigError(problems)
     return [hook for one in LAYERS for hook in _sorted([h for h in by_name.values() if layer(h) == one])]
@@ -55,9 +51,9 @@ def with_session_hooks(hooks: Iterable[Hook], own: Sequence[Hook]) -> list[Hook]
 
 
 def check_session_hooks(hooks: Iterable[Hook], own: Sequence[Hook]) -> None:
-    """Raise `ConfigError` if the `after` of one of a session's own hooks cannot be satisfied."""
+    """Raise `ConfigError` if the `after` or the `fallback` of one of a session's own hooks cannot be satisfied."""
     by_name = {hook.name: hook for hook in (*hooks, *own)}
-    problems = [problem for hook in own for problem in _check_after(hook, by_name)]
+    problems = [problem for hook in own for check in _CHECKS for problem in check(hook, by_name)]
     if problems:
         raise ConfigError(problems)
     _sorted(own)
@@ -121,8 +117,13 @@ def _check_fallback(hook: Hook, by_name: dict[str, Hook]) -> Iterable[Problem]:
     lacks = [stage for stage in hook.spec.asked_at if stage not in other.asked_at and not STAGES[stage].approves]
     if other.nats is not None:
         yield _problem(hook.spec, f"{name!r} is served over NATS, too", "name a hook of this machine", "fallback")
+    elif other.layer != hook.spec.layer:  # otherwise a project could switch off a user's gate
+        yield _problem(hook.spec, f"{name!r} is in another layer", "name a hook of the same file", "fallback")
     elif lacks:
         yield _problem(hook.spec, f"{name!r} is not for {', '.join(lacks)}", "add it to its stages", "fallback")
+
+
+_CHECKS = (_check_after, _check_fallback)
 
 
 def _problem(spec: HookSpec, message: str, hint: str, key: str = "after") -> Problem:
@@ -130,16 +131,20 @@ def _problem(spec: HookSpec, message: str, hint: str, key: str = "after") -> Pro
 
 
 def seats(ordered: Sequence[Hook], timeouts: Timeouts) -> dict[str, tuple[Seat, ...]]:
-    """For each stage, the hooks that are asked. A hook that is another's fallback is only asked in its place."""
-    fallbacks = {hook.spec.fallback for hook in ordered}
+    """For each stage, the hooks that are asked. Where a hook may stand in for another, it is only asked in its place."""
     return {
         name: tuple(
             Seat(hook, hook.spec.timeout_at(name, timeouts, approves=stage.approves), hook.spec.filter)
-            for hook in ordered
-            if name in hook.spec.asked_at and hook.name not in fallbacks
+            for hook in _asked_for_themselves(stage, ordered)
         )
         for name, stage in STAGES.items()
     }
+
+
+def _asked_for_themselves(stage: Stage[Any], ordered: Sequence[Hook]) -> list[Hook]:
+    asked = [hook for hook in ordered if stage.name in hook.spec.asked_at]
+    fallbacks = set() if stage.approves else {hook.spec.fallback for hook in asked}
+    return [hook for hook in asked if hook.name not in fallbacks]
 
 
 class Audience(NamedTuple):

@@ -50,6 +50,8 @@ class Question(Generic[P]):
     """When the hook was asked."""
     degraded: str = ""
     """Set by the hook if another one decided in its place: that one's name, and the cause."""
+    stand_in: Hook | None = None
+    """The hook that decided in its place: its own settings say what it may decide."""
     _own: Encoded[P] | None = None
 
     @property

@@ -134,7 +134,7 @@ class NatsHook(Hook):
             cause, now = failure_policy.cause(error), self._host.reactor.now()
             instead = Question(question.stage, question.shared, question.deadline, question.limit, now)
             decision = await fallback.handle(instead)
-            question.degraded = f"{fallback.name}: {cause}"
+            question.degraded, question.stand_in = f"{fallback.name}: {cause}", fallback
             self.metrics.stages[question.stage.name].degraded[cause] += 1
             self.failures.add(question.stage.name, cause, str(error), decision.action, now)
             return decision
@@ -147,48 +147,40 @@ class NatsHook(Hook):
         return self._host.find(name)
 
     async def _ask(self, question: Question[Any], deadline: float) -> Decision:
-        """Ask once, and a second time if nobody can have seen the question, before the deadline."""
-        reactor, breaker = self._host.reactor, self.breaker
-        if not breaker.allows(reactor.now()):
+        """Ask the workers, if the breaker allows it, and tell the breaker what became of it."""
+        breaker = self.breaker
+        if not breaker.allows(self._host.reactor.now()):
             raise HookUnavailableError(f"its breaker is open: {breaker.why}", cause=OPEN, hook=self.name)
-        stage, params, meta = question.stage, question.shared.params(), question.shared.payload.meta
-        name, now = self._question_id(question), question.begun
-        for attempt in (1, 2):
-            try:
-                decision = await self._calls.call(
-                    stage, params, deadline, max(question.limit, deadline), now, f"{name}/{attempt}", meta.traceparent
-                )
-            except HookUnavailableError as error:
-                if error.cause in _BREAKING:
-                    if attempt == 1:
-                        await self._before_second_try(error, deadline)
-                        now = reactor.now()
-                        continue
-                    self._failed(error)
-                else:
-                    breaker.given_up()
-                raise
-            except HookTimeoutError as error:
+        try:
+            decision = await self._ask_twice(question, deadline)
+        except BaseException as error:
+            if isinstance(error, HookTimeoutError) or getattr(error, "cause", "") in _BREAKING:
                 self._failed(error)
-                raise
-            except BaseException as error:
-                if isinstance(error, HookError | ValueError):  # an answer, though not a decision
-                    self._answered()
-                else:
-                    breaker.given_up()
-                raise
-            if breaker.failures:
-                self._answered()
-            return decision
-        raise AssertionError
+            elif isinstance(error, HookError | ValueError) and not isinstance(error, HookUnavailableError):
+                self._answered()  # an answer, though not a decision
+            else:
+                breaker.given_up()
+            raise
+        if breaker.failures:
+            self._answered()
+        return decision
 
-    async def _before_second_try(self, error: HookUnavailableError, deadline: float) -> None:
-        """Wait a moment. Raises the error of the first try if the deadline would pass meanwhile."""
-        if error.cause == ABSENT:
-            if self._host.reactor.now() + SECOND_TRY >= deadline:
-                self._failed(error)
-                raise error
-            await anyio.sleep(SECOND_TRY)
+    async def _ask_twice(self, question: Question[Any], deadline: float) -> Decision:
+        """Ask once, and a second time before the deadline if nobody can have seen the question."""
+        stage, params, now = question.stage, question.shared.params(), question.begun
+        limit, trace = max(question.limit, deadline), question.shared.payload.meta.traceparent
+        name = self._question_id(question)
+        try:
+            return await self._calls.call(stage, params, deadline, limit, now, f"{name}/1", trace)
+        except HookUnavailableError as error:
+            if error.cause not in _BREAKING:
+                raise
+            wait = SECOND_TRY if error.cause == ABSENT else 0.0
+            if self._host.reactor.now() + wait >= deadline:
+                raise
+        if wait:
+            await anyio.sleep(wait)
+        return await self._calls.call(stage, params, deadline, limit, self._host.reactor.now(), f"{name}/2", trace)
 
     def _question_id(self, question: Question[Any]) -> str:
         payload = question.shared.payload
@@ -208,7 +200,7 @@ class NatsHook(Hook):
 
     # The breaker.
 
-    def _failed(self, error: HookError) -> None:
+    def _failed(self, error: BaseException) -> None:
         self.breaker.failed(str(error), self._host.reactor.now())
         self._changed()
 

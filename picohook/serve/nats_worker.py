@@ -151,10 +151,10 @@ class NatsWorker:
             await one.stop()
 
     async def _drain(self) -> None:
-        """Take no more questions, and answer those that were taken."""
-        for name in tuple(self._serving):
-            await self._stop(name)
+        """Take no more questions, and answer those that were taken, for as long as the grace lasts."""
         with anyio.move_on_after(self._grace):
+            for name in tuple(self._serving):
+                await self._stop(name)
             while self._calls:
                 self._idle = anyio.Event()
                 await self._idle.wait()
@@ -167,7 +167,7 @@ class NatsWorker:
     # Questions.
 
     def _asked(self, served: ServedHook, message: Msg) -> None:
-        if not message.reply:
+        if not message.reply or message.reply in self._calls:  # nobody waits for an answer, or the question came twice
             return
         served.requests += 1
         if len(self._calls) >= self._max_in_flight:
@@ -189,9 +189,8 @@ class NatsWorker:
     async def _answer(self, served: ServedHook, message: Msg, scope: anyio.CancelScope, came: float) -> None:
         """Answer a question that came at this time, unless its host gives up or has no time left."""
         begun = time.perf_counter()
-        left = (message.headers or {}).get(headers.DEADLINE, "")
-        within = came + int(left) / 1000 - self._reactor.now() if left.isdecimal() else math.inf
         try:
+            within = came + _seconds_left(message) - self._reactor.now()
             with scope:
                 if within > 0:
                     await self._reply(served, message, await self._ask(served, message, within))
@@ -285,6 +284,16 @@ class NatsWorker:
             await self._connection.publish(reply, encoded(served.wire(verb, metadata, data)))
         except NatsError as error:
             self._log.debug("statistics were not sent", why=str(error))
+
+
+def _seconds_left(message: Msg) -> float:
+    """The seconds that the host gives for the answer; no limit if it says none."""
+    left = (message.headers or {}).get(headers.DEADLINE, "")
+    return int(left) / 1000 if left.isdecimal() and len(left) <= _DIGITS else math.inf
+
+
+_DIGITS = 15
+"""Of the longest time that is read as one."""
 
 
 def _is_served(hook: Any) -> bool:

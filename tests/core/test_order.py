@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 from steps import growth
 
-from picohook.engine.order import LAYERS, audiences, in_order, seats
+from picohook.engine.order import LAYERS, audiences, check_session_hooks, in_order, seats
 from picohook.errors import ConfigError
 from picohook.hooks.base import Hook
 from picohook.model.spec import HookSpec, Timeouts
@@ -50,6 +50,26 @@ def test_one_whose_after_is_satisfied_has_its_own_priority_again():
 
 def test_after_one_of_an_earlier_layer_holds_anyway():
     assert order(hook("a", layer="user", after=("b",)), hook("b", layer="builtin")) == "ba"
+
+
+def test_a_fallback_is_asked_for_itself_where_it_cannot_stand_in():
+    stages = ("before_tool", "approve_tool", "before_llm")
+    remote = hook("r", nats="r", fallback="f", stages=stages[:2])
+    asked = seats([remote, hook("f", stages=stages)], Timeouts())
+    assert {stage: [seat.name for seat in asked[stage]] for stage in stages} == {
+        "before_tool": ["r"],
+        "approve_tool": ["r", "f"],
+        "before_llm": ["f"],
+    }
+
+
+def test_a_fallback_in_another_layer_is_a_mistake():
+    remote = hook("r", nats="r", fallback="gate", stages=("before_tool",), layer="project")
+    gate = hook("gate", stages=("before_tool",), layer="user")
+    with pytest.raises(ConfigError, match="'gate' is in another layer"):
+        in_order([remote, gate])
+    with pytest.raises(ConfigError, match="'gate' is in another layer"):
+        check_session_hooks([gate], [remote])
 
 
 CIRCLE = "waits for itself: (b after c after b|c after b after c)"

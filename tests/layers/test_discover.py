@@ -42,6 +42,17 @@ def test_the_users_files_come_before_the_projects(user, project):
     assert order(discover()) == ["pre_send_message-1", "a", "c", "pre_send_message-1@project"]
 
 
+def test_a_projects_fallback_is_its_own_hook_and_not_the_users_of_the_same_name(user, project):
+    gate = '[hooks.gate]\nrun = "true"\nstages = ["before_tool"]\n'
+    user.write(user.own / "picohook.toml", gate)
+    project.write("picohook.toml", gate + '[hooks.r]\nnats = "r"\nfallback = "gate"\nstages = ["before_tool"]\n')
+    assert {spec.name: spec.fallback for spec in discover().hooks} == {
+        "gate": None,
+        "gate@project": None,
+        "r": "gate@project",
+    }
+
+
 @pytest.mark.parametrize("name", ["picohook.toml", "picohook.yaml", "picohook.json"])
 @pytest.mark.parametrize("within", ["", ".picohook"])
 def test_a_projects_file_lies_in_it_or_in_a_directory_of_ours(project, within, name):

@@ -201,6 +201,22 @@ class TestTheBreaker:
             assert it.status().hooks[0].state == "ready"
         assert [state for state in changes if state] == ["breaker open", "breaker trial", "ready"]
 
+    async def test_a_caller_that_gives_up_between_two_tries_lets_the_next_call_try(self, host, monkeypatch):
+        async with host() as it:
+            (hook,) = it.hooks
+            for _ in range(FAILURES):
+                await it.before_tool(CALL)
+            hook.breaker.pinged()
+            monkeypatch.setattr("picohook.hooks.nats.SECOND_TRY", 10)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(it.before_tool, CALL)
+                with anyio.fail_after(20):
+                    while hook.status().calls < 2 * FAILURES + 1 or hook._calls.in_flight():
+                        await anyio.sleep(0.01)
+                tasks.cancel_scope.cancel()
+            monkeypatch.undo()
+            assert failure(await it.before_tool(CALL)) == "absent"
+
 
 class TestTheFallback:
     async def test_a_hook_of_this_machine_decides_instead_and_the_trail_says_so(self, host):
@@ -226,6 +242,19 @@ class TestTheFallback:
         local = FunctionHook("local", {"before_tool": lambda _: None, "approve_tool": lambda _: True})
         async with host(local, fallback="local") as it:
             assert (await it.approve_tool(CALL)).approved is False
+
+    @pytest.mark.parametrize(
+        ("answer", "own"),
+        [
+            ({"call": {"arguments": {"command": object()}}}, {}),
+            ({"action": "respond", "result": {"for_llm": "42"}}, {"respond": "forbid"}),
+        ],
+        ids=["without a JSON form", "forbidden"],
+    )
+    async def test_it_may_decide_what_its_own_settings_allow(self, host, answer, own):
+        local = FunctionHook("local", {"before_tool": lambda _: answer}, **own)
+        async with host(local, fallback="local") as it:
+            assert (await it.before_tool(CALL)).action == "deny_tool"
 
     async def test_a_fallback_that_is_not_there_is_a_mistake(self, host):
         with pytest.raises(PicohookError, match="there is no hook 'lokal'"):

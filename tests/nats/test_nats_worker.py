@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from picohook import FunctionHook, Host, LLMRequest, LLMResponse, Prompt, ToolCall, ToolReturn
-from picohook.nats import subjects
+from picohook.nats import headers, subjects
 from picohook.serve.nats_worker import NatsWorker
 
 pytestmark = pytest.mark.anyio
@@ -134,6 +134,50 @@ async def test_a_worker_with_too_many_questions_refuses_more_at_once(host, serve
         assert (hook.in_flight, hook.busy) == (1, 2)
         go_on.set()
     assert [outcome.action for outcome in outcomes] == ["continue"]
+
+
+async def asked_by_hand(connection, settings, *headers_of_each):
+    """Ask the same question once for each of these headers, and return the answers, until there is one for the last."""
+    answers, subject = [], f"_INBOX.hand.{settings.tenant}"
+    listening = await connection.listen(subject, answers.append)
+    question = b'{"jsonrpc":"2.0","id":1,"method":"hook.before_tool","params":{"tool":"bash","arguments":{}}}'
+    for given in headers_of_each:
+        rpc = subjects.rpc(settings.tenant, "policy", "before_tool")
+        await connection.publish(rpc, question, headers=given, reply=subject)
+    with anyio.fail_after(20):
+        while not answers:
+            await anyio.sleep(0.01)
+    await listening.stop()
+    return answers
+
+
+async def test_a_question_that_comes_twice_is_answered_once(served, other, settings):
+    async def slow(_):
+        await go_on.wait()
+
+    go_on = anyio.Event()
+    async with served(slow) as worker, other() as connection, anyio.create_task_group() as tasks:
+
+        async def let_go():
+            (hook,) = worker.hooks
+            with anyio.fail_after(20):
+                while not hook.requests:
+                    await anyio.sleep(0.01)
+            await connection.flush()
+            go_on.set()
+
+        tasks.start_soon(let_go)
+        assert len(await asked_by_hand(connection, settings, {}, {})) == 1
+        (hook,) = worker.hooks
+        assert (hook.requests, hook.in_flight, worker.in_flight) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+async def test_a_time_that_no_clock_has_is_no_limit(served, other, settings, digits):
+    async with served(lambda _: None) as worker, other() as connection:
+        await asked_by_hand(connection, settings, {headers.DEADLINE: "9" * digits})
+        (hook,) = worker.hooks
+        assert (hook.requests, hook.errors, hook.cancelled) == (1, 0, 0)
 
 
 async def test_a_question_whose_host_gave_up_is_cancelled(host, served):

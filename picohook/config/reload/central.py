@@ -46,9 +46,8 @@ class BundleUpdates:
         self._reload_with = take_over
         self._kept = kept
         central = next((one for one in source.layers.configs if one.layer == "central"), None)
-        self.in_force = None if central is None else central.digest
-        """The hash of the configuration in the bundle that is in force; None if none is."""
         self._connection = connection
+        self._set_in_force(None if central is None else central.digest)
         self._log = log
         self._looked_at = ""
         self._some = anyio.Event()
@@ -71,6 +70,11 @@ class BundleUpdates:
             await self.look()
             with anyio.move_on_after(LOOK_EVERY):
                 await self._some.wait()
+
+    def _set_in_force(self, digest: str | None) -> None:
+        self.in_force = digest
+        """The hash of the configuration in the bundle that is in force; None if none is."""
+        self._connection.config_digest = digest or ""
 
     def _wake(self) -> None:
         self._some.set()
@@ -107,7 +111,7 @@ class BundleUpdates:
         bundle = await run_sync(checked)
         if bundle.hash != self.in_force:
             await self._reload_with(bundle)
-            self.in_force = bundle.hash
+            self._set_in_force(bundle.hash)
             self._log.info("a bundle is in force", version=bundle.version)
         try:
             await run_sync(self._kept.keep, bundle)
