@@ -310,3 +310,31 @@ async def test_a_gate_is_asked_again_in_strict_about_a_call_that_a_later_hook_ha
         outcome = await host.before_tool(LS)
     assert (outcome.action == "modify") is runs
     assert len(asked) == (1 if runs else 2)
+
+
+@pytest.mark.parametrize("only_if", ["Bash(*)", "Bash(rm *)"])
+@pytest.mark.parametrize(("failures", "action"), [("strict", "deny_tool"), ("vendor", "modify")])
+async def test_a_gate_is_asked_again_in_strict_about_a_call_that_a_handler_beside_it_has_changed(
+    settings, failures, action, only_if
+):
+    change = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": {"command": "rm x"}}}
+    path = settings(
+        PreToolUse=[
+            {
+                "hooks": [
+                    {"type": "prompt", "prompt": "$ARGUMENTS", "continueOnBlock": True, "if": only_if},
+                    {"type": "command", "command": f"echo '{json.dumps(change)}'"},
+                ]
+            }
+        ]
+    )
+    asked = []
+
+    def complete(prompt, model):
+        asked.append(prompt)
+        return '{"ok": false, "reason": "no rm"}' if "rm x" in prompt else '{"ok": true}'
+
+    async with host_of(path, failures=failures, complete=complete) as host:
+        outcome = await host.before_tool(LS)
+    assert outcome.action == action
+    assert len(asked) == (failures == "strict") + (only_if == "Bash(*)")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import anyio
 
 from ...errors import HookError, HookReplyError, HookTimeoutError
-from ...model.decisions import APPROVE, CONTINUE, Continue, Deny
+from ...model.decisions import APPROVE, CONTINUE, Continue, Deny, Modify
 from ...model.payloads import Finish, Prompt, ToolCall
 from ...model.trail import Notes
 from ...process.environment import environment
@@ -32,13 +32,13 @@ from .http import filled, post
 from .runner import Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from ...model.decisions import Decision
     from ...model.events import Event
     from ...model.payloads import Payload
     from ..base import HostServices, Question
-    from ..foreign.contract import Facts, Told
+    from ..foreign.contract import Facts, Told, Verdict
     from ..foreign.spec import GroupSpec, Handler
 
 SESSION = str(uuid.uuid4())
@@ -119,6 +119,10 @@ class HandlersHook(QueuedEventsHook):
         if late is not None:
             answers.append(Answer(context=late.additional_context, message=late.system_message))
         verdict = self._dialect.merge(self._group.event, answers, told, payload, self.spec.failures)
+        if self.spec.guard and isinstance(verdict.decision, Modify):
+            asked = zip(self._that_decide(places), answers, strict=False)  # late texts may come after the answers
+            changing = {place for place, answer in asked if answer.input is not None}
+            verdict = await self._after_change(verdict, changing, question)
         if verdict.env:
             self._host.session_env.add(self.spec.file, payload.meta.session_key, verdict.env)
         for failure in verdict.failures:
@@ -133,6 +137,27 @@ class HandlersHook(QueuedEventsHook):
                 APPROVE if self._host.has_approver(payload, self) else Deny("nobody has decided: there is no approver")
             )
         return verdict.decision
+
+    async def _after_change(self, verdict: Verdict, changing: Collection[int], question: Question[Any]) -> Verdict:
+        """The verdict once all handlers but those that are `changing` the call are asked about the changed call.
+
+        If they agree, it is the verdict that was given; otherwise theirs. Raises the `HookError` that decides.
+        """
+        changed = _after(question.payload, verdict.decision)
+        told, wanted = self._group.chosen(changed, self._facts())
+        places = [place for place in self._that_decide(wanted) if place not in changing]
+        if told is None or not places:
+            return verdict
+        answers, told = await self._ask(places, told, question.begun, question.deadline, changed.meta.session_key)
+        again = self._dialect.merge(self._group.event, answers, told, changed, self.spec.failures)
+        if isinstance(again.decision, Modify):
+            raise HookReplyError("a handler changes the call only when another handler of its file has changed it")
+        if isinstance(again.decision, Continue):
+            return verdict._replace(asks=verdict.asks or again.asks)
+        return again
+
+    def _that_decide(self, places: Sequence[int]) -> list[int]:
+        return [place for place in places if not self._group.handlers[place].rule.in_background]
 
     async def take(self, event: Event) -> None:
         facts = self._facts()
@@ -211,7 +236,7 @@ class HandlersHook(QueuedEventsHook):
         """The answers, in the order of the file, and what the last handler was told. Those that nobody waits for have none."""
         told = await self._with_surroundings(told, session, deadline)
         rules = {place: self._group.handlers[place].rule for place in places}
-        waited_for = [place for place in places if not rules[place].in_background]
+        waited_for = self._that_decide(places)
         for place in places:
             if place in waited_for:
                 continue
