@@ -108,9 +108,7 @@ def over_nats(given: Given) -> list[Row]:
     rows = []
     with server() as url, running(sys.executable, str(HOOKS / "nats_echo.py"), url, "uvloop", said="ready"):
         with workers(url, 1):
-            for loop in ("asyncio", "uvloop", "trio"):
-                if loop == "trio":
-                    continue
+            for loop in ("asyncio", "uvloop"):
                 at = on(loop, partial(_sides, given, url, 1, ["policy"]))
                 detail = {f"{name}_us": micros(took) for name, took in at.items()}
                 what = f"round trip over NATS, {loop}, against bare request and reply"

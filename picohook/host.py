@@ -128,7 +128,7 @@ class Host(Engine):
         from .config.reload.source import Source  # noqa: PLC0415 - hosts built in code do without
 
         source = Source(read, *places, asks_models=settings.get("complete") is None)
-        config = source.read()
+        config = source.layers = source.read()
         logs: list[AuditLog] = []
         if any(one.audit for one in config.configs):
             from .config.audit_logs import audit_logs  # noqa: PLC0415 - most keep none

@@ -126,7 +126,7 @@ class MountedHooks(Arrangement):
             return True
         if self._closing is None:
             for service in self._services:
-                service.scope.cancel()
+                service.cancel()
             self.events.flush()
             self._stop(*self.by_name.values(), *self._alive)
             self._closing = Service(self._close, set())
@@ -161,7 +161,7 @@ class MountedHooks(Arrangement):
 
     def _cancel(self) -> None:
         for one in self._left():
-            one.scope.cancel()
+            one.cancel()
 
     def _left(self) -> list[Mounted | Service[Any]]:
         """The hooks and services whose tasks have not ended."""

@@ -80,7 +80,7 @@ class Prover:
 
     def _begin(self) -> None:
         if self._service is not None:
-            self._service.scope.cancel()
+            self._service.cancel()
             self._service = None
         if self._running and self._settings is not None:
             self._service = self._mounted.begin(self._run)

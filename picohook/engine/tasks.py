@@ -29,16 +29,23 @@ class Mounted:
     task: int = 0
     """The id of its task, once it runs."""
 
+    def cancel(self) -> None:
+        """Cancel its task."""
+        self.scope.cancel()
+
 
 class Service(Generic[T]):
-    """Work that a host does in a task of its own, until it is done or the host ends. Cancelling a caller does not stop it."""
+    """Work that a host does in a task of its own, until it is done or the host ends. Cancelling a caller does not stop it.
+
+    It can be made in a callback of the event loop, where anyio knows of no event loop. So its scope is made in its task.
+    """
 
     def __init__(self, work: Callable[[], Awaitable[T]], services: set[Service[Any]]) -> None:
         self._work = work
         self._services = services
         services.add(self)
-        self.scope = anyio.CancelScope()
-        """Cancels the task: the host ends."""
+        self._scope: anyio.CancelScope | None = None
+        self._cancelled = False
         self.task = 0
         """The id of its task, once it runs."""
         self.ended = anyio.Event()
@@ -50,10 +57,18 @@ class Service(Generic[T]):
         """Begin."""
         reactor.spawn(self._run, self._over)
 
+    def cancel(self) -> None:
+        """Cancel the task: the host ends."""
+        self._cancelled = True
+        if self._scope is not None:
+            self._scope.cancel()
+
     async def _run(self) -> None:
         try:
             self.task = anyio.get_current_task().id
-            with self.scope:
+            with anyio.CancelScope() as self._scope:
+                if self._cancelled:
+                    self._scope.cancel()
                 self._results.append(await self._work())
         except (Exception, SystemExit) as error:  # noqa: BLE001 - `result` raises it
             self.error = error

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from anyio import to_thread
 
+from ..errors import NatsError
 from ..transport.reactor import Failure
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from ..transport.reactor import Promise, Reactor
 
 T = TypeVar("T")
+
+CANCEL_AGAIN = 0.1
+"""Seconds after which a task that still runs is cancelled again."""
 
 
 class ClientLoop(Protocol):
@@ -66,9 +70,9 @@ class HostLoop:
     async def aclose(self) -> None:
         import asyncio  # noqa: PLC0415 - slow to import
 
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        while self._task is not None and not self._task.done():
+            self._task.cancel()  # again, because `asyncio.wait_for` loses a cancellation that comes with its result
+            await asyncio.wait([self._task], timeout=CANCEL_AGAIN)
 
 
 class ThreadLoop:
@@ -80,10 +84,12 @@ class ThreadLoop:
         self._reactor = reactor
         self._portal_block = start_blocking_portal("asyncio")
         self._portal = self._portal_block.__enter__()
-        self._task: Future[None] | None = None
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        future = self._portal.start_task_soon(work)
+        try:
+            future = self._portal.start_task_soon(work)
+        except RuntimeError:  # it is closed
+            raise NatsError("the connection is closed", cause="unreachable") from None
         promise = self._reactor.promise(lambda _: future.cancel())
         future.add_done_callback(lambda done: self.tell(self._settle, promise, done))
         result: T = await promise
@@ -93,13 +99,13 @@ class ThreadLoop:
         try:
             value = done.result()
         except CancelledError:
-            value = Failure(RuntimeError("the event loop of the NATS client has ended"))
+            value = Failure(NatsError("the connection is closed", cause="unreachable"))
         except Exception as error:  # noqa: BLE001 - `run` raises it
             value = Failure(error)
         self._reactor.settle([(promise, value)])
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._task = self._portal.start_task_soon(work)
+        self._portal.start_task_soon(work)
 
     def tell(self, callback: Callable[..., None], *arguments: Any) -> None:
         try:
@@ -108,6 +114,8 @@ class ThreadLoop:
             return
 
     async def aclose(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-        await to_thread.run_sync(functools.partial(self._portal_block.__exit__, None, None, None))
+        await to_thread.run_sync(self._end)
+
+    def _end(self) -> None:
+        self._portal.call(self._portal.stop, True)
+        self._portal_block.__exit__(None, None, None)

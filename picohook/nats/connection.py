@@ -227,7 +227,7 @@ class NatsConnection:
         from nats.aio.client import Client  # noqa: PLC0415 - an extra
 
         wait = random.uniform(*RECONNECT_WAIT)  # noqa: S311 - spreads load
-        while True:
+        while self.state != CLOSED:
             ended = asyncio.Event()
 
             async def closed(ended: asyncio.Event = ended) -> None:

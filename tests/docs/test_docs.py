@@ -19,9 +19,11 @@ A snippet that cannot be run says so, with the reason, in a comment on the line 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tomllib
@@ -75,6 +77,8 @@ TOOLCHAINS = {
 CONFIGURATIONS = {"toml", "yaml", "json"}
 SOURCES = {"javascript", "typescript", "go", "rust", "java", "c", "bash", "perl"}
 NOT_RUN_AT_MOST = 2
+SHELLS: list[int] = []
+"""The process groups of the shells that ran the page's commands: a page may leave programs behind for its next commands."""
 PATIENCE = 30
 """Seconds for an answer, and for the end of a hook, on a busy machine."""
 
@@ -131,12 +135,13 @@ ALL = [snippet for page in PAGES for snippet in snippets(page)]
 
 
 @pytest.fixture
-def directory(tmp_path, monkeypatch):
+def directory(tmp_path, monkeypatch, request):
     """Where the reader of a page is: in a directory of their own, with the examples at hand."""
     here = tmp_path / "agent"
     here.mkdir()
     (here / "hooks_examples").symlink_to(ROOT / "hooks_examples")
     monkeypatch.chdir(here)
+    request.addfinalizer(end_shells)
     for name, value in {
         "PATH": os.pathsep.join((preloaded.programs(), BIN, os.environ["PATH"])),
         "HOME": str(tmp_path / "home"),
@@ -152,6 +157,12 @@ def directory(tmp_path, monkeypatch):
     }.items():
         monkeypatch.setenv(name, value)
     return here
+
+
+def end_shells():
+    while SHELLS:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(SHELLS.pop(), signal.SIGKILL)
 
 
 @pytest.mark.timeout(600)
@@ -274,19 +285,20 @@ def take_console(snippet, file):
     script = "".join(
         f"{command}\n_status=$?; printf '%s %s\\n' '{mark}' $_status; (exit $_status)\n" for command, _ in commands
     )
-    done = subprocess.run(
+    shell = subprocess.Popen(
         ["bash"],
-        input=script,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        check=False,
         text=True,
         encoding="utf-8",
-        timeout=500,
+        start_new_session=True,
     )
-    parts = re.split(rf"{mark} (\d+)\n", done.stdout)
+    SHELLS.append(shell.pid)
+    said, _ = shell.communicate(script, timeout=200)
+    parts = re.split(rf"{mark} (\d+)\n", said)
     shown, statuses = parts[0:-1:2], parts[1::2]
-    assert len(shown) == len(commands), f"{snippet}:\n{done.stdout}"
+    assert len(shown) == len(commands), f"{snippet}:\n{said}"
     for place, (command, expected) in enumerate(commands):
         may_fail = [other for other, _ in commands[place + 1 : place + 2]] == ["echo $?"]
         assert statuses[place] == "0" or may_fail, f"{snippet}: $ {command}\n{shown[place]}"

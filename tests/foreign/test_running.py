@@ -15,6 +15,7 @@ from picohook import (
     Host,
     LLMRequest,
     Meta,
+    Modify,
     Prompt,
     Timeouts,
     ToolCall,
@@ -292,3 +293,20 @@ async def test_a_result_is_redacted(settings):
     async with host_of(settings(PostToolUse=prints(answer))) as host:
         result = await host.run_tool(LS, lambda _: ToolResult(for_llm="secret"))
     assert result.for_llm == "***"
+
+
+@pytest.mark.parametrize(("failures", "runs"), [("strict", False), ("vendor", True)])
+async def test_a_gate_is_asked_again_in_strict_about_a_call_that_a_later_hook_has_changed(settings, failures, runs):
+    path = settings(PreToolUse=[{"hooks": [{"type": "prompt", "prompt": "$ARGUMENTS"}]}])
+    change = Modify({"arguments": {"command": "rm x"}})
+    rewriting = FunctionHook("rewriting", {"before_tool": lambda _: change}, layer="project")
+    asked = []
+
+    def complete(prompt, model):
+        asked.append(prompt)
+        return '{"ok": false, "reason": "no rm"}' if "rm x" in prompt else '{"ok": true}'
+
+    async with host_of(path, rewriting, failures=failures, complete=complete) as host:
+        outcome = await host.before_tool(LS)
+    assert (outcome.action == "modify") is runs
+    assert len(asked) == (1 if runs else 2)

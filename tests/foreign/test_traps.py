@@ -8,8 +8,8 @@ import pytest
 from gates import tried
 from pure import FACTS, PAYLOADS, Said, decided, permission, verdict_of
 
-from picohook import Deny, Host, Modify, Timeouts, ToolCall, foreign_hooks
-from picohook.errors import HookTimeoutError
+from picohook import AbortTurn, Deny, Host, Modify, Timeouts, ToolCall, foreign_hooks
+from picohook.errors import HookError, HookTimeoutError
 from picohook.hooks.foreign.contract import Facts, Rule
 from picohook.hooks.foreign.dialects import dialect_of
 from picohook.model.decisions import CONTINUE
@@ -387,10 +387,23 @@ def test_trap_a_timeout_is_in_milliseconds_in_gemini_and_in_seconds_in_cursor(wr
     ],
 )
 @pytest.mark.parametrize(
-    "said", [DENY, FORBIDS, SAYS_NO, '{"permission": "deny"}', '{"cancel": true}', '{"behavior": "deny"}']
+    "said",
+    [
+        *(Said(one) for one in (DENY, FORBIDS, SAYS_NO)),
+        *(Said({"permission": one}) for one in ("deny", "ask")),
+        *(Said({"decision": one}) for one in ("block", "ask")),
+        *(Said(one) for one in ({"cancel": True}, {"behavior": "deny"}, {"continue": False})),
+        Said('{"type": "progress"}\n{"permission": "deny"}'),
+        Said(stderr='{"permission": "deny"}'),
+    ],
+    ids=lambda said: said.ran.stdout + said.ran.stderr,
 )
-def test_trap_a_denial_in_any_agents_words_denies_in_strict(dialect, event, said):
-    assert both(Said(said), event=event, dialect=dialect)[0] == "deny"
+def test_trap_a_refusal_in_any_agents_words_passes_in_strict_nowhere(dialect, event, said):
+    try:
+        verdict = verdict_of(event, said, dialect=dialect)
+    except HookError:
+        return
+    assert verdict.asks or isinstance(verdict.decision, Deny | AbortTurn)
 
 
 # With real processes.

@@ -287,6 +287,16 @@ async def test_a_hook_that_is_mounted_during_a_stream_stops_it_until_it_has_seen
     assert stream.rest == "XX"
 
 
+async def test_what_is_held_back_for_a_hook_that_is_unmounted_is_held_back_until_the_end():
+    async with Host([parts(None)]) as host:
+        stream = await begun(host)
+        assert await shown(stream, ["abcdef"]) == ["ab"]
+        await host.unmount("filter")
+        assert await shown(stream, ["ghi"]) == [""]
+        await stream.conclude({"content": "abcdefghi"})
+    assert stream.rest == "cdefghi"
+
+
 async def test_a_hook_that_is_mounted_during_an_unguarded_stream_cannot_change_its_text_and_can_end_the_turn():
     def judge(answer):
         return AbortTurn("enough") if "bad" in answer.response["content"] else Modify({"content": "changed"})

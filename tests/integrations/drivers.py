@@ -16,6 +16,8 @@ from typing import Any
 
 import anyio
 
+from .provider import chat_model, openai_chat, provider
+
 SYSTEM = "You are a test."
 
 
@@ -42,18 +44,59 @@ class Agent:
     told: dict[str, str] = field(default_factory=dict)
     """What the model was told of each call, by its id."""
     streamed: list[str] = field(default_factory=list)
+    url: str = ""
+    """Of a provider that says what the script says. Without one, a fake model of the framework says it."""
 
     def next(self, request: Request) -> Any:
         self.requests.append(request)
         return self.script[len(self.requests) - 1]
 
 
+def over_http(run: Any) -> Any:
+    """The same agent, with the framework's own client of a provider."""
+
+    async def run_over_http(agent: Agent, prompt: str = "hello", **options: Any) -> str:
+        async with provider(agent.script) as model:
+            agent.url = model.url
+            try:
+                return await run(agent, prompt, **options)
+            finally:
+                agent.requests += [_request_of(asked) for asked in model.requests]
+                agent.told |= {name: _without_error(text) for name, text in model.told.items()}
+
+    return run_over_http
+
+
+def _request_of(asked: dict[str, Any]) -> Request:
+    said = [(message["role"], message["content"]) for message in asked["messages"] if message.get("content")]
+    system = "\n\n".join(text for role, text in said if role == "system")
+    tools = [tool["function"]["name"] for tool in asked.get("tools", ())]
+    return Request(system or None, [text for role, text in said if role != "system"], tools)
+
+
+def _without_error(text: str) -> str:
+    """Return a result without the form in which Pydantic AI tells a model of OpenAI's that a tool failed."""
+    return json.loads(text)["error"] if text.startswith('{"error":') else text
+
+
 async def run_pydantic_ai(agent: Agent, prompt: str = "hello", *, stream: bool = False) -> str:
     import pydantic_ai
-    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
-    from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 
     from picohook.integrations.pydantic_ai import Picohook
+
+    model = openai_chat(agent.url) if agent.url else scripted_function(agent)
+    made = pydantic_ai.Agent(model, instructions=SYSTEM, tools=agent.tools, capabilities=[Picohook(agent.host)])
+    if not stream:
+        return (await made.run(prompt, conversation_id=agent.session)).output
+    async with made.run_stream(prompt, conversation_id=agent.session) as result:
+        agent.streamed += [text async for text in result.stream_text(delta=True)]
+        return await result.get_output()
+
+
+def scripted_function(agent: Agent) -> Any:
+    """A model of Pydantic AI that says what the script says, at once or in pieces."""
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 
     def answer(messages, info):
         parts = [part for message in messages for part in message.parts]
@@ -72,13 +115,7 @@ async def run_pydantic_ai(agent: Agent, prompt: str = "hello", *, stream: bool =
             else:
                 yield {place: DeltaToolCall(part.tool_name, json.dumps(part.args), tool_call_id=part.tool_call_id)}
 
-    model = FunctionModel(answer, stream_function=answer_in_pieces)
-    made = pydantic_ai.Agent(model, instructions=SYSTEM, tools=agent.tools, capabilities=[Picohook(agent.host)])
-    if not stream:
-        return (await made.run(prompt, conversation_id=agent.session)).output
-    async with made.run_stream(prompt, conversation_id=agent.session) as result:
-        agent.streamed += [text async for text in result.stream_text(delta=True)]
-        return await result.get_output()
+    return FunctionModel(answer, stream_function=answer_in_pieces)
 
 
 async def run_langchain(agent: Agent, prompt: str = "hello", *, stream: bool = False, middleware: Any = ()) -> str:
@@ -94,7 +131,8 @@ async def run_langchain(agent: Agent, prompt: str = "hello", *, stream: bool = F
 
     tools = [tool(function) for function in agent.tools]
     guards = [*middleware, PicohookMiddleware(agent.host)]
-    made = create_agent(scripted_chat(agent), tools, system_prompt=SYSTEM, middleware=guards)
+    model = chat_model(agent.url) if agent.url else scripted_chat(agent)
+    made = create_agent(model, tools, system_prompt=SYSTEM, middleware=guards)
     given = {"messages": [{"role": "user", "content": prompt}]}
     config = {"configurable": {"thread_id": agent.session}}
     if not stream:
@@ -376,5 +414,7 @@ FRAMEWORKS = {
     "google-adk": run_google_adk,
     "langchain": run_langchain,
     "openai-agents": run_openai_agents,
+    "langchain over HTTP": over_http(run_langchain),
     "pydantic-ai": run_pydantic_ai,
+    "pydantic-ai over HTTP": over_http(run_pydantic_ai),
 }

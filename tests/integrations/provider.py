@@ -1,6 +1,6 @@
 """A server on this machine that speaks the APIs of model providers: chat completions, responses and Gemini's, in pieces.
 
-Its answers are scripted: a list of texts, or a list of `(id, tool, arguments)`. The real clients of frameworks ask it.
+Its answers are scripted: a text, or a list of texts and of `(id, tool, arguments)`. The real clients of frameworks ask it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Provider:
     @property
     def told(self) -> dict[str, str]:
         """What the model was told of each call, by its id."""
-        last = self.requests[-1]
+        last = self.requests[-1] if self.requests else {}
         if "contents" in last:
             parts = [part for content in last["contents"] for part in content["parts"]]
             answers = [part["functionResponse"] for part in parts if "functionResponse" in part]
@@ -56,15 +56,22 @@ class Provider:
             length = next(
                 int(line.split(":")[1]) for line in head.splitlines() if line.lower().startswith("content-length")
             )
-            self.requests.append(json.loads(await reader.readexactly(length)))
-            said = self.script[len(self.requests) - 1]
+            asked = json.loads(await reader.readexactly(length))
+            self.requests.append(asked)
             path = head.split(" ", 2)[1]
-            kind = b"text/event-stream" if ":generateContent" not in path else b"application/json"
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: " + kind + b"\r\nConnection: close\r\n\r\n")
-            if ":generateContent" in path:
-                writer.write(json.dumps(_gemini_answer(said)).encode())
+            if len(self.requests) > len(self.script):
+                self._write_head(writer, "500 No answer", "application/json")
+                writer.write(b'{"error": {"message": "list index out of range"}}')
                 await writer.drain()
                 return
+            said = self.script[len(self.requests) - 1]
+            if ":generateContent" in path or (path == "/v1/chat/completions" and not asked.get("stream")):
+                answer = _gemini_answer(said) if ":generateContent" in path else _chat_answer(said)
+                self._write_head(writer, "200 OK", "application/json")
+                writer.write(json.dumps(answer).encode())
+                await writer.drain()
+                return
+            self._write_head(writer, "200 OK", "text/event-stream")
             api = _gemini if ":streamGenerateContent" in path else _responses if path == "/v1/responses" else _chat
             events = api(said)
             gone = asyncio.create_task(reader.read())
@@ -85,12 +92,28 @@ class Provider:
         finally:
             writer.close()
 
+    def _write_head(self, writer: asyncio.StreamWriter, status: str, kind: str) -> None:
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nConnection: close\r\n\r\n".encode())
+
+
+def _chat_answer(said: Any) -> dict[str, Any]:
+    said = [said] if isinstance(said, str) else said
+    calls = [
+        {"id": identity, "type": "function", "function": {"name": tool, "arguments": json.dumps(arguments)}}
+        for identity, tool, arguments in (piece for piece in said if not isinstance(piece, str))
+    ]
+    text = "".join(piece for piece in said if isinstance(piece, str))
+    message = {"role": "assistant", "content": text or None, **({"tool_calls": calls} if calls else {})}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
+    return {"id": "c1", "object": "chat.completion", "created": 1, "model": "m1", "choices": [choice]}
+
 
 def _chat(said: Any) -> Iterator[tuple[str, Any, bool]]:
     def chunk(delta: dict[str, Any], why: str | None = None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "finish_reason": why}
         return {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m1", "choices": [choice]}
 
+    said = [said] if isinstance(said, str) else said
     yield "", chunk({"role": "assistant", "content": ""}), False
     for place, piece in enumerate(said):
         if isinstance(piece, str):
@@ -184,15 +207,32 @@ async def provider(script: list[Any], before: Callable[[int], Awaitable[None]] =
 # Agents whose models are the real clients.
 
 
+def openai_client(url: str) -> Any:
+    """The client of OpenAI. It reads no certificates, which takes longer than an answer."""
+    from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
+    at_once = DefaultAsyncHttpxClient(verify=False)
+    return AsyncOpenAI(base_url=url, api_key="none", max_retries=0, http_client=at_once)
+
+
+def openai_chat(url: str) -> Any:
+    """A model of Pydantic AI that asks with the client of OpenAI."""
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    return OpenAIChatModel("m1", provider=OpenAIProvider(openai_client=openai_client(url)))
+
+
 async def _pydantic_ai(provider: Provider, host: Any, tools: list[Any], *, api: str) -> AsyncIterator[str]:
     import pydantic_ai
-    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+    from pydantic_ai.models.openai import OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
     from picohook.integrations.pydantic_ai import Picohook
 
-    at = OpenAIProvider(base_url=provider.url, api_key="none")
-    model = OpenAIResponsesModel("m1", provider=at) if api == "responses" else OpenAIChatModel("m1", provider=at)
+    model = openai_chat(provider.url)
+    if api == "responses":
+        model = OpenAIResponsesModel("m1", provider=OpenAIProvider(openai_client=openai_client(provider.url)))
     guards = [] if host is None else [Picohook(host)]
     agent = pydantic_ai.Agent(model, tools=tools, capabilities=guards)
     if api == "responses":  # which ends at the first text
@@ -213,12 +253,11 @@ async def _pydantic_ai(provider: Provider, host: Any, tools: list[Any], *, api: 
 
 async def _openai_agents(provider: Provider, host: Any, tools: list[Any], *, api: str) -> AsyncIterator[str]:
     import agents
-    from openai import AsyncOpenAI
 
     from picohook.integrations.openai_agents import PicohookRunner
 
     agents.set_tracing_disabled(True)  # it would call home
-    async with AsyncOpenAI(base_url=provider.url, api_key="none", max_retries=0) as client:
+    async with openai_client(provider.url) as client:
         kind = agents.OpenAIResponsesModel if api == "responses" else agents.OpenAIChatCompletionsModel
         agent = agents.Agent(
             name="a",
@@ -243,10 +282,10 @@ async def _run_of(agents: Any, runner: Any, host: Any, agent: Any) -> AsyncItera
 def chat_model(url: str) -> Any:
     """A chat model of LangChain's that asks with the client of OpenAI."""
     from langchain_core.language_models import BaseChatModel
+    from langchain_core.language_models.chat_models import agenerate_from_stream
     from langchain_core.messages import AIMessageChunk, convert_to_openai_messages
     from langchain_core.outputs import ChatGenerationChunk
     from langchain_core.utils.function_calling import convert_to_openai_tool
-    from openai import AsyncOpenAI
 
     class Chat(BaseChatModel):
         offered: tuple = ()
@@ -262,11 +301,14 @@ def chat_model(url: str) -> Any:
         def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **settings: Any) -> Any:
             raise NotImplementedError
 
+        async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **settings: Any) -> Any:
+            return await agenerate_from_stream(self._astream(messages, stop, run_manager, **settings))
+
         async def _astream(self, messages: Any, stop: Any = None, run_manager: Any = None, **settings: Any) -> Any:
             del stop, settings
             more = {"tools": [convert_to_openai_tool(tool) for tool in self.offered]} if self.offered else {}
             shown = convert_to_openai_messages(messages)
-            async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+            async with openai_client(url) as client:
                 async for event in await client.chat.completions.create(
                     model="m1", messages=shown, stream=True, **more
                 ):

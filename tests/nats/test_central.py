@@ -214,12 +214,17 @@ async def test_a_new_bundle_is_in_force_at_once_and_one_that_cannot_be_used_chan
         await put(signed(1, tenant=tenant))
         async with Host.from_config(central(wait=PATIENCE)) as host:
             assert names(host) == ["policy"]
+            (connection,) = host._mounted.connections.all
+            first = connection.config_digest
             await put(signed(2, {"policy": POLICY, "more": POLICY}, tenant=tenant))
             await until(lambda: names(host) == ["more", "policy"])
+            await until(lambda: connection.config_digest != first)
+            await host.mount(FunctionHook("taken", {"before_prompt": lambda _: None}))
             other_seed, _ = new_key()
             for wrong in (
                 b"junk",
                 signed(9, {}, tenant="other"),
+                signed(3, {"taken": POLICY}, tenant=tenant),
                 signed(9, {}, tenant=tenant, seed=other_seed),
                 signed(9, {"x": {"run": "true", "stages": ["before_tool"]}}, tenant=tenant),
                 signed(1, {}, tenant=tenant),

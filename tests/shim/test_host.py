@@ -94,6 +94,39 @@ class TestDecisions:
         _, said = await ask({"approve_tool": lambda _: False}, call())
         assert said["hookSpecificOutput"]["permissionDecision"] == "deny"
 
+    @pytest.mark.parametrize("refusing", ["before_tool", "approve_tool"])
+    async def test_a_person_is_asked_only_about_a_call_that_no_other_hook_refuses(self, refusing):
+        pausing = FunctionHook("pausing", before_tool(Pause("may it?")), priority=1)
+        other = FunctionHook("other", {refusing: lambda _: Deny("no")}, priority=2)
+        async with Host([pausing, other]) as host:
+            behind = Behind(host, VENDORS["claude"], "/", lambda: False, named=True)
+            said = json.loads((await behind.answer(call())).out)["hookSpecificOutput"]
+        assert (said["permissionDecision"], said["permissionDecisionReason"].rpartition(": ")[2]) == ("deny", "no")
+
+    async def test_a_person_is_asked_about_the_call_as_all_hooks_have_changed_it(self):
+        hooks = [
+            FunctionHook("first", before_tool(Modify({"arguments": {"command": "pwd"}})), priority=1),
+            FunctionHook("second", before_tool(Pause("may it?")), priority=2),
+            FunctionHook(
+                "third",
+                {"before_tool": lambda given: Modify({"arguments": {"command": given.arguments["command"] + " -P"}})},
+                priority=3,
+            ),
+        ]
+        told = {}
+        async with Host(hooks) as host:
+            for vendor, event in (("claude", "PreToolUse"), ("gemini", "BeforeTool"), ("copilot", "preToolUse")):
+                asked = call(event=event)
+                if vendor == "copilot":
+                    asked = Question(vendor, event, "/", {}, b'{"toolName": "bash", "toolArgs": {"command": "ls"}}')
+                behind = Behind(host, VENDORS[vendor], "/", lambda: False, named=True)
+                told[vendor] = await behind.answer(asked)
+        claude = json.loads(told["claude"].out)["hookSpecificOutput"]
+        assert (claude["permissionDecision"], claude["updatedInput"]) == ("ask", {"command": "pwd -P"})
+        gemini = json.loads(told["gemini"].out)
+        assert (gemini["decision"], gemini["hookSpecificOutput"]["tool_input"]) == ("ask", {"command": "pwd -P"})
+        assert told["copilot"].status == "refused"  # it may run the call unchanged
+
     async def test_a_path_is_absolute_and_a_changed_call_keeps_the_other_fields(self, ask):
         seen = []
 

@@ -59,6 +59,7 @@ class Reloader:
             try:
                 layers = await anyio.to_thread.run_sync(self.source.read, bundle, abandon_on_cancel=True)
                 done = await self._take_over(layers, self.source.fingerprints)
+                self.source.layers = layers
             except Exception as error:
                 log.error("not reloaded: the old configuration stays", why=str(error))
                 raise

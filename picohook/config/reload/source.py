@@ -51,7 +51,7 @@ class Source:
         """For each hook, its settings, and the state of the project's files that it runs."""
         self.warnings: tuple[Problem, ...] = ()
         self.layers: Layers
-        """What was read last."""
+        """The configuration that is in force: what was read first, or what a reload took over."""
 
     def read(self, bundle: Bundle | None = None) -> Layers:
         """The configuration as it is now. Raises `ConfigError`, also if it needs trust and has none.
@@ -77,7 +77,6 @@ class Source:
         self._configs |= configs
         self.warnings = tuple(layers.warnings)
         self._client_of = client_of
-        self.layers = layers
         return layers
 
     def model_of(self, spec: HookSpec) -> Complete | None:

@@ -1,4 +1,4 @@
-"""What strict adds to every dialect: a denial in another agent's words, which the vendor overlooks, is a failure of a gate."""
+"""What strict adds to every dialect: a refusal in another agent's words, which the vendor overlooks, is a failure of a gate."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from .contract import Answer
 if TYPE_CHECKING:
     from .contract import Dialect, Failures, Ran, Rule
 
-_DENIALS: dict[str, tuple[Any, ...]] = {
-    "permissionDecision": ("deny",),
-    "permission": ("deny",),
-    "decision": ("deny", "block"),
+_REFUSALS: dict[str, tuple[Any, ...]] = {
+    "permissionDecision": ("deny", "ask", "defer"),
+    "permission": ("deny", "ask"),
+    "decision": ("deny", "block", "ask"),
     "behavior": ("deny",),
+    "continue": (False,),
     "cancel": (True,),
 }
-"""The fields in which agents look for a decision about a call, each with the values that deny."""
+"""The fields in which agents look for a decision about a call, each with the values that deny it, or ask a person."""
 
 
 def decoded(dialect: Dialect, event: str, rule: Rule, ran: Ran, failures: Failures) -> Answer:
@@ -28,26 +29,30 @@ def decoded(dialect: Dialect, event: str, rule: Rule, ran: Ran, failures: Failur
     if failures == "vendor" or decides or not dialect.events[event].gate:
         return answer
     try:
-        _require_own_words(dialect.title, ran.stdout)
+        _require_own_words(dialect.title, ran.stdout if ran.stdout.strip() else ran.stderr)
     except HookReplyError as error:
         return Answer(failure=error)
     return answer
 
 
-def _require_own_words(title: str, stdout: str) -> None:
-    said = _object(stdout)
+def _require_own_words(title: str, text: str) -> None:
+    said = _object(text)
     inner = _table(said, "hookSpecificOutput")
     tables = (said, inner, _table(said, "decision"), _table(inner, "decision"))
-    if any(said.get(name) in values for said in tables for name, values in _DENIALS.items()):
-        raise HookReplyError(f"it denies in another agent's words, which {title} does not read")
+    if any(said.get(name) in values for said in tables for name, values in _REFUSALS.items()):
+        raise HookReplyError(f"it refuses in another agent's words, which {title} does not read")
 
 
 def _object(text: str) -> dict[str, Any]:
-    try:
-        said = json.loads(text.strip().removeprefix("\ufeff"))
-    except (ValueError, RecursionError):
-        return {}
-    return said if isinstance(said, dict) else {}
+    """The object that the text is, or that its last line is: some agents take others before it."""
+    text = text.strip().removeprefix("\ufeff")
+    for part in (text, *text.splitlines()[-1:]):
+        try:
+            said = json.loads(part)
+        except (ValueError, RecursionError):
+            continue
+        return said if isinstance(said, dict) else {}
+    return {}
 
 
 def _table(said: dict[str, Any], name: str) -> dict[str, Any]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PicohookError
 from ...hooks.foreign.contract import Answer, shortened
 from ...model.conversation import text_of
+from ...model.decisions import CONTINUE
 from ...model.payloads import Finish, Prompt, ToolCall, ToolReturn
-from ...turns.abort import AbortTurnError, PausedError
+from ...turns.abort import AbortTurnError
 from ...turns.tool_call import decide
 from ...wire import words
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ...engine.engine import Engine
-    from ...model.decisions import Outcome
+    from ...model.decisions import Decision, Outcome
     from ...turns.tool_call import DecidedCall
     from .vendor import Asked
 
@@ -87,10 +89,14 @@ class Decider:
     # Tools.
 
     async def _of_call(self, asked: Asked, call: ToolCall) -> Answer:
-        try:
-            decided = await decide(self._host, call)
-        except PausedError as paused:
-            return _noted(Answer("ask", paused.outcome.reason or "a hook asks for a person"), [paused.outcome])
+        """The answer about a call. A hook that pauses wants a person, whom the agent asks once all other hooks agree."""
+        reasons: list[str] = []
+
+        def go_on(paused: Outcome[ToolCall]) -> Decision:
+            reasons.append(paused.reason or "a hook asks for a person")
+            return CONTINUE
+
+        decided = await decide(self._host, call, on_pause=go_on)
         if decided.result is not None:
             return _noted(Answer("deny", shortened(decided.result.for_llm)), decided.outcomes)
         now = decided.call
@@ -106,7 +112,8 @@ class Decider:
         if now.arguments != call.arguments:
             assert asked.call is not None
             changed = asked.call.arguments(now.arguments)
-        return _noted(Answer(input=changed), decided.outcomes)
+        answer = Answer("ask", shortened("\n".join(reasons))) if reasons else Answer()
+        return _noted(replace(answer, input=changed), decided.outcomes)
 
     async def _of_result(self, asked: Asked, returned: ToolReturn) -> Answer:
         result, message = returned.result, ""

@@ -89,6 +89,7 @@ class HookMaker:
             approval_timeout=longest,
             on_failure=OnFailure.DENY if denies else OnFailure.CONTINUE,
             priority=options.priority,
+            guard=denies and row.stage == "before_tool",
             trust=options.trust,
             dir=str(self._places.cwd),
             failures=options.failures,

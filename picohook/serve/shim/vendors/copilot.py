@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ....errors import PicohookError
 from ....hooks.foreign.copilot.events import EVENTS
 from ..vendor import Entry, Fields, Vendor, entry_of
 
@@ -20,6 +21,10 @@ def _show(event: str, answer: Answer, asked: Asked) -> dict[str, Any]:
     told: dict[str, Any] = {}
     match event:
         case "preToolUse":
+            if answer.verdict == "ask" and answer.input is not None:
+                raise PicohookError(
+                    "a hook changed this call, another asks for a person, and Copilot may run it unchanged"
+                )
             if answer.verdict:
                 told |= {"permissionDecision": answer.verdict, "permissionDecisionReason": answer.reason}
             elif answer.input is not None:

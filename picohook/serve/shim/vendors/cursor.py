@@ -31,15 +31,14 @@ def _show(event: str, answer: Answer, asked: Asked) -> dict[str, Any]:
         case "stop" | "subagentStop" if answer.verdict and answer.ends is None:
             told["followup_message"] = answer.reason
         case "postToolUse" if answer.output is not None and str(asked.given.get("tool_name", "")).startswith("MCP:"):
-            told["updated_mcp_tool_output"] = _as_given(asked.given.get("tool_output"), answer.output)
+            told["updated_mcp_tool_output"] = _json_output(answer.output)
     if answer.context and event in {"postToolUse", "postToolUseFailure", "sessionStart"}:
         told["additional_context"] = answer.context
     return told
 
 
-def _as_given(output: Any, text: str) -> Any:
-    """The text as JSON, which is the form of the output of a tool, if it is JSON; otherwise as a text."""
-    del output
+def _json_output(text: str) -> Any:
+    """A tool's output, which is JSON: that in the text, or a block with the text."""
     try:
         return json.loads(text)
     except ValueError:
