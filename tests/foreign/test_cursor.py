@@ -265,7 +265,9 @@ def test_a_permission_about_a_prompt_is_a_denial_in_strict_and_nothing_in_cursor
     answer = Said({"permission": "deny", "user_message": "no"})
     assert said("beforeSubmitPrompt", answer).action == "abort_turn"
     assert said("beforeSubmitPrompt", answer, failures="vendor") == CONTINUE
-    assert said("beforeSubmitPrompt", Said({"permission": "ask"})) == CONTINUE
+    asks = Said({"permission": "ask"})
+    assert isinstance(said("beforeSubmitPrompt", asks), HookReplyError)
+    assert said("beforeSubmitPrompt", asks, failures="vendor") == CONTINUE
 
 
 def test_the_last_changed_input_replaces_the_call():

@@ -327,7 +327,10 @@ def reads_files() -> bool:
 
 
 def children() -> dict[int, str]:
-    """The processes that this process has started and not yet reaped, with their state as in ps."""
+    """The processes that this process has started and not yet reaped, with their state as in ps.
+
+    Servers that tests share are left out.
+    """
     found: dict[int, str] = {}
     try:
         look(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)  # it reaps none of them
@@ -336,9 +339,10 @@ def children() -> dict[int, str]:
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
-                state, parent = Path(f"/proc/{entry}/stat").read_text().rsplit(") ", 1)[1].split()[:2]
-            except (OSError, IndexError):
+                named, rest = Path(f"/proc/{entry}/stat").read_text().rsplit(") ", 1)
+                state, parent = rest.split()[:2]
+            except (OSError, ValueError):
                 continue
-            if int(parent) == os.getpid():
+            if int(parent) == os.getpid() and not named.endswith("(nats-server"):
                 found[int(entry)] = state
     return found

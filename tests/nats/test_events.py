@@ -15,7 +15,7 @@ from server import Server, program
 from picohook import FunctionHook, Host, NatsSettings
 from picohook.listeners.events import SpooledEvents
 from picohook.listeners.ledger import Ledger, verify
-from picohook.nats import consumer as module, streams
+from picohook.nats import consumer as module, publisher as publishing_module, streams
 from picohook.nats.consumer import Consumer
 from picohook.nats.publisher import EventPublisher
 from picohook.nats.spool import Spool
@@ -76,7 +76,8 @@ def numbers(path):
     return [json.loads(line)["n"] for line in path.read_text().splitlines()]
 
 
-async def test_events_of_a_host_are_in_one_log_and_its_record_can_be_read(tmp_path, keeping, make_stream):
+async def test_events_of_a_host_are_in_one_log_and_its_record_can_be_read(tmp_path, keeping, make_stream, monkeypatch):
+    monkeypatch.setattr(publishing_module, "FINISH", PATIENCE)
     await make_stream(keeping)
     publisher = EventPublisher(keeping, Log(None), host="a host")
     events = SpooledEvents(tmp_path / "spool", sender=publisher)

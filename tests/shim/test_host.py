@@ -344,11 +344,8 @@ class TestTheServer:
 class TestARealHost:
     """One process for all of them."""
 
-    async def test_of_many_clients_one_starts_it_and_killed_in_a_question_it_is_a_denial(
-        self, shim, anyio_backend_name
-    ):
-        if anyio_backend_name != "asyncio":
-            pytest.skip("the host is a process of its own")
+    @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # the host is a process of its own
+    async def test_of_many_clients_one_starts_it_and_killed_in_a_question_it_is_a_denial(self, shim):
         (shim.project / "guard.py").write_text(
             "import os\n"
             f"with open({str(shim.runtime / 'pids')!r}, 'a') as file:\n    file.write(f'{{os.getpid()}} ')\n"

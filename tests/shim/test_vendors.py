@@ -93,7 +93,8 @@ class TestWhatIsRead:
     def test_a_failure_is_an_error(self, agent):
         event = next((name for name, entry in agent.vendor.events.items() if entry.failed), None)
         if event is None:
-            pytest.skip("the agent tells of no failures")
+            assert agent.name in {"codex", "gemini"}  # which tell of no failures
+            return
         asked = agent.asked(event, FAILED).payload
         assert asked.result.is_error
         assert "it broke" in asked.result.for_llm
@@ -136,9 +137,8 @@ class TestWhatIsUnderstood:
         assert decision.changes["for_llm"] == "a gap"
 
     def test_a_refused_prompt(self, agent):
-        if agent.name == "copilot":
-            pytest.skip("it refuses no prompt")
-        assert isinstance(agent.does("before_prompt", Answer("deny", "no", ends="no")).decision, AbortTurn)
+        decision = agent.does("before_prompt", Answer("deny", "no", ends="no")).decision
+        assert isinstance(decision, AbortTurn) is (agent.name != "copilot")  # which lets no hook refuse a prompt
 
     def test_another_round(self, agent):
         decision = agent.does("before_finish", Answer("deny", "run the tests")).decision
