@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from .listeners.audit import AuditLog
     from .model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult
     from .model.spec import HookSpec
-    from .nats.bundle import Bundle
-    from .nats.connection import NatsConnection
+    from .transport.nats.bundle import Bundle
+    from .transport.nats.connection import NatsConnection
     from .turns.model_call import Complete, DecidedRequest, Show
     from .turns.session import Session
     from .turns.tool_call import DecidedCall, OnPause, ToolRun
@@ -201,7 +201,7 @@ class Host(Engine):
 
     def _tell_fleet(self, source: Source, mounted_hooks: MountedHooks) -> None:
         """Tell `picohook fleet` from now on how this host is."""
-        from .nats.heartbeat import Heartbeat  # noqa: PLC0415 - an extra
+        from .transport.nats.heartbeat import Heartbeat  # noqa: PLC0415 - an extra
 
         connections = mounted_hooks.connections
         assert connections is not None

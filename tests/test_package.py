@@ -28,7 +28,7 @@ LAYERS = [
     ["model"],
     ["observe"],
     ["transport"],
-    ["process", "contain", "nats"],
+    ["process", "contain"],
     ["hooks", "listeners"],
     ["engine"],
     ["turns"],
@@ -52,8 +52,8 @@ AT_HOME = {
     "structlog": {"observe"},
     "trio": {"transport"},
     "uvloop": {"transport"},
-    "asyncio": {"transport", "cli", "sdk", "integrations", "nats"},
-    "nats": {"nats"},
+    "asyncio": {"transport", "cli", "sdk", "integrations"},
+    "nats": {"transport"},
     "jiter": {"protocol"},
     "orjson": {"protocol"},
     "agent_hooks": {"integrations"},
@@ -140,8 +140,8 @@ class TestRooms:
     def test_at_most_six_modules_stand_loose(self):
         assert len([*PACKAGE.glob("*.py")]) <= 6
 
-    def test_there_are_at_most_nineteen_rooms(self):
-        assert len([path for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()]) <= 19
+    def test_there_are_at_most_eighteen_rooms(self):
+        assert len([path for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()]) <= 18
 
 
 class TestImportsRunOneWay:

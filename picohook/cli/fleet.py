@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..nats.heartbeat import ENDED
-from ..nats.subjects import rpc
+from ..transport.nats.heartbeat import ENDED
+from ..transport.nats.subjects import rpc
 from . import stats
 
 MISSED = 3

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ConfigError, Problem
 from ..model.spec import HookSpec, NatsSettings, OnFailure, RespondRule, Timeouts
 from ..model.stages import STAGES
-from ..nats import bundle as bundles
+from ..transport.nats import bundle as bundles
 from ..wire.text import escape
 from . import files
 from .dialects import native
@@ -25,7 +25,7 @@ from .tables import BundleTable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..nats.bundle import Bundle
+    from ..transport.nats.bundle import Bundle
 
 KIND = "nats"
 """The kind of hook that a bundle may name."""
@@ -239,6 +239,6 @@ def _check_times(hooks: tuple[HookSpec, ...], budget: float, problems: Problems)
 def _default_path(tenant: str, name: str) -> Path:
     import platformdirs  # noqa: PLC0415 - only where no file is named
 
-    from ..nats.subjects import token  # noqa: PLC0415
+    from ..transport.nats.subjects import token  # noqa: PLC0415
 
     return platformdirs.user_state_path("picohook") / "bundles" / f"{token(tenant)}-{token(name)}.json"

@@ -28,7 +28,7 @@ def spooled_events(
     for config in configs:
         if (table := config.events) is None or config.nats is None:
             continue
-        from ..nats.publisher import EventPublisher  # noqa: PLC0415 - an extra
+        from ..transport.nats.publisher import EventPublisher  # noqa: PLC0415 - an extra
 
         publisher = EventPublisher(
             config.nats, Log(logger), host=config.nats.host or socket.gethostname(), stream=table.stream
@@ -52,6 +52,6 @@ def spooled_events(
 def _default_directory(tenant: str) -> str:
     import platformdirs  # noqa: PLC0415 - only where no directory is named
 
-    from ..nats.subjects import token  # noqa: PLC0415
+    from ..transport.nats.subjects import token  # noqa: PLC0415
 
     return str(platformdirs.user_state_path("picohook") / "events" / token(tenant))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from ..model.spec import HookSpec, NatsSettings
-    from ..nats.bundle import Bundle
+    from ..transport.nats.bundle import Bundle
     from ..wire.regular_files import Identity
     from .dialects import Dialect
     from .document import Config, PicoClaw

@@ -109,7 +109,7 @@ class BundleTable(Settings):
     @field_validator("keys")
     @classmethod
     def _are_public(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
-        from ..nats.bundle import check_public  # noqa: PLC0415 - needs an extra
+        from ..transport.nats.bundle import check_public  # noqa: PLC0415 - needs an extra
 
         return tuple(map(check_public, keys))
 

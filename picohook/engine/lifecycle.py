@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from ..model.events import Event
     from ..model.payloads import ToolCall
     from ..model.spec import HookSpec, Timeouts
-    from ..nats.connections import Connections
     from ..observe.log import Log
     from ..process.plan import Verify
     from ..process.start_turns import StartTurns
     from ..protocol.raw_line import RawLine
+    from ..transport.nats.connections import Connections
     from ..transport.reactor import Reactor
 
 T = TypeVar("T")
@@ -99,8 +99,8 @@ class MountedHooks(Arrangement):
         """Allow hooks to be mounted from here on. Call `leave` afterwards, in any task of this event loop."""
         # Only a host that runs needs them.
         from ..contain.tiers import Containment  # noqa: PLC0415
-        from ..nats.connections import Connections  # noqa: PLC0415
         from ..process.start_turns import StartTurns  # noqa: PLC0415
+        from ..transport.nats.connections import Connections  # noqa: PLC0415
 
         self._reactor = current_reactor()
         _running.add(self)

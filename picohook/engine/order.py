@@ -117,7 +117,8 @@ def _check_fallback(hook: Hook, by_name: dict[str, Hook]) -> Iterable[Problem]:
     lacks = [stage for stage in hook.spec.asked_at if stage not in other.asked_at and not STAGES[stage].approves]
     if other.nats is not None:
         yield _problem(hook.spec, f"{name!r} is served over NATS, too", "name a hook of this machine", "fallback")
-    elif other.layer != hook.spec.layer:  # otherwise a project could switch off a user's gate
+    elif other.layer != hook.spec.layer and layer(by_name[name]) != layer(hook):
+        # Otherwise a project could switch off a user's gate.
         yield _problem(hook.spec, f"{name!r} is in another layer", "name a hook of the same file", "fallback")
     elif lacks:
         yield _problem(hook.spec, f"{name!r} is not for {', '.join(lacks)}", "add it to its stages", "fallback")

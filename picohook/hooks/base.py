@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from ..model.payloads import ToolCall
     from ..model.spec import HookSpec, Parts, Timeouts
     from ..model.stages import Stage
-    from ..nats.connections import Connections
     from ..observe.log import Log
     from ..process.plan import Verify
     from ..process.spawn import Spawner
     from ..process.start_turns import StartTurns
     from ..protocol.raw_line import RawLine
+    from ..transport.nats.connections import Connections
     from ..transport.reactor import Reactor
 
     Complete: TypeAlias = Callable[[str, str | None], str | Awaitable[str]]

@@ -11,18 +11,18 @@ from ..errors import HookError, HookRefusedError, HookReplyError, HookTimeoutErr
 from ..model import failure_policy
 from ..model.replies import read_decision
 from ..model.spec import NatsSettings
-from ..nats import connection as states
-from ..nats.breaker import Breaker, BreakerState
-from ..nats.calls import ABSENT, BUSY, Calls
-from ..nats.subjects import token
+from ..transport.nats import connection as states
+from ..transport.nats.breaker import Breaker, BreakerState
+from ..transport.nats.calls import ABSENT, BUSY, Calls
+from ..transport.nats.subjects import token
 from .base import Hook, HookStatus, Question, StateChange
 
 if TYPE_CHECKING:
     from ..model.decisions import Decision
     from ..model.spec import HookSpec
     from ..model.stages import Stage
-    from ..nats.connection import NatsConnection
     from ..protocol.messages import Reply
+    from ..transport.nats.connection import NatsConnection
     from .base import HostServices
 
 SECOND_TRY = 0.05

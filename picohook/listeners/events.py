@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import PicohookError
-from ..nats.spool import MOST, Spool
 from ..observe.log import Log
 from ..protocol.codec import encode
+from ..transport.nats.spool import MOST, Spool
 from ..wire import words
 from .audit import AuditRecords
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from ..nats.spool import Sync
     from ..observe.log import Logger
+    from ..transport.nats.spool import Sync
     from .audit import AuditLog
 
 DROPPED = "events.dropped"

@@ -14,8 +14,8 @@ from ..listeners.ledger import Ledger, files_of, last_lines
 from ..protocol.codec import encode
 
 if TYPE_CHECKING:
-    from ..nats.consumer import Received
     from ..observe.log import Log
+    from ..transport.nats.consumer import Received
 
 REMEMBERED = 100_000
 """The ids of events that are remembered, to know an event that comes again."""

@@ -17,13 +17,13 @@ from pydantic import ValidationError
 from ..errors import NatsError, PicohookError
 from ..model.answers import answer_of
 from ..model.stages import STAGES
-from ..nats import headers, subjects
-from ..nats.calls import BUSY_CODE
-from ..nats.service import ServedHook, encoded, tell
 from ..observe.log import Log
 from ..protocol.codec import between_id_and_params, decode, decode_value, encode
 from ..protocol.messages import Request
 from ..transport.event_loop import current_reactor
+from ..transport.nats import headers, subjects
+from ..transport.nats.calls import BUSY_CODE
+from ..transport.nats.service import ServedHook, encoded, tell
 from ..wire import words
 from ..wire.text import cut
 from ..wire.version import VERSION
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from ..engine.engine import Engine
     from ..model.stages import Stage
-    from ..nats.connection import Listening, NatsConnection
     from ..observe.log import Logger
+    from ..transport.nats.connection import Listening, NatsConnection
 
 MAX_IN_FLIGHT = 64
 """The most questions that a worker answers at the same time. It refuses more at once, so that a host can ask another worker."""

@@ -10,7 +10,7 @@ from rich.console import Console
 from picohook import HostStatus
 from picohook.cli.commands.fleet import _tables
 from picohook.cli.fleet import FORGOTTEN, Fleet, alarms
-from picohook.nats.heartbeat import summary
+from picohook.transport.nats.heartbeat import summary
 
 ALIVE = {"every": 300, "verdict": "denied", "last_denial_age": 10.0, "proofs": {}, "alarms": ()}
 PASSED = {"tool": "bash", "gate": "", "verdict": "not_denied", "hook": "", "why": "before_tool: continue"}

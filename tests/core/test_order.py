@@ -72,6 +72,12 @@ def test_a_fallback_in_another_layer_is_a_mistake():
         check_session_hooks([gate], [remote])
 
 
+@pytest.mark.parametrize("layer", [None, "user"])
+def test_a_fallback_in_python_belongs_to_the_user_as_a_remote_hook_of_the_same_file_does(layer):
+    remote = hook("r", nats="r", fallback="local", stages=("before_tool",))
+    assert order(remote, hook("local", in_process=True, stages=("before_tool",), layer=layer))
+
+
 CIRCLE = "waits for itself: (b after c after b|c after b after c)"
 
 

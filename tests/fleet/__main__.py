@@ -28,7 +28,7 @@ sys.path.append(str(HERE.parent / "nats"))
 
 from server import Server, program
 
-from picohook.nats.trial import Trial
+from picohook.transport.nats.trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable

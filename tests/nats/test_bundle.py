@@ -7,8 +7,8 @@ import json
 import pytest
 
 from picohook import ConfigError, PicohookError
-from picohook.nats import bundle
-from picohook.nats.bundle import check_public, new_key, public_key, require_newer, sign, verify
+from picohook.transport.nats import bundle
+from picohook.transport.nats.bundle import check_public, new_key, public_key, require_newer, sign, verify
 
 CONFIG = {"hooks": {}}
 SEED, KEY = new_key()

@@ -14,8 +14,8 @@ from picohook import ConfigError, FunctionHook, Host
 from picohook.config import bundles, layers, load
 from picohook.engine.order import in_order
 from picohook.hooks import make_hook
-from picohook.nats import headers, streams
-from picohook.nats.bundle import hash_of, new_key, read, sign
+from picohook.transport.nats import headers, streams
+from picohook.transport.nats.bundle import hash_of, new_key, read, sign
 
 PATIENCE = 60
 SEED, KEY = new_key()

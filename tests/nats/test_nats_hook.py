@@ -10,8 +10,8 @@ from fakes import Connected, FakeWorker
 from server import Server
 
 from picohook import FunctionHook, HookSpec, Host, NatsSettings, PicohookError, ToolCall
-from picohook.nats import headers, subjects
-from picohook.nats.breaker import FAILURES
+from picohook.transport.nats import headers, subjects
+from picohook.transport.nats.breaker import FAILURES
 
 pytestmark = pytest.mark.anyio
 

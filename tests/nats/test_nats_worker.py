@@ -12,8 +12,8 @@ import anyio.lowlevel
 import pytest
 
 from picohook import FunctionHook, Host, LLMRequest, LLMResponse, Prompt, ToolCall, ToolReturn
-from picohook.nats import headers, subjects
 from picohook.serve.nats_worker import NatsWorker
+from picohook.transport.nats import headers, subjects
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import pytest
 
 from picohook import PicohookError
-from picohook.nats import spool as module
-from picohook.nats.spool import Spool
+from picohook.transport.nats import spool as module
+from picohook.transport.nats.spool import Spool
 
 LONG = 30.0
 """Seconds that are never reached."""

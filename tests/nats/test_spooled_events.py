@@ -9,7 +9,7 @@ import pytest
 from picohook import AuditLog, Continue, FunctionHook, Host, PicohookError
 from picohook.listeners.events import SpooledEvents
 from picohook.listeners.ledger import verify
-from picohook.nats.spool import Spool
+from picohook.transport.nats.spool import Spool
 
 pytestmark = pytest.mark.anyio
 CALL = {"tool": "bash", "arguments": {"command": "ls"}, "meta": {"SessionKey": "s1"}}

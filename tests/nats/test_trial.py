@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from picohook import HookSpec, Host, NatsSettings, PicohookError, ToolCall
 from picohook.cli.app import app
 from picohook.config import load
-from picohook.nats import subjects
-from picohook.nats.trial import Trial
+from picohook.transport.nats import subjects
+from picohook.transport.nats.trial import Trial
 
 pytestmark = pytest.mark.anyio
 

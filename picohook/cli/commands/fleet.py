@@ -13,11 +13,11 @@ import anyio
 import typer
 
 from ...errors import NatsError
-from ...nats import subjects
-from ...nats.connections import Connections
-from ...nats.heartbeat import ENDED, EVERY, SPREAD
 from ...observe.log import Log
 from ...transport.event_loop import current_reactor
+from ...transport.nats import subjects
+from ...transport.nats.connections import Connections
+from ...transport.nats.heartbeat import ENDED, EVERY, SPREAD
 from .. import fleet as model, live, output, stats
 from ..command import App, Json, seconds
 from ..configuration import Named, connection_of, read
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from ...model.spec import NatsSettings
-    from ...nats.connection import NatsConnection
+    from ...transport.nats.connection import NatsConnection
 
 app = App()
 

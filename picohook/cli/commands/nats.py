@@ -16,11 +16,11 @@ from ...config.layers import Layers
 from ...config.problems import Problems
 from ...errors import ConfigError, NatsError, PicohookError
 from ...model.spec import NatsSettings, Timeouts
-from ...nats import bundle as signed, consumer as consumers, streams
-from ...nats.connection import NatsConnection
 from ...observe.log import Log
 from ...record import sinks
 from ...transport.event_loop import current_reactor
+from ...transport.nats import bundle as signed, consumer as consumers, streams
+from ...transport.nats.connection import NatsConnection
 from ...wire.regular_files import read_regular
 from .. import output
 from ..command import App, Json, Verbose, count, require_file, seconds
@@ -75,7 +75,7 @@ def init(
 
     Each host and each worker has a key of its own, and may do only what it needs. Only you can read the files.
     """
-    from ...nats.trial import Trial  # noqa: PLC0415 - the other commands do without
+    from ...transport.nats.trial import Trial  # noqa: PLC0415 - the other commands do without
 
     made = Trial(
         directory, tenant=tenant, hosts=hosts or ["host"], workers=workers or ["worker"], port=port, tls=not no_tls

@@ -15,10 +15,10 @@ from ...errors import PicohookError
 from ...host import Host
 from ...listeners.listener import Listener
 from ...model.spec import NatsSettings
-from ...nats.connection import NatsConnection
 from ...observe.log import Log
 from ...serve.nats_worker import MAX_IN_FLIGHT, NatsWorker
 from ...transport.event_loop import current_reactor
+from ...transport.nats.connection import NatsConnection
 from .. import output
 from ..command import App, Verbose, count
 from ..configuration import Named, connection_of, read

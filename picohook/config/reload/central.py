@@ -9,17 +9,17 @@ import anyio
 from anyio.to_thread import run_sync
 
 from ...errors import NatsError, PicohookError
-from ...nats.bundle import require_newer
-from ...nats.streams import read_bundle
-from ...nats.subjects import token
+from ...transport.nats.bundle import require_newer
+from ...transport.nats.streams import read_bundle
+from ...transport.nats.subjects import token
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from ...engine.status import Reloaded
-    from ...nats.bundle import Bundle
-    from ...nats.connection import NatsConnection
     from ...observe.log import Log
+    from ...transport.nats.bundle import Bundle
+    from ...transport.nats.connection import NatsConnection
     from ..bundles import KeptBundle
     from .source import Source
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...engine.status import Reloaded
     from ...hooks.base import Hook
     from ...model.spec import HookSpec, Timeouts
-    from ...nats.bundle import Bundle
+    from ...transport.nats.bundle import Bundle
     from ..layers import Layers
     from .source import Source
 

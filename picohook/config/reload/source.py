@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ...errors import Problem
     from ...hooks.base import Complete
     from ...model.spec import HookSpec
-    from ...nats.bundle import Bundle
+    from ...transport.nats.bundle import Bundle
     from ...wire.regular_files import Identity
     from ..document import Config
     from ..layers import Layers

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import anyio
 from anyio.to_thread import run_sync
 
-from ..errors import NatsError, PicohookError
-from ..protocol.codec import decode_value
-from ..wire.text import escape
+from ...errors import NatsError, PicohookError
+from ...protocol.codec import decode_value
+from ...wire.text import escape
 from . import subjects
 from .streams import dead_letters, events_stream
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
     from nats.js import JetStreamContext
 
-    from ..observe.log import Log
+    from ...observe.log import Log
     from .connection import NatsConnection
 
 AT_ONCE = 200

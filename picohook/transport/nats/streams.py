@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..errors import NatsError
+from ...errors import NatsError
 from . import subjects
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..model.spec import NatsSettings
-    from ..observe.log import Log
-    from ..transport.reactor import Reactor
+    from ...model.spec import NatsSettings
+    from ...observe.log import Log
+    from ..reactor import Reactor
     from .connection import NatsConnection
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from ..errors import NatsError, PicohookError
+from ...errors import NatsError, PicohookError
 from . import subjects
 from .client_loop import client_loop
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
 
-    from ..model.spec import NatsSettings
-    from ..observe.log import Log
-    from ..transport.reactor import Reactor
+    from ...model.spec import NatsSettings
+    from ...observe.log import Log
+    from ..reactor import Reactor
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ..wire.version import VERSION
+from ...wire.version import VERSION
 from . import subjects
 
 if TYPE_CHECKING:

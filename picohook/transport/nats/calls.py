@@ -7,17 +7,17 @@ import hashlib
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from ..errors import HookTimeoutError, HookUnavailableError, NatsError
-from ..model.decisions import CONTINUE
-from ..model.replies import plain_decision
-from ..protocol.codec import between_id_and_params, decode, encode
-from ..protocol.known_reply import CONTINUE_REPLY, read_plain
-from ..protocol.messages import Notification, Reply, Response
-from ..protocol.responses import read_response
-from ..transport.deadlines import Deadlines, shown_seconds
-from ..transport.reactor import Failure
-from ..wire import words
-from ..wire.text import show
+from ...errors import HookTimeoutError, HookUnavailableError, NatsError
+from ...model.decisions import CONTINUE
+from ...model.replies import plain_decision
+from ...protocol.codec import between_id_and_params, decode, encode
+from ...protocol.known_reply import CONTINUE_REPLY, read_plain
+from ...protocol.messages import Notification, Reply, Response
+from ...protocol.responses import read_response
+from ...wire import words
+from ...wire.text import show
+from ..deadlines import Deadlines, shown_seconds
+from ..reactor import Failure
 from . import headers, subjects
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from nats.aio.msg import Msg
 
-    from ..model.decisions import Decision
-    from ..model.stages import Stage
-    from ..observe.log import Log
-    from ..transport.reactor import Promise, Reactor
+    from ...model.decisions import Decision
+    from ...model.stages import Stage
+    from ...observe.log import Log
+    from ..reactor import Promise, Reactor
     from .connection import Listening, NatsConnection
 
 ABSENT, BUSY, FORBIDDEN, DIGEST = "absent", "busy", "forbidden", "digest"

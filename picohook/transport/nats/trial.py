@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import PicohookError
+from ...errors import PicohookError
 from . import subjects
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
     from nats.js import JetStreamContext
 
-    from ..model.spec import NatsSettings
-    from ..observe.log import Log
+    from ...model.spec import NatsSettings
+    from ...observe.log import Log
     from .spool import Spool, Stored
 
 AT_ONCE = 256
@@ -86,7 +86,7 @@ class EventPublisher:
             self._log.error("events are no longer sent", why=repr(error))
 
     async def _publish_all(self) -> None:
-        from ..transport.event_loop import current_reactor  # noqa: PLC0415 - needs the running loop
+        from ..event_loop import current_reactor  # noqa: PLC0415 - needs the running loop
 
         self._some, self._ending = asyncio.Event(), asyncio.Event()
         self._loop = asyncio.get_running_loop()

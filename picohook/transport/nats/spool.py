@@ -20,8 +20,8 @@ import zlib
 from collections import deque
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ..errors import PicohookError
-from ..wire.text import escape
+from ...errors import PicohookError
+from ...wire.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

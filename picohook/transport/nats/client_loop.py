@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from anyio import to_thread
 
-from ..errors import NatsError
-from ..transport.reactor import Failure
+from ...errors import NatsError
+from ..reactor import Failure
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Coroutine
     from concurrent.futures import Future
 
-    from ..transport.reactor import Promise, Reactor
+    from ..reactor import Promise, Reactor
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class ClientLoop(Protocol):
 
 def client_loop(reactor: Reactor) -> ClientLoop:
     """The loop for a client of the host whose loop runs this code."""
-    from ..transport.on_asyncio import AsyncioReactor  # noqa: PLC0415 - slow to import
+    from ..on_asyncio import AsyncioReactor  # noqa: PLC0415 - slow to import
 
     return HostLoop() if isinstance(reactor, AsyncioReactor) else ThreadLoop(reactor)
 

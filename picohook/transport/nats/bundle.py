@@ -12,9 +12,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ConfigError, PicohookError, Problem
-from ..protocol.codec import decode_value
-from ..wire.text import cut, escape
+from ...errors import ConfigError, PicohookError, Problem
+from ...protocol.codec import decode_value
+from ...wire.text import cut, escape
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..errors import NatsError
-from ..wire.version import VERSION
+from ...errors import NatsError
+from ...wire.version import VERSION
 from . import subjects
 
 if TYPE_CHECKING:
