@@ -413,7 +413,7 @@ def test_its_files_are_known_by_their_place_or_an_event_of_its_own(project, name
             {"command": "x", "timeout": 60_000},
             "beforeShellExecution[0]: timeout: 60000 is in seconds, not in milliseconds",
         ),
-        ({"command": "x", "speed": 1}, "speed: Cursor has no such setting"),
+        ({"command": "x", "speed": 1}, "speed: picohook knows no such setting of Cursor"),
         ({"command": "x", "matcher": "y"}, ""),
     ],
 )

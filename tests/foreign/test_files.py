@@ -60,7 +60,7 @@ def handlers(settings, **handler):
         ({"timeout": 60_000}, "timeout: 60000 is in seconds, not in milliseconds"),
         ({"once": True}, "once: it has an effect only in a skill"),
         ({"async": True}, "async: nobody waits for it, so it refuses nothing"),
-        ({"speed": 1}, "speed: Claude Code has no such setting: it is ignored"),
+        ({"speed": 1}, "speed: picohook knows no such setting of Claude Code: it is ignored"),
         ({"type": "agent", "prompt": "x"}, "it cannot be run, and in strict it denies: picohook has no agent"),
         ({"matcher": "mcp__memory"}, "mcp__memory is the whole name of a tool"),
     ],

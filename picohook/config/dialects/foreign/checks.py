@@ -64,7 +64,7 @@ def doubts(form: Form, event: str, row: Row, table: HandlerTable, given: Mapping
     title = dialect_of(form.dialect).title
     for key in given:
         if key not in form.keys:
-            yield f"{key}: {title} has no such setting: it is ignored"
+            yield f"{key}: picohook knows no such setting of {title}: it is ignored"
     if table.timeout is not None and form.unit == 1.0 and table.timeout > LONGEST:
         yield f"timeout: {table.timeout:g} is in seconds, not in milliseconds"
     if table.timeout is not None and form.unit < 1.0 and table.timeout <= SHORTEST:
