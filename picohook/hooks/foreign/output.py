@@ -43,9 +43,9 @@ def _refuse(constant: str) -> Any:
 def hidden_object(text: str, known: Collection[str]) -> bool:
     """Whether there is an object with one of these keys behind other text, which vendors overlook.
 
-    A text with more braces than a person writes counts as one, too.
+    A text with more braces than a person writes counts as one, too, and so does one in another encoding than UTF-8.
     """
-    if text.count("{") > MOST_BRACES:
+    if text.count("{") > MOST_BRACES or "\0" in text:
         return True
     start = text.find("{")
     while start >= 0:
@@ -79,7 +79,7 @@ def table(given: Mapping[str, Any], name: str) -> dict[str, Any] | None:
 def choice(given: Mapping[str, Any], name: str, choices: Collection[str]) -> str:
     """One of some words in an answer; empty if it is absent. Raises `HookReplyError` for another value."""
     value = text_field(given, name)
-    if value and value not in choices:
+    if value not in choices and given.get(name) is not None:
         raise HookReplyError(f"`{name}` is {show(value.encode(), 40)}, and not one of {', '.join(sorted(choices))}")
     return value
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from ...errors import HookError
 from ...model.filters import Filter
 from ...model.payloads import Prompt
 from ...model.spec import HookSpec, Settings
@@ -69,6 +70,8 @@ class Selection(Filter):
     project: str = "/"
     cwd: str = "/"
     tools: dict[str, ToolAlias] = Field(default_factory=dict)
+    strict: bool = False
+    """Whether a call is refused if handlers may read another argument of it than the tool does."""
 
     @property
     def contract(self) -> Dialect:
@@ -90,8 +93,11 @@ class Selection(Filter):
         return Facts(self.cwd, self.project, session, blocks, self.tools, now)
 
     def chosen(self, payload: Payload | Event, facts: Facts) -> tuple[Told | None, list[int]]:
-        """What handlers read about a payload, and the places of those that run."""
+        """What handlers read about a payload, and the places of those that run. Raises `HookError` for an unclear call."""
         told = self.contract.encode(self.event, payload, facts)
+        if self.strict and told is not None and told.call is not None and told.call.unclear:
+            unclear = f"{told.call.unclear} may be the same field of the call, and differ"
+            raise HookError(f"{unclear}: say in `tools` of [[foreign]] which one the tool reads")
         return told, [] if told is None else self.contract.select(self.event, self.rules, told, facts)
 
     def matches(self, payload: Payload) -> bool:

@@ -94,6 +94,10 @@ class Vendor:
     home: str = ""
     """The variable that names another directory than the first one of `user_file`."""
     fields: Fields = DEFAULT_FIELDS
+    asks: bool = True
+    """Whether a hook can let the agent ask its user about a call."""
+    asks_about_changed: bool = True
+    """Whether the agent then runs the call as hooks have changed it."""
     file: Mapping[str, Any] = field(default_factory=dict)
     """What a new hook file has beside its hooks."""
 

@@ -24,13 +24,8 @@ def _show(event: str, answer: Answer, _asked: Asked) -> dict[str, Any]:
     told: dict[str, Any] = {}
     inner: dict[str, Any] = {}
     match event:
-        case "PreToolUse" if answer.verdict:  # it has neither ask nor continue: false before a tool
-            asks = (
-                "it has to be approved by a person, and Codex does not let hooks ask: "
-                if answer.verdict == "ask"
-                else ""
-            )
-            inner |= {"permissionDecision": "deny", "permissionDecisionReason": asks + answer.reason}
+        case "PreToolUse" if answer.verdict:  # it has no continue: false before a tool
+            inner |= {"permissionDecision": "deny", "permissionDecisionReason": answer.reason}
         case "PreToolUse" if answer.input is not None:
             inner |= {"permissionDecision": "allow", "updatedInput": dict(answer.input)}
         case "PostToolUse" if answer.ends is not None:
@@ -71,4 +66,5 @@ CODEX = Vendor(
     opens="Codex makes the call if Python cannot be started, or if the time-out passes: it has no setting for that. "
     "It runs the hooks of a project only after you trusted them in Codex.",
     fields=Fields(turn="turn_id"),
+    asks=False,
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ....errors import PicohookError
 from ....hooks.foreign.copilot.events import EVENTS
 from ..vendor import Entry, Fields, Vendor, entry_of
 
@@ -21,10 +20,6 @@ def _show(event: str, answer: Answer, asked: Asked) -> dict[str, Any]:
     told: dict[str, Any] = {}
     match event:
         case "preToolUse":
-            if answer.verdict == "ask" and answer.input is not None:
-                raise PicohookError(
-                    "a hook changed this call, another asks for a person, and Copilot may run it unchanged"
-                )
             if answer.verdict:
                 told |= {"permissionDecision": answer.verdict, "permissionDecisionReason": answer.reason}
             elif answer.input is not None:
@@ -69,5 +64,6 @@ COPILOT = Vendor(
         texts=("textResultForLlm",),
         response="response",
     ),
+    asks_about_changed=False,
     file={"version": 1},
 )

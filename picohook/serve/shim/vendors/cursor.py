@@ -22,7 +22,7 @@ def _show(event: str, answer: Answer, asked: Asked) -> dict[str, Any]:
     told: dict[str, Any] = {}
     match event:
         case "preToolUse":
-            if answer.verdict:  # it does not enforce `ask`
+            if answer.verdict:
                 told |= {"permission": "deny", "user_message": answer.reason, "agent_message": answer.reason}
             elif answer.input is not None:
                 told |= {"permission": "allow", "updated_input": dict(answer.input)}
@@ -68,5 +68,6 @@ CURSOR = Vendor(
     fields=Fields(
         session="conversation_id", turn="generation_id", output="tool_output", json_output=True, error="error_message"
     ),
+    asks=False,  # it has the word, and does not enforce it
     file={"version": 1},
 )
