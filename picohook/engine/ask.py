@@ -50,7 +50,7 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
             limit = end
             if deadline > end:  # noqa: PLR1730 - min() would be a fifth of what this function costs
                 deadline = end
-        question = Question(stage, encoded, deadline, limit, begun)
+        question = Question(stage, encoded, deadline, limit, begun, retries)
         error = result = failure = answer = None
         try:
             if begun >= end:
