@@ -126,7 +126,7 @@ def require_bundle(configs: Iterable[Config], problem: str = "") -> None:
         return
     file = next(str(config.path) for config in configs if config.bundle is not None)
     message = "is required, and no bundle was ever taken over" + (f": {problem}" if problem else "")
-    raise ConfigError([Problem(escape(file), "bundle", message, "picohook nats pull fetches it")])
+    raise ConfigError([Problem(escape(file), "nats.bundle", message, "picohook nats pull fetches it")])
 
 
 def check(bundle: Bundle, file: Path) -> None:
