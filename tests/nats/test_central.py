@@ -91,13 +91,6 @@ def test_a_bundle_sets_nothing_of_its_host(key):
     assert problems({}, **{key: {}}) == [f"{key}: cannot be in a bundle (a bundle has hooks, and sets nothing else)"]
 
 
-def test_hooks_that_continue_on_failure_leave_half_of_a_chains_time_to_local_ones():
-    slow = {**POLICY, "on_failure": "continue", "timeout": 8}
-    (problem,) = problems({"a": slow, "b": slow})
-    assert "those that continue on failure may take 16 of the 30 seconds of before_tool: a, b" in problem
-    assert problems({"a": {**slow, "retry": 1}})
-
-
 def test_a_bundle_adds_hooks_before_those_of_the_user_and_changes_none(config):
     local = '[hooks.policy]\nrun = "true"\nstages = ["before_tool"]\npriority = 1\n[defaults]\ninterceptor_timeout = 7'
     path = config(more=local)

@@ -15,7 +15,7 @@ from ...config.bundles import KeptBundle
 from ...config.layers import Layers
 from ...config.problems import Problems
 from ...errors import ConfigError, NatsError, PicohookError
-from ...model.spec import NatsSettings, Timeouts
+from ...model.spec import NatsSettings
 from ...observe.log import Log
 from ...record import sinks
 from ...transport.event_loop import current_reactor
@@ -349,7 +349,7 @@ def _checked(data: bytes, place: str, kept: KeptBundle, local: Config) -> signed
     """The bundle, if hosts with this configuration would take it over. Raises `ConfigError`."""
     bundle = kept.verify(data, place)
     kept.require_newer(bundle, place)
-    bundles.read(bundle, local, Timeouts().chain)
+    bundles.read(bundle, local)
     return bundle
 
 
