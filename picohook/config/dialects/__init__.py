@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import jcli, native, picoclaw
 from .foreign.named_files import read_foreign
-from .foreign.vendors import VENDORS
+from .foreign.vendors import VENDOR_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,15 +63,15 @@ DIALECTS: dict[str, Dialect] = {
     ),
     **{
         name: Dialect(
-            vendor.title,
-            vendor.is_meant,
+            files.title,
+            files.is_meant,
             functools.partial(read_foreign, name),
             section="hooks",
-            user_files=vendor.user_files,
-            project_files=vendor.project_files,
+            user_files=files.user_files,
+            project_files=files.project_files,
             all_apply=True,
         )
-        for name, vendor in VENDORS.items()
+        for name, files in VENDOR_FILES.items()
     },
 }
 """The first dialect takes every document that no later one takes. Files are found, and their hooks asked, in this order."""

@@ -48,13 +48,13 @@ class Row(NamedTuple):
     """The fields that its handlers write, beside the common ones."""
     blocks: str = ""
     """What a block does here, for people; empty if it does nothing."""
-    without: Mapping[str, str] = {}
+    unsupported: Mapping[str, str] = {}
     """Fields that are not done, each with the reason."""
     why: str = ""
     """Why the event is not done; empty if it is."""
 
     @property
-    def done(self) -> bool:
+    def supported(self) -> bool:
         """Whether its handlers run."""
         return bool(self.stage or self.kind)
 
@@ -64,7 +64,7 @@ class Rule(Settings):
 
     at: str
     """Its place in the file."""
-    kind: Literal["command", "http", "prompt", "undone"] = "command"
+    kind: Literal["command", "http", "prompt", "unsupported"] = "command"
     matcher: str = ""
     only_if: str = ""
     """A permission rule."""
@@ -106,7 +106,7 @@ class Facts:
         return self.blocks > 0
 
 
-class Told(NamedTuple):
+class HandlerInput(NamedTuple):
     """What handlers read."""
 
     stdin: dict[str, Any]
@@ -121,7 +121,7 @@ class Told(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class HandlerResult:
     """What came of a handler: a process that has ended, an HTTP answer, a model's answer, or a failure."""
 
     exit_code: int = 0
@@ -132,7 +132,7 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HandlerAnswer:
     """What a handler says, in the words that all dialects share."""
 
     verdict: Literal["", "allow", "deny", "ask", "defer"] = ""
@@ -158,7 +158,7 @@ class Answer:
     """The fields that are not done, or have no meaning here."""
 
 
-class Verdict(NamedTuple):
+class GroupAnswer(NamedTuple):
     """What all handlers of an event say together."""
 
     decision: Decision
@@ -186,21 +186,21 @@ class Dialect:
     """The fields that all handlers read."""
     answers: tuple[str, ...]
     """The fields that all handlers may write."""
-    without: Mapping[str, str]
+    unsupported: Mapping[str, str]
     """Fields of all events that are not done, each with the reason."""
-    encode: Callable[[str, Payload | Event, Facts], Told | None]
+    encode: Callable[[str, Payload | Event, Facts], HandlerInput | None]
     """What handlers of an event read about a payload; None if the event does not happen with it."""
-    select: Callable[[str, Sequence[Rule], Told, Facts], list[int]]
+    select: Callable[[str, Sequence[Rule], HandlerInput, Facts], list[int]]
     """The places of the handlers that run."""
-    decode: Callable[[str, Rule, Ran, Failures], Answer]
+    decode: Callable[[str, Rule, HandlerResult, Failures], HandlerAnswer]
     """What a handler says."""
-    merge: Callable[[str, Sequence[Answer], Told, Payload, Failures], Verdict]
+    merge: Callable[[str, Sequence[HandlerAnswer], HandlerInput, Payload, Failures], GroupAnswer]
     """What they say together. Raises the `HookError` that decides."""
     hides: tuple[str, ...] = ()
     """Beginnings of names of environment variables that handlers do not inherit."""
     most_blocks: int | None = 8
     """How often in a row a turn may be kept from its end; None if each handler has its own limit."""
-    chain: Callable[[str, Told, Answer], Told] | None = None
+    chain: Callable[[str, HandlerInput, HandlerAnswer], HandlerInput] | None = None
     """What the next handler is told after an answer, where they run one after the other. `merge` gets the last."""
 
 

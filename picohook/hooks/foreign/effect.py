@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ...model.decisions import Decision
     from ...model.payloads import Payload
-    from .contract import Dialect, Failures, Ran, Rule, Told
+    from .contract import Dialect, Failures, HandlerInput, HandlerResult, Rule
 
 Word: TypeAlias = Literal["passes", "approves", "silent", "asks", "changes", "pauses", "denies"]
 
@@ -42,15 +42,15 @@ class Effect(NamedTuple):
 def effect(  # noqa: PLR0917 - all that a dialect is asked with
     dialect: Dialect,
     event: str,
-    results: Sequence[tuple[Rule, Ran]],
-    told: Told,
+    results: Sequence[tuple[Rule, HandlerResult]],
+    handler_input: HandlerInput,
     payload: Payload,
     failures: Failures,
 ) -> Effect:
     """What handlers with these rules and results do to a payload."""
-    answers = [decoded(dialect, event, rule, ran, failures) for rule, ran in results]
+    answers = [decoded(dialect, event, rule, result, failures) for rule, result in results]
     try:
-        verdict = dialect.merge(event, answers, told, payload, failures)
+        verdict = dialect.merge(event, answers, handler_input, payload, failures)
     except HookError as error:
         return Effect("denies", str(error), failed=True)
     decision, failed = verdict.decision, bool(verdict.failures)

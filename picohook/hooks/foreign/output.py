@@ -12,7 +12,7 @@ from ...wire.text import last_words, show
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from .contract import Ran
+    from .contract import HandlerResult
 
 SHOWN = 400
 """The most characters of a handler's stderr in an error."""
@@ -91,9 +91,9 @@ def _field(given: Mapping[str, Any], name: str, kind: type, expected: str) -> An
     return value
 
 
-def ended(ran: Ran) -> HookCrashedError:
+def ended(result: HandlerResult) -> HookCrashedError:
     """The error of a process that ended with another code than 0."""
-    how = f"exited with code {ran.exit_code}" if ran.exit_code > 0 else f"was ended by signal {-ran.exit_code}"
-    why = {126: ": the program cannot be run", 127: ": there is no such program"}.get(ran.exit_code, "")
-    said = f"; it said: {last_words(ran.stderr, SHOWN)}" if ran.stderr.strip() else ""
-    return HookCrashedError(f"it {how}{why}{said}", exit_code=ran.exit_code, stderr_tail=ran.stderr)
+    how = f"exited with code {result.exit_code}" if result.exit_code > 0 else f"was ended by signal {-result.exit_code}"
+    why = {126: ": the program cannot be run", 127: ": there is no such program"}.get(result.exit_code, "")
+    said = f"; it said: {last_words(result.stderr, SHOWN)}" if result.stderr.strip() else ""
+    return HookCrashedError(f"it {how}{why}{said}", exit_code=result.exit_code, stderr_tail=result.stderr)

@@ -18,7 +18,7 @@ from .tools import ToolAlias  # noqa: TC001 - pydantic reads it at run time
 if TYPE_CHECKING:
     from ...model.events import Event
     from ...model.payloads import Payload
-    from .contract import Dialect, Told
+    from .contract import Dialect, HandlerInput
 
 
 class HandlerSpec(HookSpec):
@@ -30,7 +30,7 @@ class HandlerSpec(HookSpec):
 
     @property
     def kind(self) -> str:
-        return "undone" if self.why else "url" if self.url else super().kind
+        return "unsupported" if self.why else "url" if self.url else super().kind
 
     @property
     def runs(self) -> str:
@@ -92,13 +92,15 @@ class Selection(Filter):
         """What the dialect is told beside a payload."""
         return Facts(self.cwd, self.project, session, blocks, self.tools, now)
 
-    def chosen(self, payload: Payload | Event, facts: Facts) -> tuple[Told | None, list[int]]:
+    def chosen(self, payload: Payload | Event, facts: Facts) -> tuple[HandlerInput | None, list[int]]:
         """What handlers read about a payload, and the places of those that run. Raises `HookError` for an unclear call."""
-        told = self.contract.encode(self.event, payload, facts)
-        if self.strict and told is not None and told.call is not None and told.call.unclear:
-            unclear = f"{told.call.unclear} may be the same field of the call, and differ"
+        handler_input = self.contract.encode(self.event, payload, facts)
+        if handler_input is None:
+            return None, []
+        if self.strict and handler_input.call is not None and handler_input.call.unclear:
+            unclear = f"{handler_input.call.unclear} may be the same field of the call, and differ"
             raise HookError(f"{unclear}: say in `tools` of [[foreign]] which one the tool reads")
-        return told, [] if told is None else self.contract.select(self.event, self.rules, told, facts)
+        return handler_input, self.contract.select(self.event, self.rules, handler_input, facts)
 
     def matches(self, payload: Payload) -> bool:
         if self.has_background and isinstance(payload, Prompt):

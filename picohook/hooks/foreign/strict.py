@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ...errors import HookReplyError
-from .contract import Answer
+from .contract import HandlerAnswer
 
 if TYPE_CHECKING:
-    from .contract import Dialect, Failures, Ran, Rule
+    from .contract import Dialect, Failures, HandlerResult, Rule
 
 _REFUSALS: dict[str, tuple[Any, ...]] = {
     "permissiondecision": ("deny", "ask", "defer"),
@@ -27,16 +27,16 @@ A script may have them in other letters, too: as `permission_decision`, or `Deny
 """
 
 
-def decoded(dialect: Dialect, event: str, rule: Rule, ran: Ran, failures: Failures) -> Answer:
+def decoded(dialect: Dialect, event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
     """What a handler says."""
-    answer = dialect.decode(event, rule, ran, failures)
+    answer = dialect.decode(event, rule, result, failures)
     decides = answer.verdict not in {"", "allow"} or answer.ends is not None or answer.failure is not None
     if failures == "vendor" or decides or not dialect.events[event].gate:
         return answer
     try:
-        _require_own_words(dialect.title, ran.stdout if ran.stdout.strip() else ran.stderr)
+        _require_own_words(dialect.title, result.stdout if result.stdout.strip() else result.stderr)
     except HookReplyError as error:
-        return Answer(failure=error)
+        return HandlerAnswer(failure=error)
     return answer
 
 

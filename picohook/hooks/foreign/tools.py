@@ -138,11 +138,11 @@ def shown_call(tool: str, arguments: Mapping[str, Any], cwd: str, aliases: Mappi
         if found is not None:
             own[field] = found
     renamed = {ours: theirs for theirs, ours in own.items()}
-    told = {renamed.get(field, field): value for field, value in arguments.items()}
-    for field in PATHS & told.keys():
-        if isinstance(told[field], str) and told[field]:
-            told[field] = os.path.normpath(os.path.join(cwd, told[field]))
-    return ShownCall(name, told, arguments, own, _unclear(name, arguments, alias))
+    shown = {renamed.get(field, field): value for field, value in arguments.items()}
+    for field in PATHS & shown.keys():
+        if isinstance(shown[field], str) and shown[field]:
+            shown[field] = os.path.normpath(os.path.join(cwd, shown[field]))
+    return ShownCall(name, shown, arguments, own, _unclear(name, arguments, alias))
 
 
 def _unclear(name: str, arguments: Mapping[str, Any], alias: ToolAlias | None) -> str:

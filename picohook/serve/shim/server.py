@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...engine.engine import Engine
     from ...observe.log import Log
     from ..server.listening_socket import ListeningSocket
-    from .vendor import Vendor
+    from .vendor import VendorAgent
 
 IDLE = 900.0
 """Seconds without a client after which the host ends."""
@@ -34,7 +34,7 @@ CHUNK = 1 << 18
 _FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
-class Question(NamedTuple):
+class ShimRequest(NamedTuple):
     """What a client asks."""
 
     vendor: str
@@ -44,7 +44,7 @@ class Question(NamedTuple):
     stdin: bytes
 
 
-class Reply(NamedTuple):
+class ShimReply(NamedTuple):
     """What it is answered."""
 
     status: str
@@ -52,11 +52,11 @@ class Reply(NamedTuple):
     out: bytes = b""
 
 
-class Behind:
+class ShimHost:
     """Decides for one vendor's agent, in one project."""
 
     def __init__(
-        self, host: Engine, vendor: Vendor, project: str, changed: Callable[[], bool], *, named: bool = False
+        self, host: Engine, vendor: VendorAgent, project: str, changed: Callable[[], bool], *, named: bool = False
     ) -> None:
         """`changed` says whether the host's configuration has changed, and `named` whether the user named it."""
         self._host = host
@@ -81,23 +81,23 @@ class Behind:
         names = (spec.inherit_env for spec in specs)
         self._names = frozenset(name for given in names if isinstance(given, tuple) for name in given)
 
-    async def answer(self, question: Question) -> Reply:
+    async def answer(self, question: ShimRequest) -> ShimReply:
         """Decide. It never raises an `Exception`: what goes wrong is a refusal."""
         try:
             if any(question.environment.get(name) != os.environ.get(name) for name in self._names):
-                return Reply("again")
+                return ShimReply("again")
             await self._require_current()
             given = self._event(question)
-            asked = self._vendor.read(question.event, given, question.cwd)
-            answer = await self._decider.answer(asked)
-            told = self._vendor.show(question.event, answer, asked)
-            return Reply("done", encode(told) if told else b"")
+            agent_event = self._vendor.read(question.event, given, question.cwd)
+            answer = await self._decider.answer(agent_event)
+            output = self._vendor.show(question.event, answer, agent_event)
+            return ShimReply("done", encode(output) if output else b"")
         except PicohookError as error:
-            return Reply("refused", str(error).encode("utf-8", "replace"))
+            return ShimReply("refused", str(error).encode("utf-8", "replace"))
         except Exception as error:  # noqa: BLE001 - a client must get a refusal, whatever went wrong
-            return Reply("refused", explain(error).encode("utf-8", "replace"))
+            return ShimReply("refused", explain(error).encode("utf-8", "replace"))
 
-    def _event(self, question: Question) -> Mapping[str, Any]:
+    def _event(self, question: ShimRequest) -> Mapping[str, Any]:
         try:
             given = decode_value(question.stdin)
         except ValueError as error:
@@ -135,11 +135,11 @@ class Behind:
             )
 
 
-class Server:
+class ShimServer:
     """Answers clients at a socket until none has come for a while."""
 
     def __init__(
-        self, listening: ListeningSocket, answer: Callable[[Question], Awaitable[Reply]], key: str, log: Log
+        self, listening: ListeningSocket, answer: Callable[[ShimRequest], Awaitable[ShimReply]], key: str, log: Log
     ) -> None:
         self._listening = listening
         self._answer = answer
@@ -208,7 +208,7 @@ class Server:
             self._open -= 1
             connection.close()
 
-    async def _read(self, connection: socket.socket) -> Question | None:
+    async def _read(self, connection: socket.socket) -> ShimRequest | None:
         """The question of a client; None if it is not one."""
         data = bytearray()
         sizes: list[int] = []
@@ -229,7 +229,7 @@ class Server:
                 if end >= 0:
                     words = data[len(self._greeting) : end].decode("ascii", "replace").split(" ")
                     sizes, start = [int(word) for word in words[2:] if word.isdigit()], end + 1
-                    if len(words) != len(Question._fields) or len(sizes) != len(words) - 2:
+                    if len(words) != len(ShimRequest._fields) or len(sizes) != len(words) - 2:
                         return None
             if sizes and len(data) >= start + sum(sizes):
                 break
@@ -237,7 +237,7 @@ class Server:
                 return None
         cwd, environment, stdin = start + sizes[0], start + sizes[0] + sizes[1], start + sum(sizes)
         pairs = (os.fsdecode(bytes(pair)).partition("=") for pair in bytes(data[cwd:environment]).split(b"\0"))
-        return Question(
+        return ShimRequest(
             words[0],
             words[1],
             os.fsdecode(bytes(data[start:cwd])),

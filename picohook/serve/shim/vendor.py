@@ -14,14 +14,14 @@ from ...model.payloads import Compaction, Finish, Meta, Payload, Prompt, ToolCal
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ...hooks.foreign.contract import Answer, Row
+    from ...hooks.foreign.contract import HandlerAnswer, Row
     from ...hooks.foreign.tools import ShownCall
 
 OnFailure: TypeAlias = Literal["deny", "stop", "pass"]
 """What the client does if there is no answer: deny (exit code 2), stop the agent, or only say so."""
 
 
-class Entry(NamedTuple):
+class HookEntry(NamedTuple):
     """One event that the vendor's agent asks the shim about."""
 
     at: str
@@ -33,12 +33,12 @@ class Entry(NamedTuple):
     """Whether it is about a tool that failed."""
 
 
-def entry_of(
+def hook_entry(
     rows: Mapping[str, Row], event: str, on_failure: OnFailure = "pass", longest: float = float("inf")
-) -> Entry:
+) -> HookEntry:
     """The entry of an event at the stage, or with the kind, that the vendor's dialect has for it."""
     row = rows[event]
-    return Entry(row.stage or row.kind, on_failure, longest, failed=event.endswith("Failure"))
+    return HookEntry(row.stage or row.kind, on_failure, longest, failed=event.endswith("Failure"))
 
 
 class Fields(NamedTuple):
@@ -63,7 +63,7 @@ DEFAULT_FIELDS = Fields()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AgentEvent:
     """What an event asks, or tells, in picohook's words."""
 
     at: str
@@ -75,7 +75,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Vendor:
+class VendorAgent:
     """A vendor's agent."""
 
     title: str
@@ -84,10 +84,10 @@ class Vendor:
     project_file: str
     runs: tuple[str, ...]
     """The dialects of the files whose hooks the agent runs itself. The shim leaves them to it."""
-    events: Mapping[str, Entry]
-    entry: Callable[[str, Entry, str, float], dict[str, Any]]
+    events: Mapping[str, HookEntry]
+    entry: Callable[[str, HookEntry, str, float], dict[str, Any]]
     """The entry of an event in the hook file, with this command and time-out."""
-    show: Callable[[str, Answer, Asked], dict[str, Any]]
+    show: Callable[[str, HandlerAnswer, AgentEvent], dict[str, Any]]
     """The JSON that tells the agent an answer. Empty if there is nothing to tell."""
     opens: str
     """When the agent lets a call through although the shim has not answered, for people."""
@@ -101,7 +101,7 @@ class Vendor:
     file: Mapping[str, Any] = field(default_factory=dict)
     """What a new hook file has beside its hooks."""
 
-    def read(self, event: str, given: Mapping[str, Any], cwd: str) -> Asked:
+    def read(self, event: str, given: Mapping[str, Any], cwd: str) -> AgentEvent:
         """What an event asks. Raises `KeyError` for an unknown event, and `ValueError` if it lacks what it asks about."""
         entry, names = self.events[event], self.fields
         meta = _meta(given, names)
@@ -110,15 +110,15 @@ class Vendor:
             case "before_tool" | "after_tool":
                 return self._read_call(entry, given, place, cwd)
             case "before_prompt":
-                return Asked(entry.at, Prompt(**place, prompt=_text(given, names.prompt, needed=True)), given)
+                return AgentEvent(entry.at, Prompt(**place, prompt=_text(given, names.prompt, needed=True)), given)
             case "before_finish":
                 response = {"role": "assistant", "content": _text(given, names.response)}
-                return Asked(entry.at, Finish(**place, response=response), given)
+                return AgentEvent(entry.at, Finish(**place, response=response), given)
             case "before_compact" | "after_compact":
-                return Asked(entry.at, Compaction(**place, scope="auto"), given)
-        return Asked(entry.at, Payload(**place), given)
+                return AgentEvent(entry.at, Compaction(**place, scope="auto"), given)
+        return AgentEvent(entry.at, Payload(**place), given)
 
-    def _read_call(self, entry: Entry, given: Mapping[str, Any], place: dict[str, Any], cwd: str) -> Asked:
+    def _read_call(self, entry: HookEntry, given: Mapping[str, Any], place: dict[str, Any], cwd: str) -> AgentEvent:
         names = self.fields
         tool, said = _text(given, names.tool, needed=True), _table(given.get(names.input))
         call = shown_call(tool, said, cwd, {})
@@ -130,7 +130,7 @@ class Vendor:
             "affected_paths": affected_paths(call, cwd) or None,
         }
         if entry.at == "before_tool":
-            return Asked(entry.at, ToolCall(**about), given, call)
+            return AgentEvent(entry.at, ToolCall(**about), given, call)
         output = given.get(names.output)
         if names.json_output and isinstance(output, str):
             output = _decoded(output)
@@ -139,7 +139,7 @@ class Vendor:
         result = ToolResult(for_llm=text, is_error=entry.failed)
         duration = given.get("duration_ms", given.get("duration"))
         spent = int(duration * 1_000_000) if isinstance(duration, int | float) and duration >= 0 else 0
-        return Asked(entry.at, ToolReturn(**about, result=result, duration=spent), given, call)
+        return AgentEvent(entry.at, ToolReturn(**about, result=result, duration=spent), given, call)
 
 
 def _meta(given: Mapping[str, Any], names: Fields) -> Meta:

@@ -48,12 +48,12 @@ def mistake(form: Form, event: str, table: HandlerTable) -> str:
     return ""
 
 
-def undone(form: Form, settings: FileSettings, table: HandlerTable) -> str:
+def why_unsupported(form: Form, settings: FileSettings, table: HandlerTable) -> str:
     """Why a handler cannot be run; empty if it can."""
     if form.types[table.type]:
         return form.types[table.type]
-    if table.unable:
-        return table.unable
+    if table.cannot_run:
+        return table.cannot_run
     allowed = settings.allowed_urls
     if table.type == "http" and allowed is not None and not any(_fits(one, table.url) for one in allowed):
         return "its URL is not in allowedHttpHookUrls"
@@ -62,7 +62,7 @@ def undone(form: Form, settings: FileSettings, table: HandlerTable) -> str:
     return ""
 
 
-def doubts(form: Form, event: str, row: Row, table: HandlerTable, given: Mapping[str, Any]) -> Iterator[str]:
+def setting_warnings(form: Form, event: str, row: Row, table: HandlerTable, given: Mapping[str, Any]) -> Iterator[str]:
     """Settings of a handler that probably do not do what is meant."""
     title = dialect_of(form.dialect).title
     for key in given:
@@ -74,7 +74,7 @@ def doubts(form: Form, event: str, row: Row, table: HandlerTable, given: Mapping
         yield f"timeout: {table.timeout:g} is in milliseconds, not in seconds"
     if table.once:
         yield "once: it has an effect only in a skill"
-    if table.only_if and row.done and not row.matched.startswith("tool"):
+    if table.only_if and row.supported and not row.matched.startswith("tool"):
         yield f"if: {event} is not about a tool, so the handler never runs"
     if table.rewakes:
         yield "asyncRewake: the agent is not woken: what it says comes with the next prompt"

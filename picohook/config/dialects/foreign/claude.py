@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....hooks.foreign.claude.encode import NAMES, matches
 from ....hooks.foreign.claude.events import GATES_ELSEWHERE
+from ....hooks.foreign.claude.matcher import NAMES, matches
 from .form import FileSettings, Form, Places, home, texts
 
 if TYPE_CHECKING:

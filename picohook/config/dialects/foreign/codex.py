@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....hooks.foreign.codex.encode import matches
+from ....hooks.foreign.codex.matcher import matches
 from .form import Form, Places, home
 
 if TYPE_CHECKING:

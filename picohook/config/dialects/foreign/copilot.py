@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
 
-from ....hooks.foreign.copilot.encode import is_pascal, matches, matches_as_claude
-from ....hooks.foreign.copilot.events import EVENTS
+from ....hooks.foreign.copilot.events import EVENTS, is_pascal
+from ....hooks.foreign.copilot.matcher import matches, matches_as_claude
 from ....model.spec import Seconds  # noqa: TC001 - pydantic reads it at run time
 from .form import FileSettings, Form, Places
 from .handler_table import HandlerTable
@@ -44,7 +44,7 @@ class CopilotHandler(HandlerTable):
         return self
 
     @property
-    def unable(self) -> str:
+    def cannot_run(self) -> str:
         is_for_unix = self.program or self.bash or "command" in self.model_fields_set
         return "" if is_for_unix or not self.powershell else "it has a command for PowerShell alone"
 

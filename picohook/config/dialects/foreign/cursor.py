@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from ....hooks.foreign.cursor.encode import matches
 from ....hooks.foreign.cursor.events import CURSOR_VERSION, GATES_ELSEWHERE
+from ....hooks.foreign.cursor.matcher import matches
 from .form import FileSettings, Form, Places, home
 from .handler_table import HandlerTable
 

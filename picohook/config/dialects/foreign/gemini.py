@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ....hooks.foreign.gemini.encode import matches
+from ....hooks.foreign.gemini.matcher import matches
 from .form import FileSettings, Form, Places, home, texts
 from .handler_table import HandlerTable
 

@@ -48,7 +48,7 @@ class HandlerTable(Settings):
         return self.on_failure == "block"
 
     @property
-    def unable(self) -> str:
+    def cannot_run(self) -> str:
         """Why it cannot be run on this system; empty if it can."""
         return ""
 

@@ -14,7 +14,7 @@ from ...document import Config
 from ...problems import Problems, dotted
 from ...tables import ForeignTable
 from .reader import read_with
-from .vendors import VENDORS, form_of, vendor_of
+from .vendors import VENDOR_FILES, form_of, vendor_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -64,7 +64,7 @@ def written_handlers(path: Path) -> list[WrittenHandler]:
     document, _ = syntax.parse(files.read(path, problems), syntax.suffix_of(path), problems)
     home = vendor_of(document, path)
     if home is None:
-        problems.fail((), "is not a hook file of another agent", f"known: {', '.join(VENDORS)}")
+        problems.fail((), "is not a hook file of another agent", f"known: {', '.join(VENDOR_FILES)}")
     return list(_handlers(document.get("hooks"), path, home))
 
 
@@ -91,10 +91,10 @@ def read_as(dialect: DialectName, handler: WrittenHandler, event: str) -> tuple[
     form, place = form_of(dialect), handler.path
     is_home = dialect == handler.home
     if handler.home is None:
-        place = Path.cwd() / VENDORS[dialect].project_files[0]
+        place = Path.cwd() / VENDOR_FILES[dialect].project_files[0]
     elif not is_home and _is_of_project(place, handler.home):
         project = form_of(handler.home).places(_config(dialect, place, Path.cwd())).project
-        place = project / VENDORS[dialect].project_files[0]
+        place = project / VENDOR_FILES[dialect].project_files[0]
     table = dict(handler.table) if is_home else {"type": "command", "command": handler.command}
     table.pop("matcher", None)
     matcher = {"matcher": handler.matcher} if handler.matcher else {}
@@ -109,7 +109,7 @@ def read_as(dialect: DialectName, handler: WrittenHandler, event: str) -> tuple[
 
 def _is_of_project(path: Path, home: DialectName) -> bool:
     """Whether a file stands where an agent looks for those of a project. A plugin's file does not."""
-    places = {Path(file).parent.parts for file in VENDORS[home].project_files}
+    places = {Path(file).parent.parts for file in VENDOR_FILES[home].project_files}
     return any(path.parent.parts[-len(parts) :] == parts for parts in places)
 
 

@@ -12,7 +12,7 @@ from ....hooks.foreign.spec import Handler
 from ...checks import validate
 from ...problems import Problems, dotted, meant, quoted
 from ...tables import ForeignTable
-from .checks import doubts, meant_tool, mistake, undone
+from .checks import meant_tool, mistake, setting_warnings, why_unsupported
 from .handler_table import GroupTable
 from .hooks import HookMaker, in_order, with_room
 
@@ -103,7 +103,7 @@ class FileReader:
             for index, entry in enumerate(entries)
             for handler in self._handlers(event, row, entry, (*at, index))
         ]
-        if handlers and not row.done:
+        if handlers and not row.supported:
             also = ", so it refuses nothing here" if event in self._form.gates_elsewhere else ""
             self.warnings.append(f"{dotted(at)}: its handlers never run{also}: {row.why}")
             return None
@@ -129,7 +129,7 @@ class FileReader:
         except ValueError as error:
             self._wrong((*at, "matcher"), str(error))
             return
-        if matcher not in {"", "*"} and row.done and not row.matched:
+        if matcher not in {"", "*"} and row.supported and not row.matched:
             warning = f"{event} ignores it: its handlers always run"
         elif not warning and row.stage in {"before_tool", "approve_tool"} and row.matched.startswith("tool"):
             warning = meant_tool(self._dialect, event, matcher)
@@ -159,9 +159,9 @@ class FileReader:
         if (table.name or table.command) in self.settings.disabled:
             self.warnings.append(f"{dotted(at)}: it is switched off by its name, so it never runs")
             return None
-        self.warnings += [f"{dotted(at)}: {warning}" for warning in doubts(form, event, row, table, given)]
-        why = undone(form, self.settings, table)
-        if why and row.done:
+        self.warnings += [f"{dotted(at)}: {warning}" for warning in setting_warnings(form, event, row, table, given)]
+        why = why_unsupported(form, self.settings, table)
+        if why and row.supported:
             open_or_not = "in strict it denies" if row.gate else "it never runs"
             lets = open_or_not if self._options.failures == "strict" else "it never runs"
             self.warnings.append(f"{dotted(at)}: it cannot be run, and {lets}: {why}")
@@ -171,7 +171,7 @@ class FileReader:
         timeout = form.timeout(table.type, event) if table.timeout is None else table.timeout * form.unit
         rule = Rule(
             at=dotted(at),
-            kind="undone" if why else table.type,  # type: ignore[arg-type] # one of those that are done
+            kind="unsupported" if why else table.type,  # type: ignore[arg-type] # one of those that are done
             matcher=matcher,
             only_if=table.only_if,
             timeout=max(min(timeout, longest), form.shortest_timeout),

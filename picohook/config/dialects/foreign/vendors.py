@@ -33,7 +33,7 @@ _COPILOT_KEYS = frozenset({"bash", "powershell", "timeoutSec"})
 _COPILOT_PLACES = {(".github", "hooks"), (".github", "copilot"), (".copilot", "hooks")}
 
 
-class Vendor(NamedTuple):
+class VendorFiles(NamedTuple):
     """An agent, and its hook files."""
 
     title: str
@@ -92,32 +92,32 @@ def _has_lists(document: Mapping[str, Any]) -> bool:
     return isinstance(hooks, dict) and bool(hooks) and all(isinstance(entries, list) for entries in hooks.values())
 
 
-VENDORS: dict[DialectName, Vendor] = {
-    "claude": Vendor(
+VENDOR_FILES: dict[DialectName, VendorFiles] = {
+    "claude": VendorFiles(
         "Claude Code",
         is_claude,
         user_files=("~/.claude/settings.json",),
         project_files=(".claude/settings.json", ".claude/settings.local.json"),
     ),
-    "codex": Vendor(
+    "codex": VendorFiles(
         "Codex",
         is_codex,
         user_files=("~/.codex/hooks.json", "~/.codex/config.toml"),
         project_files=(".codex/hooks.json", ".codex/config.toml"),
     ),
-    "gemini": Vendor(
+    "gemini": VendorFiles(
         "Gemini CLI",
         is_gemini,
         user_files=("~/.gemini/settings.json",),
         project_files=(".gemini/settings.json",),
     ),
-    "cursor": Vendor(
+    "cursor": VendorFiles(
         "Cursor",
         is_cursor,
         user_files=("~/.cursor/hooks.json",),
         project_files=(".cursor/hooks.json",),
     ),
-    "copilot": Vendor(
+    "copilot": VendorFiles(
         "Copilot",
         is_copilot,
         user_files=("~/.copilot/hooks/*.json", "~/.copilot/settings.json"),
@@ -136,7 +136,7 @@ The `Form` of each is in the file of its name here, and its contract in the fold
 
 def vendor_of(document: Mapping[str, Any], path: Path) -> DialectName | None:
     """Whose file it is, by its place and its form; None if they do not show that."""
-    return next((name for name, vendor in reversed(VENDORS.items()) if vendor.is_meant(document, path)), None)
+    return next((name for name, vendor in reversed(VENDOR_FILES.items()) if vendor.is_meant(document, path)), None)
 
 
 def form_of(name: str) -> Form:

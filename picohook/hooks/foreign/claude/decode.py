@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ....errors import HookError, HookReplyError
-from ..contract import Answer, shortened
+from ..contract import HandlerAnswer, shortened
 from ..output import choice, ended, flag, hidden_object, read_object, table, text_field
 from .encode import text_in
 from .events import ANSWERS, EVENTS
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ..contract import Failures, Ran, Rule
+    from ..contract import Failures, HandlerResult, Rule
 
 BLOCK = 2
 _ENDS_WITHOUT_REASON = "a hook ended the turn"
@@ -41,50 +41,54 @@ _PERMISSIONS = frozenset({"allow", "deny", "ask", "defer"})
 _LEGACY = {"approve": "allow", "block": "deny"}
 
 
-def decode(event: str, rule: Rule, ran: Ran, failures: Failures) -> Answer:
+def decode(event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
     """What a handler says. A failure is in the answer; in strict, more counts as one."""
     strict = failures == "strict" and EVENTS[event].gate
     try:
-        if ran.failure is not None:
-            raise ran.failure
+        if result.failure is not None:
+            raise result.failure
         answer = (
-            _of_prompt(event, rule, ran, strict) if rule.kind == "prompt" else _of_process(event, rule, ran, strict)
+            _of_prompt(event, rule, result, strict)
+            if rule.kind == "prompt"
+            else _of_process(event, rule, result, strict)
         )
     except HookError as error:
         if rule.blocks_on_failure and EVENTS[event].blocks:
-            return Answer("deny", str(error))
-        return Answer(failure=error)
+            return HandlerAnswer("deny", str(error))
+        return HandlerAnswer(failure=error)
     return answer
 
 
-def _of_process(event: str, rule: Rule, ran: Ran, strict: bool) -> Answer:  # noqa: FBT001 - read once, in `decode`
+def _of_process(event: str, rule: Rule, result: HandlerResult, strict: bool) -> HandlerAnswer:  # noqa: FBT001 - read once, in `decode`
     broken: HookReplyError | None = None
-    answer = Answer()
+    answer = HandlerAnswer()
     try:
-        said = read_object(ran.stdout, strict=strict)
+        said = read_object(result.stdout, strict=strict)
         if said is not None:
             answer = _of_json(event, said)
     except HookReplyError as error:
         said, broken = None, error
-    if ran.exit_code == BLOCK and _blocks(event, strict):
+    if result.exit_code == BLOCK and _blocks(event, strict):
         reason = answer.reason if answer.verdict == "deny" else ""
-        return replace(answer, verdict="deny", reason=reason or shortened(ran.stderr.strip()), input=None, output=None)
+        return replace(
+            answer, verdict="deny", reason=reason or shortened(result.stderr.strip()), input=None, output=None
+        )
     if broken is not None:
         raise broken
     if said is not None:
-        if strict and ran.exit_code and answer.verdict not in {"deny", "ask", "defer"} and answer.ends is None:
-            raise ended(ran)
+        if strict and result.exit_code and answer.verdict not in {"deny", "ask", "defer"} and answer.ends is None:
+            raise ended(result)
         return answer
-    if ran.exit_code == BLOCK:
-        return Answer(message=shortened(ran.stderr.strip()))
-    if ran.exit_code:
-        raise ended(ran)
-    text = ran.stdout.strip()
+    if result.exit_code == BLOCK:
+        return HandlerAnswer(message=shortened(result.stderr.strip()))
+    if result.exit_code:
+        raise ended(result)
+    text = result.stdout.strip()
     if rule.kind == "http" and text:
         raise HookReplyError("it answered with something else than a JSON object")
     if strict and hidden_object(text, ANSWERS):
         raise HookReplyError("its answer is behind other text, which hides it: it has to print the JSON object alone")
-    return Answer(context=shortened(text)) if event in _TEXT_IS_CONTEXT else Answer()
+    return HandlerAnswer(context=shortened(text)) if event in _TEXT_IS_CONTEXT else HandlerAnswer()
 
 
 def _blocks(event: str, strict: bool) -> bool:  # noqa: FBT001 - likewise
@@ -92,14 +96,14 @@ def _blocks(event: str, strict: bool) -> bool:  # noqa: FBT001 - likewise
     return bool(EVENTS[event].blocks) and (event != "PermissionRequest" or strict)
 
 
-def _of_json(event: str, said: Mapping[str, Any]) -> Answer:
+def _of_json(event: str, said: Mapping[str, Any]) -> HandlerAnswer:
     inner = table(said, "hookSpecificOutput") or {}
     if inner and inner.get("hookEventName") != event:
         raise HookReplyError(f"`hookSpecificOutput.hookEventName` is not {event}")
     ends = None
     if flag(said, "continue") is False:
         ends = text_field(said, "stopReason") or _ENDS_WITHOUT_REASON
-    answer = Answer(
+    answer = HandlerAnswer(
         context=shortened(text_field(inner, "additionalContext")),
         message=shortened(text_field(said, "systemMessage")),
         ends=ends,
@@ -121,14 +125,14 @@ def _of_json(event: str, said: Mapping[str, Any]) -> Answer:
     return answer
 
 
-def _of_permission(answer: Answer, inner: Mapping[str, Any], top: str) -> Answer:
+def _of_permission(answer: HandlerAnswer, inner: Mapping[str, Any], top: str) -> HandlerAnswer:
     verdict = choice(inner, "permissionDecision", _PERMISSIONS) or _LEGACY.get(top, "")
     reason = shortened(text_field(inner, "permissionDecisionReason")) or answer.reason
     changed = table(inner, "updatedInput")
     return replace(answer, verdict=verdict, reason=reason, input=changed)  # type: ignore[arg-type] # one of the words
 
 
-def _of_request(answer: Answer, inner: Mapping[str, Any]) -> Answer:
+def _of_request(answer: HandlerAnswer, inner: Mapping[str, Any]) -> HandlerAnswer:
     decision = table(inner, "decision")
     if decision is None:
         return answer
@@ -147,20 +151,20 @@ def _ignored(event: str, said: Mapping[str, Any], inner: Mapping[str, Any]) -> l
     return at_top + inside
 
 
-def _of_prompt(event: str, rule: Rule, ran: Ran, strict: bool) -> Answer:  # noqa: FBT001 - likewise
+def _of_prompt(event: str, rule: Rule, result: HandlerResult, strict: bool) -> HandlerAnswer:  # noqa: FBT001 - likewise
     """The meaning of a model's `{"ok": ..., "reason": ...}`."""
-    start, end = ran.stdout.find("{"), ran.stdout.rfind("}")
-    said = read_object(ran.stdout[start : end + 1] if start >= 0 else "", strict=strict)
+    start, end = result.stdout.find("{"), result.stdout.rfind("}")
+    said = read_object(result.stdout[start : end + 1] if start >= 0 else "", strict=strict)
     good = flag(said or {}, "ok")
     if said is None or good is None:
         raise HookReplyError('the model did not answer {"ok": true} or {"ok": false, "reason": "..."}')
     reason = shortened(text_field(said, "reason"))
     if good or (event == "PermissionRequest" and not strict):
-        return Answer()
+        return HandlerAnswer()
     if event in {"Stop", "SubagentStop"}:
         impossible = flag(said, "impossible")
-        return Answer(message=reason, yields=True) if impossible else Answer("deny", reason)
+        return HandlerAnswer(message=reason, yields=True) if impossible else HandlerAnswer("deny", reason)
     if not EVENTS[event].blocks:
-        return Answer(message=reason)
+        return HandlerAnswer(message=reason)
     ends = None if rule.continues_on_block or event == "PermissionRequest" else reason or _ENDS_WITHOUT_REASON
-    return Answer("deny", reason, ends=ends)
+    return HandlerAnswer("deny", reason, ends=ends)

@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ....errors import HookError, HookReplyError
-from ..contract import Answer, shortened
+from ..contract import HandlerAnswer, shortened
 from ..output import choice, ended, flag, hidden_object, read_object, table, text_field
-from .events import ANSWERS, ENDS, EVENTS, UNSUPPORTED
+from .events import ANSWERS, ENDS, EVENTS, RESERVED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ..contract import Failures, Ran, Rule
+    from ..contract import Failures, HandlerResult, Rule
 
 BLOCK = 2
 _TEXT_IS_CONTEXT = frozenset({"UserPromptSubmit", "SessionStart"})
@@ -23,43 +23,43 @@ _DECIDES_AT_TOP = frozenset({"PreToolUse", "PostToolUse", "UserPromptSubmit", "S
 _NOT_BEFORE_TOOLS = ("stopReason", "suppressOutput")
 
 
-def decode(event: str, rule: Rule, ran: Ran, failures: Failures) -> Answer:
+def decode(event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
     """What a handler says. A failure is in the answer; in strict, more counts as one."""
     try:
-        if ran.failure is not None:
-            raise ran.failure
-        answer = _read(event, ran, strict=failures == "strict" and EVENTS[event].gate)
+        if result.failure is not None:
+            raise result.failure
+        answer = _read(event, result, strict=failures == "strict" and EVENTS[event].gate)
     except HookError as error:
-        return Answer(failure=error)
+        return HandlerAnswer(failure=error)
     limit = rule.context_limit
     return replace(answer, context=answer.context[: limit * 4]) if limit else answer
 
 
-def _read(event: str, ran: Ran, *, strict: bool) -> Answer:
-    stderr = shortened(ran.stderr.strip())
-    if ran.exit_code == BLOCK and stderr and EVENTS[event].blocks:
-        return Answer("deny", stderr)
-    if ran.exit_code:
-        raise ended(ran)
-    said = read_object(ran.stdout, strict=True)
+def _read(event: str, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
+    stderr = shortened(result.stderr.strip())
+    if result.exit_code == BLOCK and stderr and EVENTS[event].blocks:
+        return HandlerAnswer("deny", stderr)
+    if result.exit_code:
+        raise ended(result)
+    said = read_object(result.stdout, strict=True)
     if said is not None:
         return _of_json(event, said)
-    text = ran.stdout.strip()
+    text = result.stdout.strip()
     if text and event in _TEXT_IS_WRONG:
         raise HookReplyError("it printed text, where only a JSON object is an answer")
     if strict and hidden_object(text, ANSWERS):
         raise HookReplyError("its answer is behind other text, which hides it: it has to print the JSON object alone")
-    return Answer(context=shortened(text)) if event in _TEXT_IS_CONTEXT else Answer()
+    return HandlerAnswer(context=shortened(text)) if event in _TEXT_IS_CONTEXT else HandlerAnswer()
 
 
-def _of_json(event: str, said: Mapping[str, Any]) -> Answer:
+def _of_json(event: str, said: Mapping[str, Any]) -> HandlerAnswer:
     inner = table(said, "hookSpecificOutput") or {}
     _require_known(said, ANSWERS)
     _require_known(inner, ("hookEventName", *EVENTS[event].writes))
     if inner and inner.get("hookEventName") != event:
         raise HookReplyError(f"`hookSpecificOutput.hookEventName` is not {event}")
     goes_on = flag(said, "continue") is not False
-    answer = Answer(
+    answer = HandlerAnswer(
         context=shortened(text_field(inner, "additionalContext")),
         message=shortened(text_field(said, "systemMessage")),
         ends=None if goes_on or event not in ENDS else text_field(said, "stopReason") or "a hook ended the turn",
@@ -84,7 +84,7 @@ def _require_known(given: Mapping[str, Any], known: tuple[str, ...]) -> None:
         raise HookReplyError(f"`{unknown[0]}` is not a field that it may answer here: {', '.join(known)}")
 
 
-def _of_call(answer: Answer, inner: Mapping[str, Any], top: str, unsupported: list[str]) -> Answer:
+def _of_call(answer: HandlerAnswer, inner: Mapping[str, Any], top: str, unsupported: list[str]) -> HandlerAnswer:
     verdict = choice(inner, "permissionDecision", {"allow", "deny", "ask"}) or {"block": "deny"}.get(top, "")
     reason = shortened(text_field(inner, "permissionDecisionReason")) or answer.reason
     changed = table(inner, "updatedInput")
@@ -99,14 +99,14 @@ def _of_call(answer: Answer, inner: Mapping[str, Any], top: str, unsupported: li
     return replace(answer, verdict=verdict, reason=reason, input=changed)  # type: ignore[arg-type] # one of the words
 
 
-def _of_request(answer: Answer, inner: Mapping[str, Any]) -> Answer:
+def _of_request(answer: HandlerAnswer, inner: Mapping[str, Any]) -> HandlerAnswer:
     decision = table(inner, "decision")
     if decision is None:
         return answer
-    reserved = next((name for name in UNSUPPORTED if decision.get(name) not in (None, False)), None)
+    reserved = next((name for name in RESERVED if decision.get(name) not in (None, False)), None)
     if reserved is not None:
         return replace(answer, verdict="deny", reason=f"its answer has `{reserved}`, which Codex reserves")
-    _require_known(decision, ("behavior", "message", *UNSUPPORTED))
+    _require_known(decision, ("behavior", "message", *RESERVED))
     verdict = choice(decision, "behavior", {"allow", "deny"})
     if not verdict:
         raise HookReplyError("`decision` has no `behavior`")

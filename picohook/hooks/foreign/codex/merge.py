@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ....model.payloads import Payload
-    from ..contract import Answer, Failures, Told, Verdict
+    from ..contract import Failures, GroupAnswer, HandlerAnswer, HandlerInput
 
 
-def merge(event: str, answers: Sequence[Answer], told: Told, payload: Payload, failures: Failures) -> Verdict:
+def merge(
+    event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, payload: Payload, failures: Failures
+) -> GroupAnswer:
     """The verdict. Raises the failure that decides."""
-    if told.call is not None and told.call.tool == PATCH and not told.call.fields:
-        answers = [_of_patch(answer, told) for answer in answers]
-    verdict = merge_as_claude(event, answers, told, payload, failures)
+    if handler_input.call is not None and handler_input.call.tool == PATCH and not handler_input.call.fields:
+        answers = [_of_patch(answer, handler_input) for answer in answers]
+    verdict = merge_as_claude(event, answers, handler_input, payload, failures)
     if event != "PostToolUse" or not isinstance(verdict.decision, Modify):
         return verdict
     blocked = [answer.reason for answer in answers if answer.verdict == "deny"]
@@ -32,12 +34,12 @@ def merge(event: str, answers: Sequence[Answer], told: Told, payload: Payload, f
     return verdict._replace(decision=instead)
 
 
-def _of_patch(answer: Answer, told: Told) -> Answer:
+def _of_patch(answer: HandlerAnswer, handler_input: HandlerInput) -> HandlerAnswer:
     """The answer about a call that was only shown as a patch. A changed patch is a failure: it cannot be turned back."""
-    assert told.call is not None
+    assert handler_input.call is not None
     if answer.input is None:
         return answer
-    if answer.input == told.call.input:
+    if answer.input == handler_input.call.input:
         return replace(answer, input=None)
     return replace(
         answer,

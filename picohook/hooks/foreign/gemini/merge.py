@@ -13,10 +13,10 @@ from ....errors import HookReplyError
 from ....model.decisions import CONTINUE, AbortTurn, Continue, Deny, Modify, Respond, Retry
 from ....model.payloads import LLMRequest, LLMResponse, ToolReturn
 from ....model.trail import Notes
-from ..contract import Verdict, shortened
+from ..contract import GroupAnswer, shortened
 from .events import EVENTS, LAST_DECIDES
 from .model import changed_request, text_of_response
-from .selection import selected_tools
+from .tool_selection import selected_tools
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from ....errors import HookError
     from ....model.decisions import Decision
     from ....model.payloads import Payload
-    from ..contract import Answer, Failures, Told
+    from ..contract import Failures, HandlerAnswer, HandlerInput
 
 UNEXPLAINED = "blocked by a hook, which gave no reason"
 
 
-def merge(event: str, answers: Sequence[Answer], told: Told, payload: Payload, failures: Failures) -> Verdict:
+def merge(
+    event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, payload: Payload, failures: Failures
+) -> GroupAnswer:
     """The verdict. Raises the first failure that decides: in strict, of a gate that nobody else closes."""
     failed = tuple(answer.failure for answer in answers if answer.failure is not None)
     if failures == "vendor" and event in LAST_DECIDES:
@@ -44,31 +46,36 @@ def merge(event: str, answers: Sequence[Answer], told: Told, payload: Payload, f
     if event == "AfterAgent":
         return _of_end(reason, notes, failed, blocks=bool(denying), ends=ends)
     if ends:
-        return Verdict(AbortTurn(ends, notes=notes), failures=failed)
+        return GroupAnswer(AbortTurn(ends, notes=notes), failures=failed)
     try:
-        decision = _decision(event, answers, told, payload, notes, reason if denying else "")
+        decision = _decision(event, answers, handler_input, payload, notes, reason if denying else "")
     except HookReplyError as error:
         if failures == "strict" and EVENTS[event].gate:
             raise
-        return Verdict(_going_on(notes), failures=(*failed, error))
-    return Verdict(decision, asks=bool(asking) and not denying, failures=failed)
+        return GroupAnswer(_going_on(notes), failures=(*failed, error))
+    return GroupAnswer(decision, asks=bool(asking) and not denying, failures=failed)
 
 
-def _with_the_last_decision(event: str, answers: Sequence[Answer]) -> list[Answer]:
+def _with_the_last_decision(event: str, answers: Sequence[HandlerAnswer]) -> list[HandlerAnswer]:
     """The answers as Gemini CLI takes them: only the last decision counts, and an answer of the model only beside a block."""
-    last = next((place for place in reversed(range(len(answers))) if answers[place].verdict), None)
+    last = next((index for index in reversed(range(len(answers))) if answers[index].verdict), None)
     blocked = last is not None and answers[last].verdict == "deny"
     made = []
-    for place, answer in enumerate(answers):
+    for index, answer in enumerate(answers):
         output = answer.output
         if event == "BeforeModel" and output and not blocked:
             output = {name: edit for name, edit in output.items() if name != "llm_response"}
-        made.append(replace(answer, verdict=answer.verdict if place == last else "", output=output))
+        made.append(replace(answer, verdict=answer.verdict if index == last else "", output=output))
     return made
 
 
 def _decision(  # noqa: PLR0917 - what `merge` has made
-    event: str, answers: Sequence[Answer], told: Told, payload: Payload, notes: Notes | None, blocked: str
+    event: str,
+    answers: Sequence[HandlerAnswer],
+    handler_input: HandlerInput,
+    payload: Payload,
+    notes: Notes | None,
+    blocked: str,
 ) -> Decision:
     """`blocked` is the reason of a block; empty if nobody blocks."""
     match event:
@@ -76,27 +83,27 @@ def _decision(  # noqa: PLR0917 - what `merge` has made
             if blocked:
                 return Deny(blocked, notes=notes)
             inputs = [answer.input for answer in answers if answer.input is not None]
-            if not inputs or told.call is None:
+            if not inputs or handler_input.call is None:
                 return _going_on(notes)
-            arguments = told.call.arguments({**told.call.input, **inputs[-1]})
+            arguments = handler_input.call.arguments({**handler_input.call.input, **inputs[-1]})
             return _going_on(notes, {"arguments": arguments} if arguments != payload.__dict__["arguments"] else None)
         case "AfterTool":
             assert isinstance(payload, ToolReturn)
             return _of_result(payload, notes, blocked)
         case "BeforeModel":
             assert isinstance(payload, LLMRequest)
-            return _of_request(answers, told, payload, notes, blocked)
+            return _of_request(answers, handler_input, payload, notes, blocked)
         case "BeforeToolSelection":
             assert isinstance(payload, LLMRequest)
             configs = [answer.output["toolConfig"] for answer in answers if answer.output]
-            return _going_on(notes, selected_tools(configs, payload, told.names))
+            return _going_on(notes, selected_tools(configs, payload, handler_input.names))
         case "AfterModel":
             assert isinstance(payload, LLMResponse)
             return AbortTurn(blocked, notes=notes) if blocked else _of_response(answers, payload, notes)
     return AbortTurn(blocked, notes=notes) if blocked and EVENTS[event].blocks else _going_on(notes)
 
 
-def _notes(answers: Sequence[Answer]) -> Notes | None:
+def _notes(answers: Sequence[HandlerAnswer]) -> Notes | None:
     contexts = "\n".join(answer.context for answer in answers if answer.context)
     messages = "\n".join(answer.message for answer in answers if answer.message)
     return Notes(messages, _escaped(contexts)) if contexts or messages else None
@@ -124,7 +131,11 @@ def _of_result(payload: ToolReturn, notes: Notes | None, blocked: str) -> Decisi
 
 
 def _of_request(
-    answers: Sequence[Answer], told: Told, payload: LLMRequest, notes: Notes | None, blocked: str
+    answers: Sequence[HandlerAnswer],
+    handler_input: HandlerInput,
+    payload: LLMRequest,
+    notes: Notes | None,
+    blocked: str,
 ) -> Decision:
     given: dict[str, Any] = {}
     for answer in answers:
@@ -134,11 +145,11 @@ def _of_request(
         return Respond({"content": said}, notes=notes)
     if blocked:
         return AbortTurn(blocked, notes=notes)
-    asked = {**told.stdin["llm_request"], **given.get("llm_request", {})}
+    asked = {**handler_input.stdin["llm_request"], **given.get("llm_request", {})}
     return _going_on(notes, changed_request(asked, payload.model, payload.messages, payload.options))
 
 
-def _of_response(answers: Sequence[Answer], payload: LLMResponse, notes: Notes | None) -> Decision:
+def _of_response(answers: Sequence[HandlerAnswer], payload: LLMResponse, notes: Notes | None) -> Decision:
     given = [answer.output["llm_response"] for answer in answers if answer.output]
     said = text_of_response(given[-1]) if given else None
     if said is None:
@@ -146,8 +157,8 @@ def _of_response(answers: Sequence[Answer], payload: LLMResponse, notes: Notes |
     return _going_on(notes, {"response": {**payload.response, "content": said}})
 
 
-def _of_end(reason: str, notes: Notes | None, failed: tuple[HookError, ...], *, blocks: bool, ends: str) -> Verdict:
+def _of_end(reason: str, notes: Notes | None, failed: tuple[HookError, ...], *, blocks: bool, ends: str) -> GroupAnswer:
     for_user = Notes(notes.system_message) if notes is not None and notes.system_message else None
     if ends or not blocks:
-        return Verdict(_going_on(for_user), failures=failed)
-    return Verdict(Retry(reason, notes=for_user), blocks=True, failures=failed)
+        return GroupAnswer(_going_on(for_user), failures=failed)
+    return GroupAnswer(Retry(reason, notes=for_user), blocks=True, failures=failed)

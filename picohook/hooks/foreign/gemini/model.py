@@ -58,14 +58,14 @@ def _edited(given: Any, messages: Sequence[Mapping[str, Any]]) -> list[dict[str,
     if not isinstance(given, list) or not all(_is_message(one) for one in given):
         raise HookReplyError("`llm_request.messages` is not a list of messages")
     made = [dict(one) for one in messages]
-    places = _shown(messages)
-    for at, one in zip(places, given, strict=False):
+    indexes = _shown(messages)
+    for at, one in zip(indexes, given, strict=False):
         if text_of(one) != text_of(made[at]):
             made[at]["content"] = _with_text(made[at].get("content"), text_of(one))
     roles = {"model": "assistant"}
     made += [
         {"role": roles.get(str(one.get("role")), str(one.get("role") or "user")), "content": text_of(one)}
-        for one in given[len(places) :]
+        for one in given[len(indexes) :]
     ]
     return made
 
