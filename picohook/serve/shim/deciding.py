@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...engine.engine import Engine
     from ...model.decisions import Decision, Outcome
     from ...turns.tool_call import DecidedCall
-    from .vendor import AgentEvent, ShimVendor
+    from .vendor import AgentEvent, VendorAgent
 
 MOST = 4096
 """How many calls are remembered until their tools are done, and how many turns."""
@@ -36,7 +36,7 @@ _Key = tuple[str, str]
 class Decider:
     """Asks the hooks of one host, and remembers the calls that they have decided on."""
 
-    def __init__(self, host: Engine, vendor: ShimVendor) -> None:
+    def __init__(self, host: Engine, vendor: VendorAgent) -> None:
         self._host, self._vendor = host, vendor
         self._decided: OrderedDict[_Key, DecidedCall] = OrderedDict()
         self._blocks: OrderedDict[str, int] = OrderedDict()
