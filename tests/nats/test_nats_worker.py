@@ -143,7 +143,7 @@ async def asked_by_hand(connection, settings, *headers_of_each):
     question = b'{"jsonrpc":"2.0","id":1,"method":"hook.before_tool","params":{"tool":"bash","arguments":{}}}'
     for given in headers_of_each:
         rpc = subjects.rpc(settings.tenant, "policy", "before_tool")
-        await connection.publish(rpc, question, headers=given, reply=subject)
+        connection.publish(rpc, question, headers=given, reply=subject)
     with anyio.fail_after(20):
         while not answers:
             await anyio.sleep(0.01)

@@ -14,18 +14,18 @@ import anyio
 from ...errors import NatsError, PicohookError
 from . import subjects
 from .client_loop import client_loop
+from .message import Message, head_of
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable, Mapping
 
-    from nats.aio.client import Client
-    from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
 
     from ...model.spec import NatsSettings
     from ...observe.log import Log
     from ..reactor import Reactor
+    from .client import Client
 
 T = TypeVar("T")
 
@@ -49,16 +49,15 @@ _REFUSED = re.compile(r'permissions violation for (publish|subscription) to "([^
 class Listening:
     """A subscription. It is made again whenever the connection is."""
 
-    __slots__ = ("_connection", "callback", "pending", "queue", "subject", "subscription")
+    __slots__ = ("_connection", "callback", "queue", "subject", "subscription")
 
     def __init__(
-        self, connection: NatsConnection, subject: str, callback: Callable[[Msg], None], queue: str, pending: int
+        self, connection: NatsConnection, subject: str, callback: Callable[[Message], None], queue: str
     ) -> None:
         self._connection = connection
         self.subject = subject
         self.callback = callback
         self.queue = queue
-        self.pending = pending
         self.subscription: Subscription | None = None
 
     async def stop(self) -> None:
@@ -98,20 +97,27 @@ class NatsConnection:
 
     # The interface.
 
-    async def publish(
+    def publish(
         self, subject: str, body: bytes = b"", *, headers: Mapping[str, str] | None = None, reply: str = ""
     ) -> None:
-        """Send a message. It is written soon after. Raises `NatsError` at once if it cannot be sent."""
-        await self._loop.run(functools.partial(self._publish, subject, body, headers, reply))
+        """Send a message. It is written soon after. Raises `NatsError` if it cannot be sent."""
+        self.send(Message(subject, body, reply, head_of(headers or {})))
 
-    async def listen(
-        self, subject: str, callback: Callable[[Msg], None], *, queue: str = "", pending: int = PENDING_MESSAGES
-    ) -> Listening:
-        """Call back with each message to this subject, in the host's loop. Works while there is no connection, too.
+    def send(self, message: Message, *, at_once: bool = False) -> None:
+        """Send a message, as `publish` does. With `at_once`, it does not wait for others to share a write with."""
+        client = self._connected_client()
+        size, waiting = len(message.data) + len(message.head), client.pending_data_size
+        if size > client.max_payload:
+            raise NatsError(
+                f"a message of {size} bytes is over the server's limit of {client.max_payload}", cause=TOO_LARGE
+            )
+        if waiting + size > MAX_OUTBOUND:
+            raise NatsError(f"{waiting} bytes wait to be sent to the server", cause=UNREACHABLE)
+        self._loop.soon(client.send, message, at_once)
 
-        `pending` is the most messages that may wait in this process. More are dropped.
-        """
-        listening = Listening(self, subject, callback, queue, pending)
+    async def listen(self, subject: str, callback: Callable[[Message], None], *, queue: str = "") -> Listening:
+        """Call back with each message to this subject, in the host's loop. Works while there is no connection, too."""
+        listening = Listening(self, subject, callback, queue)
         self._listening[listening] = None
         await self._loop.run(functools.partial(self._subscribe, listening))
         return listening
@@ -175,22 +181,6 @@ class NatsConnection:
 
     # In the client's loop.
 
-    async def _publish(self, subject: str, body: bytes, headers: Mapping[str, str] | None, reply: str) -> None:
-        client = self._connected_client()
-        size = len(body)
-        if headers and size + _MANY_HEADERS > client.max_payload:
-            size += _LINE_BYTES + sum(len(name) + len(value.encode()) + 4 for name, value in headers.items())
-        if size > client.max_payload:
-            raise NatsError(
-                f"a message of {size} bytes is over the server's limit of {client.max_payload}", cause=TOO_LARGE
-            )
-        if client.pending_data_size + size > MAX_OUTBOUND:
-            raise NatsError(f"{client.pending_data_size} bytes wait to be sent to the server", cause=UNREACHABLE)
-        try:
-            await client.publish(subject, body, reply, headers)  # type: ignore[arg-type]  # it changes no headers
-        except Exception as error:  # noqa: BLE001 - likewise
-            raise _as_nats_error(error) from None
-
     def _connected_client(self) -> Client:
         client = self._client
         if client is None or not client.is_connected:
@@ -201,13 +191,8 @@ class NatsConnection:
         client = self._client
         if client is None or client.is_closed:
             return  # `_keep` will
-
-        async def received(message: Msg) -> None:
-            self._loop.tell(listening.callback, message)
-
-        listening.subscription = await client.subscribe(
-            listening.subject, queue=listening.queue, cb=received, pending_msgs_limit=listening.pending
-        )
+        received = functools.partial(self._loop.tell, listening.callback)
+        listening.subscription = await client.listen(listening.subject, listening.queue, received, PENDING_MESSAGES)
 
     async def _unlisten(self, listening: Listening) -> None:
         async def drain() -> None:
@@ -224,7 +209,7 @@ class NatsConnection:
         """Connect, and connect anew when the server has ended a connection for good, until cancelled."""
         import asyncio  # noqa: PLC0415 - slow to import
 
-        from nats.aio.client import Client  # noqa: PLC0415 - an extra
+        from .client import Client  # noqa: PLC0415 - needs nats-py
 
         wait = random.uniform(*RECONNECT_WAIT)  # noqa: S311 - spreads load
         while self.state != CLOSED:
@@ -319,11 +304,6 @@ class NatsConnection:
         self._changed = anyio.Event()
         for call in tuple(self.on_change):
             call()
-
-
-_LINE_BYTES = len(b"NATS/1.0\r\n\r\n")
-_MANY_HEADERS = 64 * 1024
-"""More bytes than the headers of a message ever have."""
 
 
 def _require_nats() -> None:
