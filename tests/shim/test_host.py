@@ -189,7 +189,7 @@ class TestAfterTheTool:
         asked = call(event="PostToolUse", tool_response={"own": 1})
         status, why = await ask({"after_tool": lambda _: Modify({"for_llm": "text"})}, asked)
         assert status == "refused"
-        assert "to a form that the tool does not return" in why
+        assert "to another form than the tool's own" in why
 
     async def test_the_error_of_a_tool_is_an_error_for_hooks(self, ask):
         seen = []
@@ -210,7 +210,7 @@ class TestTurns:
         asked = question("UserPromptSubmit", prompt="hello")
         status, why = await ask({"before_prompt": lambda _: Modify({"prompt": "bye"})}, asked)
         assert status == "refused"
-        assert "takes no other" in why
+        assert "cannot change prompts" in why
 
     async def test_hooks_keep_a_turn_from_its_end_eight_times(self, ask):
         hooks = {"before_finish": lambda _: Retry("run the tests")}
@@ -228,7 +228,7 @@ class TestTurns:
 
     async def test_hooks_that_this_agent_cannot_ask_are_named_when_the_session_begins(self, ask):
         _, said = await ask({"after_llm": lambda _: None}, question("SessionStart"))
-        assert "picohook: not asked in this agent" in said["systemMessage"]
+        assert "picohook: this agent does not ask hooks" in said["systemMessage"]
 
     async def test_a_subagent_has_a_turn_below_its_parents(self, ask):
         seen = []
@@ -246,7 +246,7 @@ class TestTurns:
         (b"\xff\xfe", "not JSON"),
         (b'{"a": 1, "a": 2}', "not JSON"),
         (b"[]", "not a JSON object"),
-        (b'{"hook_event_name": "PostToolUse"}', "says that it is PostToolUse"),
+        (b'{"hook_event_name": "PostToolUse"}', "names itself PostToolUse"),
         (b"{}", "no text in `tool_name`"),
     ],
 )
@@ -299,7 +299,7 @@ class TestTheConfiguration:
             (project / "picohook.toml").unlink()
             reply = await shim_host.answer(call())
             assert reply.status == "refused"
-            assert b"was trusted, and is gone" in reply.out
+            assert b"is trusted, and is not there any more" in reply.out
             trust.untrust(project / "picohook.toml")
             assert await shim_host.answer(call()) == ("done", b"")
 

@@ -1,6 +1,6 @@
 """Claude Code's permission rules, as in a handler's `if`: `Bash(git push:*)`, `Edit(src/**)`, `WebFetch(domain:example.com)`.
 
-A rule only saves runs of a handler. So whatever cannot be told runs it.
+A rule only saves runs of a handler. If it is unclear whether a rule matches, the handler runs.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _RUNNERS = frozenset(
 )
 """Programs that run the command in their arguments."""
 _LONGEST, _LONGEST_PATH = 10_000, 1024
-"""The most characters of a line, and of a path, that are looked at. A longer one fires."""
+"""The most characters of a line and of a path that a rule examines. For longer ones, every rule fires."""
 _MOST, _DEEPEST = 64, 4
-"""The most subcommands, and substitutions in each other, that are looked at. A line with more fires."""
+"""The most subcommands and nested substitutions that a rule examines. For lines with more, every rule fires."""
 _BEFORE_A_COMMENT = ("", " ", "\t", "\n", ";", "&", "|", "(")
 
 
@@ -105,7 +105,10 @@ def _is_wild(parts: Sequence[str], text: str) -> bool:
 
 
 def _subcommands(line: str, depth: int = 0) -> Iterator[str]:
-    """The commands of a shell line, those of its substitutions too. Raises `ValueError` for a line that is not read here."""
+    """The commands of a shell line and of its substitutions.
+
+    Raises `ValueError` if the line has too many commands, or cannot be split.
+    """
     if depth > _DEEPEST:
         raise ValueError("too deep")
     parts, inner = _split(line.replace("\\\n", ""))

@@ -1,4 +1,4 @@
-"""What strict adds to every dialect: a refusal in another agent's words, which the vendor overlooks, is a failure of a gate."""
+"""Adds to every dialect in strict: a gate that refuses in another agent's words fails. The vendor overlooks such a refusal."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _REFUSALS: dict[str, tuple[Any, ...]] = {
     "cancel": (True,),
     "ok": (False,),
 }
-"""The fields in which agents look for a decision about a call, each with the values that deny it, or ask a person.
+"""The fields in which agents look for a decision, each with the values that deny a call or ask a person.
 
-A script may have them in other letters, too: as `permission_decision`, or `Deny`.
+A script may write them in other letters, too: as `permission_decision`, or `Deny`.
 """
 
 
 def decoded(dialect: Dialect, event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
-    """What a handler says."""
+    """Returns the answer in a handler's result."""
     answer = dialect.decode(event, rule, result, failures)
     decides = answer.verdict not in {"", "allow"} or answer.ends is not None or answer.failure is not None
     if failures == "vendor" or decides or not dialect.events[event].gate:
@@ -49,7 +49,7 @@ def _require_own_words(title: str, text: str) -> None:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """The object that the text is, or that its last line is: some agents take others before it."""
+    """The JSON object in the text or in its last line, because some agents ignore earlier lines; empty without one."""
     text = text.strip().removeprefix("\ufeff")
     for part in (text, *text.splitlines()[-1:]):
         try:

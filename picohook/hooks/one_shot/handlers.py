@@ -1,7 +1,6 @@
-"""A group of handlers from another system's file: they run at the same time, and answer as one hook.
+"""Runs a group of handlers from another system's file, which answer as one hook.
 
-The dialect says which of them run, what they read, and what their answers mean together. This says nothing about that, and
-runs them.
+The dialect decides which handlers run, what they read, and what their answers mean together.
 """
 
 from __future__ import annotations
@@ -44,19 +43,19 @@ if TYPE_CHECKING:
 SESSION = str(uuid.uuid4())
 """The session's id where a payload has none."""
 MOST_SESSIONS = 4096
-"""How many sessions are remembered, so that each is begun once."""
+"""How many sessions are remembered, so that each begins once."""
 MOST_LATE = 64
-"""How many texts of handlers that nobody waited for are kept for the next prompt."""
+"""How many texts of handlers in the background are kept for the next prompt."""
 DAY = 86_400.0
-"""Seconds for a handler that nobody waits for."""
+"""Seconds for a handler in the background."""
 _FORM = '\n\nAnswer with one JSON object and nothing else: {"ok": true}, or {"ok": false, "reason": "why not"}.'
 
 
 class _Blocks(NamedTuple):
-    """How often handlers have kept a turn from its end."""
+    """How often handlers have kept a turn from ending."""
 
     in_a_row: int
-    """Without a tool that ran in between."""
+    """Since a tool ran."""
     total: int
     messages: int
     """How many messages the turn had the last time."""
@@ -66,7 +65,7 @@ _NOT_BLOCKED = _Blocks(0, 0, 0)
 
 
 class HandlersHook(QueuedEventsHook):
-    """Runs the handlers that want a payload, and answers with what they say together."""
+    """Runs the handlers that match a payload, and joins their answers."""
 
     in_process = False
     abstains = True
@@ -89,12 +88,12 @@ class HandlersHook(QueuedEventsHook):
         }
         self._begun: OrderedDict[str, None] = OrderedDict()
         self._blocks: OrderedDict[str, _Blocks] = OrderedDict()
-        """The turns that were kept from their end."""
+        """The turns that handlers kept from ending."""
         self._late: deque[tuple[str, Notes]] = deque(maxlen=MOST_LATE)
         """Texts for the next prompt, each with its session."""
         self._background: anyio.abc.TaskGroup | None = None
         self._not_begun: list[tuple[int, HandlerInput, str]] = []
-        """The handlers in the background that were wanted before the hook's own task began."""
+        """The handlers that matched before the task began that runs them in the background."""
 
     def _named(self, handler: Handler) -> Any:
         return handler.spec.model_copy(update={"name": self.name, "source": self.spec.source, "layer": self.spec.layer})
@@ -120,38 +119,38 @@ class HandlersHook(QueuedEventsHook):
         )
         if late is not None:
             answers.append(HandlerAnswer(context=late.additional_context, message=late.system_message))
-        verdict = self._dialect.merge(self._group.event, answers, handler_input, payload, self.spec.failures)
-        if self.spec.guard and isinstance(verdict.decision, Modify):
+        joined = self._dialect.merge(self._group.event, answers, handler_input, payload, self.spec.failures)
+        if self.spec.guard and isinstance(joined.decision, Modify):
             asked = zip(self._that_decide(indexes), answers, strict=False)  # late texts may come after the answers
             changing = {index for index, answer in asked if answer.input is not None}
-            verdict = await self._after_change(verdict, changing, question)
-        if verdict.env:
-            self._host.session_env.add(self.spec.file, payload.meta.session_key, verdict.env)
-        for failure in verdict.failures:
+            joined = await self._after_change(joined, changing, question)
+        if joined.env:
+            self._host.session_env.add(self.spec.file, payload.meta.session_key, joined.env)
+        for failure in joined.failures:
             self.failures.add(stage.name, "handler", str(failure), "the others decided", self._host.reactor.now())
         if isinstance(payload, Finish):
-            return self._ended(payload, verdict.decision, blocks=verdict.blocks)
-        if verdict.asks and not self._host.has_approver(_after(payload, verdict.decision), None):
+            return self._ended(payload, joined.decision, blocks=joined.blocks)
+        if joined.asks and not self._host.has_approver(_after(payload, joined.decision), None):
             reason = "; ".join(answer.reason for answer in answers if answer.verdict == "ask" and answer.reason)
             return Deny("it has to be approved, and there is no approver" + (f": {reason}" if reason else ""))
-        if verdict.silent and not self.approves_silently:
+        if joined.silent and not self.approves_silently:
             return (
                 APPROVE if self._host.has_approver(payload, self) else Deny("nobody has decided: there is no approver")
             )
-        return verdict.decision
+        return joined.decision
 
     async def _after_change(
-        self, verdict: GroupAnswer, changing: Collection[int], question: Question[Any]
+        self, joined: GroupAnswer, changing: Collection[int], question: Question[Any]
     ) -> GroupAnswer:
-        """The verdict once all handlers but those that are `changing` the call are asked about the changed call.
+        """Ask all handlers but those in `changing` about the changed call.
 
-        If they agree, it is the verdict that was given; otherwise theirs. Raises the `HookError` that decides.
+        Returns the given answer if they agree, and otherwise theirs. Raises the `HookError` that decides.
         """
-        changed = _after(question.payload, verdict.decision)
+        changed = _after(question.payload, joined.decision)
         handler_input, wanted = self._group.chosen(changed, self._facts())
         indexes = [index for index in self._that_decide(wanted) if index not in changing]
         if handler_input is None or not indexes:
-            return verdict
+            return joined
         answers, handler_input = await self._ask(
             indexes, handler_input, question.begun, question.deadline, changed.meta.session_key
         )
@@ -159,7 +158,7 @@ class HandlersHook(QueuedEventsHook):
         if isinstance(again.decision, Modify):
             raise HookReplyError("a handler changes the call only when another handler of its file has changed it")
         if isinstance(again.decision, Continue):
-            return verdict._replace(asks=verdict.asks or again.asks)
+            return joined._replace(asks=joined.asks or again.asks)
         return again
 
     def _that_decide(self, indexes: Sequence[int]) -> list[int]:
@@ -178,7 +177,7 @@ class HandlersHook(QueuedEventsHook):
                 raise failed
 
     async def result(self, index: int, payload: Payload, *, within: float) -> tuple[HandlerInput, HandlerResult] | None:
-        """What one handler reads about a payload, and its result, which decides nothing; None if it is not to be asked."""
+        """Run one handler for a trial. Returns what it reads and its result; None if it does not match the payload."""
         handler_input, indexes = self._group.chosen(payload, self._facts())
         if handler_input is None or index not in indexes:
             return None
@@ -189,10 +188,10 @@ class HandlersHook(QueuedEventsHook):
     def _facts(self, blocks: int = 0) -> Facts:
         return self._group.facts(session=SESSION, blocks=blocks, now=datetime.now(UTC).isoformat())
 
-    # When they run.
+    # When handlers run.
 
     def _happens(self, payload: Payload) -> bool:
-        """Whether the event happens with this payload: some happen once a session."""
+        """Whether the event happens with this payload. Some events happen once a session."""
         if not self._dialect.events[self._group.event].once:
             return True
         key = payload.meta.session_key
@@ -236,12 +235,12 @@ class HandlersHook(QueuedEventsHook):
         messages = (notes.system_message for notes in mine)
         return Notes("\n".join(filter(None, messages)), "\n\n".join(filter(None, contexts)))
 
-    # How they run.
+    # How handlers run.
 
     async def _ask(
         self, indexes: Sequence[int], handler_input: HandlerInput, begun: float, deadline: float, session: str
     ) -> tuple[list[HandlerAnswer], HandlerInput]:
-        """The answers, in the order of the file, and what the last handler was told. Those that nobody waits for have none."""
+        """The answers in the order of the file, and the last handler's input. Handlers in the background have no answer."""
         handler_input = await self._with_surroundings(handler_input, session, deadline)
         rules = {index: self._group.handlers[index].rule for index in indexes}
         waited_for = self._that_decide(indexes)
@@ -270,7 +269,10 @@ class HandlersHook(QueuedEventsHook):
         return [answers[index] for index in waited_for], handler_input
 
     async def _with_surroundings(self, handler_input: HandlerInput, session: str, deadline: float) -> HandlerInput:
-        """With the texts of the files that it names, and the variables that handlers have set for the session."""
+        """The input with the texts of the files that it names, and with the variables that handlers have set for the session.
+
+        Raises `HookTimeoutError` if a file cannot be read in time.
+        """
         limit = self.spec.max_line_bytes
         try:
             texts = {
@@ -330,7 +332,7 @@ class HandlersHook(QueuedEventsHook):
         return self._group.handlers[index].rule.at
 
     async def _run(self, index: int, handler_input: HandlerInput, deadline: float) -> HandlerResult:
-        """What came of a handler. It never raises."""
+        """Run a handler. Returns its result, which may be a failure. Never raises."""
         handler = self._group.handlers[index]
         try:
             stdin = encode(handler_input.stdin)

@@ -1,4 +1,4 @@
-"""Asks the hooks of a host about the events of a vendor's agent, and says what comes of it in the words of all vendors."""
+"""Asks a host's hooks about the events of a vendor's agent. The answers are in the words that all dialects share."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from .vendor import AgentEvent, VendorAgent
 
 MOST = 4096
-"""How many calls are remembered until their tools are done, and how many turns."""
+"""How many calls are remembered until their tools have run, and how many turns."""
 MOST_BLOCKS = 8
-"""How often in a row hooks keep a turn from its end. Some vendors have no limit of their own."""
+"""How often in a row hooks may keep a turn from ending. Some vendors have no limit of their own."""
 UNANSWERABLE = ("before_llm", "after_llm")
-"""The stages that these agents do not ask about."""
+"""The stages that these agents have no event for."""
 
 _Key = tuple[str, str]
 
@@ -41,15 +41,15 @@ class Decider:
         self._decided: OrderedDict[_Key, DecidedCall] = OrderedDict()
         self._blocks: OrderedDict[str, int] = OrderedDict()
         self._ended: OrderedDict[str, str] = OrderedDict()
-        """Why hooks have ended a turn. Not every agent can be stopped: its further calls are denied."""
+        """Turns that hooks have ended, with the reasons. Not every agent stops, so further calls are denied."""
 
     async def answer(self, agent_event: AgentEvent) -> HandlerAnswer:
-        """What hooks say about an event. Raises `PicohookError` for a decision that no vendor's agent can follow."""
+        """Ask the hooks. Returns their answer. Raises `PicohookError` for a decision that no agent can follow."""
         payload = agent_event.payload
         try:
             match payload:
                 case ToolReturn():
-                    return await self._of_result(agent_event, payload)
+                    return await self._of_result(payload)
                 case ToolCall():
                     self._blocks.pop(payload.meta.turn_id, None)
                     if (reason := self._ended.get(payload.meta.turn_id)) is not None:
@@ -82,14 +82,12 @@ class Decider:
         names = sorted({hook.name for stage in UNANSWERABLE for hook in self._host.asked_at(stage)})
         if not names:
             return ""
-        return (
-            f"picohook: not asked in this agent, which has no such event: {', '.join(names)} (before_llm or after_llm)"
-        )
+        return f"picohook: this agent does not ask hooks at before_llm and after_llm: {', '.join(names)}"
 
     # Tools.
 
     async def _of_call(self, agent_event: AgentEvent, call: ToolCall) -> HandlerAnswer:
-        """The answer about a call. A hook that pauses wants a person, whom the agent asks once all other hooks agree."""
+        """The answer about a call. If a hook pauses, the agent asks a person once all other hooks agree."""
         reasons: list[str] = []
 
         def go_on(paused: Outcome[ToolCall]) -> Decision:
@@ -109,7 +107,7 @@ class Decider:
             changed = agent_event.call.arguments(now.arguments)
         why = ""
         if now.tool != call.tool:
-            why = f"a hook replaced {call.tool} with {now.tool}, and this agent takes no other tool"
+            why = f"a hook replaced {call.tool} with {now.tool}, and this agent cannot run another tool"
         elif reasons and changed is not None and not self._vendor.asks_about_changed:
             why = "a hook changed this call, another asks for a person, and this agent may run it unchanged"
         if why:
@@ -123,7 +121,7 @@ class Decider:
         answer = HandlerAnswer("ask", shortened("\n".join(reasons))) if reasons else HandlerAnswer()
         return _noted(replace(answer, input=changed), decided.outcomes)
 
-    async def _of_result(self, agent_event: AgentEvent, returned: ToolReturn) -> HandlerAnswer:
+    async def _of_result(self, returned: ToolReturn) -> HandlerAnswer:
         result, message = returned.result, ""
         decided = self._decided.pop((returned.meta.session_key, returned.tool_call_id or ""), None)
         if decided is not None and decided.call.arguments != returned.arguments:
@@ -135,10 +133,8 @@ class Decider:
                 raise AbortTurnError(outcome)
             left, outcomes = outcome.payload.result, [outcome]
         else:
-            value: Any = result
-            left = await decided.conclude(value, duration=returned.duration or None)
+            left = await decided.conclude(result, duration=returned.duration or None)
             outcomes = decided.outcomes[-1:]
-        del agent_event
         output = left.for_llm if left.for_llm != result.for_llm else None
         return _noted(HandlerAnswer(output=output, message=message), outcomes)
 
@@ -148,7 +144,7 @@ class Decider:
         answer = _ended(_noted(HandlerAnswer(), [outcome], _texts(outcome.payload.messages)), outcome)
         if answer.ends is not None or outcome.payload.prompt == given.prompt:
             return answer
-        raise PicohookError("a hook changed the prompt, and this agent takes no other: let the hook refuse it")
+        raise PicohookError("a hook changed the prompt, and this agent cannot change prompts: let the hook refuse it")
 
     def _of_end(self, given: Finish, outcome: Outcome[Finish]) -> HandlerAnswer:
         answer = _ended(_noted(HandlerAnswer(), [outcome], _texts(outcome.payload.messages)), outcome)
@@ -182,12 +178,12 @@ def _ended(answer: HandlerAnswer, outcome: Outcome[Any]) -> HandlerAnswer:
 
 
 def _texts(messages: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The texts of the messages that hooks have added. The agent's own are not known here."""
+    """The texts of the messages. All of them come from hooks, because the agent sends none."""
     return [text_of(message) for message in messages]
 
 
 def _noted(answer: HandlerAnswer, outcomes: Iterable[Outcome[Any]], texts: Iterable[str] = ()) -> HandlerAnswer:
-    """The answer with what hooks want to add to the conversation, and to tell the user."""
+    """The answer with the texts of hooks for the conversation and for the user."""
     notes = [note for outcome in outcomes for note in outcome.notes]
     injected = (text_of(message) for note in notes for message in note.inject_messages)
     contexts = filter(None, (*(note.additional_context for note in notes), *injected, *texts))

@@ -1,4 +1,4 @@
-"""The warm host of `picohook shim`: one for a user, a project and a configuration. It ends after a while without questions."""
+"""The host of `picohook shim`: one for each user, project and configuration. It ends after a while without clients."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class ShimRequest(NamedTuple):
-    """What a client asks."""
+    """An event that a client sends."""
 
     vendor: str
     event: str
@@ -45,15 +45,15 @@ class ShimRequest(NamedTuple):
 
 
 class ShimReply(NamedTuple):
-    """What it is answered."""
+    """The answer to a client."""
 
     status: str
-    """`done`, `refused`, or `again` for another host."""
+    """`done`; `refused`; or `again`, which tells the client to start another host."""
     out: bytes = b""
 
 
 class ShimHost:
-    """Decides for one vendor's agent, in one project."""
+    """Answers the events of one vendor's agent in one project."""
 
     def __init__(
         self, host: Engine, vendor: VendorAgent, project: str, changed: Callable[[], bool], *, named: bool = False
@@ -66,14 +66,14 @@ class ShimHost:
         self._decider = Decider(host, vendor)
         self._reading = anyio.Lock()
         self._broken = ""
-        """Why the configuration cannot be used, since it changed."""
+        """Why the configuration cannot be used since it changed; empty if it can."""
         self._named = named
         self._trusted: list[str] = []
         self._names: frozenset[str] = frozenset()
         self._note()
 
     def _note(self) -> None:
-        """Note which trusted files there have to be, and which variables hooks inherit beside the usual ones."""
+        """Note the trusted files that have to exist, and the variables that hooks inherit besides the usual ones."""
         if not self._named:
             own = {str(path) for path in layers.candidates(self._project, without=self._vendor.runs)}
             self._trusted = [path for path in trust_store.read() if path in own]
@@ -82,7 +82,7 @@ class ShimHost:
         self._names = frozenset(name for given in names if isinstance(given, tuple) for name in given)
 
     async def answer(self, question: ShimRequest) -> ShimReply:
-        """Decide. It never raises an `Exception`: what goes wrong is a refusal."""
+        """Decide about an event. Never raises an `Exception`: any error is a refusal."""
         try:
             if any(question.environment.get(name) != os.environ.get(name) for name in self._names):
                 return ShimReply("again")
@@ -105,10 +105,10 @@ class ShimHost:
         if not isinstance(given, dict):
             raise PicohookError("the event is not a JSON object")
         if question.event not in self._vendor.events:
-            raise PicohookError(f"{question.event} is not an event that the shim of {self._vendor.title} answers")
+            raise PicohookError(f"{question.event} is not an event of the shim for {self._vendor.title}")
         named = given.get("hook_event_name", question.event)
         if not isinstance(named, str) or named.lower() != question.event.lower():
-            raise PicohookError(f"the event says that it is {named}, and this is the entry of {question.event}")
+            raise PicohookError(f"the event names itself {named}, and its entry is for {question.event}")
         return given
 
     def _missing(self) -> str | None:
@@ -119,7 +119,9 @@ class ShimHost:
         async with self._reading:
             if self._changed():
                 try:
-                    with anyio.CancelScope(shield=True):  # the next client needs it, if this one goes
+                    with anyio.CancelScope(
+                        shield=True
+                    ):  # if this client goes, the next one needs the new configuration
                         await self._host.reload()
                     self._note()
                 except PicohookError as error:
@@ -131,12 +133,12 @@ class ShimHost:
         missing = self._missing()
         if missing is not None:
             raise PicohookError(
-                f"{missing}: was trusted, and is gone (picohook trust --remove {missing}, or bring it back)"
+                f"{missing}: is trusted, and is not there any more (restore it, or: picohook trust --remove {missing})"
             )
 
 
 class ShimServer:
-    """Answers clients at a socket until none has come for a while."""
+    """Answers clients at a socket, and ends when none has come for a while."""
 
     def __init__(
         self, listening: ListeningSocket, answer: Callable[[ShimRequest], Awaitable[ShimReply]], key: str, log: Log
@@ -150,7 +152,7 @@ class ShimServer:
         self._ending = False
 
     async def run(self, idle: float = IDLE) -> None:
-        """Serve. Clients that have connected when it ends are answered, too."""
+        """Serve until it is idle or `end` is called. Answers all clients that have connected by then."""
         try:
             async with anyio.create_task_group() as tasks:
                 while not self._ending:
@@ -209,7 +211,7 @@ class ShimServer:
             connection.close()
 
     async def _read(self, connection: socket.socket) -> ShimRequest | None:
-        """The question of a client; None if it is not one."""
+        """The request of a client; None if it is malformed."""
         data = bytearray()
         sizes: list[int] = []
         words: list[str] = []
@@ -247,8 +249,8 @@ class ShimServer:
 
     @staticmethod
     async def _cancel_when_gone(connection: socket.socket, scope: anyio.CancelScope) -> None:
-        """Cancel the question of a client that has gone: nobody waits for its answer."""
-        await anyio.wait_readable(connection)  # it sends nothing more, so it has ended
+        """Cancel the request when its client has gone."""
+        await anyio.wait_readable(connection)  # a client sends nothing more, so this is its end
         scope.cancel()
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a handler, why it cannot be run, and which of its settings do not do what they seem to do."""
+"""Checks a handler: mistakes, why it cannot be run, and warnings about its settings."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SHORTEST = 100.0
 
 
 def mistake(form: Form, event: str, table: HandlerTable) -> str:
-    """What is wrong with a handler; empty if nothing is."""
+    """The mistake in a handler; empty if there is none."""
     if table.type not in form.types:
         return f"{quoted(table.type)} is not a type of handler ({', '.join(form.types)})"
     if event in form.only_commands and table.type in {"http", "prompt", "agent"}:
         return f"is of type {table.type}, and {event} runs only commands"
     needed = {"command": table.command, "http": table.url, "prompt": table.prompt}.get(table.type, "-")
     if not needed.strip():
-        return f"is of type {table.type}, and has no {'url' if table.type == 'http' else table.type}"
+        return f"is of type {table.type} and has no {'url' if table.type == 'http' else table.type}"
     if "\0" in needed + "".join(table.args or ()):
         return "holds a NUL character"
     if table.type == "http" and not re.match(r"https?://[^/\s]", table.url):
@@ -58,16 +58,16 @@ def why_unsupported(form: Form, settings: FileSettings, table: HandlerTable) -> 
     if table.type == "http" and allowed is not None and not any(_fits(one, table.url) for one in allowed):
         return "its URL is not in allowedHttpHookUrls"
     if "${user_config." in table.command + "".join(table.args or ()):
-        return "picohook has no configuration of plugins by their users"
+        return "picohook has no user settings for plugins"
     return ""
 
 
 def setting_warnings(form: Form, event: str, row: Row, table: HandlerTable, given: Mapping[str, Any]) -> Iterator[str]:
-    """Settings of a handler that probably do not do what is meant."""
+    """Yields warnings about settings of a handler that probably do not do what their author means."""
     title = dialect_of(form.dialect).title
     for key in given:
         if key not in form.keys:
-            yield f"{key}: picohook knows no such setting of {title}: it is ignored"
+            yield f"{key}: picohook does not know this setting of {title}, and ignores it"
     if table.timeout is not None and form.unit == 1.0 and table.timeout > LONGEST:
         yield f"timeout: {table.timeout:g} is in seconds, not in milliseconds"
     if table.timeout is not None and form.unit < 1.0 and table.timeout <= SHORTEST:
@@ -77,9 +77,9 @@ def setting_warnings(form: Form, event: str, row: Row, table: HandlerTable, give
     if table.only_if and row.supported and not row.matched.startswith("tool"):
         yield f"if: {event} is not about a tool, so the handler never runs"
     if table.rewakes:
-        yield "asyncRewake: the agent is not woken: what it says comes with the next prompt"
+        yield "asyncRewake: it does not wake the agent: its texts come with the next prompt"
     if table.in_background and row.gate:
-        yield "async: nobody waits for it, so it refuses nothing"
+        yield "async: it runs in the background, so it refuses nothing"
     if table.type == "http" and find_spec("httpx") is None:
         yield "url: it needs httpx: pip install 'picohook[openai]'"
 

@@ -26,7 +26,7 @@ _AT_EVENTS = {
 
 
 def _places(config: Config) -> Places:
-    """In a project, its directory. Elsewhere, the directory that the host works in is the project."""
+    """A project's file names the project. For any other file, the project is the host's working directory."""
     file = config.path
     above = file.parent.parent
     in_project = file.parent.name == ".claude" and above != home()

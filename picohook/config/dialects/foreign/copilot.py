@@ -50,7 +50,7 @@ class CopilotHandler(HandlerTable):
 
 
 def _places(config: Config) -> Places:
-    """In a project, its directory. Elsewhere, the directory that the host works in is the project."""
+    """A project's file names the project. For any other file, the project is the host's working directory."""
     file = config.path
     owner, above = file.parent.parent, file.parent.parent.parent
     in_project = owner.name == ".github" and file.parent.name in {"hooks", "copilot"}
@@ -87,7 +87,7 @@ def _check_matcher(event: str, matcher: str) -> str:
 
 
 def _check_url(event: str, url: str) -> str:
-    """A URL without TLS is taken for this machine alone, and only if the user says so; it never decides about calls."""
+    """Refuse a URL without TLS, unless it is on this machine, the user allows it, and it does not decide about calls."""
     local = os.environ.get("COPILOT_HOOK_ALLOW_LOCALHOST") == "1" and _LOCAL.match(url) and not EVENTS[event].gate
     return "" if url.startswith("https://") or local else "is not a URL of https"
 

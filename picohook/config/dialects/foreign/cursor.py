@@ -29,7 +29,7 @@ class CursorHandler(HandlerTable):
 
 
 def _places(config: Config) -> Places:
-    """A project's handlers run in the project, and all others in the directory of their file."""
+    """A project's handlers run in the project. All others run in the directory of their file."""
     file, above = config.path, config.path.parent.parent
     in_project = file.parent.name == ".cursor" and above != home()
     project = above if in_project else config.work

@@ -1,4 +1,4 @@
-"""The handlers of one agent's hook file, as another agent's file would have them."""
+"""Reads the handlers of one agent's hook file as if they were in another agent's file."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ _HOOK_FILES = {".json", ".toml", ".yaml", ".yml"}
 
 
 class WrittenHandler(NamedTuple):
-    """A handler as a file has it, or a script, which no file has yet."""
+    """A handler of a hook file, or a script that is in no file yet."""
 
     at: str
-    """Its place in the file; for a script, its path."""
+    """Its key path in the file; for a script, its path."""
     path: Path
     """The file, absolute."""
     home: DialectName | None
-    """Whose file it is in; None for a script."""
+    """The dialect of its file; None for a script."""
     stage: str
     """The stage of its event."""
     event: str
     matcher: str
     table: Mapping[str, Any]
-    """All that the file says of it."""
+    """Its whole entry in the file."""
 
     @property
     def command(self) -> str:
-        """The command that it runs; empty if it runs none."""
+        """The command that it runs; empty if it is not a command."""
         program, args = self.table.get("exec") or self.table.get("command"), self.table.get("args")
         if isinstance(args, list):
             return shlex.join(map(str, (program, *args)))
@@ -53,7 +53,7 @@ class WrittenHandler(NamedTuple):
 
 
 def written_handlers(path: Path) -> list[WrittenHandler]:
-    """The handlers of a hook file, or the one that a script would be. Raises `ConfigError`."""
+    """The handlers of a hook file; for a script, the handler that would run it. Raises `ConfigError`."""
     path = Path(os.path.realpath(path.parent)) / path.name
     if path.suffix not in _HOOK_FILES:
         script = shlex.quote(str(path))
@@ -87,7 +87,7 @@ def _handlers(hooks: Any, path: Path, home: DialectName) -> Iterator[WrittenHand
 
 
 def read_as(dialect: DialectName, handler: WrittenHandler, event: str) -> tuple[GroupSpec | None, str]:
-    """The hook that a handler is in the file of an agent, at one of its events; or None, and why there is none."""
+    """Returns the hook of a handler at an event in an agent's file, or None and the reason."""
     form, place = form_of(dialect), handler.path
     is_home = dialect == handler.home
     if handler.home is None:
@@ -108,7 +108,7 @@ def read_as(dialect: DialectName, handler: WrittenHandler, event: str) -> tuple[
 
 
 def _is_of_project(path: Path, home: DialectName) -> bool:
-    """Whether a file stands where an agent looks for those of a project. A plugin's file does not."""
+    """Whether a file is where an agent looks for a project's files. A plugin's file is not."""
     places = {Path(file).parent.parts for file in VENDOR_FILES[home].project_files}
     return any(path.parent.parts[-len(parts) :] == parts for parts in places)
 

@@ -1,4 +1,4 @@
-"""The agents whose hook files are read, one entry each, and whose file a file is."""
+"""The agents whose hook files picohook reads, one entry each, and how it recognises their files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COPILOT_PLACES = {(".github", "hooks"), (".github", "copilot"), (".copilot", "h
 
 
 class VendorFiles(NamedTuple):
-    """An agent, and its hook files."""
+    """The hook files of one agent."""
 
     title: str
     """The agent's name, for people."""
@@ -128,14 +128,14 @@ VENDOR_FILES: dict[DialectName, VendorFiles] = {
         ),
     ),
 }
-"""The agents, by the names of their dialects. The last one that takes a document has it: Claude Code takes what no other does.
+"""The agents, by the names of their dialects. If several take a document, the last one gets it: Claude Code takes the rest.
 
 The `Form` of each is in the file of its name here, and its contract in the folder of its name in `hooks/foreign`.
 """
 
 
 def vendor_of(document: Mapping[str, Any], path: Path) -> DialectName | None:
-    """Whose file it is, by its place and its form; None if they do not show that."""
+    """The dialect of a file, by its path and its form; None if neither shows it."""
     return next((name for name, vendor in reversed(VENDOR_FILES.items()) if vendor.is_meant(document, path)), None)
 
 

@@ -1,9 +1,9 @@
-"""What an answer of one of Claude Code's handlers means.
+"""Reads the answers of Claude Code's handlers.
 
 1. Exit code 2 blocks, whatever the output says.
 2. Otherwise a valid JSON object decides, with any exit code.
-3. Otherwise another exit code than 0, and JSON that cannot be read, are errors, which block nothing in Claude Code.
-4. Otherwise the text is context where a prompt begins, and nothing elsewhere.
+3. Otherwise an exit code other than 0, and broken JSON, are errors. In Claude Code they block nothing.
+4. Otherwise the text is context at SessionStart and UserPromptSubmit, and is ignored elsewhere.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from ....errors import HookError, HookReplyError
 from ..contract import HandlerAnswer, shortened
-from ..output import choice, ended, flag, hidden_object, read_object, table, text_field
-from .encode import text_in
+from ..output import choice, ended, flag, read_object, read_ok, require_no_hidden_answer, table, text_field
 from .events import ANSWERS, EVENTS
+from .tool_response import text_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +42,7 @@ _LEGACY = {"approve": "allow", "block": "deny"}
 
 
 def decode(event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
-    """What a handler says. A failure is in the answer; in strict, more counts as one."""
+    """Returns the answer in a handler's result. A failure is a field of the answer. Strict counts more results as failures."""
     strict = failures == "strict" and EVENTS[event].gate
     try:
         if result.failure is not None:
@@ -85,14 +85,14 @@ def _of_process(event: str, rule: Rule, result: HandlerResult, strict: bool) -> 
         raise ended(result)
     text = result.stdout.strip()
     if rule.kind == "http" and text:
-        raise HookReplyError("it answered with something else than a JSON object")
-    if strict and hidden_object(text, ANSWERS):
-        raise HookReplyError("its answer is behind other text, which hides it: it has to print the JSON object alone")
+        raise HookReplyError("its answer is not a JSON object")
+    if strict:
+        require_no_hidden_answer(text, ANSWERS)
     return HandlerAnswer(context=shortened(text)) if event in _TEXT_IS_CONTEXT else HandlerAnswer()
 
 
 def _blocks(event: str, strict: bool) -> bool:  # noqa: FBT001 - likewise
-    """Whether exit code 2 means something at this event. Claude Code ignores it from who is asked for permission."""
+    """Whether exit code 2 blocks at this event. Claude Code ignores it at PermissionRequest."""
     return bool(EVENTS[event].blocks) and (event != "PermissionRequest" or strict)
 
 
@@ -120,7 +120,7 @@ def _of_json(event: str, said: Mapping[str, Any]) -> HandlerAnswer:
     if event == "PostToolUse":
         changed = inner.get("updatedToolOutput", inner.get("updatedMCPToolOutput"))
         if changed is not None and text_in(changed) is None:
-            raise HookReplyError("`updatedToolOutput` has not the shape of the tool's result")
+            raise HookReplyError("`updatedToolOutput` does not have the shape of the tool's result")
         return replace(answer, output=changed)
     return answer
 
@@ -144,7 +144,7 @@ def _of_request(answer: HandlerAnswer, inner: Mapping[str, Any]) -> HandlerAnswe
 
 
 def _ignored(event: str, said: Mapping[str, Any], inner: Mapping[str, Any]) -> list[str]:
-    """The fields that mean nothing here."""
+    """The fields that mean nothing at this event."""
     row = EVENTS[event]
     at_top = [name for name in said if name not in ANSWERS]
     inside = [f"hookSpecificOutput.{name}" for name in inner if name not in {"hookEventName", *row.writes}]
@@ -152,12 +152,8 @@ def _ignored(event: str, said: Mapping[str, Any], inner: Mapping[str, Any]) -> l
 
 
 def _of_prompt(event: str, rule: Rule, result: HandlerResult, strict: bool) -> HandlerAnswer:  # noqa: FBT001 - likewise
-    """The meaning of a model's `{"ok": ..., "reason": ...}`."""
-    start, end = result.stdout.find("{"), result.stdout.rfind("}")
-    said = read_object(result.stdout[start : end + 1] if start >= 0 else "", strict=strict)
-    good = flag(said or {}, "ok")
-    if said is None or good is None:
-        raise HookReplyError('the model did not answer {"ok": true} or {"ok": false, "reason": "..."}')
+    """Returns the answer in a model's `{"ok": ..., "reason": ...}`."""
+    good, said = read_ok(result.stdout, strict=strict)
     reason = shortened(text_field(said, "reason"))
     if good or (event == "PermissionRequest" and not strict):
         return HandlerAnswer()

@@ -1,4 +1,4 @@
-"""What Claude Code's handlers read."""
+"""Builds what Claude Code's handlers read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ....model.payloads import Compaction, Finish, LLMRequest, Prompt, ToolCall,
 from ..contract import HandlerInput
 from ..tools import shown_call
 from .events import EVENTS
+from .tool_response import response
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
-    """What the handlers of an event read about a payload; None if the event does not happen with this payload."""
+    """Returns what the handlers of an event read about a payload; None if the event does not happen with it."""
     call: ShownCall | None = None
     if isinstance(payload, Prompt) and EVENTS[event].stage != "before_prompt":
         return None
@@ -91,36 +92,6 @@ def _of_call(event: str, payload: ToolCall, call: ShownCall) -> dict[str, Any]:
     if payload.result.is_error:
         return {**fields, "error": said or payload.error or "", "is_interrupt": False, **took}
     return {**fields, "tool_response": response(call, said), **took}
-
-
-def response(call: ShownCall, said: str) -> Any:
-    """A tool's result, in the shape that Claude Code gives the results of this tool."""
-    path = call.input.get("file_path")
-    match call.tool:
-        case "Bash":
-            return {"stdout": said, "stderr": "", "interrupted": False, "isImage": False}
-        case "Read":
-            return {"type": "text", "file": {"filePath": path, "content": said}}
-        case "Write" | "Edit":
-            return {"filePath": path, "success": True, "content": said}
-    return [{"type": "text", "text": said}] if call.tool.startswith("mcp__") else {"content": said}
-
-
-def text_in(output: Any) -> str | None:
-    """The text of a tool's result in one of the shapes that tools have; None if it has none of them."""
-    if isinstance(output, str):
-        return output
-    if isinstance(output, list) and all(
-        isinstance(part, dict) and isinstance(part.get("text"), str) for part in output
-    ):
-        return "\n".join(part["text"] for part in output)
-    if not isinstance(output, dict):
-        return None
-    if isinstance(output.get("stdout"), str):
-        return "\n".join(filter(None, (output["stdout"], output.get("stderr") or "")))
-    inner = output.get("file") if isinstance(output.get("file"), dict) else output
-    content = inner.get("content") if isinstance(inner, dict) else None
-    return text_in(content) if isinstance(content, str | list) else None
 
 
 def batch(messages: Sequence[Mapping[str, Any]], facts: Facts) -> list[dict[str, Any]]:

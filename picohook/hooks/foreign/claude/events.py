@@ -38,7 +38,7 @@ EVENTS: dict[str, Row] = {
         reads=_TOOL,
         writes=("permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext"),
         blocks="the call is denied",
-        unsupported={"permissionDecision allow": "it denies nothing, and approvers are asked all the same"},
+        unsupported={"permissionDecision allow": "it replaces no approval: approvers are asked all the same"},
     ),
     "PermissionRequest": Row(
         "approve_tool",
@@ -101,7 +101,7 @@ EVENTS: dict[str, Row] = {
         blocks="the turn ends",
         unsupported={
             "sessionTitle": "sessions have no titles",
-            "suppressOriginalPrompt": "the prompt of a refused turn is shown to nobody",
+            "suppressOriginalPrompt": "picohook does not show the prompt of a refused turn",
         },
     ),
     "SubagentStart": Row(
@@ -129,7 +129,7 @@ EVENTS: dict[str, Row] = {
         matched="trigger",
         reads=("trigger", "custom_instructions"),
         blocks="nothing is compacted",
-        unsupported={"custom_instructions": "it is empty: nobody compacts by hand"},
+        unsupported={"custom_instructions": "it is empty: only the agent compacts"},
     ),
     "PostCompact": Row(
         "after_compact",
@@ -177,4 +177,4 @@ GATES_ELSEWHERE = frozenset(
         "PreModelSwitch",
     }
 )
-"""The events that are not done, and whose handlers can refuse something in Claude Code."""
+"""The events that picohook does not support, and whose handlers can refuse something in Claude Code."""

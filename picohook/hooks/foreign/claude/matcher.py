@@ -1,4 +1,4 @@
-"""Claude Code's matchers: decides which handlers of an event run."""
+"""Claude Code's matchers, which decide the handlers that run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ALSO = {"Agent": ("Task",)}
 
 
 def select(event: str, rules: Sequence[Rule], handler_input: HandlerInput, facts: Facts) -> list[int]:
-    """The places of the handlers that run: their matcher matches, and their `if` matches or may match."""
+    """Returns the indexes of the handlers whose matcher matches, and whose `if` matches or may match."""
     subject = handler_input.stdin.get(EVENTS[event].matched) if EVENTS[event].matched else None
     names = [str(subject), *_ALSO.get(str(subject), ())]
     return [

@@ -1,4 +1,4 @@
-"""What an answer of one of Codex's handlers means. Its output counts only with exit code 0. Unknown fields are errors."""
+"""Reads the answers of Codex's handlers. Output counts only with exit code 0. Unknown fields are errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ....errors import HookError, HookReplyError
 from ..contract import HandlerAnswer, shortened
-from ..output import choice, ended, flag, hidden_object, read_object, table, text_field
+from ..output import choice, ended, flag, read_object, require_no_hidden_answer, table, text_field
 from .events import ANSWERS, ENDS, EVENTS, RESERVED
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _NOT_BEFORE_TOOLS = ("stopReason", "suppressOutput")
 
 
 def decode(event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
-    """What a handler says. A failure is in the answer; in strict, more counts as one."""
+    """Returns the answer in a handler's result. A failure is a field of the answer. Strict counts more results as failures."""
     try:
         if result.failure is not None:
             raise result.failure
@@ -46,9 +46,9 @@ def _read(event: str, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
         return _of_json(event, said)
     text = result.stdout.strip()
     if text and event in _TEXT_IS_WRONG:
-        raise HookReplyError("it printed text, where only a JSON object is an answer")
-    if strict and hidden_object(text, ANSWERS):
-        raise HookReplyError("its answer is behind other text, which hides it: it has to print the JSON object alone")
+        raise HookReplyError("it printed text, and only a JSON object is an answer")
+    if strict:
+        require_no_hidden_answer(text, ANSWERS)
     return HandlerAnswer(context=shortened(text)) if event in _TEXT_IS_CONTEXT else HandlerAnswer()
 
 
@@ -73,7 +73,7 @@ def _of_json(event: str, said: Mapping[str, Any]) -> HandlerAnswer:
         return _of_request(answer, inner)
     if event in _DECIDES_AT_TOP and top == "block":
         if not answer.reason.strip():
-            raise HookReplyError("it blocks, and gives no `reason`")
+            raise HookReplyError("it blocks without a `reason`")
         return replace(answer, verdict="deny")
     return answer
 
@@ -81,7 +81,7 @@ def _of_json(event: str, said: Mapping[str, Any]) -> HandlerAnswer:
 def _require_known(given: Mapping[str, Any], known: tuple[str, ...]) -> None:
     unknown = [name for name in given if name not in known]
     if unknown:
-        raise HookReplyError(f"`{unknown[0]}` is not a field that it may answer here: {', '.join(known)}")
+        raise HookReplyError(f"`{unknown[0]}` is not a field of this answer (known: {', '.join(known)})")
 
 
 def _of_call(answer: HandlerAnswer, inner: Mapping[str, Any], top: str, unsupported: list[str]) -> HandlerAnswer:
@@ -91,9 +91,9 @@ def _of_call(answer: HandlerAnswer, inner: Mapping[str, Any], top: str, unsuppor
     if top == "approve" or verdict == "ask":
         unsupported = ["decision" if top == "approve" else "permissionDecision", *unsupported]
     if unsupported:
-        raise HookReplyError(f"Codex does not support `{unsupported[0]}` as it is answered before a tool")
+        raise HookReplyError(f"Codex does not support this `{unsupported[0]}` at PreToolUse")
     if verdict == "deny" and not reason.strip():
-        raise HookReplyError("it denies, and gives no `permissionDecisionReason`")
+        raise HookReplyError("it denies without a `permissionDecisionReason`")
     if (verdict == "allow") is not (changed is not None):
         raise HookReplyError("`allow` and `updatedInput` come together: alone, neither is an answer")
     return replace(answer, verdict=verdict, reason=reason, input=changed)  # type: ignore[arg-type] # one of the words

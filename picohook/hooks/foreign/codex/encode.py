@@ -1,4 +1,4 @@
-"""What Codex's handlers read."""
+"""Builds what Codex's handlers read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PATCH_FIELDS = ("command", "patch", "input", "patch_text")
 
 
 def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
-    """What the handlers of an event read about a payload; None if the event does not happen with this payload."""
+    """Returns what the handlers of an event read about a payload; None if the event does not happen with it."""
     call: ShownCall | None = None
     if isinstance(payload, Prompt) and EVENTS[event].stage != "before_prompt":
         return None

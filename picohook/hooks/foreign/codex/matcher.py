@@ -1,4 +1,4 @@
-"""Codex's matchers: decides which handlers of an event run."""
+"""Codex's matchers, which decide the handlers that run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ALSO = {PATCH: ("Edit", "Write"), "spawn_agent": ("Agent",)}
 
 
 def select(event: str, rules: Sequence[Rule], handler_input: HandlerInput, _facts: Facts) -> list[int]:
-    """The places of the handlers whose matcher matches."""
+    """Returns the indexes of the handlers whose matcher matches."""
     matched = EVENTS[event].matched
     subject = str(handler_input.stdin.get(matched, "")) if matched else None
     names = () if subject is None else (subject, *_ALSO.get(subject, ()))

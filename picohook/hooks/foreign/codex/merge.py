@@ -1,4 +1,4 @@
-"""What the handlers of one of Codex's events say together. Any deny wins; most is as in Claude Code."""
+"""Joins the answers of the handlers of one of Codex's events. Most rules are Claude Code's. Any deny wins."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 def merge(
     event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, payload: Payload, failures: Failures
 ) -> GroupAnswer:
-    """The verdict. Raises the failure that decides."""
+    """Returns the group's answer. Raises the failure that decides."""
     if handler_input.call is not None and handler_input.call.tool == PATCH and not handler_input.call.fields:
         answers = [_of_patch(answer, handler_input) for answer in answers]
-    verdict = merge_as_claude(event, answers, handler_input, payload, failures)
-    if event != "PostToolUse" or not isinstance(verdict.decision, Modify):
-        return verdict
+    joined = merge_as_claude(event, answers, handler_input, payload, failures)
+    if event != "PostToolUse" or not isinstance(joined.decision, Modify):
+        return joined
     blocked = [answer.reason for answer in answers if answer.verdict == "deny"]
     contexts = [answer.context for answer in answers if answer.context]
     if not blocked:
-        return verdict
-    instead = Modify({"for_llm": "\n\n".join([*blocked, *contexts])}, notes=verdict.decision.notes)
-    return verdict._replace(decision=instead)
+        return joined
+    instead = Modify({"for_llm": "\n\n".join([*blocked, *contexts])}, notes=joined.decision.notes)
+    return joined._replace(decision=instead)
 
 
 def _of_patch(answer: HandlerAnswer, handler_input: HandlerInput) -> HandlerAnswer:
-    """The answer about a call that was only shown as a patch. A changed patch is a failure: it cannot be turned back."""
+    """The answer about a call that handlers read as a patch. A changed patch is a failure: picohook cannot apply it."""
     assert handler_input.call is not None
     if answer.input is None:
         return answer
@@ -45,5 +45,5 @@ def _of_patch(answer: HandlerAnswer, handler_input: HandlerInput) -> HandlerAnsw
         answer,
         verdict="",
         input=None,
-        failure=HookReplyError("it changes the patch that a call is shown as, and the call cannot be changed so"),
+        failure=HookReplyError("it changes the patch, and picohook cannot turn a patch back into a call"),
     )

@@ -1,8 +1,8 @@
-"""What an answer of one of Copilot's handlers means.
+"""Reads the answers of Copilot's handlers.
 
-1. Lines that report progress do not count. What is left is one JSON object, or nothing.
-2. At `preToolUse` any exit code but 0 is a denial, and at `permissionRequest` exit code 2 is one, whatever the output says.
-3. A timeout, and an error over HTTP, are failures, which deny nothing in Copilot. So is any other exit code elsewhere.
+1. Lines that report progress do not count. The other lines are one JSON object, or nothing.
+2. Any exit code other than 0 is a denial at `preToolUse`, and exit code 2 at `permissionRequest`, whatever the output says.
+3. A timeout, an HTTP error, and an exit code elsewhere are failures. In Copilot they deny nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....errors import HookError, HookReplyError, HookTimeoutError
 from ..contract import HandlerAnswer, shortened
-from ..output import choice, ended, flag, hidden_object, read_object, table, text_field
+from ..output import choice, ended, flag, read_object, require_no_hidden_answer, table, text_field
 from .events import BASE, EVENTS
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ INNER = "hookSpecificOutput"
 
 
 def decode(event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
-    """What a handler says. A failure is in the answer; in strict, more counts as one."""
+    """Returns the answer in a handler's result. A failure is a field of the answer. Strict counts more results as failures."""
     base = BASE[event]
     try:
         if result.failure is not None:
@@ -64,10 +64,8 @@ def _read(base: str, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
         return HandlerAnswer()
     said = read_object(text, strict=strict)
     if said is None:
-        if strict and hidden_object(text, {INNER, *EVENTS[base].writes}):
-            raise HookReplyError(
-                "its answer is behind other text, which hides it: it has to print the JSON object alone"
-            )
+        if strict:
+            require_no_hidden_answer(text, {INNER, *EVENTS[base].writes})
         return HandlerAnswer()
     said = {**(table(said, INNER) or {}), **said}
     return _of_json(base, said)

@@ -1,4 +1,4 @@
-"""What Copilot's handlers read."""
+"""Builds what Copilot's handlers read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_PROMPT = frozenset({"sessionStart", "userPromptSubmitted", "userPromptTransf
 
 
 def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
-    """What the handlers of an event read about a payload; None if the event does not happen with this payload."""
+    """Returns what the handlers of an event read about a payload; None if the event does not happen with it."""
     base, call = BASE[event], None
     if isinstance(payload, ToolCall):
         if (isinstance(payload, ToolReturn) and payload.result.is_error) is not (base == "postToolUseFailure"):

@@ -49,7 +49,7 @@ _ROWS: dict[str, Row] = {
         reads=_TOOL,
         writes=("permissionDecision", "permissionDecisionReason", "modifiedArgs", "updatedInput", "additionalContext"),
         blocks="the call is denied",
-        unsupported={"permissionDecision allow": "it denies nothing, and approvers are asked all the same"},
+        unsupported={"permissionDecision allow": "it replaces no approval: approvers are asked all the same"},
     ),
     "postToolUse": Row(
         "after_tool",
@@ -103,7 +103,7 @@ _ROWS: dict[str, Row] = {
         "before_compact",
         matched="trigger",
         reads=("transcriptPath", "trigger", "customInstructions"),
-        unsupported={"trigger": "it is always auto", "customInstructions": "it is empty: nobody compacts by hand"},
+        unsupported={"trigger": "it is always auto", "customInstructions": "it is empty: only the agent compacts"},
     ),
     "notification": Row(why="picohook has no event for it: approvers are asked at approve_tool"),
 }

@@ -1,4 +1,4 @@
-"""Copilot's matchers: decides which handlers of an event run."""
+"""Copilot's matchers, which decide the handlers that run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ALSO = {"task": ("Task",)}
 
 
 def select(event: str, rules: Sequence[Rule], handler_input: HandlerInput, _facts: Facts) -> list[int]:
-    """The places of the handlers whose matcher matches."""
+    """Returns the indexes of the handlers whose matcher matches."""
     matched = EVENTS[event].matched
     if not matched:
         return list(range(len(rules)))
@@ -38,7 +38,10 @@ def matches(matcher: str, subject: str) -> bool:
 
 
 def matches_as_claude(matcher: str, names: Sequence[str]) -> bool:
-    """Whether a list has one of a tool's names, or an expression matches its first. Raises `ValueError`, likewise."""
+    """Whether a list has one of a tool's names, or an expression matches its first name.
+
+    Raises `ValueError` if the matcher cannot be read.
+    """
     if matcher in _EVERYTHING:
         return True
     if _NAMES.fullmatch(matcher):

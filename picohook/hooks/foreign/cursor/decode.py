@@ -1,8 +1,8 @@
-"""What an answer of one of Cursor's handlers means.
+"""Reads the answers of Cursor's handlers.
 
 1. Exit code 2 is a denial, whatever the output says.
 2. With exit code 0, the output is one JSON object, or nothing.
-3. All else is a failure, which blocks nothing in Cursor, unless the handler says `failClosed`.
+3. Everything else is a failure. In Cursor, a failure blocks only if the handler has `failClosed`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ....errors import HookError, HookReplyError
 from ..contract import HandlerAnswer, shortened
-from ..output import choice, ended, flag, read_object, table, text_field
+from ..output import choice, ended, flag, read_object, read_ok, table, text_field
 from .events import ALIASES, ANSWERS, EVENTS
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _PERMISSIONS = frozenset({"allow", "deny", "ask"})
 
 
 def decode(event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
-    """What a handler says. A failure is in the answer; in strict, more counts as one."""
+    """Returns the answer in a handler's result. A failure is a field of the answer. Strict counts more results as failures."""
     row = EVENTS[event]
     try:
         if result.failure is not None:
@@ -54,7 +54,7 @@ def _of_process(event: str, result: HandlerResult, failures: Failures) -> Handle
         raise ended(result)
     given = read_object(result.stdout, strict=strict)
     if given is None and result.stdout.strip():
-        raise HookReplyError("it printed text, where only a JSON object is an answer")
+        raise HookReplyError("it printed text, and only a JSON object is an answer")
     return _of_json(event, given or {}, failures)
 
 
@@ -94,12 +94,8 @@ def _is_variable(name: str, value: Any) -> bool:
 
 
 def _of_prompt(event: str, result: HandlerResult) -> HandlerAnswer:
-    """The meaning of a model's `{"ok": ..., "reason": ...}`."""
-    start, end = result.stdout.find("{"), result.stdout.rfind("}")
-    said = read_object(result.stdout[start : end + 1] if start >= 0 else "", strict=True) or {}
-    good = flag(said, "ok")
-    if good is None:
-        raise HookReplyError('the model did not answer {"ok": true} or {"ok": false, "reason": "..."}')
+    """Returns the answer in a model's `{"ok": ..., "reason": ...}`."""
+    good, said = read_ok(result.stdout, strict=True)
     reason = shortened(text_field(said, "reason"))
     if good:
         return HandlerAnswer()

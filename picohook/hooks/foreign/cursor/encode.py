@@ -1,4 +1,4 @@
-"""What Cursor's handlers read."""
+"""Builds what Cursor's handlers read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _IN_SUBAGENT = frozenset({"subagentStart", "subagentStop"})
 
 
 def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
-    """What the handlers of an event read about a payload; None if the event does not happen with this payload."""
+    """Returns what the handlers of an event read about a payload; None if the event does not happen with it."""
     call: ShownCall | None = None
     files: dict[str, str] = {}
     if isinstance(payload, ToolCall):

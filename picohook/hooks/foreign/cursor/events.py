@@ -49,7 +49,7 @@ EVENTS: dict[str, Row] = {
         blocks="the call is denied",
         unsupported={
             "agent_message": "it is empty: the stage does not say it",
-            "permission allow": "it denies nothing, and approvers are asked all the same",
+            "permission allow": "it replaces no approval: approvers are asked all the same",
             "permission ask": "in vendor it does nothing, as in Cursor",
         },
     ),
@@ -192,4 +192,4 @@ EVENTS: dict[str, Row] = {
     "workspaceOpen": Row(why="picohook opens no workspaces"),
 }
 GATES_ELSEWHERE = frozenset({"beforeTabFileRead"})
-"""The events that are not done, and whose handlers can refuse something in Cursor."""
+"""The events that picohook does not support, and whose handlers can refuse something in Cursor."""

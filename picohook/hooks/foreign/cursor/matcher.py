@@ -1,4 +1,4 @@
-"""Cursor's matchers: decides which handlers of an event run."""
+"""Cursor's matchers, which decide the handlers that run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def select(event: str, rules: Sequence[Rule], handler_input: HandlerInput, _facts: Facts) -> list[int]:
-    """The places of the handlers whose matcher matches."""
+    """Returns the indexes of the handlers whose matcher matches."""
     matched = EVENTS[event].matched
     subject = str(handler_input.stdin.get(matched, matched))
     if event in {"beforeMCPExecution", "afterMCPExecution"}:

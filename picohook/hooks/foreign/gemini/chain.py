@@ -1,4 +1,4 @@
-"""What the next of Gemini CLI's handlers reads, where they run one after the other."""
+"""Builds what the next of Gemini CLI's handlers reads, where handlers run one after the other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def chain(event: str, handler_input: HandlerInput, answer: HandlerAnswer) -> HandlerInput:
-    """What the next handler is told after this answer: the changed call or request, or the prompt with the context."""
+    """Returns the next handler's input: the changed call or request, or the prompt with the context."""
     stdin = handler_input.stdin
     if event == "BeforeTool" and answer.input is not None and handler_input.call is not None:
         changed = {**handler_input.call.input, **answer.input}

@@ -1,10 +1,11 @@
-"""What an answer of one of Gemini CLI's handlers means.
+"""Reads the answers of Gemini CLI's handlers.
 
 1. JSON on stdout decides, with any exit code. If stdout is empty, stderr is read in its place.
-2. Otherwise the text is a message for the user with exit code 0, a warning with 1, and the reason of a block with any other.
-3. Without any text, nothing is blocked, whatever the exit code.
+2. Otherwise the exit code decides: with 0 the text is a message for the user, with 1 a warning, with any other the reason of a
+   block.
+3. Empty output blocks nothing, whatever the exit code.
 
-In strict, exit code 2 blocks in every case, and another exit code than 0 is a failure unless the answer blocks.
+In strict, exit code 2 always blocks. Any other exit code than 0 is a failure, unless the answer blocks.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ....errors import HookError, HookReplyError
 from ..contract import HandlerAnswer, shortened
-from ..output import choice, ended, flag, hidden_object, read_object, table, text_field
+from ..output import choice, ended, flag, read_object, refuse_constant, require_no_hidden_answer, table, text_field
 from .events import ANSWERS, DECIDE, EVENTS
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ _EDITS = ("llm_request", "llm_response", "toolConfig")
 
 
 def decode(event: str, _rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
-    """What a handler says. A failure is in the answer; in strict, more counts as one."""
+    """Returns the answer in a handler's result. A failure is a field of the answer. Strict counts more results as failures."""
     strict = failures == "strict" and EVENTS[event].gate
     try:
         if result.failure is not None:
@@ -66,15 +67,14 @@ def _strictly(event: str, result: HandlerResult) -> HandlerAnswer:
         raise ended(result)
     if said is not None:
         return answer
-    if hidden_object(text, ANSWERS):
-        raise HookReplyError("its answer is behind other text, which hides it: it has to print the JSON object alone")
+    require_no_hidden_answer(text, ANSWERS)
     return HandlerAnswer(message=shortened(text))
 
 
 def _as_the_vendor(event: str, result: HandlerResult) -> HandlerAnswer:
     text, code = _text(result), max(result.exit_code, 0)  # a signal counts as no code
     try:
-        said = json.loads(_unpacked(text) or "null", parse_constant=_refuse)
+        said = json.loads(_unpacked(text) or "null", parse_constant=refuse_constant)
     except (ValueError, RecursionError):
         if code > WARN:
             return HandlerAnswer("deny", shortened(text))
@@ -88,21 +88,17 @@ def _as_the_vendor(event: str, result: HandlerResult) -> HandlerAnswer:
 
 
 def _text(result: HandlerResult) -> str:
-    """What it has printed: on stderr, if nothing is on stdout."""
+    """The handler's stdout; its stderr if stdout is empty."""
     return next(filter(None, (text.strip().strip("\ufeff").strip() for text in (result.stdout, result.stderr))), "")
 
 
 def _unpacked(text: str) -> str:
-    """The text that a JSON string is, if that begins as JSON; any other text as it is."""
+    """The text inside a JSON string; any other text as it is."""
     try:
         inner = json.loads(text) if text.startswith('"') else text
     except (ValueError, RecursionError):
         return text
     return inner.strip() if isinstance(inner, str) else text
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def _of_json(event: str, said: Mapping[str, Any]) -> HandlerAnswer:
@@ -129,7 +125,7 @@ def _of_json(event: str, said: Mapping[str, Any]) -> HandlerAnswer:
 
 
 def _ignored(event: str, said: Mapping[str, Any], inner: Mapping[str, Any]) -> list[str]:
-    """The fields that mean nothing here."""
+    """The fields that mean nothing at this event."""
     at_top = [name for name in said if name not in ANSWERS]
     if event not in DECIDE:
         at_top += [name for name in ("continue", "decision") if name in said]

@@ -1,4 +1,4 @@
-"""What Gemini CLI's handlers read."""
+"""Builds what Gemini CLI's handlers read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MCP = "mcp__"
 
 
 def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
-    """What the handlers of an event read about a payload; None if the event does not happen with this payload."""
+    """Returns what the handlers of an event read about a payload; None if the event does not happen with it."""
     call: ShownCall | None = None
     if isinstance(payload, Prompt | Finish) and payload.meta.parent_turn_id:
         return None  # a subagent of Gemini CLI is a tool call

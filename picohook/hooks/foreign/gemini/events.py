@@ -41,7 +41,7 @@ EVENTS: dict[str, Row] = {
         blocks="the call is denied",
         unsupported={
             **_MCP,
-            "decision allow": "it denies nothing, and approvers are asked all the same",
+            "decision allow": "it replaces no approval: approvers are asked all the same",
             "tool_input": "it is merged into the arguments, as Gemini CLI's pages say; its program replaces them by it",
         },
     ),

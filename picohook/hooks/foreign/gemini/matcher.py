@@ -1,4 +1,4 @@
-"""Gemini CLI's matchers: decides which handlers of an event run."""
+"""Gemini CLI's matchers, which decide the handlers that run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def select(event: str, rules: Sequence[Rule], handler_input: HandlerInput, _facts: Facts) -> list[int]:
-    """The places of the handlers whose matcher matches. Of those that are the same, only the first runs."""
+    """Returns the indexes of the handlers whose matcher matches. Of handlers with the same identity, only the first runs."""
     matched = EVENTS[event].matched
     subject = str(handler_input.stdin.get(matched, "")) if matched else ""
     indexes: dict[str, int] = {}
@@ -25,7 +25,7 @@ def select(event: str, rules: Sequence[Rule], handler_input: HandlerInput, _fact
 
 
 def matches(event: str, matcher: str, subject: str) -> bool:
-    """Whether a matcher matches: an expression for tools, and the word itself for all else. Raises `ValueError`."""
+    """Whether a matcher matches: for tools an expression, otherwise the same word. Raises `ValueError` if it cannot be read."""
     matcher = matcher.strip()
     if matcher in {"", "*"}:
         return True

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from ....errors import PicohookError
 from ....hooks.foreign.claude.events import EVENTS
-from ..vendor import HookEntry, VendorAgent, hook_entry
+from ....hooks.foreign.claude.tool_response import reshaped
+from ..vendor import HookEntry, VendorAgent, hook_entry, with_inner
 
 if TYPE_CHECKING:
     from ....hooks.foreign.contract import HandlerAnswer
@@ -17,7 +17,7 @@ _BLOCKED_AT_TOP = frozenset({"UserPromptSubmit", "Stop", "SubagentStop", "PreCom
 
 
 def group(_event: str, entry: HookEntry, command: str, timeout: float) -> dict[str, Any]:
-    """A group without a matcher, which gets all calls."""
+    """A group without a matcher, so that it gets all calls."""
     handler: dict[str, Any] = {"type": "command", "command": command, "timeout": timeout}
     if entry.on_failure != "pass":
         handler["onFailure"] = "block"
@@ -39,44 +39,20 @@ def show(event: str, answer: HandlerAnswer, agent_event: AgentEvent) -> dict[str
         output |= stopped(event, answer)
     if answer.output is not None:
         if event == "PostToolUseFailure":
-            raise PicohookError("a hook changed the error of this tool, and the agent takes no other error")
-        inner["updatedToolOutput"] = reshaped(agent_event.given.get("tool_response"), answer.output)
+            raise PicohookError("a hook changed the error of this tool, and the agent cannot change errors")
+        inner["updatedToolOutput"] = reshaped(
+            str(agent_event.given["tool_name"]), agent_event.given.get("tool_response"), answer.output
+        )
     if answer.context and event not in {"Stop", "SubagentStop", "PreCompact"}:
         inner["additionalContext"] = answer.context
-    if answer.message:
-        output["systemMessage"] = answer.message
-    if inner:
-        output["hookSpecificOutput"] = {"hookEventName": event, **inner}
-    return output
+    return with_inner(event, answer, output, inner)
 
 
 def stopped(event: str, answer: HandlerAnswer) -> dict[str, Any]:
-    """A block. Where a block would make the turn go on, an answer that ends the turn stops the agent."""
+    """The JSON of a block. At Stop a block would continue the turn, so an answer that ends the turn stops the agent instead."""
     if answer.ends is not None and event in {"Stop", "SubagentStop"}:
         return {"continue": False, "stopReason": answer.ends}
     return {"decision": "block", "reason": answer.reason}
-
-
-def reshaped(response: Any, text: str) -> Any:
-    """A tool's response with another text. Raises `PicohookError` if the text cannot be a response of this tool."""
-    match response:
-        case str():
-            return text
-        case [*blocks] if blocks and all(isinstance(block, dict) and block.get("type") == "text" for block in blocks):
-            return [{"type": "text", "text": text}]
-        case {"stdout": str(), "stderr": str()}:
-            return {**response, "stdout": text, "stderr": ""}
-        case {"file": {"content": str()}}:
-            return {**response, "file": {**response["file"], "content": text}}
-        case {"content": str()}:
-            return {**response, "content": text}
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    if type(value) is not type(response) or (isinstance(value, dict) and value.keys() != response.keys()):
-        raise PicohookError("a hook changed the result of this tool to a form that the tool does not return")
-    return value
 
 
 CLAUDE = VendorAgent(
@@ -99,5 +75,5 @@ CLAUDE = VendorAgent(
     },
     entry=group,
     show=show,
-    opens="Before version 2.1.295 it knows no onFailure: if Python cannot start, or the time-out passes, it makes the call.",
+    opens="Versions before 2.1.295 do not know onFailure: they make the call if Python cannot start or the time-out passes.",
 )

@@ -1,11 +1,11 @@
-"""Codex. Its JSON is strict: a field too many, and the answer does not count."""
+"""Codex. It ignores an answer with an unknown field."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from ....hooks.foreign.codex.events import EVENTS
-from ..vendor import Fields, HookEntry, VendorAgent, hook_entry
+from ..vendor import Fields, HookEntry, VendorAgent, hook_entry, with_inner
 from .claude import group, stopped
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _group(event: str, entry: HookEntry, command: str, timeout: float) -> dict[str, Any]:
-    """As Claude Code's, but Codex has no setting for failures."""
+    """A group like Claude Code's. Codex has no setting for failures."""
     made = group(event, entry, command, timeout)
     made["hooks"][0].pop("onFailure", None)
     return made
@@ -36,11 +36,7 @@ def _show(event: str, answer: HandlerAnswer, _agent_event: AgentEvent) -> dict[s
             output |= stopped(event, answer)
     if answer.context and event in {"PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart"}:
         inner["additionalContext"] = answer.context
-    if answer.message:
-        output["systemMessage"] = answer.message
-    if inner:
-        output["hookSpecificOutput"] = {"hookEventName": event, **inner}
-    return output
+    return with_inner(event, answer, output, inner)
 
 
 CODEX = VendorAgent(
@@ -63,7 +59,7 @@ CODEX = VendorAgent(
     },
     entry=_group,
     show=_show,
-    opens="Codex makes the call if Python cannot be started, or if the time-out passes: it has no setting for that. "
+    opens="Codex makes the call if Python cannot start or the time-out passes: it has no setting for failures. "
     "It runs the hooks of a project only after you trusted them in Codex.",
     fields=Fields(turn="turn_id"),
     asks=False,

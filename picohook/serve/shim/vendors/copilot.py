@@ -53,7 +53,8 @@ COPILOT = VendorAgent(
     },
     entry=_flat,
     show=_show,
-    opens="Copilot denies a call if the client fails in any way, and makes it if the time-out passes. It refuses no prompt.",
+    opens="Copilot denies a call if the client fails in any way, and makes it if the time-out passes. "
+    "It cannot refuse prompts.",
     fields=Fields(
         session="sessionId",
         turn="turnId",

@@ -40,7 +40,7 @@ def _show(event: str, answer: HandlerAnswer, agent_event: AgentEvent) -> dict[st
 
 
 def _json_output(text: str) -> Any:
-    """A tool's output, which is JSON: that in the text, or a block with the text."""
+    """A tool's output as JSON: the JSON in the text, or a block with the text."""
     try:
         return json.loads(text)
     except ValueError:
@@ -66,7 +66,7 @@ CURSOR = VendorAgent(
     entry=_flat,
     show=_show,
     opens="Cursor denies a call if the client fails in any way. "
-    "Only results of MCP tools can be changed. Tab completions ask nobody.",
+    "Only results of MCP tools can be changed. Tab completions ask no hook.",
     fields=Fields(
         session="conversation_id", turn="generation_id", output="tool_output", json_output=True, error="error_message"
     ),

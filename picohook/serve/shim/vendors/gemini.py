@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....errors import PicohookError
 from ....hooks.foreign.gemini.events import EVENTS
-from ..vendor import Fields, HookEntry, VendorAgent, hook_entry
+from ..vendor import Fields, HookEntry, VendorAgent, hook_entry, with_inner
 
 if TYPE_CHECKING:
     from ....hooks.foreign.contract import HandlerAnswer
@@ -37,11 +37,7 @@ def _show(event: str, answer: HandlerAnswer, agent_event: AgentEvent) -> dict[st
         output |= {"decision": "deny", "reason": answer.ends or answer.output or "a hook removed the result"}
     if answer.context and event in {"BeforeTool", "AfterTool", "BeforeAgent", "SessionStart"}:
         inner["additionalContext"] = answer.context
-    if answer.message:
-        output["systemMessage"] = answer.message
-    if inner:
-        output["hookSpecificOutput"] = {"hookEventName": event, **inner}
-    return output
+    return with_inner(event, answer, output, inner)
 
 
 GEMINI = VendorAgent(
@@ -60,7 +56,7 @@ GEMINI = VendorAgent(
     },
     entry=_group,
     show=_show,
-    opens="Gemini CLI makes the call if the time-out passes. A Python that cannot be started is a denial. "
+    opens="Gemini CLI makes the call if the time-out passes. If Python cannot start, the call is denied. "
     "It runs the hooks of a project only in a folder that you trusted in Gemini CLI.",
     fields=Fields(texts=("llmContent", "returnDisplay"), response="prompt_response"),
 )
