@@ -54,7 +54,8 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
         error = result = failure = answer = None
         try:
             if begun >= end:
-                raise HookTimeoutError("the time for the whole chain was used up before it was asked")  # noqa: TRY301
+                whose = "of central hooks" if seat.is_central else "for the whole chain"
+                raise HookTimeoutError(f"the time {whose} was used up before it was asked")  # noqa: TRY301
             if account is not None:
                 account.asking(hook, encoded)
             decision = await hook.handle(question)

@@ -38,7 +38,7 @@ def config(tmp_path):
         lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in table.items())
         path = tmp_path / "picohook.toml"
         nats = f'[nats]\nservers = ["{servers}"]\ntenant = "{tenant}"'
-        path.write_text(f"{nats}\n[bundle]\n{lines}\n{more}\n")
+        path.write_text(f"{nats}\n[nats.bundle]\n{lines}\n{more}\n")
         return path
 
     return write
@@ -87,16 +87,9 @@ def test_a_bundle_says_nothing_but_remote_hooks_and_their_settings(table, messag
     assert any(message in problem for problem in problems({"x": table}))
 
 
-@pytest.mark.parametrize("key", ["defaults", "audit", "model", "nats", "foreign", "events", "bundle", "picoclaw"])
+@pytest.mark.parametrize("key", ["defaults", "audit", "model", "nats", "foreign", "picoclaw"])
 def test_a_bundle_sets_nothing_of_its_host(key):
     assert problems({}, **{key: {}}) == [f"{key}: cannot be in a bundle (a bundle has hooks, and sets nothing else)"]
-
-
-def test_hooks_that_continue_on_failure_leave_half_of_a_chains_time_to_local_ones():
-    slow = {**POLICY, "on_failure": "continue", "timeout": 8}
-    (problem,) = problems({"a": slow, "b": slow})
-    assert "those that continue on failure may take 16 of the 30 seconds of before_tool: a, b" in problem
-    assert problems({"a": {**slow, "retry": 1}})
 
 
 def test_a_bundle_adds_hooks_before_those_of_the_user_and_changes_none(config):
@@ -159,15 +152,8 @@ def test_a_kept_bundle_that_was_changed_or_whose_key_is_no_longer_trusted_is_not
 
 
 def test_a_project_cannot_say_who_configures_hooks(config):
-    with pytest.raises(ConfigError, match="bundle: cannot be set by a project"):
+    with pytest.raises(ConfigError, match=r"nats\.bundle: cannot be set by a project"):
         load(config(), found=True)
-
-
-@pytest.mark.parametrize("table", ["[events]", '[bundle]\nkeys = ["U"]'])
-def test_events_and_bundles_need_a_connection(tmp_path, table):
-    (tmp_path / "picohook.toml").write_text(f"[hooks]\n{table}\n")
-    with pytest.raises(ConfigError, match=r"needs a connection \(add a table \[nats\]\)"):
-        load(tmp_path / "picohook.toml")
 
 
 def test_a_seed_in_the_place_of_a_key_is_refused_and_not_shown(config):
