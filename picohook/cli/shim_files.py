@@ -47,7 +47,7 @@ def put_in(file: JsonFile, name: str, vendor: VendorAgent, timeout: float, confi
         hooks.setdefault(event, []).append(vendor.entry(event, entry, command, shown))
     if document == file.document:
         return False
-    file.write(document)
+    file.write(document, anew=_without(file, vendor) == file.document)
     return True
 
 
@@ -61,7 +61,7 @@ def take_out(file: JsonFile, vendor: VendorAgent) -> bool:
         return False
     try:
         if file.backup.exists():
-            before = file.backup.read_text(encoding="utf-8")
+            before = file.backup.read_bytes().decode()  # with the ends of lines that it has
             if _filled(json.loads(before)) == _filled(document):
                 files.write(file.path, before, mode=file.path.stat().st_mode & 0o7777)
                 file.backup.unlink()

@@ -84,9 +84,10 @@ class KeptBundle:
 
     def keep(self, bundle: Bundle) -> None:
         """Keep a bundle in the place of the one before. Raises `ConfigError`."""
-        self.require_newer(bundle, str(bundle))
-        if self._data() != bundle.data:
-            files.write(self.path, bundle.data.decode())
+        with files.locked(self.path):  # another host may keep a newer one meanwhile
+            self.require_newer(bundle, str(bundle))
+            if self._data() != bundle.data:
+                files.write(self.path, bundle.data.decode())
 
     def _data(self) -> bytes | None:
         if not os.path.lexists(self.path):

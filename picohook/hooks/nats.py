@@ -93,6 +93,8 @@ class NatsHook(Hook):
             self._connection.on_change.discard(self._changed)
             with anyio.CancelScope(shield=True):
                 await self._calls.aclose()
+                assert self._host.connections is not None
+                await self._host.connections.leave(self._connection)
 
     def stop(self) -> None:
         self._ending.set()

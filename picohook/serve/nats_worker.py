@@ -146,9 +146,10 @@ class NatsWorker:
         return False
 
     async def _stop(self, name: str) -> None:
-        _, listening = self._serving.pop(name)
-        for one in listening:
-            await one.stop()
+        _, (questions, *others) = self._serving.pop(name)
+        await questions.stop()
+        for one in others:
+            await one.stop(drain=False)
 
     async def _drain(self) -> None:
         """Take no more questions, and answer those that were taken, for as long as the grace lasts."""

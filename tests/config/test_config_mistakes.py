@@ -309,7 +309,7 @@ class TestSyntax:
 
     @pytest.mark.parametrize(("name", "suffix"), [("a.ini", ".ini"), ("a", ""), ("a.TOML", ".TOML")])
     def test_an_unknown_suffix_is_a_mistake(self, complaints: Complaints, name: str, suffix: str) -> None:
-        assert complaints(name, "x") == [f'"{suffix}" is not a known suffix (known: .toml, .yaml, .yml, .json)']
+        assert complaints(name, "x") == [f'"{suffix}" is not a known suffix (known: .toml, .yaml, .yml, .json, .jsonc)']
 
 
 def test_a_problem_has_its_parts_as_attributes(tmp_path: Path) -> None:

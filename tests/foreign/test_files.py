@@ -24,6 +24,14 @@ def test_settings_are_known_by_their_place_and_their_shape(settings, write):
     assert load(write(".claude/settings.local.json", {"permissions": {}})).hooks == ()
 
 
+def test_settings_of_gemini_may_have_comments(write):
+    hooks = '{"BeforeTool": [{"hooks": [{"type": "command", "command": "echo //"}]}]}'
+    path = write(".gemini/settings.json", f'// mine\n{{"a": "/*", /* yours\n */ "hooks": {hooks}}}')
+    assert [member.command[-1] for member in load(path).hooks[0].members] == ["echo //"]
+    with pytest.raises(ConfigError, match="line 2, column 11"):
+        load(write(".gemini/settings.json", '{ // "mine"\n "hooks": x'))
+
+
 def test_each_event_is_one_hook_with_its_handlers(settings):
     config = load(settings(PreToolUse=GUARD, Stop="true"))
     assert [spec.name for spec in config.hooks] == ["claude:PreToolUse", "claude:Stop"]
@@ -63,6 +71,8 @@ def handlers(settings, **handler):
         ({"speed": 1}, "speed: picohook does not know this setting of Claude Code, and ignores it"),
         ({"type": "agent", "prompt": "x"}, "it cannot be run, and in strict it denies: picohook has no agent"),
         ({"matcher": "mcp__memory"}, "mcp__memory is the whole name of a tool"),
+        ({"matcher": "run_shell_command"}, "run_shell_command matches no tool of Claude Code (did you mean Bash?)"),
+        ({"matcher": "Bash(rm *)"}, "Bash(rm *) matches no tool of Claude Code (did you mean Bash?)"),
     ],
 )
 def test_what_does_not_do_what_it_seems_to_do_is_named(settings, handler, warning):

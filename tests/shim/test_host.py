@@ -125,7 +125,21 @@ class TestDecisions:
         assert (claude["permissionDecision"], claude["updatedInput"]) == ("ask", {"command": "pwd -P"})
         gemini = json.loads(told["gemini"].out)
         assert (gemini["decision"], gemini["hookSpecificOutput"]["tool_input"]) == ("ask", {"command": "pwd -P"})
-        assert told["copilot"].status == "refused"  # it may run the call unchanged
+        assert json.loads(told["copilot"].out)["permissionDecision"] == "deny"  # it may run the call unchanged
+
+    @pytest.mark.parametrize(
+        ("vendor", "event", "decision", "kinds"),
+        [
+            ("codex", "PreToolUse", Pause("may it?"), ["tool_exec_skipped"]),
+            ("cursor", "preToolUse", Pause("may it?"), ["tool_exec_skipped"]),
+            ("claude", "PreToolUse", Modify({"tool": "Read"}), ["tool_exec_start", "tool_exec_end"]),
+        ],
+    )
+    async def test_a_call_that_the_agent_cannot_make_so_is_no_open_call(self, ask, vendor, event, decision, kinds):
+        events = []
+        _, said = await ask(before_tool(decision), call(event=event), vendor=vendor, events=events)
+        assert "deny" in str(said)
+        assert [event.kind for event in events] == kinds
 
     async def test_a_path_is_absolute_and_a_changed_call_keeps_the_other_fields(self, ask):
         seen = []

@@ -44,14 +44,14 @@ def refuse_constant(constant: str) -> Any:
 def require_no_hidden_answer(text: str, known: Collection[str]) -> None:
     """Raises `HookReplyError` if an object with one of these keys comes after other text, where vendors overlook it.
 
-    It also raises for a text with more braces than a person writes.
+    It also raises for a text with more braces than a person writes, and for one in another encoding than UTF-8.
     """
     if _has_object(text, known):
         raise HookReplyError("its answer is behind other text, which hides it: it has to print the JSON object alone")
 
 
 def _has_object(text: str, known: Collection[str]) -> bool:
-    if text.count("{") > MOST_BRACES:
+    if text.count("{") > MOST_BRACES or "\0" in text:
         return True
     start = text.find("{")
     while start >= 0:
@@ -95,7 +95,7 @@ def table(given: Mapping[str, Any], name: str) -> dict[str, Any] | None:
 def choice(given: Mapping[str, Any], name: str, choices: Collection[str]) -> str:
     """One of some words in an answer; empty if it is absent. Raises `HookReplyError` for another value."""
     value = text_field(given, name)
-    if value and value not in choices:
+    if value not in choices and given.get(name) is not None:
         raise HookReplyError(f"`{name}` is {show(value.encode(), 40)}, and not one of {', '.join(sorted(choices))}")
     return value
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from ...errors import HookError
 from ...model.filters import Filter
 from ...model.payloads import Prompt
 from ...model.spec import HookSpec, Settings
@@ -69,6 +70,8 @@ class Selection(Filter):
     project: str = "/"
     cwd: str = "/"
     tools: dict[str, ToolAlias] = Field(default_factory=dict)
+    strict: bool = False
+    """Whether a call is refused if handlers may read another argument of it than the tool does."""
 
     @property
     def contract(self) -> Dialect:
@@ -90,10 +93,16 @@ class Selection(Filter):
         return Facts(self.cwd, self.project, session, blocks, self.tools, now)
 
     def chosen(self, payload: Payload | Event, facts: Facts) -> tuple[HandlerInput | None, list[int]]:
-        """What handlers read about a payload, and the indexes of those that run."""
+        """What handlers read about a payload, and the indexes of those that run.
+
+        Raises `HookError` for an unclear call.
+        """
         handler_input = self.contract.encode(self.event, payload, facts)
         if handler_input is None:
             return None, []
+        if self.strict and handler_input.call is not None and handler_input.call.unclear:
+            unclear = f"{handler_input.call.unclear} may be the same field of the call, and differ"
+            raise HookError(f"{unclear}: say in `tools` of [[foreign]] which one the tool reads")
         return handler_input, self.contract.select(self.event, self.rules, handler_input, facts)
 
     def matches(self, payload: Payload) -> bool:

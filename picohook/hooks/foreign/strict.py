@@ -12,14 +12,19 @@ if TYPE_CHECKING:
     from .contract import Dialect, Failures, HandlerResult, Rule
 
 _REFUSALS: dict[str, tuple[Any, ...]] = {
-    "permissionDecision": ("deny", "ask", "defer"),
+    "permissiondecision": ("deny", "ask", "defer"),
     "permission": ("deny", "ask"),
     "decision": ("deny", "block", "ask"),
     "behavior": ("deny",),
+    "action": ("block", "deny", "deny_tool", "abort_turn", "hard_abort", "pause"),
     "continue": (False,),
     "cancel": (True,),
+    "ok": (False,),
 }
-"""The fields in which agents look for a decision, each with the values that deny a call or ask a person."""
+"""The fields in which agents look for a decision, each with the values that deny a call or ask a person.
+
+A script may write them in other letters, too: as `permission_decision`, or `Deny`.
+"""
 
 
 def decoded(dialect: Dialect, event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
@@ -37,9 +42,9 @@ def decoded(dialect: Dialect, event: str, rule: Rule, result: HandlerResult, fai
 
 def _require_own_words(title: str, text: str) -> None:
     said = _object(text)
-    inner = _table(said, "hookSpecificOutput")
+    inner = _table(said, "hookspecificoutput")
     tables = (said, inner, _table(said, "decision"), _table(inner, "decision"))
-    if any(said.get(name) in values for said in tables for name, values in _REFUSALS.items()):
+    if any(_plain(said[name]) in values for said in tables for name, values in _REFUSALS.items() if name in said):
         raise HookReplyError(f"it refuses in another agent's words, which {title} does not read")
 
 
@@ -51,10 +56,15 @@ def _object(text: str) -> dict[str, Any]:
             said = json.loads(part)
         except (ValueError, RecursionError):
             continue
-        return said if isinstance(said, dict) else {}
+        return _table({"": said}, "")
     return {}
 
 
 def _table(said: dict[str, Any], name: str) -> dict[str, Any]:
+    """An object in another, with plain names."""
     value = said.get(name)
-    return value if isinstance(value, dict) else {}
+    return {_plain(key).replace("_", ""): inner for key, inner in value.items()} if isinstance(value, dict) else {}
+
+
+def _plain(value: Any) -> Any:
+    return value.strip().lower() if isinstance(value, str) else value

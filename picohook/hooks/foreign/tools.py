@@ -42,6 +42,10 @@ TOOLS: dict[str, Tool] = {
             "run_command",
             "run_commands",
             "local_shell",
+            "exec_command",
+            "shell_command",
+            "run_terminal_command",
+            "terminal",
         ),
         {"command": ("cmd", "script", "command_line", "commandLine")},
     ),
@@ -51,7 +55,16 @@ TOOLS: dict[str, Tool] = {
         {"file_path": _FILE, "content": ("contents", "text", "file_text")},
     ),
     "Edit": Tool(
-        ("edit", "replace", "edit_file", "editfiles", "str_replace", "str_replace_editor", "apply_patch"),
+        (
+            "edit",
+            "replace",
+            "edit_file",
+            "editfiles",
+            "str_replace",
+            "str_replace_editor",
+            "str_replace_based_edit_tool",
+            "apply_patch",
+        ),
         {
             "file_path": _FILE,
             "old_string": ("old_str", "old_text", "old"),
@@ -92,6 +105,8 @@ class ShownCall(NamedTuple):
     """The host's own arguments."""
     fields: Mapping[str, str]
     """For each field of the input that has another name in the host, that name."""
+    unclear: str = ""
+    """Which of its arguments may be the same field; empty if each field is plain."""
 
     def arguments(self, changed: Mapping[str, Any]) -> dict[str, Any]:
         """The host's arguments for a changed input. A field that the hook did not change keeps the host's value."""
@@ -117,13 +132,27 @@ def shown_call(tool: str, arguments: Mapping[str, Any], cwd: str, aliases: Mappi
         {} if alias is None else {theirs: ours for ours, theirs in alias.fields.items() if ours in arguments}
     )
     for field, others in () if row is None else row.fields.items():
-        if field not in arguments and field not in own:
-            found = next((other for other in others if other in arguments), None)
-            if found is not None:
-                own[field] = found
+        if field in arguments or field in own:
+            continue
+        found = next((other for other in others if other in arguments), None)
+        if found is not None:
+            own[field] = found
     renamed = {ours: theirs for theirs, ours in own.items()}
     shown = {renamed.get(field, field): value for field, value in arguments.items()}
     for field in PATHS & shown.keys():
         if isinstance(shown[field], str) and shown[field]:
             shown[field] = os.path.normpath(os.path.join(cwd, shown[field]))
-    return ShownCall(name, shown, arguments, own)
+    return ShownCall(name, shown, arguments, own, _unclear(name, arguments, alias))
+
+
+def _unclear(name: str, arguments: Mapping[str, Any], alias: ToolAlias | None) -> str:
+    """The arguments with different texts that may be the same field: a guard would read one, and the tool another."""
+    row = TOOLS.get(name)
+    names = {field: (field, *others) for field, others in (() if row is None else row.fields.items())}
+    if alias is not None:
+        names |= {theirs: (theirs, ours) for ours, theirs in alias.fields.items()}
+    for all_names in names.values():
+        texts = {one: arguments[one] for one in all_names if isinstance(arguments.get(one), str | list)}
+        if any(text != next(iter(texts.values())) for text in texts.values()):
+            return " and ".join(f"`{one}`" for one in texts)
+    return ""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from ...errors import PicohookError
 from ...hooks.foreign.contract import HandlerAnswer, shortened
 from ...model.conversation import text_of
-from ...model.decisions import CONTINUE
-from ...model.payloads import Finish, Prompt, ToolCall, ToolReturn
+from ...model.decisions import CONTINUE, Deny
+from ...model.payloads import Finish, Prompt, ToolCall, ToolResult, ToolReturn
 from ...turns.abort import AbortTurnError
-from ...turns.tool_call import decide
+from ...turns.tool_call import decide, ended
 from ...wire import words
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...engine.engine import Engine
     from ...model.decisions import Decision, Outcome
     from ...turns.tool_call import DecidedCall
-    from .vendor import AgentEvent
+    from .vendor import AgentEvent, VendorAgent
 
 MOST = 4096
 """How many calls are remembered until their tools have run, and how many turns."""
@@ -36,8 +36,8 @@ _Key = tuple[str, str]
 class Decider:
     """Asks the hooks of one host, and remembers the calls that they have decided on."""
 
-    def __init__(self, host: Engine) -> None:
-        self._host = host
+    def __init__(self, host: Engine, vendor: VendorAgent) -> None:
+        self._host, self._vendor = host, vendor
         self._decided: OrderedDict[_Key, DecidedCall] = OrderedDict()
         self._blocks: OrderedDict[str, int] = OrderedDict()
         self._ended: OrderedDict[str, str] = OrderedDict()
@@ -91,25 +91,33 @@ class Decider:
         reasons: list[str] = []
 
         def go_on(paused: Outcome[ToolCall]) -> Decision:
-            reasons.append(paused.reason or "a hook asks for a person")
+            reason = paused.reason or "a hook asks for a person"
+            if not self._vendor.asks:
+                return Deny(f"it has to be approved by a person, and this agent does not let hooks ask: {reason}")
+            reasons.append(reason)
             return CONTINUE
 
         decided = await decide(self._host, call, on_pause=go_on)
         if decided.result is not None:
             return _noted(HandlerAnswer("deny", shortened(decided.result.for_llm)), decided.outcomes)
         now = decided.call
+        changed = None
+        if now.arguments != call.arguments:
+            assert agent_event.call is not None
+            changed = agent_event.call.arguments(now.arguments)
+        why = ""
         if now.tool != call.tool:
             why = f"a hook replaced {call.tool} with {now.tool}, and this agent cannot run another tool"
-            self._host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": why}, about=call)
+        elif reasons and changed is not None and not self._vendor.asks_about_changed:
+            why = "a hook changed this call, another asks for a person, and this agent may run it unchanged"
+        if why:
+            ended(self._host, now, ToolResult(for_llm=why, is_error=True), 0)
+            decided.operation.ended(words.DENY)
             return _noted(HandlerAnswer("deny", why), decided.outcomes)
         if call.tool_call_id:
             self._decided[call.meta.session_key, call.tool_call_id] = decided
             if len(self._decided) > MOST:
                 self._decided.popitem(last=False)[1].operation.ended()
-        changed = None
-        if now.arguments != call.arguments:
-            assert agent_event.call is not None
-            changed = agent_event.call.arguments(now.arguments)
         answer = HandlerAnswer("ask", shortened("\n".join(reasons))) if reasons else HandlerAnswer()
         return _noted(replace(answer, input=changed), decided.outcomes)
 

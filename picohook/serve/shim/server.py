@@ -63,7 +63,7 @@ class ShimHost:
         self._changed = changed
         self._vendor = vendor
         self._project = project
-        self._decider = Decider(host)
+        self._decider = Decider(host, vendor)
         self._reading = anyio.Lock()
         self._broken = ""
         """Why the configuration cannot be used since it changed; empty if it can."""

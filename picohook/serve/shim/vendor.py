@@ -103,6 +103,10 @@ class VendorAgent:
     home: str = ""
     """The environment variable that replaces the directory of `user_file`."""
     fields: Fields = DEFAULT_FIELDS
+    asks: bool = True
+    """Whether a hook can let the agent ask its user about a call."""
+    asks_about_changed: bool = True
+    """Whether the agent then runs the call as hooks have changed it."""
     file: Mapping[str, Any] = field(default_factory=dict)
     """The other keys of a new hook file."""
 

@@ -103,7 +103,7 @@ class Calls:
         self.fail_all("the hook was stopped", "unreachable")
         self._deadlines.close()
         if self._listening is not None:
-            await self._listening.stop()
+            await self._listening.stop(drain=False)
 
     # The calls, as `Deadlines` sees them.
 

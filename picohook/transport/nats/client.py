@@ -8,8 +8,9 @@ one piece. It uses parts of nats-py that are not public. If they are not there, 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nats.aio.client import Client as PublicClient
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
 
+CLOSE = 1.0
+"""Seconds for the last messages, and for the end of a connection. A server that is stopped takes neither."""
 _PARTS = ("_pending", "_pending_data_size", "_flush_queue", "_transport")
 _RECEIVED = ("self", "sid", "subject", "reply", "data", "headers")
 """The parameters of `_process_msg`."""
@@ -48,6 +51,24 @@ class Client(PublicClient):
             self._callbacks[subscription._id] = callback  # noqa: SLF001 - of the library, and so are those below
         return subscription
 
+    async def end(self) -> None:
+        """Write what waits to be written, and close the connection: in any case, also if the server takes nothing."""
+        if self.is_closed:
+            return
+        if self.is_connected:
+            with contextlib.suppress(Exception):  # it closes
+                await self.flush(CLOSE)  # type: ignore[arg-type]  # it takes fractions
+        closing = asyncio.get_running_loop().create_task(self.close())
+        await asyncio.wait([closing], timeout=CLOSE)
+        if not closing.done() and (writer := self._writer()) is not None:
+            writer.transport.abort()
+            await asyncio.wait([closing], timeout=CLOSE)
+        closing.cancel()
+
+    def _writer(self) -> asyncio.StreamWriter | None:
+        """The stream to the server. None if it is not known."""
+        return getattr(self._transport, "_io_writer", None)
+
     def _remove_sub(self, sid: int, max_msgs: int = 0) -> None:
         super()._remove_sub(sid, max_msgs)
         self._callbacks.pop(sid, None)
@@ -64,13 +85,19 @@ class Client(PublicClient):
         except Exception as error:  # noqa: BLE001 - it must not end the task that reads
             await self._error_cb(error)
 
+    async def _process_connect_init(self) -> None:
+        await super()._process_connect_init()
+        if (writer := self._writer()) is not None and writer.get_extra_info("sslcontext") is not None:
+            protocol: Any = writer.transport.get_protocol()
+            protocol._over_ssl = True  # noqa: SLF001 - it was not encrypted before: asyncio would warn at its end
+
     def send(self, message: Message, at_once: bool) -> None:  # noqa: FBT001 - by position: the loop calls it
         """Send a message. Messages that are not sent at once share a write with others of the event loop's round."""
         if not self.has_short_way:
             self._send_publicly(message)
             return
         line = message.line()
-        if at_once and not self._pending and (writer := getattr(self._transport, "_io_writer", None)) is not None:
+        if at_once and not self._pending and (writer := self._writer()) is not None:
             transport = writer.transport
             if not transport.is_closing() and not transport.get_write_buffer_size():
                 transport.write(line)

@@ -6,13 +6,16 @@ import re
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from ....hooks.foreign.contract import Facts, Rule
 from ....hooks.foreign.dialects import dialect_of
+from ....hooks.foreign.tools import TOOLS, known_name
+from ....model.payloads import ToolCall
 from ...problems import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ....hooks.foreign.contract import Row
+    from ....hooks.foreign.contract import Dialect, Row
     from .form import FileSettings, Form
     from .handler_table import HandlerTable
 
@@ -79,6 +82,22 @@ def setting_warnings(form: Form, event: str, row: Row, table: HandlerTable, give
         yield "async: it runs in the background, so it refuses nothing"
     if table.type == "http" and find_spec("httpx") is None:
         yield "url: it needs httpx: pip install 'picohook[openai]'"
+
+
+def meant_tool(dialect: Dialect, event: str, matcher: str) -> str:
+    """A doubt about a matcher that matches no tool, although it names one: as another vendor does, or as a rule does."""
+    words = re.split(r"[|,]", matcher.partition("(")[0])
+    meant = next((name for word in words if (name := known_name(word.strip(), {})) in TOOLS), "")
+    if not meant:
+        return ""
+    rules = [Rule(at="", matcher=matcher)]
+    names = {}
+    for tool in TOOLS:
+        told = dialect.encode(event, ToolCall(tool=tool), Facts())
+        if told is not None and dialect.select(event, rules, told, Facts()):
+            return ""
+        names[tool] = told and told.stdin[dialect.events[event].matched]
+    return f"{matcher} matches no tool of {dialect.title} (did you mean {names[meant]}?)" if names[meant] else ""
 
 
 def _fits(pattern: str, url: str) -> bool:

@@ -92,6 +92,7 @@ FORM = Form(
         """
         type if timeout statusMessage once onFailure command args async asyncRewake shell url headers allowedEnvVars server tool
         input prompt model continueOnBlock
+        rewakeMessage rewakeSummary
         """.split()  # noqa: SIM905 - many lines otherwise
     ),
     only_commands=("SessionStart", "Setup"),

@@ -101,6 +101,7 @@ class HookMaker:
                 project=str(self._places.project),
                 cwd=str(self._places.project),
                 tools=options.tools,
+                strict=denies,
             ),
         )
 

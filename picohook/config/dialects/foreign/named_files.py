@@ -41,7 +41,7 @@ def read_tables(
     for index, table in enumerate(tables):
         path = config.path.parent / Path(table.file).expanduser()
         own = Problems(str(path))
-        document, _ = syntax.parse(files.read(path, own), path.suffix, own)
+        document, _ = syntax.parse(files.read(path, own), syntax.suffix_of(path), own)
         path = Path(os.path.realpath(path.parent)) / path.name
         dialect = table.dialect or vendor_of(document, path)
         if dialect is None:

@@ -61,7 +61,7 @@ def written_handlers(path: Path) -> list[WrittenHandler]:
             script = f"{_INTERPRETERS[path.suffix]} {script}"
         return [WrittenHandler(path.name, path, None, "before_tool", "", "", {"command": script})]
     problems = Problems(str(path))
-    document, _ = syntax.parse(files.read(path, problems), path.suffix, problems)
+    document, _ = syntax.parse(files.read(path, problems), syntax.suffix_of(path), problems)
     home = vendor_of(document, path)
     if home is None:
         problems.fail((), "is not a hook file of another agent", f"known: {', '.join(VENDOR_FILES)}")

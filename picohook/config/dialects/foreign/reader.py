@@ -12,7 +12,7 @@ from ....hooks.foreign.spec import Handler
 from ...checks import validate
 from ...problems import Problems, dotted, meant, quoted
 from ...tables import ForeignTable
-from .checks import mistake, setting_warnings, why_unsupported
+from .checks import meant_tool, mistake, setting_warnings, why_unsupported
 from .handler_table import GroupTable
 from .hooks import HookMaker, in_order, with_room
 
@@ -131,6 +131,8 @@ class FileReader:
             return
         if matcher not in {"", "*"} and row.supported and not row.matched:
             warning = f"{event} ignores it: its handlers always run"
+        elif not warning and row.stage in {"before_tool", "approve_tool"} and row.matched.startswith("tool"):
+            warning = meant_tool(self._dialect, event, matcher)
         if warning:
             self.warnings.append(f"{dotted((*at, 'matcher'))}: {warning}")
         self.warnings += [f"{dotted((*at, key))}: is ignored" for key in entry if key not in self._form.group_keys]

@@ -24,9 +24,8 @@ def _show(event: str, answer: HandlerAnswer, _agent_event: AgentEvent) -> dict[s
     output: dict[str, Any] = {}
     inner: dict[str, Any] = {}
     match event:
-        case "PreToolUse" if answer.verdict:  # Codex supports neither ask nor continue: false here
-            asks = "a person has to approve it, and Codex does not let hooks ask: " if answer.verdict == "ask" else ""
-            inner |= {"permissionDecision": "deny", "permissionDecisionReason": asks + answer.reason}
+        case "PreToolUse" if answer.verdict:  # it has no continue: false before a tool
+            inner |= {"permissionDecision": "deny", "permissionDecisionReason": answer.reason}
         case "PreToolUse" if answer.input is not None:
             inner |= {"permissionDecision": "allow", "updatedInput": dict(answer.input)}
         case "PostToolUse" if answer.ends is not None:
@@ -63,4 +62,5 @@ CODEX = VendorAgent(
     opens="Codex makes the call if Python cannot start or the time-out passes: it has no setting for failures. "
     "It runs the hooks of a project only after you trusted them in Codex.",
     fields=Fields(turn="turn_id"),
+    asks=False,
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ....errors import PicohookError
 from ....hooks.foreign.copilot.events import EVENTS
 from ..vendor import Fields, HookEntry, VendorAgent, hook_entry
 
@@ -21,10 +20,6 @@ def _show(event: str, answer: HandlerAnswer, agent_event: AgentEvent) -> dict[st
     output: dict[str, Any] = {}
     match event:
         case "preToolUse":
-            if answer.verdict == "ask" and answer.input is not None:
-                raise PicohookError(
-                    "a hook changed this call, another asks for a person, and Copilot may run it unchanged"
-                )
             if answer.verdict:
                 output |= {"permissionDecision": answer.verdict, "permissionDecisionReason": answer.reason}
             elif answer.input is not None:
@@ -70,5 +65,6 @@ COPILOT = VendorAgent(
         texts=("textResultForLlm",),
         response="response",
     ),
+    asks_about_changed=False,
     file={"version": 1},
 )

@@ -22,7 +22,7 @@ def _show(event: str, answer: HandlerAnswer, agent_event: AgentEvent) -> dict[st
     output: dict[str, Any] = {}
     match event:
         case "preToolUse":
-            if answer.verdict:  # Cursor does not enforce `ask`
+            if answer.verdict:
                 output |= {"permission": "deny", "user_message": answer.reason, "agent_message": answer.reason}
             elif answer.input is not None:
                 output |= {"permission": "allow", "updated_input": dict(answer.input)}
@@ -70,5 +70,6 @@ CURSOR = VendorAgent(
     fields=Fields(
         session="conversation_id", turn="generation_id", output="tool_output", json_output=True, error="error_message"
     ),
+    asks=False,  # it has the word, and does not enforce it
     file={"version": 1},
 )
