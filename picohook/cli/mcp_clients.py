@@ -1,4 +1,4 @@
-"""Puts `picohook mcp` before the servers in the configuration of an MCP client, and takes it away again."""
+"""Puts `picohook mcp` before the servers in the configuration of an MCP client, and removes it again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def put_before(path: Path, options: Sequence[str]) -> tuple[list[str], list[str]
         if type(command) is not str and type(entry.get("url")) is str:
             remote.append(name)
         if type(command) is not str or type(arguments) is not list or _wrapped(entry) is not None:
-            return None  # a remote server, or done already
+            return None  # a remote server, or guarded already
         own = _picohook()
         safe = re.sub(r"[^\w.-]", "-", name)
         wrapped = [*own[1:], "mcp", *options, "--name", safe, "--", command, *arguments]
@@ -42,7 +42,7 @@ def put_before(path: Path, options: Sequence[str]) -> tuple[list[str], list[str]
 
 
 def take_away(path: Path) -> list[str]:
-    """Take `picohook mcp` away from all servers. Return their names."""
+    """Remove `picohook mcp` from all servers. Return their names."""
     return _edit(path, lambda _, entry: _wrapped(entry))
 
 
