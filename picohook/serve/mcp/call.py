@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ...model.payloads import ToolCall, ToolResult
 from ...protocol.codec import encode
 from ...turns.abort import AbortTurnError, PausedError
-from ...turns.tool_call import decide, ended, not_run
+from ...turns.tool_call import DecidedCall, ended, not_run
+from ...wire import words
 from .held import Held
 from .messages import CALL, VERSION, Message, RefusedLineError, line_of, meta_of, result_line, same_names
 from .results import edited, made, shown
@@ -15,7 +16,6 @@ from .results import edited, made, shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...turns.tool_call import DecidedCall
     from .approval import Round
     from .held import Shared
 
@@ -79,15 +79,17 @@ class HeldCall(Held):
         if self._hidden:
             text = f"Tool execution denied: {self._hidden}"
             return not_run(host, self.call, text, text)
-        decided = await decide(host, self.call)
+        decided = DecidedCall(host, self.call)
+        await decided.ask()
         if decided.result is not None:
             return decided.result
-        own = decided.call
+        unchanged = decided.outcomes[0].payload is self.call
+        own = self.call if unchanged else decided.call
         if not own.tool.startswith(self._prefix):
             return self._unasked(
                 decided, f"no hook answered the call of {own.tool}, which is not a tool of this server"
             )
-        line, response = await self._forward(self._edited_line(own), send)
+        line, response = await self._forward(self._line if unchanged else self._edited_line(own), send)
         try:
             result = shown(response)
             kind = self._kind(response)
@@ -99,7 +101,8 @@ class HeldCall(Held):
         if kind != "complete":
             return self._unasked(decided, f"picohook refused the server's result: it is of the unknown kind {kind!r}")
         after = await decided.conclude(result)
-        return line if after == result else result_line(self.id, edited(response, result, after, newer=self._newer))
+        unchanged = decided.outcomes[-1].action == words.CONTINUE or after == result
+        return line if unchanged else result_line(self.id, edited(response, result, after, newer=self._newer))
 
     def _unasked(self, decided: DecidedCall, result: str | ToolResult) -> ToolResult:
         """Emit the event of a call whose result hooks are not asked about. Returns the result."""
@@ -114,7 +117,7 @@ class HeldCall(Held):
         return response["result"].get("resultType", "complete")
 
     def _edited_line(self, own: ToolCall) -> bytes:
-        """The line for the server: the client's own, unless hooks edited the call."""
+        """The line for the server: the client's own, if hooks left the call as it was."""
         if own.tool == self.call.tool and encode(own.arguments) == encode(self.call.arguments):
             return self._line
         params = {**self._request["params"], "name": own.tool.removeprefix(self._prefix), "arguments": own.arguments}

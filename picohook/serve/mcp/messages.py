@@ -105,6 +105,8 @@ def meta_of(params: dict[str, Any]) -> dict[str, Any]:
 
 def same_names(value: dict[str, Any], names: frozenset[str]) -> str:
     """Why an object is refused: it has one of these names in another case. Some decoders would take it for that name."""
+    if value.keys() <= names:
+        return ""  # as nearly always
     for name in value.keys() - names:
         if name.casefold() in {one.casefold() for one in names}:
             return f"the name {name!r} differs only in case from one that MCP has"
