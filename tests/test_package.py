@@ -359,6 +359,12 @@ class TestWhatIsShipped:
         assert self.PROJECT["project"]["dynamic"] == ["readme", "version"]
         assert picohook.__version__.count(".") == 2
 
+    def test_the_oldest_libraries_that_it_allows_are_the_ones_it_is_tried_with(self):
+        pinned = dict(line.split("==") for line in (PACKAGE.parent / "constraints-oldest.txt").read_text().split())
+        for wanted in self.PROJECT["project"]["dependencies"]:
+            name, oldest = wanted.split(">=")
+            assert re.fullmatch(rf"{re.escape(oldest)}(\.0)*", pinned[name.lower()]), wanted
+
     def test_the_licence_is(self):
         assert (PACKAGE.parent / self.PROJECT["project"]["license-files"][0]).is_file()
 

@@ -51,12 +51,12 @@ class JsonFile(NamedTuple):
         """Where its first version is kept."""
         return self.path.with_name(self.path.name + BACKUP)
 
-    def write(self, document: Any) -> None:
-        """Replace the document, and keep the first version beside it. Raises `PicohookError`."""
+    def write(self, document: Any, *, anew: bool = False) -> None:
+        """Replace the document, and keep the first version beside it; `anew` also if there is one. Raises `PicohookError`."""
         indent = re.search(r"^([ \t]+)\"", self.text, re.MULTILINE)
         text = json.dumps(document, indent=indent[1] if indent else 2, ensure_ascii=False) + "\n"
         if self.text:
-            self._keep()
+            self._keep(anew=anew)
             mode = stat.S_IMODE(self.path.stat().st_mode)
         else:
             mode = 0o644
@@ -66,9 +66,9 @@ class JsonFile(NamedTuple):
                 raise PicohookError(f"{self.path.parent} cannot be made: {error.strerror}") from None
         files.write(self.path, text, mode=mode)
 
-    def _keep(self) -> None:
+    def _keep(self, *, anew: bool) -> None:
         try:
-            if not self.backup.exists():
+            if anew or not self.backup.exists():
                 shutil.copy2(self.path, self.backup)
         except OSError as error:
             raise PicohookError(f"{self.backup} cannot be written: {error.strerror}") from None

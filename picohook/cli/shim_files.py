@@ -16,7 +16,7 @@ from ..hooks.foreign.shim_entry import is_shim
 from ..serve.shim import client
 
 if TYPE_CHECKING:
-    from ..serve.shim.vendor import Vendor
+    from ..serve.shim.vendor import VendorAgent
     from .json_files import JsonFile
 
 SHORTER = 10.0
@@ -24,7 +24,7 @@ SHORTER = 10.0
 _COMMANDS = ("command", "bash")
 
 
-def hook_file(vendor: Vendor, project: Path | None) -> Path:
+def hook_file(vendor: VendorAgent, project: Path | None) -> Path:
     """The vendor's hook file: that of a project, or the user's own."""
     if project is not None:
         return project / vendor.project_file
@@ -34,7 +34,7 @@ def hook_file(vendor: Vendor, project: Path | None) -> Path:
     return Path(vendor.user_file).expanduser()
 
 
-def put_in(file: JsonFile, name: str, vendor: Vendor, timeout: float, config: Path | None) -> bool:
+def put_in(file: JsonFile, name: str, vendor: VendorAgent, timeout: float, config: Path | None) -> bool:
     """Write an entry for each event after the user's own. Returns whether the file has changed. Raises `PicohookError`."""
     document = _without(file, vendor)
     hooks = document.setdefault("hooks", {})
@@ -47,11 +47,11 @@ def put_in(file: JsonFile, name: str, vendor: Vendor, timeout: float, config: Pa
         hooks.setdefault(event, []).append(vendor.entry(event, entry, command, shown))
     if document == file.document:
         return False
-    file.write(document)
+    file.write(document, anew=_without(file, vendor) == file.document)
     return True
 
 
-def take_out(file: JsonFile, vendor: Vendor) -> bool:
+def take_out(file: JsonFile, vendor: VendorAgent) -> bool:
     """Take the entries away. Returns whether there were any. Raises `PicohookError`.
 
     If nothing else has changed since they were written, the file is as it was, byte for byte; or gone, if there was none.
@@ -61,7 +61,7 @@ def take_out(file: JsonFile, vendor: Vendor) -> bool:
         return False
     try:
         if file.backup.exists():
-            before = file.backup.read_text(encoding="utf-8")
+            before = file.backup.read_bytes().decode()  # with the ends of lines that it has
             if _filled(json.loads(before)) == _filled(document):
                 files.write(file.path, before, mode=file.path.stat().st_mode & 0o7777)
                 file.backup.unlink()
@@ -75,7 +75,7 @@ def take_out(file: JsonFile, vendor: Vendor) -> bool:
     return True
 
 
-def _without(file: JsonFile, vendor: Vendor) -> dict[str, Any]:
+def _without(file: JsonFile, vendor: VendorAgent) -> dict[str, Any]:
     """The document without the entries of the shim. Raises `PicohookError` if it is not a hook file."""
     document: Any = copy.deepcopy(file.document)
     hooks = document.setdefault("hooks", {}) if isinstance(document, dict) else None

@@ -392,7 +392,10 @@ def test_trap_a_timeout_is_in_milliseconds_in_gemini_and_in_seconds_in_cursor(wr
         *(Said(one) for one in (DENY, FORBIDS, SAYS_NO)),
         *(Said({"permission": one}) for one in ("deny", "ask")),
         *(Said({"decision": one}) for one in ("block", "ask")),
-        *(Said(one) for one in ({"cancel": True}, {"behavior": "deny"}, {"continue": False})),
+        *(Said(one) for one in ({"cancel": True}, {"behavior": "deny"}, {"continue": False}, {"ok": False})),
+        *(Said(one) for one in ({"permission_decision": "Deny"}, {"Decision": "Block"}, {"action": "deny_tool"})),
+        Said({"hook_specific_output": {"permissionDecision": "deny"}}),
+        Said(DENY.encode("utf-16").decode("utf-8", "replace")),
         Said('{"type": "progress"}\n{"permission": "deny"}'),
         Said(stderr='{"permission": "deny"}'),
     ],
@@ -404,6 +407,29 @@ def test_trap_a_refusal_in_any_agents_words_passes_in_strict_nowhere(dialect, ev
     except HookError:
         return
     assert verdict.asks or isinstance(verdict.decision, Deny | AbortTurn)
+
+
+@pytest.mark.parametrize(
+    ("tools", "tool", "arguments"),
+    [
+        ({}, "shell", {"cmd": "rm -rf /", "command": "ls"}),
+        ({}, "read_file", {"path": "a", "filename": "/etc/shadow"}),
+        ({"mine": {"same_as": "Bash", "fields": {"line": "command"}}}, "mine", {"line": "rm -rf /", "command": "ls"}),
+    ],
+)
+@pytest.mark.anyio
+async def test_trap_an_argument_that_a_guard_reads_and_the_tool_does_not(settings, tools, tool, arguments):
+    async with Host(foreign_hooks(settings(PreToolUse="true"), tools=tools)) as host:
+        denied = await host.before_tool(ToolCall(tool=tool, arguments=arguments))
+        same = dict.fromkeys(arguments, "ls")
+        passed = await host.before_tool(ToolCall(tool=tool, arguments=same))
+    assert (denied.action, passed.action) == ("deny_tool", "continue")
+    assert "may be the same field of the call" in denied.reason
+
+
+@pytest.mark.parametrize("verdict", ["", 1, "Allow"])
+def test_trap_a_word_that_is_none(verdict):
+    assert both(Said(permission(verdict))) == ("deny", "continue")
 
 
 # With real processes.

@@ -12,11 +12,14 @@ import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from .provider import chat_model, openai_chat, provider
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SYSTEM = "You are a test."
 
@@ -305,10 +308,15 @@ def scripted_llm(agent: Agent) -> Any:
 AI_SDK = Path(__file__).parents[2] / "hooks_examples" / "clients" / "node" / "node_modules" / "ai"
 
 
-async def run_ai_sdk(config: Path, script: list[Any], *, stream: bool = False) -> dict[str, Any]:
-    """Runs the AI SDK for TypeScript on its mock model, through the sidecar. Returns what the program printed."""
+async def run_ai_sdk(
+    config: Path, script: list[Any], *, stream: bool = False, approved: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Runs the AI SDK for TypeScript on its mock model, through the sidecar. Returns what the program printed.
+
+    With the ids of `approved` calls, a pause is an approval request, and a second run continues the first.
+    """
     program = Path(__file__).with_name("ai_sdk.mjs")
-    command = ["node", str(program), str(config), json.dumps(script), *(["stream"] if stream else [])]
+    command = ["node", str(program), str(config), json.dumps(script), *(["stream"] if stream else []), *approved]
     path = os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"]))
     done = await anyio.run_process(command, env={**os.environ, "PATH": path}, stderr=None)
     return json.loads(done.stdout)

@@ -101,7 +101,7 @@ async def refused(connection):
 @pytest.mark.parametrize(("user", "subject"), PUBLISH)
 async def test_a_user_cannot_publish(trial, user, subject):
     async with Connected(trial(user)) as connection:
-        await connection.publish(subject, b"{}")
+        connection.publish(subject, b"{}")
         assert await refused(connection) == {subject.lower()}
 
 

@@ -121,7 +121,7 @@ async def _figures(connection: "NatsConnection", interval: float) -> AsyncGenera
     while True:
         for _ in range(2):
             with contextlib.suppress(NatsError):  # the view says that there is no connection
-                await connection.publish(subjects.service("STATS"), reply=inbox)
+                connection.publish(subjects.service("STATS"), reply=inbox)
             await anyio.sleep(step)
         yield {"connected": connection.is_connected, **known.figures(time.monotonic())}
 

@@ -15,7 +15,7 @@ from ...config.bundles import KeptBundle
 from ...config.layers import Layers
 from ...config.problems import Problems
 from ...errors import ConfigError, NatsError, PicohookError
-from ...model.spec import NatsSettings, Timeouts
+from ...model.spec import NatsSettings
 from ...observe.log import Log
 from ...record import sinks
 from ...transport.event_loop import current_reactor
@@ -342,14 +342,14 @@ def _kept(named: Path | None) -> tuple[KeptBundle, Config]:
     for file in read(named, with_bundle=False).configs:
         if file.bundle is not None:
             return KeptBundle(file), file
-    raise PicohookError("the configuration takes no bundles: add a table [bundle]")
+    raise PicohookError("the configuration takes no bundles: add a table [nats.bundle]")
 
 
 def _checked(data: bytes, place: str, kept: KeptBundle, local: Config) -> signed.Bundle:
     """The bundle, if hosts with this configuration would take it over. Raises `ConfigError`."""
     bundle = kept.verify(data, place)
     kept.require_newer(bundle, place)
-    bundles.read(bundle, local, Timeouts().chain)
+    bundles.read(bundle, local)
     return bundle
 
 

@@ -8,7 +8,7 @@ import typer
 
 from ...config import layers
 from ...errors import ConfigError, PicohookError
-from ...serve.shim.vendor import Vendor
+from ...serve.shim.vendor import VendorAgent
 from ...serve.shim.vendors import VENDORS
 from .. import output
 from ..command import App, require_file, seconds
@@ -77,7 +77,7 @@ def shim(
     _warn(known, file, here, config)
 
 
-def _warn(vendor: Vendor, file: JsonFile, project: Path | None, config: Path | None) -> None:
+def _warn(vendor: VendorAgent, file: JsonFile, project: Path | None, config: Path | None) -> None:
     """Warn of what makes the shim useless: hooks that are switched off, and a configuration that cannot be used."""
     if isinstance(file.document, dict) and file.document.get("disableAllHooks") is True:
         output.warn(f"{file.path}: disableAllHooks is true: {vendor.title} runs no hooks")

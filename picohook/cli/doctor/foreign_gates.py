@@ -34,29 +34,29 @@ def is_gate(spec: GroupSpec) -> bool:
 
 async def try_handlers(hook: HandlersHook, patience: float) -> AsyncIterator[Finding]:
     """Yield what came of each handler. No tool is called."""
-    for place, handler in enumerate(hook.spec.filter.handlers):
+    for index, handler in enumerate(hook.spec.filter.handlers):
         rule, whose = handler.rule, about(hook.spec)
         if rule.in_background:
             continue
-        if rule.kind == "undone":
+        if rule.kind == "unsupported":
             message, hint = f"{rule.at}: it cannot be run: {rule.why}", "replace it by a handler of type command"
             yield Finding(Level.WARNING, whose, _CHECK, message, hint)
         elif rule.kind == "prompt":
             message, hint = f"{rule.at}: its model was not asked", "ask about a call by hand: picohook call"
             yield Finding(Level.NOTE, whose, _CHECK, message, hint)
         else:
-            yield await _Trial(hook, place, patience).finding()
+            yield await _Trial(hook, index, patience).finding()
 
 
 class _Trial:
     """Asks one handler."""
 
-    def __init__(self, hook: HandlersHook, place: int, patience: float) -> None:
-        self._hook, self._place, self._patience = hook, place, patience
-        self._rule = hook.spec.filter.handlers[place].rule
+    def __init__(self, hook: HandlersHook, index: int, patience: float) -> None:
+        self._hook, self._index, self._patience = hook, index, patience
+        self._rule = hook.spec.filter.handlers[index].rule
 
     async def finding(self) -> Finding:
-        tools = list(tools_of(self._hook.spec.filter, self._place))[:_MOST]
+        tools = list(tools_of(self._hook.spec.filter, self._index))[:_MOST]
         if not tools:
             return self._finding(
                 Level.NOTE,
@@ -66,7 +66,7 @@ class _Trial:
         tool, sample = tools[0]
         harmless, harmful = await self._ask(tool, sample.harmless), await self._ask(tool, sample.harmful)
         if harmless.failed:
-            way_out = f"correct what it runs: {self._hook.spec.filter.handlers[self._place].spec.runs}"
+            way_out = f"correct what it runs: {self._hook.spec.filter.handlers[self._index].spec.runs}"
             return self._finding(
                 Level.ERROR, f"it fails about {_shown(tool, sample.harmless)}: {harmless.why}", way_out
             )
@@ -103,12 +103,12 @@ class _Trial:
 
     async def _ask(self, tool: str, arguments: object) -> Effect:
         call = ToolCall(tool=tool, arguments=arguments, tool_call_id="doctor", meta=_SESSION)  # type: ignore[arg-type]
-        result = await self._hook.result(self._place, call, within=self._patience)
+        result = await self._hook.result(self._index, call, within=self._patience)
         if result is None:
             return Effect("passes")
-        told, ran = result
+        handler_input, ran = result
         group = self._hook.spec.filter
-        return effect(group.contract, group.event, [(self._rule, ran)], told, call, "strict")
+        return effect(group.contract, group.event, [(self._rule, ran)], handler_input, call, "strict")
 
     def _finding(self, level: Level, message: str, hint: str = "") -> Finding:
         return Finding(level, about(self._hook.spec), _CHECK, f"{self._rule.at}: {message}", hint)
@@ -120,11 +120,11 @@ class _Trial:
 _PAST = {"denies": "denies", "asks": "asks about", "pauses": "pauses"}
 
 
-def tools_of(group: Selection, place: int) -> Iterator[tuple[str, Sample]]:
+def tools_of(group: Selection, index: int) -> Iterator[tuple[str, Sample]]:
     """The tools that a handler is asked about: those with samples, and those that its matcher names."""
-    rule = group.handlers[place].rule
+    rule = group.handlers[index].rule
     for tool, sample in {**dict.fromkeys(_named(rule), OTHER), **SAMPLES, _OF_A_SERVER: OTHER}.items():
-        if any(_wants(group, place, tool, arguments) for arguments in sample):
+        if any(_wants(group, index, tool, arguments) for arguments in sample):
             yield tool, sample
 
 
@@ -135,9 +135,9 @@ def _named(rule: Rule) -> Iterator[str]:
             yield from (word, f"{word}x")  # such as mcp__server__.*
 
 
-def _wants(group: Selection, place: int, tool: str, arguments: object) -> bool:
+def _wants(group: Selection, index: int, tool: str, arguments: object) -> bool:
     call = ToolCall(tool=tool, arguments=arguments, meta=_SESSION)  # type: ignore[arg-type]
-    return place in group.chosen(call, group.facts())[1]
+    return index in group.chosen(call, group.facts())[1]
 
 
 def _first(tools: list[tuple[str, Sample]]) -> tuple[str, object]:

@@ -39,7 +39,7 @@ def _examine(spec: HookSpec, *, may_run: bool) -> Iterator[Finding]:
     if found is None:
         what = {
             "url": f"it asks {spec.runs}",
-            "undone": f"it runs {spec.runs}",
+            "unsupported": f"it runs {spec.runs}",
             "nats": "it asks workers over NATS",
         }.get(spec.kind, "it asks a model")
         yield Finding(Level.OK, about(spec), "command", f"{what}, and runs no program")

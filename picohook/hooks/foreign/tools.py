@@ -1,4 +1,4 @@
-"""One table of tools' names and fields, read both ways: a host's names on one side, a vendor's on the other.
+"""Translates tools' names and fields between a host and a vendor, in both directions, by one table.
 
 A hook file is written for its vendor's tools. Without this table, a guard of `Bash` would never be asked about a host's
 `shell`, and a guard of `file_path` would see nothing in a host's `path`.
@@ -20,7 +20,7 @@ _FILE = ("path", "file", "filename", "filePath", "filepath", "absolute_path", "t
 
 
 class Tool(NamedTuple):
-    """One tool: the names that systems have for it, and for each of its fields the names that they have for that."""
+    """One tool: its names in different systems, and the names of each of its fields."""
 
     names: tuple[str, ...]
     """In lower case."""
@@ -42,6 +42,10 @@ TOOLS: dict[str, Tool] = {
             "run_command",
             "run_commands",
             "local_shell",
+            "exec_command",
+            "shell_command",
+            "run_terminal_command",
+            "terminal",
         ),
         {"command": ("cmd", "script", "command_line", "commandLine")},
     ),
@@ -51,7 +55,16 @@ TOOLS: dict[str, Tool] = {
         {"file_path": _FILE, "content": ("contents", "text", "file_text")},
     ),
     "Edit": Tool(
-        ("edit", "replace", "edit_file", "editfiles", "str_replace", "str_replace_editor", "apply_patch"),
+        (
+            "edit",
+            "replace",
+            "edit_file",
+            "editfiles",
+            "str_replace",
+            "str_replace_editor",
+            "str_replace_based_edit_tool",
+            "apply_patch",
+        ),
         {
             "file_path": _FILE,
             "old_string": ("old_str", "old_text", "old"),
@@ -68,13 +81,13 @@ TOOLS: dict[str, Tool] = {
 """The tools that systems have in common, by Claude Code's names for them and for their fields."""
 
 PATHS = frozenset({"file_path", "notebook_path"})
-"""The fields with a path, which hooks see as an absolute one."""
+"""The fields with a path. Hooks see an absolute path."""
 
 _BY_NAME = {name: tool for tool, row in TOOLS.items() for name in row.names}
 
 
 class ToolAlias(Settings):
-    """What one tool of an embedding is to hook files of other systems."""
+    """The name that hook files of other systems have for one tool of an embedding."""
 
     same_as: str = Field(min_length=1, description='The tool that it is for them, such as "Bash".')
     fields: dict[str, str] = Field(
@@ -91,10 +104,12 @@ class ShownCall(NamedTuple):
     given: Mapping[str, Any]
     """The host's own arguments."""
     fields: Mapping[str, str]
-    """For each field of the input with another name, the host's own."""
+    """For each field of the input that has another name in the host, that name."""
+    unclear: str = ""
+    """Which of its arguments may be the same field; empty if each field is plain."""
 
     def arguments(self, changed: Mapping[str, Any]) -> dict[str, Any]:
-        """The host's arguments for an input that a hook has changed. A field that it left alone keeps the host's value."""
+        """The host's arguments for a changed input. A field that the hook did not change keeps the host's value."""
         named = {self.fields.get(field, field): (field, value) for field, value in changed.items()}
         return {
             own: self.given[own] if own in self.given and field in self.input and self.input[field] == value else value
@@ -103,13 +118,13 @@ class ShownCall(NamedTuple):
 
 
 def known_name(tool: str, aliases: Mapping[str, ToolAlias]) -> str:
-    """The name that the table has for a host's tool; the tool's own if it has none."""
+    """The name of a host's tool in the table; its own name if the table does not have it."""
     name = aliases[tool].same_as if tool in aliases else tool
     return _BY_NAME.get(name.lower(), name)
 
 
 def shown_call(tool: str, arguments: Mapping[str, Any], cwd: str, aliases: Mapping[str, ToolAlias]) -> ShownCall:
-    """A host's call, by the names of the table. A tool and a field that the table lacks keep their names."""
+    """A host's call with the names of the table. A tool or a field that is not in the table keeps its name."""
     alias = aliases.get(tool)
     name = known_name(tool, aliases)
     row = TOOLS.get(name)
@@ -117,13 +132,27 @@ def shown_call(tool: str, arguments: Mapping[str, Any], cwd: str, aliases: Mappi
         {} if alias is None else {theirs: ours for ours, theirs in alias.fields.items() if ours in arguments}
     )
     for field, others in () if row is None else row.fields.items():
-        if field not in arguments and field not in own:
-            found = next((other for other in others if other in arguments), None)
-            if found is not None:
-                own[field] = found
+        if field in arguments or field in own:
+            continue
+        found = next((other for other in others if other in arguments), None)
+        if found is not None:
+            own[field] = found
     renamed = {ours: theirs for theirs, ours in own.items()}
-    told = {renamed.get(field, field): value for field, value in arguments.items()}
-    for field in PATHS & told.keys():
-        if isinstance(told[field], str) and told[field]:
-            told[field] = os.path.normpath(os.path.join(cwd, told[field]))
-    return ShownCall(name, told, arguments, own)
+    shown = {renamed.get(field, field): value for field, value in arguments.items()}
+    for field in PATHS & shown.keys():
+        if isinstance(shown[field], str) and shown[field]:
+            shown[field] = os.path.normpath(os.path.join(cwd, shown[field]))
+    return ShownCall(name, shown, arguments, own, _unclear(name, arguments, alias))
+
+
+def _unclear(name: str, arguments: Mapping[str, Any], alias: ToolAlias | None) -> str:
+    """The arguments with different texts that may be the same field: a guard would read one, and the tool another."""
+    row = TOOLS.get(name)
+    names = {field: (field, *others) for field, others in (() if row is None else row.fields.items())}
+    if alias is not None:
+        names |= {theirs: (theirs, ours) for ours, theirs in alias.fields.items()}
+    for all_names in names.values():
+        texts = {one: arguments[one] for one in all_names if isinstance(arguments.get(one), str | list)}
+        if any(text != next(iter(texts.values())) for text in texts.values()):
+            return " and ".join(f"`{one}`" for one in texts)
+    return ""

@@ -73,7 +73,7 @@ class Heartbeat:
         body |= summary(self._status())
         body |= {"up_s": round(time.monotonic() - self._began, 1), "calls_per_second": self._per_second(body["calls"])}
         with contextlib.suppress(NatsError):  # without a connection nobody can hear it
-            await connection.publish(subjects.host(connection.settings.tenant, name), json.dumps(body).encode())
+            connection.publish(subjects.host(connection.settings.tenant, name), json.dumps(body).encode())
 
     def _per_second(self, calls: int) -> float | None:
         """The rate of the last interval; None before its end."""

@@ -15,9 +15,8 @@ from . import subjects
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nats.aio.msg import Msg
-
     from .connection import Listening, NatsConnection
+    from .message import Message
 
 VERBS = ("PING", "INFO", "STATS")
 _TYPE = "io.nats.micro.v1.{}_response"
@@ -74,7 +73,7 @@ _SEMVER = VERSION if VERSION.count(".") == 2 else "0.0.0"  # noqa: PLR2004 - as 
 
 
 async def tell(
-    connection: NatsConnection, hook: ServedHook, answer: Callable[[ServedHook, str, Msg], None]
+    connection: NatsConnection, hook: ServedHook, answer: Callable[[ServedHook, str, Message], None]
 ) -> list[Listening]:
     """Call `answer` with each request for one of the `VERBS`, until all of what is returned is stopped."""
     return [

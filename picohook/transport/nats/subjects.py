@@ -37,11 +37,6 @@ def events(tenant: str, session: str, kind: str) -> str:
     return f"{PREFIX}.evt.{token(tenant)}.{token(session)}.{token(kind)}"
 
 
-def control(tenant: str, verb: str) -> str:
-    """Where workers and hosts take control messages."""
-    return f"{PREFIX}.ctl.{token(tenant)}.{token(verb)}"
-
-
 def host(tenant: str, name: str) -> str:
     """Where a host tells of itself. It may publish here, and no other host may."""
     return f"{PREFIX}.host.{token(tenant)}.{token(name)}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....hooks.foreign.claude.encode import NAMES, matches
 from ....hooks.foreign.claude.events import GATES_ELSEWHERE
+from ....hooks.foreign.claude.matcher import NAMES, matches
 from .form import FileSettings, Form, Places, home, texts
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _AT_EVENTS = {
 
 
 def _places(config: Config) -> Places:
-    """In a project, its directory. Elsewhere, the directory that the host works in is the project."""
+    """A project's file names the project. For any other file, the project is the host's working directory."""
     file = config.path
     above = file.parent.parent
     in_project = file.parent.name == ".claude" and above != home()
@@ -92,6 +92,7 @@ FORM = Form(
         """
         type if timeout statusMessage once onFailure command args async asyncRewake shell url headers allowedEnvVars server tool
         input prompt model continueOnBlock
+        rewakeMessage rewakeSummary
         """.split()  # noqa: SIM905 - many lines otherwise
     ),
     only_commands=("SessionStart", "Setup"),
