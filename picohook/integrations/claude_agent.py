@@ -266,7 +266,8 @@ class PicohookHooks:
             outcome = await self._host.after_tool(ToolReturn(**call.__dict__, result=shown))
             left = outcome.payload.result
         else:
-            left = await self._host.conclude(decided, shown, arguments=given["tool_input"])
+            ran = self._call(given)
+            left = await self._host.conclude(decided, shown, tool=ran.tool, arguments=given["tool_input"])
         if left.for_llm == shown.for_llm:
             return _context(turn, given)
         if failed:
