@@ -37,7 +37,7 @@ def worker(
         typer.Option(
             metavar="N",
             parser=count,
-            help="The most questions at the same time. More are refused at once: another worker is asked.",
+            help="The most questions at the same time. It refuses others at once, and another worker gets them.",
         ),
     ] = MAX_IN_FLIGHT,
     watch: Annotated[
@@ -55,7 +55,7 @@ def worker(
     picohook worker --config picohook.toml
 
     Serves each hook of the configuration that is asked at stages, at the servers that its table [nats] names. Workers with the
-    same hook share its questions. At SIGTERM it takes no more questions, answers those that it has, and ends.
+    same hook share its questions. At SIGTERM it accepts no more questions, answers those that it has, and ends.
     """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
     settings = connection_of(read(config))
