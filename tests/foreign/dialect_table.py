@@ -25,9 +25,9 @@ def reasons(unsupported):
 def rows(dialect):
     yield f"## {dialect.title}\n"
     yield f"The contract is that of {dialect.title} {dialect.version}.\n"
-    yield f"All handlers read {code(dialect.common)}, and may write {code(dialect.answers)}. Of these, not as there:\n"
+    yield f"All handlers read {code(dialect.common)}, and may write {code(dialect.answers)}. Differences:\n"
     yield from (f"- `{name}`: {why}" for name, why in dialect.unsupported.items())
-    yield "\n| Event | Asked at | Matcher | Reads | Writes | A block | Not as there |"
+    yield "\n| Event | Asked at | Matcher | Reads | Writes | A block | Differences |"
     yield "|---|---|---|---|---|---|---|"
     for event, row in dialect.events.items():
         if row.supported:
@@ -38,7 +38,7 @@ def rows(dialect):
                 f"| `{event}` | {where} | {matched} | {code(row.reads)} | {code(row.writes)} | {block} |"
                 f" {reasons(row.unsupported) or '-'} |"
             )
-    yield "\n| Event that is not done | Why |\n|---|---|"
+    yield "\n| Unsupported event | Why |\n|---|---|"
     yield from (f"| `{event}` | {row.why} |" for event, row in dialect.events.items() if not row.supported)
     yield ""
 

@@ -71,7 +71,7 @@ class BundleUpdates:
         return self._in_use
 
     async def first(self) -> bool:
-        """Wait until the host has a bundle, for as long as the table [bundle] says. Returns whether it has one."""
+        """Wait until the host has a bundle, for as long as the table [nats.bundle] says. Returns whether it has one."""
         patience = self.kept.table.wait
         with anyio.move_on_after(patience):
             while not await self.look():
