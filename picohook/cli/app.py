@@ -1,5 +1,6 @@
 """The program `picohook`. Each command is a file of `commands/`, which is imported when the command is run."""
 
+import gc
 import io
 import os
 import sys
@@ -64,8 +65,11 @@ class Commands(TyperGroup):
 
 
 def load_command(name: str) -> Any:
-    """Import a command."""
+    """Import a command. Then enable the garbage collector if `main` disabled it. It leaves alone what was imported."""
     command = get_command(import_module(f".commands.{name}", __package__).app)
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
     command.name = name
     return command
 

@@ -119,7 +119,7 @@ async def test_a_result_that_the_tool_cannot_return_stops_the_agent(tmp_path):
         done = await run_claude(host, script, [], tmp_path, allowed=["Glob"])
     assert len(done.requests) == 1
     (reason,) = [event.payload["Reason"] for event in events if event.kind == "turn_abort"]
-    assert reason == "a hook changed the result of Glob to another form than the tool's own"
+    assert reason == "Glob: a hook changed the result to a form that this tool does not return"
 
 
 async def test_a_hook_at_a_stage_of_the_model_is_refused(tmp_path):

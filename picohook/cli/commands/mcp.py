@@ -46,7 +46,7 @@ def mcp(
             "--header",
             metavar="'NAME: VALUE'",
             help="A header for the remote server, such as 'Authorization: Bearer ${TOKEN}'. The environment has its secret. "
-            "Can be given more than once.",
+            "A NAME alone takes all from PICOHOOK_HEADER_NAME. Can be given more than once.",
             show_default=False,
         ),
     ] = None,
@@ -94,7 +94,7 @@ def mcp(
         typer.Option(
             "--init",
             metavar="CLIENT.json",
-            help="Put picohook mcp, with these options, before every server in this configuration of a client.",
+            help="Put picohook mcp, with these options, before every server in this configuration of a client, JSON or TOML.",
             show_default=False,
         ),
     ] = None,
@@ -190,15 +190,15 @@ def _options(
 
 
 def _edit_client(init: Path | None, undo: Path | None, options: list[str]) -> None:
-    remote: list[str] = []
+    left: dict[str, str] = {}
     if init is not None:
-        (servers, remote), done = put_before(require_file(init), options), "is guarded now"
+        (servers, left), done = put_before(require_file(init), options), "is guarded now"
     else:
         assert undo is not None
         servers, done = take_away(require_file(undo)), "is as it was"
     for server in servers:
         output.line(f"{server} {done}")
-    for server in remote:
-        output.line(f"{server} is not guarded: it has a URL, which picohook mcp takes as --url")
-    if not servers and not remote:
+    for server, why in left.items():
+        output.line(f"{server} is not guarded: {why}")
+    if not servers and not left:
         output.line("nothing to change")

@@ -106,6 +106,7 @@ class _Serving:
         self._max_in_flight = max_in_flight
         self._tasks = tasks
         self._workers: list[NatsWorker] = []
+        self._log = Log()
         tasks.start_soon(self._serve, connection)
         host.on_mounted.add(self.follow)
 
@@ -117,7 +118,7 @@ class _Serving:
     def follow(self) -> None:
         settings = self._host.reloader.source.layers.nats
         if settings is None:
-            Log().error("the table [nats] is gone: the worker stays where it is", servers=self._settings.servers)
+            self._log.error("the table [nats] is gone: the worker stays where it is", servers=self._settings.servers)
         elif settings != self._settings and not self.ended.is_set():
             self._settings = settings
             self._tasks.start_soon(self._serve, _connect(settings))
