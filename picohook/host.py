@@ -254,8 +254,8 @@ class Host(Engine):
         """The half of a tool call after the tool: after_tool, with its event. Returns the result for the model.
 
         `result` is what the tool returned or the exception that it raised, and `ran` says how it ran. The hooks are those of
-        the host, session or turn that decided. Raises `PicohookError` for a call that was not to run, ran with other
-        arguments, or is concluded already. Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook decides that.
+        the host, session or turn that decided. Raises `PicohookError` for a call that was not to run, is concluded
+        already, or is not the one that ran. Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook decides that.
         """
         return await decided.conclude(result, **ran)
 

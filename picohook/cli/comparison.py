@@ -1,4 +1,4 @@
-"""One hook under several dialects: what each vendor's agent makes of its answers and failures, and what strict does."""
+"""Runs one hook under several dialects: what its answers and failures do in each vendor's agent, and in strict."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..hooks.foreign.spec import GroupSpec
 
 NOT_ASKED, NO_EVENT, LEFT_OUT, NOT_LOADED = "not asked", "no event", "left out", "not loaded"
-"""What a hook is where it decides nothing: by its matcher, without such an event, and where its entry is wrong."""
+"""Why a hook decides nothing: its matcher does not match, the agent has no such event, or its entry is wrong."""
 FAULTS = {
     "is not there (127)": HandlerResult(127, stderr="not found"),
     "cannot be run (126)": HandlerResult(126, stderr="Permission denied"),
@@ -30,23 +30,23 @@ FAULTS = {
     "is late": HandlerResult(failure=HookTimeoutError("it did not end in time")),
     "prints broken JSON": HandlerResult(0, '{"decision":'),
 }
-"""What can go wrong with a hook, and its results then."""
+"""The results of hooks that fail."""
 HARMLESS, HARMFUL, AGAIN = "harmless call", "harmful call", "its denial"
 
 
 class Cell(NamedTuple):
-    """What comes of one case under one dialect."""
+    """The effect of one case under one dialect."""
 
     vendor: Effect | str
     strict: Effect | str
     why: str = ""
-    """Why it decides nothing, if it is a text."""
+    """The reason, if the effect is a word: why the hook decides nothing."""
     result: HandlerResult | None = None
     handler_input: HandlerInput | None = None
 
     @property
     def refuses(self) -> bool:
-        """Whether the vendor's agent does not run the call."""
+        """Whether the vendor's agent refuses the call."""
         return isinstance(self.vendor, Effect) and self.vendor.refuses
 
     @property
@@ -68,7 +68,7 @@ class Cell(NamedTuple):
 
 
 def word(one: Effect | str) -> str:
-    """The word for what comes of a case."""
+    """The word for an effect."""
     return one.word if isinstance(one, Effect) else one
 
 
@@ -99,7 +99,7 @@ class Comparison:
 
     @property
     def odd(self) -> Iterator[tuple[DialectName, str, str]]:
-        """Where the harmless call is refused, and where asking about a call fails: the dialect, the case, and why."""
+        """Where the harmless call is refused, and where the hook fails: the dialect, the case, and why."""
         for case in (HARMLESS, HARMFUL):
             for dialect, cell in self.rows[case].items():
                 refused = case == HARMLESS and cell.refuses
@@ -139,14 +139,14 @@ class _Column:
         assert self.group is not None
         return self.group.filter.handlers[0].rule
 
-    async def ask(self, call: ToolCall, patience: float) -> Cell:
-        """What comes of asking the hook about a call."""
+    async def ask(self, call: ToolCall, time_limit: float) -> Cell:
+        """Ask the hook about a call. Returns the effect of its answer."""
         if self.group is None:
             return Cell(self._word, self._in_strict, self._why)
         hook = make_hook(self.group)
         assert isinstance(hook, HandlersHook)
         async with Host([hook]):
-            asked = await hook.result(0, call, within=patience)
+            asked = await hook.result(0, call, within=time_limit)
         if asked is None:
             matcher = self._rule.matcher
             name = self._input(call).stdin.get(self._dialect.events[self.event].matched, call.tool)
@@ -155,7 +155,7 @@ class _Column:
         return self.decoded(result, handler_input, call)
 
     def answered(self, result: HandlerResult, call: ToolCall) -> Cell:
-        """What comes of a result, whatever led to it."""
+        """Returns the effect of a result, without running the hook."""
         return (
             Cell(self._word, self._in_strict, self._why)
             if self.group is None
@@ -169,7 +169,7 @@ class _Column:
         return handler_input
 
     def decoded(self, result: HandlerResult, handler_input: HandlerInput, call: ToolCall) -> Cell:
-        """What a result means, as the vendor's agent sees it, and in strict."""
+        """Returns the effect of a result in the vendor's agent and in strict."""
         vendor, strict = (
             effect(self._dialect, self.event, [(self._rule, result)], handler_input, call, failures)
             for failures in ("vendor", "strict")
@@ -178,7 +178,7 @@ class _Column:
 
 
 def _event(dialect: Dialect, handler: WrittenHandler, call: ToolCall) -> str:
-    """The event of a dialect that happens with a call: the one of the same name, or the first at its stage; empty for none."""
+    """The event of a dialect for a call: the one of the same name, or the first of the stage; empty if there is none."""
     events = [event for event, row in dialect.events.items() if row.stage == handler.stage]
     events.sort(key=lambda event: event != handler.event)
     return next((event for event in events if dialect.encode(event, call, Facts()) is not None), "")
@@ -188,20 +188,20 @@ async def compare(
     handler: WrittenHandler,
     dialects: Sequence[DialectName],
     samples: Sequence[tuple[ToolCall, ToolCall]],
-    patience: float,
+    time_limit: float,
 ) -> Comparison:
-    """Ask a hook about a harmless call and a harmful one under each dialect, and see what else comes of its answers.
+    """Ask a hook about a harmless call and a harmful one under each dialect, and try variants of its answers.
 
-    Takes the first pair of `samples` whose harmful call is refused somewhere.
+    Takes the first pair of `samples` whose harmful call is refused under some dialect.
     """
     found = Comparison(handler)
     for harmless, harmful in samples:
         columns = {name: _Column(name, handler, harmful) for name in dialects}
-        cells = await _ask_all(columns, harmful, patience)
+        cells = await _ask_all(columns, harmful, time_limit)
         refusing = [name for name, cell in cells.items() if cell.refuses]
         if refusing or not found.rows:
             found.calls = {HARMLESS: harmless, HARMFUL: harmful}
-            found.rows = {HARMLESS: await _ask_all(columns, harmless, patience), HARMFUL: cells}
+            found.rows = {HARMLESS: await _ask_all(columns, harmless, time_limit), HARMFUL: cells}
         if refusing:
             found.denied_in = handler.home if handler.home in refusing else refusing[0]
         if refusing or all(cell.failed for cell in cells.values()):
@@ -226,12 +226,12 @@ async def compare(
     return found
 
 
-async def _ask_all(columns: dict[DialectName, _Column], call: ToolCall, patience: float) -> dict[DialectName, Cell]:
+async def _ask_all(columns: dict[DialectName, _Column], call: ToolCall, time_limit: float) -> dict[DialectName, Cell]:
     """The cells of a case, in the order of the columns. The dialects are asked at the same time."""
     cells: dict[DialectName, Cell] = {}
 
     async def ask(name: DialectName) -> None:
-        cells[name] = await columns[name].ask(call, patience)
+        cells[name] = await columns[name].ask(call, time_limit)
 
     async with anyio.create_task_group() as tasks:
         for name in columns:
@@ -240,7 +240,7 @@ async def _ask_all(columns: dict[DialectName, _Column], call: ToolCall, patience
 
 
 def variants(denial: HandlerResult) -> dict[str, HandlerResult]:
-    """Answers that are nearly the same as a denial."""
+    """Answers that differ little from a denial."""
     if denial.stdout.strip().startswith("{"):
         return {
             "denies with exit code 1": HandlerResult(1, denial.stdout, denial.stderr),
@@ -252,7 +252,7 @@ def variants(denial: HandlerResult) -> dict[str, HandlerResult]:
 
 
 def _explain(found: Comparison, columns: dict[DialectName, _Column]) -> None:
-    """Say why the hook does not refuse the harmful call under some dialects."""
+    """Note for each dialect that lets the harmful call pass why it does."""
     assert found.denied_in is not None
     cells = found.rows[HARMFUL]
     denial = cells[found.denied_in]
@@ -268,7 +268,7 @@ def _explain(found: Comparison, columns: dict[DialectName, _Column]) -> None:
         if denial.result is not None and _answer(cell.result) == _answer(denial.result):
             why = _unseen(columns[name])
         else:
-            why = "it answers otherwise" + (f": {title} does not send {', '.join(missing)}" if missing else "")
+            why = "it gives another answer" + (f": {title} does not send {', '.join(missing)}" if missing else "")
         cells[name] = cell._replace(why=why)
 
 

@@ -1,4 +1,4 @@
-"""Writes the entries of `picohook shim` into the hook file of a vendor's agent, and takes them away again."""
+"""Writes the entries of `picohook shim` into the hook file of a vendor's agent, and removes them again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .json_files import JsonFile
 
 SHORTER = 10.0
-"""The most seconds by which the client's time limit is shorter than the vendor's."""
+"""By how many seconds, at most, the client's time limit is shorter than the vendor's."""
 _COMMANDS = ("command", "bash")
 
 
@@ -40,8 +40,8 @@ def put_in(file: JsonFile, name: str, vendor: VendorAgent, timeout: float, confi
     hooks = document.setdefault("hooks", {})
     for event, entry in vendor.events.items():
         seconds = min(timeout, entry.longest)
-        patience = max(seconds - SHORTER, seconds * 0.75)
-        words = [sys.executable, "-I", "-S", client.__file__, name, event, entry.on_failure, f"{patience:g}"]
+        time_limit = max(seconds - SHORTER, seconds * 0.75)
+        words = [sys.executable, "-I", "-S", client.__file__, name, event, entry.on_failure, f"{time_limit:g}"]
         command = shlex.join([*words, *([str(config.absolute())] if config else [])])
         shown = int(seconds) if seconds.is_integer() else seconds
         hooks.setdefault(event, []).append(vendor.entry(event, entry, command, shown))
@@ -52,9 +52,9 @@ def put_in(file: JsonFile, name: str, vendor: VendorAgent, timeout: float, confi
 
 
 def take_out(file: JsonFile, vendor: VendorAgent) -> bool:
-    """Take the entries away. Returns whether there were any. Raises `PicohookError`.
+    """Remove the entries. Returns whether there were any. Raises `PicohookError`.
 
-    If nothing else has changed since they were written, the file is as it was, byte for byte; or gone, if there was none.
+    If nothing else has changed since, this restores the file byte for byte, or removes it if there was none.
     """
     document = _without(file, vendor)
     if document == file.document:
@@ -70,7 +70,7 @@ def take_out(file: JsonFile, vendor: VendorAgent) -> bool:
             file.path.unlink()
             return True
     except (OSError, ValueError) as error:
-        raise PicohookError(f"{file.path} cannot be put back: {error}") from None
+        raise PicohookError(f"{file.path} cannot be restored: {error}") from None
     file.write(document)
     return True
 
@@ -81,7 +81,7 @@ def _without(file: JsonFile, vendor: VendorAgent) -> dict[str, Any]:
     hooks = document.setdefault("hooks", {}) if isinstance(document, dict) else None
     if not isinstance(hooks, dict) or not all(isinstance(entries, list) for entries in hooks.values()):
         raise PicohookError(
-            f"{file.path} is not a hook file of {vendor.title}: `hooks` has to be a table with a list an event"
+            f"{file.path} is not a hook file of {vendor.title}: `hooks` has to be a table with a list for each event"
         )
     for event, entries in list(hooks.items()):
         left = [entry for entry in map(_entry_without, entries) if entry is not None]
@@ -95,7 +95,7 @@ def _without(file: JsonFile, vendor: VendorAgent) -> dict[str, Any]:
 
 
 def _entry_without(entry: Any) -> Any:
-    """The entry without the shim in it; None if nothing else is in it."""
+    """The entry without the shim; None if nothing is left."""
     if not isinstance(entry, dict):
         return entry
     if any(is_shim(entry.get(name)) for name in _COMMANDS):

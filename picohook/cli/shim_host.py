@@ -1,4 +1,4 @@
-"""The warm host of `picohook shim`, which its client starts: `python -E -P -m picohook.cli.shim_host KEY SOCKET ...`."""
+"""The host of `picohook shim`, which its client starts: `python -E -P -m picohook.cli.shim_host KEY SOCKET ...`."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Serve until nobody asks any more. Tells the client, on its pipe, that it is ready, or why it is not."""
+    """Serve until no client has come for a while. Writes `ready` into the client's pipe, or why it cannot start."""
     key, path, output, lock, vendor, project, config = sys.argv[1:]
     descriptors = [int(output), int(lock)]
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)  # no hook gets them
 
     def tell(what: bytes) -> None:
-        """Tell the client, and let the next one look for this host."""
+        """Write a message for the client, and release the lock, so that the next client looks for this host."""
         if descriptors:
             os.write(descriptors[0], what)
         while descriptors:
@@ -54,14 +54,14 @@ def main() -> None:
 
 
 def host_of(vendor: VendorAgent, project: str, config: str) -> Host:
-    """The host with the hooks of this configuration, or with those that are found. Raises `ConfigError`."""
+    """The host with the hooks of this configuration, or of those found. Raises `ConfigError`."""
     return Host.from_config(config) if config else Host.discover(project, without=vendor.runs)
 
 
 async def serve(  # noqa: PLR0917 - the client's command line
     key: str, path: str, vendor: VendorAgent, project: str, config: str, ready: Callable[[], None], idle: float = IDLE
 ) -> None:
-    """Serve until nobody has asked for a while. Calls `ready` when it listens. Raises `PicohookError` if it cannot start."""
+    """Serve until no client has come for a while. Calls `ready` when it listens. Raises `PicohookError` if it cannot start."""
     async with host_of(vendor, project, config) as host:
         behind = ShimHost(host, vendor, project, host.reloader.source.changed, named=bool(config))
         listening = await ListeningSocket.at_path(path, "the shim's socket")
@@ -75,7 +75,7 @@ async def serve(  # noqa: PLR0917 - the client's command line
 
 
 async def _end_on_signals(server: ShimServer, *, task_status: TaskStatus[None]) -> None:
-    """End the server on a signal, once it has answered those who have asked."""
+    """End the server on a signal, after it has answered the clients that have connected."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
         task_status.started()
         async for _ in received:

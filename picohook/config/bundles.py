@@ -1,4 +1,4 @@
-"""Bundles as configurations: what one may say, and where the last good one is kept.
+"""Reads bundles as configurations, and keeps the last good bundle.
 
 A bundle adds remote hooks, and removes nothing. It cannot name a program, a function or a prompt, and it sets nothing of local
 hooks or of the host. Its hooks are in the layer `central`, before those of the user, so local hooks see what its hooks changed.
@@ -48,7 +48,7 @@ SETTINGS = frozenset(
         "timeouts",
     }
 )
-"""What a bundle may say of a hook. Not `fallback`: a local hook that is a fallback is no longer asked for itself."""
+"""The settings of a hook that a bundle may have. Without `fallback`: a fallback is not asked by itself."""
 _RUNS = {"command": "a program", "run": "a shell command", "python": "a function", "prompt": "a prompt"}
 
 
@@ -66,7 +66,7 @@ class KeptBundle:
 
     @property
     def is_missing(self) -> bool:
-        """Whether no bundle was ever taken over."""
+        """Whether no bundle was ever accepted."""
         return not os.path.lexists(self.path)
 
     def verify(self, data: bytes, place: str) -> Bundle:
@@ -96,7 +96,7 @@ class KeptBundle:
 
 
 def kept_bundle(configs: Iterable[Config]) -> KeptBundle | None:
-    """The place of the bundle that one of the configurations asks for; None if none does."""
+    """The kept bundle that one of the configurations asks for; None if none asks for one."""
     for config in configs:
         if config.bundle is not None:
             return KeptBundle(config)

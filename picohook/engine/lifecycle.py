@@ -13,12 +13,12 @@ import anyio
 from ..errors import ConfigError, HookCrashedError, PicohookError, Problem
 from ..hooks.base import HostServices
 from ..hooks.session_env import SessionEnv
-from ..model.spec import NO_MODEL, NO_MODEL_HINT
+from ..model.spec import NO_MODEL, NO_MODEL_HINT, OF_SESSION
 from ..model.stages import APPROVE_TOOL
 from ..transport.event_loop import current_reactor
 from ..wire.did_you_mean import nearest
 from .event_queue import EventQueue
-from .order import OF_SESSION, Arrangement, in_order
+from .order import Arrangement, in_order
 from .tasks import Mounted, Service
 from .tool_ownership import Ownership
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .base import HostServices
 
 SECOND_TRY = 0.05
-"""Seconds before the second try after no worker was there: one that replaces another may not listen yet."""
+"""Seconds before the second try if no worker was there: a worker that replaces another may not listen yet."""
 PROBE = 1.0
 """Seconds between two pings while the breaker is open."""
 FORBIDDEN, OPEN = states.FORBIDDEN, "breaker"
@@ -151,7 +151,7 @@ class NatsHook(Hook):
         return self._host.find(name)
 
     async def _ask(self, question: Question[Any], deadline: float) -> Decision:
-        """Ask the workers, if the breaker allows it, and tell the breaker what became of it."""
+        """Ask the workers, if the breaker allows it, and report the result to the breaker."""
         breaker = self.breaker
         if not breaker.allows(question.begun):
             raise HookUnavailableError(f"its breaker is open: {breaker.why}", cause=OPEN, hook=self.name)
@@ -180,7 +180,7 @@ class NatsHook(Hook):
         return decision
 
     async def _second_try(self, error: HookUnavailableError, deadline: float) -> float:
-        """When to ask a second time, which is now. Raises the error if a worker can have seen the question, or too late."""
+        """Returns the time of a second try. Raises the error if it is too late, or a worker may have the question."""
         wait = SECOND_TRY if error.cause == ABSENT else 0.0
         now = self._host.reactor.now
         if error.cause not in _BREAKING or now() + wait >= deadline:

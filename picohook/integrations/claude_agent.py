@@ -8,6 +8,7 @@ A pause asks the agent's own user. With `defer=True` the agent stops instead, an
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,6 @@ from .. import (
     ToolReturn,
     text_of,
 )
-from ..hooks.foreign.claude.tool_response import reshaped, text_of_output
 from . import extra
 from .agent_run import tool_call
 
@@ -258,7 +258,7 @@ class PicohookHooks:
         turn = await self._turn(given)
         response = given.get("tool_response")
         failed = "error" in given
-        shown = ToolResult(for_llm=str(given["error"]) if failed else text_of_output(response), is_error=failed)
+        shown = ToolResult(for_llm=str(given["error"]) if failed else _shown(response), is_error=failed)
         self._given.pop(given["tool_use_id"], None)
         decided = self._decided.pop(given["tool_use_id"], None)
         if decided is None:  # its pause was lifted by the agent's own user
@@ -266,14 +266,15 @@ class PicohookHooks:
             outcome = await self._host.after_tool(ToolReturn(**call.__dict__, result=shown))
             left = outcome.payload.result
         else:
-            left = await self._host.conclude(decided, shown, arguments=given["tool_input"])
+            ran = self._call(given)
+            left = await self._host.conclude(decided, shown, tool=ran.tool, arguments=given["tool_input"])
         if left.for_llm == shown.for_llm:
             return _context(turn, given)
         if failed:
             raise PicohookError(
                 f"{given['tool_name']}: a hook changed the error of this tool, and the agent takes no other error"
             )
-        return _context(turn, given, updatedToolOutput=reshaped(given["tool_name"], response, left.for_llm))
+        return _context(turn, given, updatedToolOutput=_edited(given["tool_name"], response, left.for_llm))
 
 
 def _permission(given: Input, decision: str, reason: str) -> Output:
@@ -297,3 +298,44 @@ def _context(turn: Turn, given: Input, **changes: Any) -> Output:
     if any(texts):
         changes["additionalContext"] = "\n\n".join(filter(None, texts))
     return {"hookSpecificOutput": {"hookEventName": given["hook_event_name"], **changes}} if changes else {}
+
+
+# What tools return. A tool of the agent's own has a form, and the agent ignores a result of another form.
+
+
+def _shown(response: Any) -> str:
+    """Return what a tool returned as text: that of its blocks, its output or its file; or JSON."""
+    match response:
+        case str():
+            return response
+        case [*blocks] if _are_texts(blocks):
+            return "".join(block["text"] for block in blocks)
+        case {"stdout": str(out), "stderr": str(err)}:
+            return f"{out}\n{err}" if out and err else out or err
+        case {"file": {"content": str(text)}}:
+            return text
+    return json.dumps(response, default=str)
+
+
+def _edited(tool: str, response: Any, text: str) -> Any:
+    """Return the result of a tool with another text. Raises `PicohookError` if the text is no result of this tool."""
+    match response:
+        case str():
+            return text
+        case [*blocks] if _are_texts(blocks):
+            return [{"type": "text", "text": text}]
+        case {"stdout": str(), "stderr": str()}:
+            return {**response, "stdout": text, "stderr": ""}
+        case {"file": {"content": str()}}:
+            return {**response, "file": {**response["file"], "content": text}}
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if type(value) is not type(response) or (isinstance(value, dict) and value.keys() != response.keys()):
+        raise PicohookError(f"{tool}: a hook changed the result to a form that this tool does not return")
+    return value
+
+
+def _are_texts(blocks: list[Any]) -> bool:
+    return bool(blocks) and all(isinstance(block, dict) and block.get("type") == "text" for block in blocks)

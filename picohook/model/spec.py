@@ -80,6 +80,8 @@ CENTRAL_SHARE = 0.5
 
 LONGEST_GLOB, MOST_DEEP = 512, 2
 """The most characters of a glob, and how often it may have `**`."""
+OF_SESSION = "@session"
+"""The names of a session's own hooks end in this, and no other names do."""
 PROMPT_TIMEOUT = 30.0
 """The default timeout of `prompt` hooks, in seconds: models take longer than programs."""
 

@@ -45,7 +45,7 @@ HOOK_FAILED, NOT_SERVED, INVALID_PARAMS, INVALID_REQUEST = -32000, -32601, -3260
 
 
 class NatsWorker:
-    """Serves each hook of a host that is asked at stages, until it is told to end.
+    """Serves each hook of a host that is asked at stages, until `end` is called.
 
     Workers that serve the same hook share its questions. A question is answered by the hook alone, and not by the chain. If
     the hook fails, the answer is an error, and the asking host decides what the failure counts as.
@@ -91,7 +91,7 @@ class NatsWorker:
         return len(self._calls)
 
     def end(self) -> None:
-        """Take no more questions, answer those that were taken, and end."""
+        """Accept no more questions, answer the accepted ones, and end."""
         self._ending.set()
         self._changed.set()
 
@@ -152,7 +152,7 @@ class NatsWorker:
             await one.stop(drain=False)
 
     async def _drain(self) -> None:
-        """Take no more questions, and answer those that were taken, for as long as the grace lasts."""
+        """Accept no more questions, and answer the accepted ones within the grace."""
         with anyio.move_on_after(self._grace):
             for name in tuple(self._serving):
                 await self._stop(name)
@@ -228,7 +228,8 @@ class NatsWorker:
         (entry,) = outcome.trail
         if entry.failure is not None:
             return self._failed(served, request, HOOK_FAILED, f"{entry.failure}: {entry.error}")
-        if outcome.action == words.CONTINUE and not stage.approves and entry.notes is None and not entry.reason:
+        plain = entry.notes is None and not entry.reason and entry.error is None
+        if outcome.action == words.CONTINUE and not stage.approves and plain:
             return b'{"jsonrpc":"2.0","id":%d,"result":{"action":"continue"}}' % request.id  # as nearly always
         return encode({"jsonrpc": "2.0", "id": request.id, "result": answer_of(stage, payload, outcome)})
 
@@ -260,7 +261,7 @@ class NatsWorker:
         if scope is not None:
             scope.cancel()
 
-    # Telling of itself.
+    # Status of the worker.
 
     def _tell(self, served: ServedHook, verb: str, message: Message) -> None:
         if not message.reply:

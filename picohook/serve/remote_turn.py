@@ -71,11 +71,12 @@ class RemoteTurn(Turn):
         return self._record(outcome, payload)
 
     async def decide(
-        self, call: ToolCall, *, known: DecidedCall | None = None, on_pause: OnPause | None = None
+        self, call: ToolCall | Mapping[str, Any], *, known: DecidedCall | None = None, on_pause: OnPause | None = None
     ) -> DecidedCall:
         """`Turn.decide`, with the fields that the client left out."""
         del known
-        call = call.model_copy(update=self._filled_in(BEFORE_TOOL, call))
+        given = BEFORE_TOOL.given(call)
+        call = given.model_copy(update=self._filled_in(BEFORE_TOOL, given))
 
         decided = DecidedCall(self.host, call, self._take_of_tool, on_pause)
         try:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from picohook import ToolCall
-from picohook.config.dialects.foreign.vendors import VENDOR_FILES
+from picohook import Timeouts, ToolCall
+from picohook.config.dialects.foreign.vendors import VENDOR_FILES, form_of
+from picohook.config.document import Config
 from picohook.hooks.foreign.contract import Facts
 from picohook.hooks.foreign.dialects import dialect_of
 from picohook.hooks.foreign.tools import TOOLS
 
 PAGE = Path(__file__).parents[2] / "docs/reference/dialects.md"
+FILES = (".claude/settings.json", ".gemini/settings.json", ".cursor/hooks.json", "plugin/hooks/hooks.json")
 BEGIN, END = "<!-- made by tests/foreign/dialect_table.py -->\n", "<!-- made until here -->\n"
 
 
@@ -22,11 +24,35 @@ def reasons(unsupported):
     return "; ".join(f"`{name}`: {why}" for name, why in unsupported.items())
 
 
-def rows(dialect):
+def settings(form, dialect):
+    """What a handler may set, and what it finds in its environment."""
+    done = [kind for kind, why in form.types.items() if not why]
+    not_done = {f"type {kind}": why for kind, why in form.types.items() if why}
+    found = {variable: None for file in FILES for variable in form.places(config_of(file)).env}
+    for event in dialect.events:
+        told = dialect.encode(event, ToolCall(tool="bash"), Facts(session="s"))
+        found |= dict.fromkeys(told.env if told is not None else ())
+    yield f"\nA handler is of type {code(done)}, and may have {code(sorted(form.keys - {'type'}))}."
+    only = (
+        ", some of them only in plugins" if any("PLUGIN" in name or name == "extensionPath" for name in found) else ""
+    )
+    yield f"Its environment has {code(found)}{only}. Not as there:\n"
+    yield from (f"- `{name}`: {why}" for name, why in {**not_done, **form.unsupported}.items())
+
+
+def config_of(file):
+    path = Path("/p") / file
+    place = {"path": path, "project": path.parent, "work": path.parent}
+    return Config(**place, dialect="", digest="", found=False, timeouts=Timeouts())
+
+
+def rows(name):
+    dialect = dialect_of(name)
     yield f"## {dialect.title}\n"
     yield f"The contract is that of {dialect.title} {dialect.version}.\n"
     yield f"All handlers read {code(dialect.common)}, and may write {code(dialect.answers)}. Of these, not as there:\n"
     yield from (f"- `{name}`: {why}" for name, why in dialect.unsupported.items())
+    yield from settings(form_of(name), dialect)
     yield "\n| Event | Asked at | Matcher | Reads | Writes | A block | Not as there |"
     yield "|---|---|---|---|---|---|---|"
     for event, row in dialect.events.items():
@@ -64,7 +90,7 @@ def name_in(dialect, tool):
 
 
 def rendered():
-    return "\n".join([*names(), *(line for name in VENDOR_FILES for line in rows(dialect_of(name)))])
+    return "\n".join([*names(), *(line for name in VENDOR_FILES for line in rows(name))])
 
 
 def whole(page):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from gates import tried
@@ -525,6 +526,10 @@ SHAPES = {
     "python": 'python3 -c \'import json,sys; sys.exit(2 if "rm" in json.load(sys.stdin)["tool_input"]["command"] else 0)\'',
     "node": "node -e 'const d=JSON.parse(require(\"fs\").readFileSync(0)); process.exit(/rm/.test(d.tool_input.command)?2:0)'",
 }
+
+
+if shutil.which("uv"):
+    SHAPES["uv run"] = f"uv run --offline --no-project {SHAPES['python'].replace('python3', 'python', 1)}"
 
 
 @pytest.mark.anyio

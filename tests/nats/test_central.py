@@ -293,7 +293,7 @@ async def test_a_host_that_never_had_a_bundle_does_not_start_unless_none_is_requ
 async def test_bundles_are_followed_that_a_reload_asks_for(central, keeping, bucket):
     def without():
         path = central()
-        path.write_text(path.read_text().partition("[bundle]")[0] + "[hooks]\n")
+        path.write_text(path.read_text().partition("[nats.bundle]")[0] + "[hooks]\n")
         return path
 
     async with bucket as put:

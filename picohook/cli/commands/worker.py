@@ -37,7 +37,7 @@ def worker(
         typer.Option(
             metavar="N",
             parser=count,
-            help="The most questions at the same time. More are refused at once: another worker is asked.",
+            help="The most questions at the same time. It refuses others at once, and another worker gets them.",
         ),
     ] = MAX_IN_FLIGHT,
     watch: Annotated[
@@ -55,7 +55,7 @@ def worker(
     picohook worker --config picohook.toml
 
     Serves each hook of the configuration that is asked at stages, at the servers that its table [nats] names. Workers with the
-    same hook share its questions. At SIGTERM it takes no more questions, answers those that it has, and ends.
+    same hook share its questions. At SIGTERM it accepts no more questions, answers those that it has, and ends.
     """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
     settings = connection_of(read(config))
@@ -106,6 +106,7 @@ class _Serving:
         self._max_in_flight = max_in_flight
         self._tasks = tasks
         self._workers: list[NatsWorker] = []
+        self._log = Log()
         tasks.start_soon(self._serve, connection)
         host.on_mounted.add(self.follow)
 
@@ -117,7 +118,7 @@ class _Serving:
     def follow(self) -> None:
         settings = self._host.reloader.source.layers.nats
         if settings is None:
-            Log().error("the table [nats] is gone: the worker stays where it is", servers=self._settings.servers)
+            self._log.error("the table [nats] is gone: the worker stays where it is", servers=self._settings.servers)
         elif settings != self._settings and not self.ended.is_set():
             self._settings = settings
             self._tasks.start_soon(self._serve, _connect(settings))

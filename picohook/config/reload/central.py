@@ -1,4 +1,4 @@
-"""Takes over new bundles while a host runs."""
+"""Applies new bundles while a host runs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from .source import Source
 
 LOOK_EVERY = 60.0
-"""Seconds after which the bucket is looked at without a notice."""
+"""Seconds after which the bucket is read although no change was reported."""
 
 
 class BundleUpdates:
-    """Looks at the bucket whenever it changes, and takes over a bundle that is newer.
+    """Reads the bucket whenever it changes, and applies a newer bundle.
 
     If a bundle cannot be used, that is logged, and the last good one stays. It is tried again at intervals, because a mistake
     in a local file may have been in its way, and so is one that cannot be kept.
@@ -71,7 +71,7 @@ class BundleUpdates:
         return self._in_use
 
     async def first(self) -> bool:
-        """Wait until the host has a bundle, for as long as the table [bundle] says. Returns whether it has one."""
+        """Wait until the host has a bundle, for as long as the table [nats.bundle] says. Returns whether it has one."""
         patience = self.kept.table.wait
         with anyio.move_on_after(patience):
             while not await self.look():

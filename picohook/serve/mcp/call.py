@@ -1,4 +1,4 @@
-"""One tool call on its way through hooks: it is held until they have decided, and so is its result."""
+"""One tool call and its result. Both are held until hooks have decided."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class HeldCall(Held):
         return result if isinstance(result, bytes) else result_line(self.id, made(result, newer=self._newer))
 
     def _begin(self) -> Round | None:
-        """Begin the round in which the user may be asked. The server does not get what is for picohook."""
+        """Begin the round in which the user may be asked. Removes picohook's own members from the call."""
         if self._approver is None:
             return None
         asking, params = self._approver.begin(self._request["params"])

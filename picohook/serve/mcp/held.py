@@ -1,4 +1,4 @@
-"""A request that is held while hooks decide, and so is its answer."""
+"""Holds a request, and later its answer, while hooks decide."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Shared:
 
 
 def left(_: object) -> None:
-    """Called when what waits for a promise is cancelled, which needs nothing."""
+    """Does nothing when a waiting promise is cancelled."""
 
 
 class Held:
@@ -77,7 +77,7 @@ class Held:
         return self._answer, (line, response)
 
     def cancel(self) -> None:
-        """Let it go no further. What `run` returns is not sent."""
+        """Cancel the request. The line that `run` returns is not sent."""
         self.cancelled = True
         if self.scope is not None:
             self.scope.cancel()

@@ -1,7 +1,7 @@
 """Passes lines between an MCP client and an MCP server, as they are. Tool calls and questions to a model are held for hooks.
 
-A line that is not valid is not forwarded, and whoever waits for an answer is told. Each side is read only as fast as the other
-side reads. A held call does not hold up the lines after it.
+An invalid line is not forwarded, and the side that waits for an answer gets an error. Each side is read only as fast as the
+other side reads. A held call does not hold up the lines after it.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from .messages import Message
 
 UNREAD = 1 << 18
-"""Bytes that one side has not read. Past that, the other side is not read."""
+"""Bytes that one side may leave unread. Above that, the proxy stops reading from the other side."""
 MOST_OPEN = 10_000
 """The most requests of one side that wait for an answer. Further ones are refused."""
 MOST_HELD = 64 << 20
-"""Bytes of calls and results that wait for hooks. Past that, calls are refused, and the server is not read. A side that has
-not read that much is not read either: the proxy answers some of its lines itself."""
+"""Bytes of calls and results that may wait for hooks. Above that, the proxy refuses calls, and stops reading from the server.
+It also stops reading from a side that has left that much unread, because it answers some lines of that side itself."""
 MOST_IDLE = 16
 """The most tasks that are kept for the next held requests."""
 LOGGED, WINDOW = 20, 10.0
@@ -102,7 +102,7 @@ class _Side:
                 del self.cancelled[next(iter(self.cancelled))]
 
     def end(self) -> None:
-        """Take nothing more from it."""
+        """Accept no more lines from it."""
         self.ended = True
         self._proxy.check()
 
@@ -210,7 +210,7 @@ class Proxy:
         return self.server.ended or client.stream.broken or (client.ended and not client.asked)
 
     def check(self) -> None:
-        """See whether it is over. Call this when something has changed."""
+        """End the connection if it is over. Call this when something has changed."""
         if self.client.ended or self.server.ended:
             self._changed.set()
         if self.client.ended:

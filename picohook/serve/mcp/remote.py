@@ -1,4 +1,4 @@
-"""A remote MCP server: its URL, its headers, and the command that makes it a server like any other."""
+"""A remote MCP server: its URL, its headers, and the command that connects to it."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ class ConcludeParams(Params):
 
     decided: int
     result: ToolResult
+    tool: str | None = None
     arguments: dict[str, Any] | None = None
     duration: int | None = None
     error: str | None = None

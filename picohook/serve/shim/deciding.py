@@ -124,8 +124,9 @@ class Decider:
     async def _of_result(self, returned: ToolReturn) -> HandlerAnswer:
         result, message = returned.result, ""
         decided = self._decided.pop((returned.meta.session_key, returned.tool_call_id or ""), None)
-        if decided is not None and decided.call.arguments != returned.arguments:
-            message = f"picohook: {returned.tool} ran with other arguments than its hooks decided on"
+        own = None if decided is None else decided.call
+        if own is not None and (own.tool, own.arguments) != (returned.tool, returned.arguments):
+            message = f"picohook: {returned.tool} ran with another name or other arguments than its hooks decided on"
             decided = None
         if decided is None:
             outcome = await self._host.after_tool(returned)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 IDLE = 900.0
 """Seconds without a client after which the host ends."""
-PATIENCE = 30.0
+REQUEST_WAIT = 30.0
 """Seconds in which a client has to send its whole request."""
 FULL_PAUSE = 0.01
 """Seconds until the server accepts again after the system had no descriptor or memory left."""
@@ -189,7 +189,7 @@ class ShimServer:
 
     async def _serve(self, connection: socket.socket) -> None:
         try:
-            with anyio.move_on_after(PATIENCE) as sending:
+            with anyio.move_on_after(REQUEST_WAIT) as sending:
                 question = await self._read(connection)
             if sending.cancelled_caught or question is None:
                 return

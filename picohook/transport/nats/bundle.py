@@ -51,7 +51,7 @@ class Bundle:
     hash: str
     """SHA-256 of the configuration."""
     key: str
-    """The public key that it says it was signed with."""
+    """The public key that it names as its signer's."""
     data: bytes
     """Its own bytes."""
 

@@ -1,4 +1,4 @@
-"""Calls to a hook that is served elsewhere: the answers come to an inbox of the hook's own."""
+"""Calls to a remote hook. The answers come to the hook's own inbox."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class Calls:
         )
 
     def connection_changed(self) -> None:
-        """Fail the calls that can get no answer: the connection was lost, or the server refused a subject."""
+        """Fail the calls that can get no answer, because the connection was lost or the server refused a subject."""
         connection = self._connection
         if not self._pending:
             return
@@ -219,7 +219,7 @@ class Calls:
         self._reactor.settle(ended)
 
     def _tell_workers(self, call: _Call) -> None:
-        """Tell all workers that nobody waits for this answer any more."""
+        """Tell all workers that this call was cancelled."""
         body = encode({"id": call.id, "reply": f"{self._inbox}.{call.promise.request}"})
         try:
             self._connection.publish(self._cancel_subject, body)

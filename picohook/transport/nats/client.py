@@ -52,7 +52,7 @@ class Client(PublicClient):
         return subscription
 
     async def end(self) -> None:
-        """Write what waits to be written, and close the connection: in any case, also if the server takes nothing."""
+        """Write all waiting messages, and close the connection even if the server reads nothing."""
         if self.is_closed:
             return
         if self.is_connected:

@@ -47,7 +47,7 @@ _REFUSED = re.compile(r'permissions violation for (publish|subscription) to "([^
 
 
 class Listening:
-    """A subscription. It is made again whenever the connection is."""
+    """A subscription. It is restored with the connection."""
 
     __slots__ = ("_connection", "callback", "queue", "subject", "subscription")
 
@@ -69,7 +69,7 @@ class Listening:
 
 
 class NatsConnection:
-    """A connection, which is made again when it is lost.
+    """A connection that is restored when it is lost.
 
     `on_change` has functions that are called, in the host's loop, whenever `state` or `refused` may have changed.
     """
@@ -80,7 +80,7 @@ class NatsConnection:
         self.settings = settings
         self.state = CONNECTING
         self.last_error = ""
-        """Why there is no connection, or what the server last refused."""
+        """Why there is no connection, or the subject that the server last refused."""
         self.refused: frozenset[str] = frozenset()
         """The subjects that this user may not publish or listen to, as far as the server said; in lower case."""
         self.config_digest = ""

@@ -12,4 +12,4 @@ CONFIG = "Picohook-Config"
 TRACE_PARENT = "traceparent"
 
 STATUS = "Status"
-"""The server's own status of a message, such as 503 for a question that nobody takes."""
+"""The server's own status of a message, such as 503 for a question without a receiver."""

@@ -37,7 +37,7 @@ class Message:
 
     @property
     def is_from_nobody(self) -> bool:
-        """Whether it is the server's answer to a question that nobody takes."""
+        """Whether it is the server's answer to a question that has no receiver."""
         if self.data:
             return False
         return self.head.startswith(_FROM_NOBODY) or self.headers.get(STATUS) == _NOBODY

@@ -1,4 +1,4 @@
-"""What a worker tells of itself: the answers to `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS`, as NATS micro services give them."""
+"""A worker's answers to `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS`, in the form of NATS micro services."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ServedHook:
     busy: int = 0
     """Questions that were refused because too many were in flight."""
     cancelled: int = 0
-    """Questions that were given up: their host cancelled them, or their time was over."""
+    """Questions that the host cancelled, or whose time was over."""
     in_flight: int = 0
     seconds: float = 0.0
     """The time of all answers together."""

@@ -98,4 +98,17 @@ FORM = Form(
     only_commands=("SessionStart", "Setup"),
     gates_elsewhere=GATES_ELSEWHERE,
     longest_timeouts={"SessionEnd": 60.0},
+    unsupported={
+        "statusMessage": "picohook shows no status",
+        "once": "it has an effect only in a skill, as in Claude Code",
+        "asyncRewake": "it does not wake the agent: its texts come with the next prompt",
+        "rewakeMessage": "likewise",
+        "rewakeSummary": "likewise",
+        "enabledPlugins": "plugins are not looked for: name their files",
+        "allowManagedHooksOnly": "the policy that an administrator manages is not read",
+        "${user_config.*}": "picohook has no configuration of plugins by their users: such a handler cannot be run",
+        "CLAUDE_PLUGIN_OPTION_*": "likewise: they are not set",
+        "CLAUDE_EFFORT": "it is not set: picohook does not know it",
+        "CLAUDE_CODE_REMOTE": "likewise",
+    },
 )

@@ -71,4 +71,9 @@ FORM = Form(
     layout="handlers",
     settings=_settings,
     gates_elsewhere=GATES_ELSEWHERE,
+    unsupported={
+        "CURSOR_USER_EMAIL": "it is not set: picohook knows no user",
+        "CURSOR_TRANSCRIPT_PATH": "it is not set: picohook keeps no transcript",
+        "CURSOR_CODE_REMOTE": "it is not set: picohook does not know it",
+    },
 )

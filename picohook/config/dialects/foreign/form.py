@@ -90,6 +90,8 @@ class Form:
     """Keys of `hooks` that are not events."""
     longest_timeouts: Mapping[str, float] = field(default_factory=dict)
     """The longest timeout of some events."""
+    unsupported: Mapping[str, str] = field(default_factory=dict)
+    """Settings of handlers and files, and environment variables, that have no effect here; for each, the reason."""
 
 
 def home() -> Path:
