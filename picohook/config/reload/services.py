@@ -88,7 +88,7 @@ class ConfigServices:
     async def _tell_fleet(self, nats: NatsSettings, status: Callable[[], Mapping[str, Any]]) -> None:
         connection = self._connections.of(nats)
         try:
-            await Heartbeat(lambda: connection, status, lambda: self._source.layers.in_force).run()
+            await Heartbeat(connection, status, lambda: self._source.layers.in_force).run()
         finally:
             with anyio.CancelScope(shield=True):
                 await self._connections.leave(connection)
