@@ -333,7 +333,7 @@ def _edited(tool: str, response: Any, text: str) -> Any:
     except ValueError:
         value = None
     if type(value) is not type(response) or (isinstance(value, dict) and value.keys() != response.keys()):
-        raise PicohookError(f"{tool}: a hook changed the result of this tool to a form that the tool does not return")
+        raise PicohookError(f"{tool}: a hook changed the result to a form that this tool does not return")
     return value
 
 

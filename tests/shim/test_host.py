@@ -189,7 +189,7 @@ class TestAfterTheTool:
         asked = call(event="PostToolUse", tool_response={"own": 1})
         status, why = await ask({"after_tool": lambda _: Modify({"for_llm": "text"})}, asked)
         assert status == "refused"
-        assert "to another form than the tool's own" in why
+        assert "to a form that this tool does not return" in why
 
     async def test_the_error_of_a_tool_is_an_error_for_hooks(self, ask):
         seen = []

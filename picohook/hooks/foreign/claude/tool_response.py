@@ -59,7 +59,7 @@ def reshaped(tool: str, response: Any, text: str) -> Any:
     except ValueError:
         value = None
     if type(value) is not type(response) or (isinstance(value, dict) and value.keys() != response.keys()):
-        raise PicohookError(f"a hook changed the result of {tool} to another form than the tool's own")
+        raise PicohookError(f"{tool}: a hook changed the result to a form that this tool does not return")
     return value
 
 
