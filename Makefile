@@ -12,7 +12,7 @@
 # make site    build the documentation as a site, in site/
 # make release-check   wheel and source distribution, each tried in an empty environment
 # make frameworks  the tests of each framework integration, in an environment with only that framework
-# make matrix  the fast tests of the core on each other supported Python that is installed
+# make matrix  the fast tests of the core on each other supported Python that is installed, on the first with the oldest libraries
 # make clean   remove everything that these commands made
 #
 # To use another Python: make demo PYTHON=python3.12
@@ -21,7 +21,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CHECK := import sys; print("Python %d.%d" % sys.version_info[:2]); sys.exit(sys.version_info < (3, 11))
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --constraint constraints.txt
+CONSTRAINTS := constraints.txt
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --constraint $(CONSTRAINTS)
 
 # The files that need full branch coverage.
 CORE := picohook/protocol/*,picohook/engine/chain.py,picohook/engine/ask.py,picohook/engine/approval.py,picohook/engine/apply_decision.py,picohook/model/failure_policy.py
@@ -71,13 +72,15 @@ coverage: $(VENV)/.installed-dev
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-# Each other Python has its own environment, without the frameworks of picohook.integrations. pyenv may have it.
+# Each other Python has its own environment, without the frameworks of picohook.integrations. pyenv may have it. The first has the
+# oldest libraries that pyproject.toml allows.
 matrix:
-	@for version in $(filter-out $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'),$(PYTHONS)); do \
-		echo "== Python $$version"; \
+	@constraints=constraints-oldest.txt; for version in $(filter-out $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'),$(PYTHONS)); do \
+		echo "== Python $$version, $$constraints"; \
 		export PYENV_VERSION=$$(pyenv latest $$version 2>/dev/null); \
 		if python$$version -c pass 2>/dev/null; then \
-			$(MAKE) --no-print-directory quick-on VENV=.venv-$$version PYTHON=python$$version || exit 1; \
+			$(MAKE) --no-print-directory quick-on VENV=.venv-$$version PYTHON=python$$version CONSTRAINTS=$$constraints || exit 1; \
+			constraints=constraints.txt; \
 		else \
 			echo "was not tried: there is no python$$version"; \
 		fi; \

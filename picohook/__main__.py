@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 
@@ -20,6 +21,7 @@ def main() -> None:
                 _complain(f"standard output cannot be written: {error.strerror}")
             sys.exit(1)
         return
+    gc.disable()  # imports make many objects and no garbage; `load_command` enables it
     try:
         from .cli.app import run  # noqa: PLC0415
 

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from .engine.engine import Engine
+from .engine.lifecycle import MountedHooks
 from .engine.settings import Settings
 from .errors import PicohookError
 from .turns import model_call, tool_call
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from .config.document import PicoClaw
     from .config.layers import Layers
     from .config.reload.reloader import Reloader
+    from .config.reload.services import ConfigServices
     from .config.reload.source import Source
-    from .engine.lifecycle import MountedHooks
     from .engine.settings import EngineSettings
     from .engine.status import Reloaded
     from .hooks.base import Hook
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from .model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult
     from .model.spec import HookSpec
     from .transport.nats.bundle import Bundle
-    from .transport.nats.connection import NatsConnection
     from .turns.model_call import Complete, DecidedRequest, Show
     from .turns.session import Session
     from .turns.tool_call import DecidedCall, OnPause, ToolRun
@@ -80,6 +80,7 @@ class Host(Engine):
         self._watch = watch
         self._control = control
         self._announce = announce
+        self._services: ConfigServices | None = None
 
     @classmethod
     def from_config(
@@ -176,48 +177,27 @@ class Host(Engine):
 
             self.begin_task((await open_control(self, self._control, mounted_hooks.log)).run)
         await super()._begin(mounted_hooks, hooks)
-        if self._source is not None and any(one.bundle is not None for one in self._source.layers.configs):
-            await self._follow_bundles(self._source, mounted_hooks)
-        if self._announce and self._source is not None and self._source.layers.nats is not None:
-            self._tell_fleet(self._source, mounted_hooks)
+        if self._source is not None and any(one.nats is not None for one in self._source.layers.configs):
+            self._services = self._config_services(self._source)
+            await self._services.start()
         if self._watch:
             from .config.reload.watch import keep_watching  # noqa: PLC0415 - an extra
 
             self.begin_task(functools.partial(keep_watching, self, mounted_hooks.log))
 
-    async def _follow_bundles(self, source: Source, mounted_hooks: MountedHooks) -> None:
-        """Take over bundles from now on. Raises `ConfigError` if the host needs one and there is none in time."""
-        from .config import bundles  # noqa: PLC0415 - few have one
-        from .config.reload.central import BundleUpdates  # noqa: PLC0415
+    def _config_services(self, source: Source) -> ConfigServices:
+        from .config.reload.services import ConfigServices  # noqa: PLC0415 - for configurations with [nats]
 
-        (config,) = (one for one in source.layers.configs if one.bundle is not None)
-        kept = bundles.KeptBundle(config)
-        assert mounted_hooks.connections is not None
-        connection = mounted_hooks.connections.of(kept.connection)
-        updates = BundleUpdates(self._take_over, kept, source, connection, mounted_hooks.log)
-        if kept.is_missing and not await updates.first(kept.table.wait):
-            bundles.require_bundle(source.layers.configs, updates.problem)
-        self.begin_task(updates.run)
-
-    def _tell_fleet(self, source: Source, mounted_hooks: MountedHooks) -> None:
-        """Tell `picohook fleet` from now on how this host is."""
-        from .transport.nats.heartbeat import Heartbeat  # noqa: PLC0415 - an extra
-
-        connections = mounted_hooks.connections
-        assert connections is not None
-
-        def connection() -> NatsConnection | None:
-            nats = source.layers.nats
-            return None if nats is None else connections.of(nats)
-
-        heartbeat = Heartbeat(connection, lambda: self.status().wire(), lambda: source.layers.in_force)
-        self.begin_task(heartbeat.run)
-
-    async def _take_over(self, bundle: Bundle) -> Reloaded:
-        """Reload the configuration with this bundle, which was verified. Raises as `reload` does."""
-        done = await self.begin_task(functools.partial(self.reloader.reload, bundle)).result()
-        self._changed(done)
-        return done
+        assert isinstance(self._mounted, MountedHooks)
+        assert self._mounted.connections is not None
+        return ConfigServices(
+            source,
+            self._mounted.connections,
+            self._mounted.log,
+            begin=self.begin_task,
+            reload=self._reload,
+            status=(lambda: self.status().wire()) if self._announce else None,
+        )
 
     async def reload(self) -> Reloaded:
         """Read the configuration again and apply it, without losing a call. Returns the changes.
@@ -227,8 +207,19 @@ class Host(Engine):
         for a new hook that is `required` and does not start. Cancellation does not stop a reload half-way.
         """
         self._mounted.require_here()
-        done = await self.begin_task(self.reloader.reload).result()
+        return await self._reload()
+
+    async def _reload(self, bundle: Bundle | None = None) -> Reloaded:
+        """Like `reload`, with a bundle that was verified in place of the one that is kept."""
+        source = self.reloader.source
+        done = await self.begin_task(functools.partial(self.reloader.reload, bundle)).result()
+        if self._services is None and source.layers.nats is not None:
+            self._services = self._config_services(source)
+        if self._services is not None:
+            self._services.follow()
         self._changed(done)
+        for call in tuple(self.on_mounted):
+            call()
         return done
 
     @property
@@ -263,8 +254,8 @@ class Host(Engine):
         """The half of a tool call after the tool: after_tool, with its event. Returns the result for the model.
 
         `result` is what the tool returned or the exception that it raised, and `ran` says how it ran. The hooks are those of
-        the host, session or turn that decided. Raises `PicohookError` for a call that was not to run, ran with other
-        arguments, or is concluded already. Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook decides that.
+        the host, session or turn that decided. Raises `PicohookError` for a call that was not to run, is concluded
+        already, or is not the one that ran. Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook decides that.
         """
         return await decided.conclude(result, **ran)
 

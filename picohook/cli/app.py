@@ -1,5 +1,6 @@
 """The program `picohook`. Each command is a file of `commands/`, which is imported when the command is run."""
 
+import gc
 import io
 import os
 import sys
@@ -22,14 +23,14 @@ COMMANDS = {
     "doctor": "Find out whether hooks work here, and what to do if not.",
     "list": "List the hooks in the order they are asked, stage by stage.",
     "call": "Ask the hooks of one stage, and show what they decide.",
-    "compare": "Show what several agents make of the same hook.",
+    "compare": "Compare how several agents read the same hook.",
     "run": "Run a script of stages and events, line by line.",
     "trust": "Trust the configuration in this directory, as it is now.",
     "serve": "Serve the hooks to a program in any language.",
     "worker": "Serve hooks over NATS, to hosts on other machines.",
     "mcp": "Put hooks between an MCP client and an MCP server.",
-    "shim": "Stand behind the agent of another vendor.",
-    "control": "Look at a running host, and act on it.",
+    "shim": "Use your hooks in the agent of another vendor.",
+    "control": "Inspect a running host, and control it.",
     "top": "Show the hooks of a running host, live.",
     "fleet": "Show the hosts and workers of a tenant, live.",
     "trace": "Show a record as a timeline.",
@@ -64,8 +65,11 @@ class Commands(TyperGroup):
 
 
 def load_command(name: str) -> Any:
-    """Import a command."""
+    """Import a command. Then enable the garbage collector if `main` disabled it. It leaves alone what was imported."""
     command = get_command(import_module(f".commands.{name}", __package__).app)
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
     command.name = name
     return command
 

@@ -1,4 +1,4 @@
-"""One hook under several dialects: what each vendor's agent makes of its answers and failures, and what strict does."""
+"""Runs one hook under several dialects: what its answers and failures do in each vendor's agent, and in strict."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ import anyio
 from ..config.dialects.foreign.other_files import WrittenHandler, read_as
 from ..errors import HookTimeoutError
 from ..hooks import make_hook
-from ..hooks.foreign.contract import Dialect, Facts, Ran, Rule, Told
+from ..hooks.foreign.contract import Dialect, Facts, HandlerInput, HandlerResult, Rule
 from ..hooks.foreign.dialects import DialectName, dialect_of
 from ..hooks.foreign.effect import Effect, effect
 from ..hooks.one_shot.handlers import HandlersHook
@@ -21,32 +21,32 @@ if TYPE_CHECKING:
     from ..hooks.foreign.spec import GroupSpec
 
 NOT_ASKED, NO_EVENT, LEFT_OUT, NOT_LOADED = "not asked", "no event", "left out", "not loaded"
-"""What a hook is where it decides nothing: by its matcher, without such an event, and where its entry is wrong."""
+"""Why a hook decides nothing: its matcher does not match, the agent has no such event, or its entry is wrong."""
 FAULTS = {
-    "is not there (127)": Ran(127, stderr="not found"),
-    "cannot be run (126)": Ran(126, stderr="Permission denied"),
-    "fails (exit code 1)": Ran(1, stderr="it went wrong"),
-    "is killed": Ran(-9),
-    "is late": Ran(failure=HookTimeoutError("it did not end in time")),
-    "prints broken JSON": Ran(0, '{"decision":'),
+    "is not there (127)": HandlerResult(127, stderr="not found"),
+    "cannot be run (126)": HandlerResult(126, stderr="Permission denied"),
+    "fails (exit code 1)": HandlerResult(1, stderr="it went wrong"),
+    "is killed": HandlerResult(-9),
+    "is late": HandlerResult(failure=HookTimeoutError("it did not end in time")),
+    "prints broken JSON": HandlerResult(0, '{"decision":'),
 }
-"""What can go wrong with a hook, and its results then."""
+"""The results of hooks that fail."""
 HARMLESS, HARMFUL, AGAIN = "harmless call", "harmful call", "its denial"
 
 
 class Cell(NamedTuple):
-    """What comes of one case under one dialect."""
+    """The effect of one case under one dialect."""
 
     vendor: Effect | str
     strict: Effect | str
     why: str = ""
-    """Why it decides nothing, if it is a text."""
-    ran: Ran | None = None
-    told: Told | None = None
+    """The reason, if the effect is a word: why the hook decides nothing."""
+    result: HandlerResult | None = None
+    handler_input: HandlerInput | None = None
 
     @property
     def refuses(self) -> bool:
-        """Whether the vendor's agent does not run the call."""
+        """Whether the vendor's agent refuses the call."""
         return isinstance(self.vendor, Effect) and self.vendor.refuses
 
     @property
@@ -56,14 +56,19 @@ class Cell(NamedTuple):
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
-        told = {"vendor": word(self.vendor), "strict": word(self.strict), "why": self.why}
-        if self.ran is None:
-            return told
-        return {**told, "exit_code": self.ran.exit_code, "stdout": self.ran.stdout, "stderr": self.ran.stderr}
+        handler_input = {"vendor": word(self.vendor), "strict": word(self.strict), "why": self.why}
+        if self.result is None:
+            return handler_input
+        return {
+            **handler_input,
+            "exit_code": self.result.exit_code,
+            "stdout": self.result.stdout,
+            "stderr": self.result.stderr,
+        }
 
 
 def word(one: Effect | str) -> str:
-    """The word for what comes of a case."""
+    """The word for an effect."""
     return one.word if isinstance(one, Effect) else one
 
 
@@ -94,7 +99,7 @@ class Comparison:
 
     @property
     def odd(self) -> Iterator[tuple[DialectName, str, str]]:
-        """Where the harmless call is refused, and where asking about a call fails: the dialect, the case, and why."""
+        """Where the harmless call is refused, and where the hook fails: the dialect, the case, and why."""
         for case in (HARMLESS, HARMFUL):
             for dialect, cell in self.rows[case].items():
                 refused = case == HARMLESS and cell.refuses
@@ -134,46 +139,46 @@ class _Column:
         assert self.group is not None
         return self.group.filter.handlers[0].rule
 
-    async def ask(self, call: ToolCall, patience: float) -> Cell:
-        """What comes of asking the hook about a call."""
+    async def ask(self, call: ToolCall, time_limit: float) -> Cell:
+        """Ask the hook about a call. Returns the effect of its answer."""
         if self.group is None:
             return Cell(self._word, self._in_strict, self._why)
         hook = make_hook(self.group)
         assert isinstance(hook, HandlersHook)
         async with Host([hook]):
-            result = await hook.result(0, call, within=patience)
-        if result is None:
+            asked = await hook.result(0, call, within=time_limit)
+        if asked is None:
             matcher = self._rule.matcher
-            name = self._told(call).stdin.get(self._dialect.events[self.event].matched, call.tool)
+            name = self._input(call).stdin.get(self._dialect.events[self.event].matched, call.tool)
             return Cell(NOT_ASKED, NOT_ASKED, f"its matcher {matcher} does not match {name}")
-        told, ran = result
-        return self.decoded(ran, told, call)
+        handler_input, result = asked
+        return self.decoded(result, handler_input, call)
 
-    def answered(self, ran: Ran, call: ToolCall) -> Cell:
-        """What comes of a result, whatever led to it."""
+    def answered(self, result: HandlerResult, call: ToolCall) -> Cell:
+        """Returns the effect of a result, without running the hook."""
         return (
             Cell(self._word, self._in_strict, self._why)
             if self.group is None
-            else self.decoded(ran, self._told(call), call)
+            else self.decoded(result, self._input(call), call)
         )
 
-    def _told(self, call: ToolCall) -> Told:
+    def _input(self, call: ToolCall) -> HandlerInput:
         assert self.group is not None
-        told = self._dialect.encode(self.event, call, self.group.filter.facts())
-        assert told is not None
-        return told
+        handler_input = self._dialect.encode(self.event, call, self.group.filter.facts())
+        assert handler_input is not None
+        return handler_input
 
-    def decoded(self, ran: Ran, told: Told, call: ToolCall) -> Cell:
-        """What a result means, as the vendor's agent sees it, and in strict."""
+    def decoded(self, result: HandlerResult, handler_input: HandlerInput, call: ToolCall) -> Cell:
+        """Returns the effect of a result in the vendor's agent and in strict."""
         vendor, strict = (
-            effect(self._dialect, self.event, [(self._rule, ran)], told, call, failures)
+            effect(self._dialect, self.event, [(self._rule, result)], handler_input, call, failures)
             for failures in ("vendor", "strict")
         )
-        return Cell(vendor, strict, vendor.why, ran, told)
+        return Cell(vendor, strict, vendor.why, result, handler_input)
 
 
 def _event(dialect: Dialect, handler: WrittenHandler, call: ToolCall) -> str:
-    """The event of a dialect that happens with a call: the one of the same name, or the first at its stage; empty for none."""
+    """The event of a dialect for a call: the one of the same name, or the first of the stage; empty if there is none."""
     events = [event for event, row in dialect.events.items() if row.stage == handler.stage]
     events.sort(key=lambda event: event != handler.event)
     return next((event for event in events if dialect.encode(event, call, Facts()) is not None), "")
@@ -183,50 +188,50 @@ async def compare(
     handler: WrittenHandler,
     dialects: Sequence[DialectName],
     samples: Sequence[tuple[ToolCall, ToolCall]],
-    patience: float,
+    time_limit: float,
 ) -> Comparison:
-    """Ask a hook about a harmless call and a harmful one under each dialect, and see what else comes of its answers.
+    """Ask a hook about a harmless call and a harmful one under each dialect, and try variants of its answers.
 
-    Takes the first pair of `samples` whose harmful call is refused somewhere.
+    Takes the first pair of `samples` whose harmful call is refused under some dialect.
     """
     found = Comparison(handler)
     for harmless, harmful in samples:
         columns = {name: _Column(name, handler, harmful) for name in dialects}
-        cells = await _ask_all(columns, harmful, patience)
+        cells = await _ask_all(columns, harmful, time_limit)
         refusing = [name for name, cell in cells.items() if cell.refuses]
         if refusing or not found.rows:
             found.calls = {HARMLESS: harmless, HARMFUL: harmful}
-            found.rows = {HARMLESS: await _ask_all(columns, harmless, patience), HARMFUL: cells}
+            found.rows = {HARMLESS: await _ask_all(columns, harmless, time_limit), HARMFUL: cells}
         if refusing:
             found.denied_in = handler.home if handler.home in refusing else refusing[0]
         if refusing or all(cell.failed for cell in cells.values()):
             break
     harmful = found.calls[HARMFUL]
     columns = {name: _Column(name, handler, harmful) for name in dialects}
-    cases: dict[str, Ran] = {}
+    cases: dict[str, HandlerResult] = {}
     if found.denied_in is not None:
         _explain(found, columns)
-        denial = found.rows[HARMFUL][found.denied_in].ran
+        denial = found.rows[HARMFUL][found.denied_in].result
         assert denial is not None
         everywhere = all(
-            cell.ran is not None and _answer(cell.ran) == _answer(denial) for cell in found.rows[HARMFUL].values()
+            cell.result is not None and _answer(cell.result) == _answer(denial) for cell in found.rows[HARMFUL].values()
         )
         cases |= {} if everywhere else {AGAIN: denial}
         cases |= variants(denial)
-    for case, ran in (cases | FAULTS).items():
-        found.rows[case] = {name: column.answered(ran, harmful) for name, column in columns.items()}
+    for case, result in (cases | FAULTS).items():
+        found.rows[case] = {name: column.answered(result, harmful) for name, column in columns.items()}
     for name, cell in found.rows.get(AGAIN, {}).items():
         if not cell.refuses and not cell.why:
             found.rows[AGAIN][name] = cell._replace(why=_unseen(columns[name]))
     return found
 
 
-async def _ask_all(columns: dict[DialectName, _Column], call: ToolCall, patience: float) -> dict[DialectName, Cell]:
+async def _ask_all(columns: dict[DialectName, _Column], call: ToolCall, time_limit: float) -> dict[DialectName, Cell]:
     """The cells of a case, in the order of the columns. The dialects are asked at the same time."""
     cells: dict[DialectName, Cell] = {}
 
     async def ask(name: DialectName) -> None:
-        cells[name] = await columns[name].ask(call, patience)
+        cells[name] = await columns[name].ask(call, time_limit)
 
     async with anyio.create_task_group() as tasks:
         for name in columns:
@@ -234,34 +239,36 @@ async def _ask_all(columns: dict[DialectName, _Column], call: ToolCall, patience
     return {name: cells[name] for name in columns}
 
 
-def variants(denial: Ran) -> dict[str, Ran]:
-    """Answers that are nearly the same as a denial."""
+def variants(denial: HandlerResult) -> dict[str, HandlerResult]:
+    """Answers that differ little from a denial."""
     if denial.stdout.strip().startswith("{"):
         return {
-            "denies with exit code 1": Ran(1, denial.stdout, denial.stderr),
-            "denies behind other text": Ran(denial.exit_code, f"checking\n{denial.stdout}", denial.stderr),
+            "denies with exit code 1": HandlerResult(1, denial.stdout, denial.stderr),
+            "denies behind other text": HandlerResult(denial.exit_code, f"checking\n{denial.stdout}", denial.stderr),
         }
     if denial.exit_code == 2 and denial.stderr.strip():  # noqa: PLR2004 - the code that blocks
-        return {"denies without a reason": Ran(2, denial.stdout)}
+        return {"denies without a reason": HandlerResult(2, denial.stdout)}
     return {}
 
 
 def _explain(found: Comparison, columns: dict[DialectName, _Column]) -> None:
-    """Say why the hook does not refuse the harmful call under some dialects."""
+    """Note for each dialect that lets the harmful call pass why it does."""
     assert found.denied_in is not None
     cells = found.rows[HARMFUL]
     denial = cells[found.denied_in]
-    assert denial.told is not None
+    assert denial.handler_input is not None
     for name, cell in cells.items():
-        if cell.refuses or cell.told is None or cell.ran is None or cell.why:
+        if cell.refuses or cell.handler_input is None or cell.result is None or cell.why:
             continue
         common = dialect_of(found.denied_in).common
-        missing = [key for key in denial.told.stdin if key not in cell.told.stdin and key not in common]
+        missing = [
+            key for key in denial.handler_input.stdin if key not in cell.handler_input.stdin and key not in common
+        ]
         title = columns[name].title
-        if denial.ran is not None and _answer(cell.ran) == _answer(denial.ran):
+        if denial.result is not None and _answer(cell.result) == _answer(denial.result):
             why = _unseen(columns[name])
         else:
-            why = "it answers otherwise" + (f": {title} does not send {', '.join(missing)}" if missing else "")
+            why = "it gives another answer" + (f": {title} does not send {', '.join(missing)}" if missing else "")
         cells[name] = cell._replace(why=why)
 
 
@@ -269,8 +276,8 @@ def _unseen(column: _Column) -> str:
     return f"{column.title} sees no denial in this answer"
 
 
-def _answer(ran: Ran) -> tuple[int, str]:
-    return ran.exit_code, ran.stdout
+def _answer(result: HandlerResult) -> tuple[int, str]:
+    return result.exit_code, result.stdout
 
 
 def shown(call: ToolCall) -> str:

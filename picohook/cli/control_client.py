@@ -23,7 +23,7 @@ Socket = Annotated[
 
 
 def ask(control: Path, method: str, params: Any = None, *, timeout: float | None = TIMEOUT) -> Any:
-    """Return the host's answer to one request. Raise `PicohookError` if no answer comes, or if it is an error."""
+    """Return the host's answer to one request. Raise `PicohookError` if no answer comes, or if the answer is an error."""
     with connected(control, timeout) as connection:
         return request(connection, method, params)
 

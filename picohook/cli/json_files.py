@@ -1,4 +1,4 @@
-"""Edits JSON files of other programs: keeps their indent and mode, and the first version of each beside it."""
+"""Edits JSON files of other programs. Keeps their indent and mode, and a backup of each file's first version."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class JsonFile(NamedTuple):
     """A JSON file as it was read."""
 
     path: Path
-    """The file itself, if a link was named: the link stays."""
+    """The file itself, with links followed."""
     text: str
-    """Empty if there is no file."""
+    """The text of the file; empty if there is no file."""
     document: Any
 
     @classmethod
     def read(cls, path: Path, *, missing: Any = None) -> Self:
-        """Read a file. Without a file, the document is `missing`, if given. Raises `PicohookError` for what is not JSON."""
+        """Read a file. Without a file, the document is `missing`, if given. Raises `PicohookError` if this fails."""
         path = Path(os.path.realpath(path))
         try:
             text = path.read_text(encoding="utf-8")
@@ -48,15 +48,15 @@ class JsonFile(NamedTuple):
 
     @property
     def backup(self) -> Path:
-        """Where its first version is kept."""
+        """The path of the backup."""
         return self.path.with_name(self.path.name + BACKUP)
 
-    def write(self, document: Any) -> None:
-        """Replace the document, and keep the first version beside it. Raises `PicohookError`."""
+    def write(self, document: Any, *, anew: bool = False) -> None:
+        """Write a new document, and make the backup if there is none, or `anew`. Raises `PicohookError` if that fails."""
         indent = re.search(r"^([ \t]+)\"", self.text, re.MULTILINE)
         text = json.dumps(document, indent=indent[1] if indent else 2, ensure_ascii=False) + "\n"
         if self.text:
-            self._keep()
+            self._keep(anew=anew)
             mode = stat.S_IMODE(self.path.stat().st_mode)
         else:
             mode = 0o644
@@ -66,9 +66,9 @@ class JsonFile(NamedTuple):
                 raise PicohookError(f"{self.path.parent} cannot be made: {error.strerror}") from None
         files.write(self.path, text, mode=mode)
 
-    def _keep(self) -> None:
+    def _keep(self, *, anew: bool) -> None:
         try:
-            if not self.backup.exists():
+            if anew or not self.backup.exists():
                 shutil.copy2(self.path, self.backup)
         except OSError as error:
             raise PicohookError(f"{self.backup} cannot be written: {error.strerror}") from None

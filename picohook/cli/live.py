@@ -1,4 +1,4 @@
-"""What live views share: the terminal, its keys, and tables that fit into it."""
+"""Shared by live views: the terminal, its keys, and tables that fit its size."""
 
 import contextlib
 import os
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 NAME = 24
-"""The most columns of a name for which others are left out."""
+"""The most characters of a name for which other columns are left out."""
 Row = Mapping[str, str]
 
 
 def begin(*, plain: bool) -> None:
     """Let signals that end the program restore the terminal. Raise `typer.BadParameter` if a live view has none."""
     if not (plain or _is_terminal()):
-        raise typer.BadParameter("a live view needs a terminal: take --once or --json")
+        raise typer.BadParameter("a live view needs a terminal: use --once or --json")
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(
@@ -61,9 +61,9 @@ class Columns(NamedTuple):
 
     names: Sequence[str]
     numbers: frozenset[str]
-    """Those that are aligned to the right."""
+    """The columns that are aligned to the right."""
     left_out: Sequence[str]
-    """Those that a narrow terminal does without, in this order, so that names have room."""
+    """The columns that a narrow terminal leaves out, in this order, to give names room."""
 
     def fitting(self, rows: Sequence[Row], width: int | None) -> list[str]:
         """Return the columns that fit beside the names."""
@@ -88,7 +88,7 @@ def table(
 ) -> "Table | Group":
     """Return a table of these rows, whose cells are by column. In a narrow terminal, columns are left out.
 
-    If the lines do not suffice, the last one says how many rows are not shown.
+    If there are more rows than lines, the last line says how many rows are not shown.
     """
     from rich.console import Group  # noqa: PLC0415 - not where the output is JSON
     from rich.table import Table  # noqa: PLC0415

@@ -6,44 +6,91 @@ import os
 import re
 import shutil
 import sys
+import urllib.error
+import urllib.request
+from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import PicohookError
-from .json_files import JsonFile
+from ..serve.mcp import remote
+from .client_files import ClientFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-TABLES = (("mcpServers",), ("servers",), ("mcp", "servers"), ("context_servers",))
-"""Where clients keep their servers: Claude, Cursor, Windsurf and Gemini; VS Code's mcp.json; its settings; Zed."""
-Entry = dict[str, Any]
+    from .client_files import Entry, Server
+
+URLS = ("url", "httpUrl", "serverUrl")
+"""The keys under which clients have the URL of a server."""
+HEADERS = ("headers", "http_headers", "env_http_headers", "bearer_token_env_var")
+"""The keys under which they have headers. The last three are Codex's; two of them name variables of the environment."""
+SIGN_IN = ("oauth", "auth", "authProviderType", "headersHelper", "scopes", "oauth_resource")
+"""The keys with which a client signs in to a server by itself."""
+PROBE_WAIT = 5.0
+"""Seconds in which a remote server is to answer whether it can be reached without the client."""
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
 
-def put_before(path: Path, options: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Put `picohook mcp` with these options before each server that a command starts.
+class Changes(NamedTuple):
+    """What became of the servers of a client."""
 
-    Return the names of these servers, and of those that are not guarded because they have a URL.
-    """
-    remote = []
+    changed: list[str]
+    left: dict[str, str]
+    """The servers that are not guarded, and why."""
 
-    def wrap(name: str, entry: Entry) -> Entry | None:
-        command, arguments = entry.get("command"), entry.get("args", [])
-        if type(command) is not str and type(entry.get("url")) is str:
-            remote.append(name)
-        if type(command) is not str or type(arguments) is not list or _wrapped(entry) is not None:
-            return None  # a remote server, or done already
-        own = _picohook()
-        safe = re.sub(r"[^\w.-]", "-", name)
-        wrapped = [*own[1:], "mcp", *options, "--name", safe, "--", command, *arguments]
-        return {**entry, "command": own[0], "args": wrapped}
 
-    return _edit(path, wrap), remote
+class _Remote(NamedTuple):
+    """A remote server, in whatever words its client has for it."""
+
+    url: str
+    headers: dict[str, str]
+    """Its headers, as the client has them."""
+    named: dict[str, str]
+    """Its headers with a variable of the client's environment, such as `Bearer ${TOKEN}`."""
+
+
+class _NotGuardedError(Exception):
+    """Says why a server cannot be guarded."""
+
+
+def put_before(path: Path, options: Sequence[str]) -> Changes:
+    """Put `picohook mcp` with these options before each server. Raises `PicohookError`."""
+    file = ClientFile.read(path)
+    new: dict[tuple[str, ...], tuple[Entry, str]] = {}
+    left = dict.fromkeys(file.unreachable, "it is not in a table of its own: write it as [mcp_servers.NAME]")
+    open_ones = [server for server in file.servers if _unwrapped(server.entry, toml=file.toml) is None]
+    for server in open_ones:
+        try:
+            entry = _wrapped(server, options, toml=file.toml)
+        except _NotGuardedError as error:
+            left[server.name] = str(error)
+        else:
+            new[server.place] = entry, file.text_of(server, entry)
+    if new:
+        file.replace(new, keep=len(open_ones) == len(file.servers))
+    return Changes([place[-1] for place in new], left)
 
 
 def take_away(path: Path) -> list[str]:
-    """Take `picohook mcp` away from all servers. Return their names."""
-    return _edit(path, lambda _, entry: _wrapped(entry))
+    """Take `picohook mcp` away from all servers, and return their names. Raises `PicohookError`.
+
+    A server that was not changed since gets the text that it had.
+    """
+    file = ClientFile.read(path)
+    before = file.before()
+    new = {}
+    for server in file.servers:
+        own = _unwrapped(server.entry, toml=file.toml)
+        if own is None:
+            continue
+        was = before.get(server.place)
+        if was is None or _meaning(was[0]) != _meaning(own):
+            was = own, file.text_of(server, own)
+        new[server.place] = was
+    if new:
+        file.replace(new, keep=False)
+    return [place[-1] for place in new]
 
 
 def _picohook() -> list[str]:
@@ -52,37 +99,148 @@ def _picohook() -> list[str]:
     return [os.path.abspath(found)] if found else [sys.executable, "-m", "picohook"]
 
 
-def _wrapped(entry: Entry) -> Entry | None:
+# To put it there.
+
+
+def _wrapped(server: Server, options: Sequence[str], *, toml: bool) -> Entry:
+    """The entry with `picohook mcp`. Raises `_NotGuardedError`."""
+    entry = server.entry
+    own = _picohook()
+    before = [*own[1:], "mcp", *options, "--name", re.sub(r"[^\w.-]", "-", server.name)]
+    command, arguments = entry.get("command"), entry.get("args", [])
+    if type(command) is dict and type(command.get("path")) is str:  # as older versions of Zed have it
+        inside = [command["path"], *(command.get("args") or [])]
+        return {**entry, "command": {**command, "path": own[0], "args": [*before, "--", *inside]}}
+    if type(command) is str and type(arguments) is list:
+        return {**entry, "command": own[0], "args": [*before, "--", command, *arguments]}
+    found = _remote_of(entry)
+    if found is None:
+        raise _NotGuardedError("picohook sees neither its command nor its URL")
+    _require_takeable(entry, found)
+    more: Entry = {"type": "stdio"} if "type" in entry else {}
+    more |= {"command": own[0], "args": [*before, "--url", found.url]}
+    variables = {}
+    for name, value in found.headers.items():
+        variable = remote.variable_of(name)
+        if variable in variables:
+            raise _NotGuardedError(f"two of its headers are {variable} in the environment")
+        variables[variable] = value
+        more["args"] += ["--header", name]
+    for name, value in found.named.items():
+        more["args"] += ["--header", f"{name}: {value}"]
+    if variables:
+        more["env"] = {**(entry.get("env") or {}), **variables}
+    if toml and found.named:  # Codex gives its servers only the variables that are named
+        more["env_vars"] = sorted({name for value in found.named.values() for name in remote.VARIABLE.findall(value)})
+    dropped = {"type", *URLS, *HEADERS}
+    return {name: value for name, value in entry.items() if name not in dropped} | more
+
+
+def _remote_of(entry: Entry) -> _Remote | None:
+    """The remote server of an entry; None if it is not one."""
+    url = next((entry[key] for key in URLS if type(entry.get(key)) is str), None)
+    if url is None:
+        return None
+    headers: dict[str, Any] = {}
+    for key in ("headers", "http_headers"):
+        headers |= entry.get(key) or {}
+    named = {name: f"${{{variable}}}" for name, variable in (entry.get("env_http_headers") or {}).items()}
+    if token := entry.get("bearer_token_env_var"):
+        named["Authorization"] = f"Bearer ${{{token}}}"
+    return _Remote(url, {name: str(value) for name, value in headers.items()}, named)
+
+
+def _require_takeable(entry: Entry, found: _Remote) -> None:
+    """Raise `_NotGuardedError` if `picohook mcp --url` cannot be in the client's place."""
+    for key in SIGN_IN:
+        if entry.get(key):
+            raise _NotGuardedError(f"the client signs in to it by itself ({key}), which picohook cannot")
+    if entry.get("type") == "sse" or ("type" not in entry and found.url.rstrip("/").endswith("/sse")):
+        raise _NotGuardedError("it speaks SSE, the older form of HTTP, and picohook speaks streamable HTTP only")
+    if "?" in found.url:
+        raise _NotGuardedError("its URL has a query, and others could see a secret in it on the command line")
+    with_variable = "${" in found.url
+    try:
+        remote.command(found.url, ())
+        if not with_variable:
+            remote.host_of(found.url)
+    except (PicohookError, ValueError) as error:
+        raise _NotGuardedError(f"its URL {error}" if isinstance(error, ValueError) else str(error)) from None
+    for name in (*found.headers, *found.named):
+        if not remote.HEADER.fullmatch(name):
+            raise _NotGuardedError(f"{name!r} is not the name of a header")
+    if not with_variable:
+        _require_open(found)
+
+
+def _require_open(found: _Remote) -> None:
+    """Ask the server, without any secret, whether it takes messages. Raise `_NotGuardedError` if it says no."""
+    kinds = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    asked = urllib.request.Request(found.url, PING, kinds)  # noqa: S310 - `host_of` lets only HTTP through
+    try:
+        with urllib.request.urlopen(asked, timeout=PROBE_WAIT):  # noqa: S310 - likewise
+            return
+    except urllib.error.HTTPError as error:
+        status = error.code
+        error.close()
+    except (OSError, HTTPException, ValueError):
+        return  # it may be started later
+    if status in {401, 403} and not found.headers and not found.named:
+        raise _NotGuardedError(
+            f"it answers {status} without a header, so the client signs in to it by itself, which picohook cannot"
+        )
+    if status in {404, 405}:
+        raise _NotGuardedError(f"it does not speak streamable HTTP there: it answers {status}")
+
+
+# To take it away.
+
+
+def _unwrapped(entry: Entry, *, toml: bool) -> Entry | None:
     """The entry without `picohook mcp`; None if it does not have it."""
-    arguments = entry.get("args")
-    if type(arguments) is not list or "mcp" not in arguments[:3] or "--" not in arguments:
+    command, arguments = entry.get("command"), entry.get("args")
+    if type(command) is dict:
+        inside = _unwrapped({"command": command.get("path"), "args": command.get("args")}, toml=toml)
+        return inside and {**entry, "command": {**command, "path": inside["command"], "args": inside["args"]}}
+    if type(arguments) is not list or not all(type(one) is str for one in arguments) or "mcp" not in arguments[:3]:
         return None
-    before, own = arguments[: arguments.index("mcp")], arguments[arguments.index("--") + 1 :]
-    program = [entry.get("command"), *before]
-    if not own or (Path(str(program[0])).name != "picohook" and program[1:] != ["-m", "picohook"]):
+    at = arguments.index("mcp")
+    program = [command, *arguments[:at]]
+    if Path(str(command)).name != "picohook" and program[1:] != ["-m", "picohook"]:
         return None
-    return {**entry, "command": own[0], "args": own[1:]}
+    if "--" in arguments[:-1]:
+        own = arguments[arguments.index("--") + 1 :]
+        return {**entry, "command": own[0], "args": own[1:]}
+    if "--url" not in arguments[:-1]:
+        return None
+    return _unwrapped_remote(entry, arguments[arguments.index("--url") + 1 :], toml=toml)
 
 
-def _edit(path: Path, change: Callable[[str, Entry], Entry | None]) -> list[str]:
-    file = JsonFile.read(path)
-    changed = []
-    tables = [table for keys in TABLES if type(table := _table(file.document, keys)) is dict]
-    if not tables:
-        places = ", ".join(".".join(keys) for keys in TABLES)
-        raise PicohookError(f"{file.path} has no servers of MCP (under {places})")
-    for table in tables:
-        for name, entry in table.items():
-            new = change(name, entry) if type(entry) is dict else None
-            if new is not None:
-                table[name] = new
-                changed.append(name)
-    if changed:
-        file.write(file.document)
-    return changed
+def _unwrapped_remote(entry: Entry, arguments: Sequence[str], *, toml: bool) -> Entry:
+    """The entry of a remote server, in the words that most clients have for it, or in Codex's."""
+    own = {name: value for name, value in entry.items() if name not in {"type", "command", "args", "env", "env_vars"}}
+    variables = dict(entry.get("env") or {})
+    headers, named = {}, {}
+    for option, text in zip(arguments[1::2], arguments[2::2], strict=False):
+        name, _, value = text.partition(": ")
+        if option == "--header" and value:
+            named[name] = value
+        elif option == "--header":
+            headers[name] = variables.pop(remote.variable_of(name), "")
+    if "type" in entry:
+        own["type"] = "http"
+    own["url"] = arguments[0]
+    own |= {"env": variables} if variables else {}
+    own |= {"http_headers" if toml else "headers": headers} if headers else {}
+    token = re.fullmatch(r"Bearer \$\{(\w+)\}", named.pop("Authorization", ""))
+    own |= {"bearer_token_env_var": token[1]} if token else {}
+    return own | ({"env_http_headers": {name: value[2:-1] for name, value in named.items()}} if named else {})
 
 
-def _table(document: Any, keys: Sequence[str]) -> Any:
-    for key in keys:
-        document = document.get(key) if type(document) is dict else None
-    return document
+def _meaning(entry: Entry) -> Any:
+    """What an entry says, in whatever words: two entries with the same meaning start the same server."""
+    found = _remote_of(entry)
+    if found is not None and "command" not in entry:
+        dropped = {"type", *URLS, *HEADERS}
+        return found, {name: value for name, value in entry.items() if name not in dropped}
+    return {**entry, "args": entry.get("args", [])}

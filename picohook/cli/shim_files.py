@@ -1,4 +1,4 @@
-"""Writes the entries of `picohook shim` into the hook file of a vendor's agent, and takes them away again."""
+"""Writes the entries of `picohook shim` into the hook file of a vendor's agent, and removes them again."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ..hooks.foreign.shim_entry import is_shim
 from ..serve.shim import client
 
 if TYPE_CHECKING:
-    from ..serve.shim.vendor import Vendor
+    from ..serve.shim.vendor import VendorAgent
     from .json_files import JsonFile
 
 SHORTER = 10.0
-"""The most seconds by which the client's time limit is shorter than the vendor's."""
+"""By how many seconds, at most, the client's time limit is shorter than the vendor's."""
 _COMMANDS = ("command", "bash")
 
 
-def hook_file(vendor: Vendor, project: Path | None) -> Path:
+def hook_file(vendor: VendorAgent, project: Path | None) -> Path:
     """The vendor's hook file: that of a project, or the user's own."""
     if project is not None:
         return project / vendor.project_file
@@ -34,34 +34,34 @@ def hook_file(vendor: Vendor, project: Path | None) -> Path:
     return Path(vendor.user_file).expanduser()
 
 
-def put_in(file: JsonFile, name: str, vendor: Vendor, timeout: float, config: Path | None) -> bool:
+def put_in(file: JsonFile, name: str, vendor: VendorAgent, timeout: float, config: Path | None) -> bool:
     """Write an entry for each event after the user's own. Returns whether the file has changed. Raises `PicohookError`."""
     document = _without(file, vendor)
     hooks = document.setdefault("hooks", {})
     for event, entry in vendor.events.items():
         seconds = min(timeout, entry.longest)
-        patience = max(seconds - SHORTER, seconds * 0.75)
-        words = [sys.executable, "-I", "-S", client.__file__, name, event, entry.on_failure, f"{patience:g}"]
+        time_limit = max(seconds - SHORTER, seconds * 0.75)
+        words = [sys.executable, "-I", "-S", client.__file__, name, event, entry.on_failure, f"{time_limit:g}"]
         command = shlex.join([*words, *([str(config.absolute())] if config else [])])
         shown = int(seconds) if seconds.is_integer() else seconds
         hooks.setdefault(event, []).append(vendor.entry(event, entry, command, shown))
     if document == file.document:
         return False
-    file.write(document)
+    file.write(document, anew=_without(file, vendor) == file.document)
     return True
 
 
-def take_out(file: JsonFile, vendor: Vendor) -> bool:
-    """Take the entries away. Returns whether there were any. Raises `PicohookError`.
+def take_out(file: JsonFile, vendor: VendorAgent) -> bool:
+    """Remove the entries. Returns whether there were any. Raises `PicohookError`.
 
-    If nothing else has changed since they were written, the file is as it was, byte for byte; or gone, if there was none.
+    If nothing else has changed since, this restores the file byte for byte, or removes it if there was none.
     """
     document = _without(file, vendor)
     if document == file.document:
         return False
     try:
         if file.backup.exists():
-            before = file.backup.read_text(encoding="utf-8")
+            before = file.backup.read_bytes().decode()  # with the ends of lines that it has
             if _filled(json.loads(before)) == _filled(document):
                 files.write(file.path, before, mode=file.path.stat().st_mode & 0o7777)
                 file.backup.unlink()
@@ -70,18 +70,18 @@ def take_out(file: JsonFile, vendor: Vendor) -> bool:
             file.path.unlink()
             return True
     except (OSError, ValueError) as error:
-        raise PicohookError(f"{file.path} cannot be put back: {error}") from None
+        raise PicohookError(f"{file.path} cannot be restored: {error}") from None
     file.write(document)
     return True
 
 
-def _without(file: JsonFile, vendor: Vendor) -> dict[str, Any]:
+def _without(file: JsonFile, vendor: VendorAgent) -> dict[str, Any]:
     """The document without the entries of the shim. Raises `PicohookError` if it is not a hook file."""
     document: Any = copy.deepcopy(file.document)
     hooks = document.setdefault("hooks", {}) if isinstance(document, dict) else None
     if not isinstance(hooks, dict) or not all(isinstance(entries, list) for entries in hooks.values()):
         raise PicohookError(
-            f"{file.path} is not a hook file of {vendor.title}: `hooks` has to be a table with a list an event"
+            f"{file.path} is not a hook file of {vendor.title}: `hooks` has to be a table with a list for each event"
         )
     for event, entries in list(hooks.items()):
         left = [entry for entry in map(_entry_without, entries) if entry is not None]
@@ -95,7 +95,7 @@ def _without(file: JsonFile, vendor: Vendor) -> dict[str, Any]:
 
 
 def _entry_without(entry: Any) -> Any:
-    """The entry without the shim in it; None if nothing else is in it."""
+    """The entry without the shim; None if nothing is left."""
     if not isinstance(entry, dict):
         return entry
     if any(is_shim(entry.get(name)) for name in _COMMANDS):

@@ -1,4 +1,4 @@
-"""The warm host of `picohook shim`, which its client starts: `python -E -P -m picohook.cli.shim_host KEY SOCKET ...`."""
+"""The host of `picohook shim`, which its client starts: `python -E -P -m picohook.cli.shim_host KEY SOCKET ...`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import PicohookError
 from ..host import Host
 from ..observe.log import Log
 from ..serve.server.listening_socket import ListeningSocket
-from ..serve.shim.server import IDLE, Behind, Server
+from ..serve.shim.server import IDLE, ShimHost, ShimServer
 from ..serve.shim.vendors import VENDORS
 from ..wire.text import explain
 from .host import garbage_collected_rarely, has_uvloop
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskStatus
 
-    from ..serve.shim.vendor import Vendor
+    from ..serve.shim.vendor import VendorAgent
 
 
 def main() -> None:
-    """Serve until nobody asks any more. Tells the client, on its pipe, that it is ready, or why it is not."""
-    key, path, told, lock, vendor, project, config = sys.argv[1:]
-    descriptors = [int(told), int(lock)]
+    """Serve until no client has come for a while. Writes `ready` into the client's pipe, or why it cannot start."""
+    key, path, output, lock, vendor, project, config = sys.argv[1:]
+    descriptors = [int(output), int(lock)]
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)  # no hook gets them
 
     def tell(what: bytes) -> None:
-        """Tell the client, and let the next one look for this host."""
+        """Write a message for the client, and release the lock, so that the next client looks for this host."""
         if descriptors:
             os.write(descriptors[0], what)
         while descriptors:
@@ -53,19 +53,19 @@ def main() -> None:
         raise
 
 
-def host_of(vendor: Vendor, project: str, config: str) -> Host:
-    """The host with the hooks of this configuration, or with those that are found. Raises `ConfigError`."""
+def host_of(vendor: VendorAgent, project: str, config: str) -> Host:
+    """The host with the hooks of this configuration, or of those found. Raises `ConfigError`."""
     return Host.from_config(config) if config else Host.discover(project, without=vendor.runs)
 
 
 async def serve(  # noqa: PLR0917 - the client's command line
-    key: str, path: str, vendor: Vendor, project: str, config: str, ready: Callable[[], None], idle: float = IDLE
+    key: str, path: str, vendor: VendorAgent, project: str, config: str, ready: Callable[[], None], idle: float = IDLE
 ) -> None:
-    """Serve until nobody has asked for a while. Calls `ready` when it listens. Raises `PicohookError` if it cannot start."""
+    """Serve until no client has come for a while. Calls `ready` when it listens. Raises `PicohookError` if it cannot start."""
     async with host_of(vendor, project, config) as host:
-        behind = Behind(host, vendor, project, host.reloader.source.changed, named=bool(config))
+        behind = ShimHost(host, vendor, project, host.reloader.source.changed, named=bool(config))
         listening = await ListeningSocket.at_path(path, "the shim's socket")
-        server = Server(listening, behind.answer, key, Log())
+        server = ShimServer(listening, behind.answer, key, Log())
         async with anyio.create_task_group() as tasks:
             await tasks.start(_end_on_signals, server)
             ready()
@@ -74,8 +74,8 @@ async def serve(  # noqa: PLR0917 - the client's command line
             tasks.cancel_scope.cancel()
 
 
-async def _end_on_signals(server: Server, *, task_status: TaskStatus[None]) -> None:
-    """End the server on a signal, once it has answered those who have asked."""
+async def _end_on_signals(server: ShimServer, *, task_status: TaskStatus[None]) -> None:
+    """End the server on a signal, after it has answered the clients that have connected."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
         task_status.started()
         async for _ in received:

@@ -44,19 +44,19 @@ def show(status: HostStatus) -> None:
 
 
 def proofs(shown: Mapping[str, Any]) -> str:
-    """What the proofs of life of a host have shown, in one line. `shown` is the JSON form of a `ProofStatus`."""
+    """Describes the proofs of life of a host in one line. `shown` is the JSON form of a `ProofStatus`."""
     age = shown["last_denial_age"]
     last = "no harmful call was denied yet" if age is None else f"harmful calls were last denied {ago(age)} ago"
     return "; ".join([last, *map(alarm, shown["alarms"])])
 
 
 def alarm(shown: Mapping[str, Any]) -> str:
-    """A harmful call that was not denied, in words. `shown` is the JSON form of a `Proof`."""
+    """Describes a harmful call that was not denied. `shown` is the JSON form of a `Proof`."""
     return f"{shown['tool']} was {_VERDICTS[shown['verdict']]} ({shown['why']})"
 
 
 def show_proofs(shown: Mapping[str, Any] | None) -> None:
-    """Print what the proofs of life of a host have shown, if it gives any."""
+    """Print a line about the proofs of life of a host, if it gives any."""
     if shown is not None:
         output.line()
         output.line(f"proof of life: {proofs(shown)}", style="bold red" if shown["alarms"] else "")

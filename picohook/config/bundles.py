@@ -1,4 +1,4 @@
-"""Bundles as configurations: what one may say, and where the last good one is kept.
+"""Reads bundles as configurations, and keeps the last good bundle.
 
 A bundle adds remote hooks, and removes nothing. It cannot name a program, a function or a prompt, and it sets nothing of local
 hooks or of the host. Its hooks are in the layer `central`, before those of the user, so local hooks see what its hooks changed.
@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, Problem
-from ..model.spec import HookSpec, NatsSettings, OnFailure, RespondRule, Timeouts
-from ..model.stages import STAGES
+from ..model.spec import HookSpec, NatsSettings, RespondRule, Timeouts
 from ..transport.nats import bundle as bundles
 from ..wire.text import escape
 from . import files
@@ -49,10 +48,8 @@ SETTINGS = frozenset(
         "timeouts",
     }
 )
-"""What a bundle may say of a hook. Not `fallback`: a local hook that is a fallback is no longer asked for itself."""
+"""The settings of a hook that a bundle may have. Without `fallback`: a fallback is not asked by itself."""
 _RUNS = {"command": "a program", "run": "a shell command", "python": "a function", "prompt": "a prompt"}
-SHARE = 0.5
-"""The part of a chain's time that hooks of a bundle may take if their failure lets the call continue."""
 
 
 class KeptBundle:
@@ -69,7 +66,7 @@ class KeptBundle:
 
     @property
     def is_missing(self) -> bool:
-        """Whether no bundle was ever taken over."""
+        """Whether no bundle was ever accepted."""
         return not os.path.lexists(self.path)
 
     def verify(self, data: bytes, place: str) -> Bundle:
@@ -87,9 +84,10 @@ class KeptBundle:
 
     def keep(self, bundle: Bundle) -> None:
         """Keep a bundle in the place of the one before. Raises `ConfigError`."""
-        self.require_newer(bundle, str(bundle))
-        if self._data() != bundle.data:
-            files.write(self.path, bundle.data.decode())
+        with files.locked(self.path):  # another host may keep a newer one meanwhile
+            self.require_newer(bundle, str(bundle))
+            if self._data() != bundle.data:
+                files.write(self.path, bundle.data.decode())
 
     def _data(self) -> bytes | None:
         if not os.path.lexists(self.path):
@@ -98,24 +96,24 @@ class KeptBundle:
 
 
 def kept_bundle(configs: Iterable[Config]) -> KeptBundle | None:
-    """The place of the bundle that one of the configurations asks for; None if none does."""
+    """The kept bundle that one of the configurations asks for; None if none asks for one."""
     for config in configs:
         if config.bundle is not None:
             return KeptBundle(config)
     return None
 
 
-def central_config(configs: Iterable[Config], budget: float, update: Bundle | None = None) -> Config | None:
+def central_config(configs: Iterable[Config], update: Bundle | None = None) -> Config | None:
     """The configuration in the bundle that one of these configurations asks for; None if none is kept yet.
 
-    `update` is taken instead of the one that is kept. `budget` is the seconds of a whole chain. Raises `ConfigError`.
+    `update` is taken instead of the one that is kept. Raises `ConfigError`.
     """
     configs = list(configs)
     kept = kept_bundle(configs)
     if kept is None:
         return None
     bundle = update or kept.read()
-    return None if bundle is None else read(bundle, next(one for one in configs if one.bundle is not None), budget)
+    return None if bundle is None else read(bundle, next(one for one in configs if one.bundle is not None))
 
 
 def require_bundle(configs: Iterable[Config], problem: str = "") -> None:
@@ -126,7 +124,7 @@ def require_bundle(configs: Iterable[Config], problem: str = "") -> None:
         return
     file = next(str(config.path) for config in configs if config.bundle is not None)
     message = "is required, and no bundle was ever taken over" + (f": {problem}" if problem else "")
-    raise ConfigError([Problem(escape(file), "bundle", message, "picohook nats pull fetches it")])
+    raise ConfigError([Problem(escape(file), "nats.bundle", message, "picohook nats pull fetches it")])
 
 
 def check(bundle: Bundle, file: Path) -> None:
@@ -142,10 +140,10 @@ def check(bundle: Bundle, file: Path) -> None:
         nats=NatsSettings(tenant=bundle.tenant),
         bundle=BundleTable(keys=(bundle.key,), name=bundle.name),
     )
-    read(bundle, local, Timeouts().chain, place=str(file))
+    read(bundle, local, place=str(file))
 
 
-def read(bundle: Bundle, local: Config, budget: float, *, place: str = "") -> Config:
+def read(bundle: Bundle, local: Config, *, place: str = "") -> Config:
     """The configuration in a bundle. `local` is the one that asks for it. Raises `ConfigError` with every mistake in it."""
     problems = Problems(place or str(bundle))
     _check(bundle.config, problems)
@@ -176,8 +174,6 @@ def read(bundle: Bundle, local: Config, budget: float, *, place: str = "") -> Co
         "hello_timeout": local.bundle.wait,
     }
     hooks = tuple(spec.model_copy(update=own) for spec in config.hooks)
-    _check_times(hooks, budget, problems)
-    problems.check()
     return replace(config, hooks=hooks)
 
 
@@ -215,25 +211,6 @@ def _check(document: dict[str, Any], problems: Problems) -> None:
         for other in after if isinstance(after, list) else []:
             if other not in hooks:
                 problems.add((*at, "after"), f"{quoted(other)} is not a hook of the bundle")
-
-
-def _check_times(hooks: tuple[HookSpec, ...], budget: float, problems: Problems) -> None:
-    """Check that hooks whose failure lets a call continue leave enough of a chain's time to the local hooks after them.
-
-    Otherwise a bundle could make local gates time out, and those may let the call continue too.
-    """
-    defaults = Timeouts()
-    for name, stage in STAGES.items():
-        patient = [one for one in hooks if name in one.asked_at and one.on_failure is OnFailure.CONTINUE]
-        taken = (
-            0.0
-            if stage.approves
-            else sum(one.timeout_at(name, defaults, approves=False) * (one.retry + 1) for one in patient)
-        )
-        if taken > budget * SHARE:
-            names = ", ".join(escape(one.name) for one in patient)
-            message = f"those that continue on failure may take {taken:g} of the {budget:g} seconds of {name}: {names}"
-            problems.add(("hooks",), message, f"set timeouts that add up to {budget * SHARE:g}, or on_failure = deny")
 
 
 def _default_path(tenant: str, name: str) -> Path:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from ..wire.did_you_mean import nearest
 from .problems import meant, quoted
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _sentence(detail: ErrorDetails, path: KeyPath, *, one_of_two: bool, model: t
     message, hint = f"must be {_EXPECTED.get(kind, 'another kind of value')}, not {quoted(value)}", ""
     match kind:
         case "extra_forbidden":
-            message, hint = "unknown key", meant(path[-1], _keys(model, path[:-1]))
+            message, hint = "unknown key", _meant_key(model, path)
         case "literal_error" | "enum":
             message, hint = _not_among(value, re.findall("'([^']*)'", detail["ctx"]["expected"]), path)
         case "missing":
@@ -133,14 +134,25 @@ def _not_among(value: Any, choices: list[str], path: KeyPath) -> tuple[str, str]
     return f"{quoted(value)} is not one of {', '.join(choices)}", ""
 
 
-def _keys(model: type[BaseModel], path: KeyPath) -> list[str]:
-    """The keys that the table at this path may have."""
+def _meant_key(model: type[BaseModel], path: KeyPath) -> str:
+    """A hint for an unknown key: one that is near, or the only table inside this one that has such a key."""
     here: Any = model
-    for step in path:
-        here = here.model_fields[step].annotation if _is_model(here) else get_args(here)[1]  # else: dict[str, ...]
-        here = next(filter(_is_model, get_args(here)), here) if isinstance(here, UnionType) else here
+    for step in path[:-1]:
+        here = _alone(
+            here.model_fields[step].annotation if _is_model(here) else get_args(here)[1]
+        )  # else: dict[str, ...]
     names = [field.alias or field.serialization_alias or name for name, field in here.model_fields.items()]
-    return [name for name in names if name not in NOT_KEYS]
+    known = [name for name in names if name not in NOT_KEYS]
+    tables = ((name, _alone(field.annotation)) for name, field in here.model_fields.items())
+    inside = [f"{name}.{path[-1]}" for name, table in tables if _is_model(table) and path[-1] in table.model_fields]
+    return meant(path[-1], inside if len(inside) == 1 and not nearest(str(path[-1]), known) else known)
+
+
+def _alone(annotation: Any) -> Any:
+    """The model of a table that may be missing."""
+    return (
+        next(filter(_is_model, get_args(annotation)), annotation) if isinstance(annotation, UnionType) else annotation
+    )
 
 
 def _is_model(annotation: Any) -> bool:

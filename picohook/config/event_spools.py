@@ -1,4 +1,4 @@
-"""The events that configurations ask to send."""
+"""Makes the listeners that send events over NATS."""
 
 from __future__ import annotations
 

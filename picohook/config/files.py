@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import stat
@@ -67,6 +69,21 @@ def write(path: Path, text: str, *, mode: int = 0o600) -> None:
             raise
     except OSError as error:
         raise ConfigError([Problem(escape(str(path)), "", f"cannot be written: {error.strerror}")]) from None
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes that lock the file's directory from replacing the file in this block. Raises `ConfigError`."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise ConfigError([Problem(escape(str(path)), "", f"cannot be written: {error.strerror}")]) from None
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(directory)
 
 
 def strangers(status: os.stat_result) -> Iterator[tuple[str, str]]:

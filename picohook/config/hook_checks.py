@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_args
 
-from ..engine.order import OF_SESSION
-from ..model.spec import StageName
+from ..model.spec import OF_SESSION, StageName
 from ..wire import words
 from ..wire.text import escape
 from .problems import meant, quoted

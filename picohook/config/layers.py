@@ -159,7 +159,7 @@ def _joined_with(configs: list[Config], update: Bundle | None, *, with_bundle: b
     if with_bundle and any(config.bundle is not None for config in configs):
         from .bundles import central_config  # noqa: PLC0415 - few have one
 
-        central = central_config(configs, layers.timeouts.chain, update)
+        central = central_config(configs, update)
         # The last one, so that a local hook keeps its name if a hook of the bundle has the same.
         layers = Layers((*configs, *([central] if central is not None else [])))
     return replace(layers, hooks=tuple(_joined(layers)))

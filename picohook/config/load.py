@@ -35,7 +35,7 @@ def load(
         problems.fail("picoclaw", f"{quoted(str(picoclaw))} is not a version", meant(str(picoclaw), get_args(PicoClaw)))
     file = Path(path)
     data = files.read(file, problems)
-    document, repeated = syntax.parse(data, file.suffix, problems)
+    document, repeated = syntax.parse(data, syntax.suffix_of(file), problems)
     name = dialects.name_of(document, file)
     dialect = dialects.DIALECTS[name]
     for key in repeated:

@@ -1,4 +1,4 @@
-"""The tables `[audit]` and `[model]` of a configuration, and those of `[[foreign]]`."""
+"""The tables `[audit]`, `[model]`, `[nats]` and `[[foreign]]` of a configuration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue, field_validator
 
 from ..hooks.foreign.dialects import DialectName  # noqa: TC001 - pydantic reads it at run time
 from ..hooks.foreign.tools import ToolAlias  # noqa: TC001 - pydantic reads it at run time
-from ..model.spec import Contain, Globs, Limits, Sandbox, Seconds, Settings, Size
+from ..model.spec import Contain, Globs, Limits, NatsSettings, Sandbox, Seconds, Settings, Size
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -112,6 +112,20 @@ class BundleTable(Settings):
         from ..transport.nats.bundle import check_public  # noqa: PLC0415 - needs an extra
 
         return tuple(map(check_public, keys))
+
+
+class NatsTable(NatsSettings):
+    """The connection to NATS, and what the host uses it for besides hooks that are served elsewhere."""
+
+    events: EventsTable | None = Field(default=None, description="Events to send; without it, none are sent.")
+    bundle: BundleTable | None = Field(default=None, description="The central configuration to use.")
+
+    @property
+    def connection(self) -> NatsSettings:
+        """The connection alone."""
+        return NatsSettings(
+            **{name: getattr(self, name) for name in NatsSettings.model_fields.keys() & self.model_fields_set}
+        )
 
 
 class ForeignTable(Settings):

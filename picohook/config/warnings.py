@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import Problem
+from ..model.spec import CENTRAL_SHARE
 from ..model.stages import STAGES
 from ..wire.text import escape
 
@@ -54,12 +55,14 @@ def warnings(configs: Iterable[Config], budget: float) -> list[Problem]:
 
 
 def _cut_short(spec: HookSpec, own: Timeouts, budget: float) -> Iterator[tuple[str, str]]:
-    """The hook's timeouts that are longer than the budget of the whole chain."""
+    """The hook's timeouts that are longer than the budget of the whole chain, or than the share of central hooks in it."""
+    is_central = spec.layer == "central"
+    most, whose = (budget * CENTRAL_SHARE, "all central hooks") if is_central else (budget, "the whole chain")
     for stage in sorted(stage for stage in spec.asked_at if not STAGES[stage].approves):
         seconds = spec.timeout_at(stage, own, approves=False)
-        if seconds > budget:
+        if seconds > most:
             key = f"timeouts.{stage}" if stage in spec.timeouts else "timeout"
-            yield key, f"{seconds:g} s at {stage} is more than the {budget:g} s of the whole chain, which run out first"
+            yield key, f"{seconds:g} s at {stage} is more than the {most:g} s of {whose}, which run out first"
 
 
 def unused_settings(spec: HookSpec, given: Iterable[str]) -> Iterator[str]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound=Payload)
 
 _OF_INTERCEPTORS = tuple(kind for kind in get_args(Decision) if kind is not Approve)
+_EDITS = (Modify, Respond, Retry)
+"""The decisions that can change the payload."""
 
 
 def apply(
@@ -36,7 +38,7 @@ def apply(
     payload = encoded.payload
     if isinstance(decision, Deny) and decision.result is not None and stage.result is not None:
         return decision, encoded, stage.result(payload, decision.result), None
-    if not isinstance(decision, Modify | Respond | Retry):
+    if not isinstance(decision, _EDITS):
         return decision, encoded, None, None
     patch = decision.patch if isinstance(decision, Modify) else None
     edited, refused = restrict(payload, apply_edit(stage, payload, decision.changes, patch), hook.spec.may_edit)

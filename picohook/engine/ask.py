@@ -50,11 +50,12 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
             limit = end
             if deadline > end:  # noqa: PLR1730 - min() would be a fifth of what this function costs
                 deadline = end
-        question = Question(stage, encoded, deadline, limit, begun)
+        question = Question(stage, encoded, deadline, limit, begun, retries)
         error = result = failure = answer = None
         try:
             if begun >= end:
-                raise HookTimeoutError("the time for the whole chain was used up before it was asked")  # noqa: TRY301
+                whose = "of central hooks" if seat.is_central else "for the whole chain"
+                raise HookTimeoutError(f"the time {whose} was used up before it was asked")  # noqa: TRY301
             if account is not None:
                 account.asking(hook, encoded)
             decision = await hook.handle(question)

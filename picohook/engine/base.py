@@ -77,6 +77,8 @@ class BaseEngine:
             notice=_weakly(self._changed),
         )
         self._mounted: MountedHooks | SessionHooks = mounted_hooks
+        self.on_mounted = mounted_hooks.on_seated
+        """Functions that are called when other hooks are mounted, and after each reload. They must not block, and not raise."""
         self._prover = Prover(mounted_hooks, proof_of_life, _weakly(self._proved))
         self._listeners = Listeners(listeners, self._mounted.log)
         if self._listeners.all:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ..model.decisions import CONTINUE, Continue, Modify, Outcome, Retry
 from ..model.encoded import CHANGED
 from ..model.payloads import Payload
+from ..model.spec import CENTRAL_SHARE
 from ..wire import words
 from .approval import NEVER, run_approval
 from .ask import ask
@@ -46,6 +47,9 @@ async def run_chain(  # noqa: PLR0917 - by position: it is called for every ques
     the budget is used up. The budget is in seconds, and does not include the time that a person takes. `edited` is called with
     the hook and the payload before and after each edit, and `account` with each question and answer.
 
+    Central hooks together have half of the time that is left when the first of them is asked. So slow ones cannot keep local
+    hooks from being asked, whose failure may let the call continue.
+
     Guards are asked again if the final payload is not the one they saw. `decided` are guards that saw it before this chain.
     Where there are guards, a payload that was changed in place meanwhile is denied.
 
@@ -55,12 +59,16 @@ async def run_chain(  # noqa: PLR0917 - by position: it is called for every ques
     if stage.approves:
         return await run_approval(stage, seats, encoded, clock, account, clock() + within)
     end = clock() + min(budget, within)
+    central_end = NEVER
     first = encoded.payload
     trail: list[TrailEntry] = []
     guards: list[tuple[Seat, P | None]] = [(seat, first) for seat in decided] if decided else []
     for seat in seats:
         if seat.filter is None or seat.wants(encoded.payload):
-            asked = await ask(stage, seat, encoded, clock, NEVER if seat.waits_for_person else end, account)
+            limit = NEVER if seat.waits_for_person else end
+            if seat.is_central:
+                limit = central_end = min(central_end, end - (end - clock()) * CENTRAL_SHARE)
+            asked = await ask(stage, seat, encoded, clock, limit, account)
             trail.append(asked.entry)
             if seat.waits_for_person:
                 end += asked.entry.duration
@@ -95,8 +103,11 @@ async def _ask_guards(  # noqa: PLR0917 - likewise
     account: Account[P] | None,
     trail: list[TrailEntry],
 ) -> Outcome[P] | None:
-    """Ask guards again if they saw another payload. Returns an outcome if one ends the chain or the payload was changed."""
-    for seat, seen in guards:
+    """Ask guards again if they saw another payload, local ones first, so that central ones cannot take their time.
+
+    Returns an outcome if one ends the chain, or if the payload was changed in place.
+    """
+    for seat, seen in sorted(guards, key=_is_central):
         if seen is not encoded.payload and seat.wants(encoded.payload):
             asked = await ask(stage, seat, encoded, clock, end, account, True)
             trail.append(asked.entry)
@@ -106,6 +117,10 @@ async def _ask_guards(  # noqa: PLR0917 - likewise
         return None
     denied: OutcomeAction = words.DENY if words.DENY in stage.actions else words.ABORT_TURN
     return Outcome(stage.name, denied, encoded.payload, CHANGED, tuple(trail))
+
+
+def _is_central(guard: tuple[Seat, P | None]) -> bool:
+    return guard[0].is_central
 
 
 def _ended(

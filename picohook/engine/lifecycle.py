@@ -13,12 +13,12 @@ import anyio
 from ..errors import ConfigError, HookCrashedError, PicohookError, Problem
 from ..hooks.base import HostServices
 from ..hooks.session_env import SessionEnv
-from ..model.spec import NO_MODEL, NO_MODEL_HINT
+from ..model.spec import NO_MODEL, NO_MODEL_HINT, OF_SESSION
 from ..model.stages import APPROVE_TOOL
 from ..transport.event_loop import current_reactor
 from ..wire.did_you_mean import nearest
 from .event_queue import EventQueue
-from .order import OF_SESSION, Arrangement, in_order
+from .order import Arrangement, in_order
 from .tasks import Mounted, Service
 from .tool_ownership import Ownership
 
@@ -74,6 +74,8 @@ class MountedHooks(Arrangement):
         """Called with every event that is handed on, and with the hooks that get it."""
         self.tap: Callable[[RawLine], None] | None = None
         """Called with every line that goes to a hook's process or comes from it."""
+        self.on_seated: set[Callable[[], None]] = set()
+        """Functions that are called when other hooks are mounted than before."""
         self._verify = verify
         # Not a method: a hook that held one would keep this object alive.
         self.model_of = (lambda _: complete) if complete is not None or model_of is None else model_of
@@ -328,6 +330,8 @@ class MountedHooks(Arrangement):
         self.arrange(in_order(self.hooks), self.timeouts)
         for session in self.sessions:
             session.host_changed()
+        for call in tuple(self.on_seated):
+            call()
 
     def retire(self, mounted: Mounted) -> Service[None]:
         """Stop a hook that is no longer asked, once the chains that may still ask it are over."""

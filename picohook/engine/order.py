@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 LAYERS = ("builtin", "central", "user", "project", "session")
 """Asked in this order."""
-OF_SESSION = "@session"
-"""The names of a session's own hooks end in this, and no other names do."""
 
 
 def layer(hook: Hook) -> str:

@@ -1,6 +1,6 @@
 """Proof of life: every few minutes, the hooks are asked about a harmful call that they must deny. No tool is called.
 
-A gate that has stopped denying looks like a gate that has nothing to deny. This shows the difference while the host runs.
+A gate that has stopped denying looks like a gate that has nothing to deny. The proof shows the difference.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Prover:
         """The gates and tools of the canaries that were not denied when they were last asked about."""
 
     def begin(self) -> None:
-        """Ask from now on, if the settings say so. Called when all hooks have been started."""
+        """Begin to give proofs, if the settings ask for them. Call this when all hooks have been started."""
         self._running = True
         self._begin()
 
@@ -135,7 +135,7 @@ class Prover:
         yield from (("", canary) for canary in canaries or (() if own else (_harmful(),)))
 
     def status(self) -> ProofStatus | None:
-        """What is known of proofs; None for a host that gives none."""
+        """The status of the proofs; None for a host that gives none."""
         if self._settings is None and not self._last:
             return None
         age = round(time.monotonic() - self._denied_at, 3) if self._denied else None
@@ -150,7 +150,7 @@ class Prover:
 
 
 def _harmful() -> Canary:
-    """The call that is asked about if nobody names one."""
+    """The call that hooks are asked about if the configuration names none."""
     return Canary(tool="bash", arguments={"command": "rm -rf /"})
 
 
@@ -198,7 +198,7 @@ async def _ask(
 
 
 class Uncounted(Hook):
-    """Asks a hook as ever, and counts its answers and failures apart from the hook's own."""
+    """Asks a hook as usual, but counts its answers and failures separately."""
 
     def __init__(self, hook: Hook) -> None:
         super().__init__(hook.spec)

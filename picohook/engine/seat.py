@@ -28,7 +28,7 @@ PROGRESS_MOST = 600.0
 class Seat:
     """A hook's place in a stage's chain."""
 
-    __slots__ = ("figures", "filter", "guard", "hook", "longest", "name", "timeout", "waits_for_person")
+    __slots__ = ("figures", "filter", "guard", "hook", "is_central", "longest", "name", "timeout", "waits_for_person")
 
     def __init__(self, hook: Hook, timeout: float, filter: Filter | None = None) -> None:  # noqa: A002 - what it is
         self.hook = hook
@@ -40,6 +40,8 @@ class Seat:
         self.figures: StageMetrics | None = None
         """The counters of its answers at this stage."""
         self.guard = hook.spec.guard
+        self.is_central = hook.spec.layer == "central"
+        """Whether it may take only a part of the chain's time."""
         self.waits_for_person = hook.waits_for_person
 
     def wants(self, payload: Payload) -> bool:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..errors import HookCrashedError, PicohookError
-from .order import OF_SESSION, Arrangement, check_session_hooks, with_session_hooks
+from ..model.spec import OF_SESSION
+from .order import Arrangement, check_session_hooks, with_session_hooks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -48,6 +48,8 @@ class Question(Generic[P]):
     """The latest deadline that a hook can reach by reporting progress."""
     begun: float
     """When the hook was asked."""
+    retries: int = 0
+    """How often the hook was asked before, and failed."""
     degraded: str = ""
     """Set by the hook if another one decided in its place: that one's name, and the cause."""
     stand_in: Hook | None = None

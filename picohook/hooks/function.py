@@ -59,10 +59,11 @@ class FunctionHook(QueuedEventsHook):
     def open(self, host: HostServices) -> None:
         super().open(host)
         self._threads = anyio.CapacityLimiter(THREADS)
+        self._scope = type(anyio.CancelScope())  # of this event loop: `anyio.CancelScope` asks at each call which it is
 
     async def handle(self, question: Question[Any]) -> Decision:
         stage = question.stage
-        with anyio.CancelScope(deadline=question.deadline) as scope:
+        with self._scope(deadline=question.deadline) as scope:
             said = await self._call(self._handlers[stage.name], question.payload)
         if scope.cancelled_caught or (stage.approves and self._host.reactor.now() > question.deadline):
             raise HookTimeoutError("no answer in time", hook=self.name)

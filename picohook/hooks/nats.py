@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from binascii import crc32
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -19,6 +20,7 @@ from .base import Hook, HookStatus, Question, StateChange
 
 if TYPE_CHECKING:
     from ..model.decisions import Decision
+    from ..model.payloads import Payload
     from ..model.spec import HookSpec
     from ..model.stages import Stage
     from ..protocol.messages import Reply
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from .base import HostServices
 
 SECOND_TRY = 0.05
-"""Seconds before the second try after no worker was there: one that replaces another may not listen yet."""
+"""Seconds before the second try if no worker was there: a worker that replaces another may not listen yet."""
 PROBE = 1.0
 """Seconds between two pings while the breaker is open."""
 FORBIDDEN, OPEN = states.FORBIDDEN, "breaker"
@@ -73,7 +75,7 @@ class NatsHook(Hook):
         )
         self._ending = anyio.Event()
         self._open_breaker = anyio.Event()
-        self._unnamed = f"{secrets.token_hex(6)}-"
+        self._unnamed = secrets.token_hex(6)
         self._questions = 0
         self._listening = anyio.Event()
 
@@ -91,6 +93,8 @@ class NatsHook(Hook):
             self._connection.on_change.discard(self._changed)
             with anyio.CancelScope(shield=True):
                 await self._calls.aclose()
+                assert self._host.connections is not None
+                await self._host.connections.leave(self._connection)
 
     def stop(self) -> None:
         self._ending.set()
@@ -147,12 +151,22 @@ class NatsHook(Hook):
         return self._host.find(name)
 
     async def _ask(self, question: Question[Any], deadline: float) -> Decision:
-        """Ask the workers, if the breaker allows it, and tell the breaker what became of it."""
+        """Ask the workers, if the breaker allows it, and report the result to the breaker."""
         breaker = self.breaker
-        if not breaker.allows(self._host.reactor.now()):
+        if not breaker.allows(question.begun):
             raise HookUnavailableError(f"its breaker is open: {breaker.why}", cause=OPEN, hook=self.name)
+        stage, params, payload = question.stage, question.shared.params(), question.shared.payload
+        limit, trace = max(question.limit, deadline), payload.meta.traceparent
+        name = self._question_id(stage, payload, params)
+        sent = 2 * question.retries + 1
         try:
-            decision = await self._ask_twice(question, deadline)
+            try:
+                decision = await self._calls.call(
+                    stage, params, deadline, limit, question.begun, f"{name}/{sent}", trace
+                )
+            except HookUnavailableError as error:
+                now = await self._second_try(error, deadline)
+                decision = await self._calls.call(stage, params, deadline, limit, now, f"{name}/{sent + 1}", trace)
         except BaseException as error:
             if isinstance(error, HookTimeoutError) or getattr(error, "cause", "") in _BREAKING:
                 self._failed(error)
@@ -165,30 +179,28 @@ class NatsHook(Hook):
             self._answered()
         return decision
 
-    async def _ask_twice(self, question: Question[Any], deadline: float) -> Decision:
-        """Ask once, and a second time before the deadline if nobody can have seen the question."""
-        stage, params, now = question.stage, question.shared.params(), question.begun
-        limit, trace = max(question.limit, deadline), question.shared.payload.meta.traceparent
-        name = self._question_id(question)
-        try:
-            return await self._calls.call(stage, params, deadline, limit, now, f"{name}/1", trace)
-        except HookUnavailableError as error:
-            if error.cause not in _BREAKING:
-                raise
-            wait = SECOND_TRY if error.cause == ABSENT else 0.0
-            if self._host.reactor.now() + wait >= deadline:
-                raise
+    async def _second_try(self, error: HookUnavailableError, deadline: float) -> float:
+        """Returns the time of a second try. Raises the error if it is too late, or a worker may have the question."""
+        wait = SECOND_TRY if error.cause == ABSENT else 0.0
+        now = self._host.reactor.now
+        if error.cause not in _BREAKING or now() + wait >= deadline:
+            raise error
         if wait:
             await anyio.sleep(wait)
-        return await self._calls.call(stage, params, deadline, limit, self._host.reactor.now(), f"{name}/2", trace)
+        return now()
 
-    def _question_id(self, question: Question[Any]) -> str:
-        payload = question.shared.payload
-        meta, call = payload.meta, getattr(payload, "tool_call_id", None)
-        if not call:
+    def _question_id(self, stage: Stage[Any], payload: Payload, params: bytes) -> str:
+        """The name of a question: the same if it is asked again, and that of no other question.
+
+        A call with an id is asked again if the stage and the payload are the same.
+        """
+        meta, call = payload.meta, payload.__dict__.get("tool_call_id")
+        if call:
+            call = f"{token(call)}/{stage.name}/{crc32(params):08x}"
+        else:
             self._questions += 1
-            call = f"{self._unnamed}{self._questions}"
-        return "/".join((token(meta.session_key), token(meta.turn_id), token(call), token(self.name)))
+            call = f"{self._unnamed}-{self._questions}/{stage.name}/-"
+        return f"{token(meta.session_key or self._unnamed)}/{token(meta.turn_id)}/{call}/{token(self.name)}"
 
     def _read(self, stage: Stage[Any], answer: Reply) -> Decision:
         """The decision in an answer. Raises `HookError` or `ValueError` if it has none."""
@@ -221,7 +233,7 @@ class NatsHook(Hook):
                 self._open_breaker = anyio.Event()
                 continue
             try:
-                await self._calls.ping()
+                self._calls.ping()
             except Exception as error:  # noqa: BLE001 - the next ping may be sent
                 self._host.log.debug("a ping was not sent", why=str(error))
 

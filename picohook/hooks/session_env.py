@@ -1,4 +1,4 @@
-"""Environment variables that the handlers of a file set for the later ones of the same file and session."""
+"""Environment variables that handlers set for later handlers of the same file and session."""
 
 from __future__ import annotations
 

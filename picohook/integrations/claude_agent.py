@@ -266,7 +266,8 @@ class PicohookHooks:
             outcome = await self._host.after_tool(ToolReturn(**call.__dict__, result=shown))
             left = outcome.payload.result
         else:
-            left = await self._host.conclude(decided, shown, arguments=given["tool_input"])
+            ran = self._call(given)
+            left = await self._host.conclude(decided, shown, tool=ran.tool, arguments=given["tool_input"])
         if left.for_llm == shown.for_llm:
             return _context(turn, given)
         if failed:
@@ -332,7 +333,7 @@ def _edited(tool: str, response: Any, text: str) -> Any:
     except ValueError:
         value = None
     if type(value) is not type(response) or (isinstance(value, dict) and value.keys() != response.keys()):
-        raise PicohookError(f"{tool}: a hook changed the result of this tool to a form that the tool does not return")
+        raise PicohookError(f"{tool}: a hook changed the result to a form that this tool does not return")
     return value
 
 

@@ -30,7 +30,7 @@ AT_MOST, AT_LEAST = 60.0, 1.0
 
 
 class Sender(Protocol):
-    """Sends what is in a spool, without the help of the host's event loop."""
+    """Sends the events of a spool, without using the host's event loop."""
 
     def start(self, spool: Spool) -> None:
         """Begin to send."""
@@ -108,7 +108,7 @@ class SpooledEvents(AuditRecords):
         return self.spool.put(head, body)
 
     def _report(self) -> Mapping[str, Any]:
-        """Say how many events were dropped since the last time, if any were. Returns the record."""
+        """Report how many events were dropped since the last report, if any were. Returns the record."""
         assert self.spool is not None
         drops = self.spool.take_drops()
         about = drops._asdict()

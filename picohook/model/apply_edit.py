@@ -24,19 +24,17 @@ def apply_edit(stage: Stage[P], payload: P, changes: Mapping[str, Any], patch: M
     A field in `changes` replaces the current one, unless it is null. In a merge patch null removes a field. Raises `ValueError`
     if the result is not a valid payload, or if none of the given fields can be edited.
     """
-    target = _editable(stage, payload.wire())
+    own = payload.around(payload.meta)
+    target = own if stage.part is None else _editable(stage, own)
     given = {key: value for key, value in _named(stage, changes, target).items() if value is not None}
     edited = {**target, **given}
     if patch is not None:
         edited = merge_patch(edited, _named(stage, patch, target))
     if edited == target:
         _require_editable(stage, changes, patch)
-    if edited == target and _alike(edited, target):
-        return payload
-    if stage.part is not None:
-        return stage.payload.model_validate({**payload.__dict__, stage.part: edited})
-    fixed = {key: value for key, value in payload.__dict__.items() if key not in stage.editable}
-    return stage.payload.model_validate({**fixed, **edited})
+        if _alike(edited, target):
+            return payload
+    return stage.payload.model_validate(edited if stage.part is None else {**payload.__dict__, stage.part: edited})
 
 
 def _require_editable(stage: Stage[P], changes: Mapping[str, Any], patch: Mapping[str, Any] | None) -> None:

@@ -166,8 +166,9 @@ class Outcome(Generic[P_co]):
 
     @property
     def notes(self) -> tuple[Notes, ...]:
-        """The notes that hooks added, in the order of the hooks."""
-        return tuple([entry.notes for entry in self.trail if entry.notes is not None])
+        """The notes that hooks added, in the order of the hooks. What a guard says again when it is asked again counts once."""
+        noted = [(entry.hook, entry.notes) for entry in self.trail if entry.notes is not None]
+        return tuple([note for place, (hook, note) in enumerate(noted) if (hook, note) not in noted[:place]])
 
     @property
     def reason_for_llm(self) -> str:

@@ -20,3 +20,11 @@ class DeferredModel(BaseModel):
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
     __signature__ = _Signature()
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The model's JSON schema. A default that is a model is built first, because pydantic before 2.14 does not do that."""
+        for field in cls.model_fields.values():
+            if isinstance(field.default, BaseModel):
+                type(field.default).model_rebuild()
+        return super().model_json_schema(*args, **kwargs)

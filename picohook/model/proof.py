@@ -1,4 +1,4 @@
-"""The result of a proof of life: a call that hooks must deny, and what became of it."""
+"""The result of a proof of life: a call that hooks must deny, and their answers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ DENIALS = frozenset({words.DENY, words.ABORT_TURN, words.HARD_ABORT})
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A harmful call that hooks were asked about and no tool was given, and what they answered."""
+    """A harmful call and the answers of the hooks that were asked about it. No tool ran it."""
 
     call: ToolCall
     gate: str
-    """The hook that was asked alone, and whose canary it is; empty if all hooks were asked."""
+    """The hook whose canary it is, and which was asked alone; empty if all hooks were asked."""
     verdict: Verdict
     hook: str
     """The hook that denied the call, or whose failure denied it; empty if none did."""

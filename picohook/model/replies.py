@@ -47,10 +47,8 @@ def read_decision(stage: Stage[Any], answer: Any) -> Decision:
     """
     if answer == words.CONTINUE_RESULT and not stage.approves:
         return CONTINUE  # as nearly always
-    if type(answer) is dict and answer.keys() == _PLAIN and not stage.approves:
-        action, reason = answer["action"], answer["reason"]
-        if type(action) is str and type(reason) is str and (plain := plain_decision(stage, action, reason)):
-            return plain
+    if type(answer) is dict and not stage.approves and (short := _read_short(stage, answer)) is not None:
+        return short
     try:
         if not isinstance(answer, dict | None):
             raise ValueError(f"the result is {json_type(answer)}, not an object")  # noqa: TRY301 - all are answered alike
@@ -59,7 +57,20 @@ def read_decision(stage: Stage[Any], answer: Any) -> Decision:
         raise ReplyError(str(error), answer) from None
 
 
-_PLAIN = {"action", "reason"}
+def _read_short(stage: Stage[Any], answer: dict[str, Any]) -> Decision | None:
+    """The decision of an answer that is an action and a reason, or a `modify` of known fields; None for any other."""
+    action, reason = answer.get("action"), answer.get("reason", "")
+    if type(action) is not str or type(reason) is not str:
+        return None
+    read = 1 + ("reason" in answer)
+    if len(answer) == read:
+        return plain_decision(stage, action, reason)
+    if action != words.MODIFY or len(answer) != read + 1 or not stage.carries or stage.part:
+        return None
+    edit = answer.get(stage.carries)
+    if type(edit) is not dict or not edit or not edit.keys() <= stage.editable:
+        return None
+    return Modify(edit, reason=cut(reason, words.MAX_REASON))
 
 
 def plain_decision(stage: Stage[Any], action: str, reason: str) -> Decision | None:

@@ -75,9 +75,13 @@ else:
     StageName = Literal[tuple(STAGES)]
 
 Layer = Literal["builtin", "central", "user", "project", "session"]
+CENTRAL_SHARE = 0.5
+"""The part of a chain's time that central hooks may take together, from the first of them on. The rest is for local hooks."""
 
 LONGEST_GLOB, MOST_DEEP = 512, 2
 """The most characters of a glob, and how often it may have `**`."""
+OF_SESSION = "@session"
+"""The names of a session's own hooks end in this, and no other names do."""
 PROMPT_TIMEOUT = 30.0
 """The default timeout of `prompt` hooks, in seconds: models take longer than programs."""
 

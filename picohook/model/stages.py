@@ -23,7 +23,7 @@ from .payloads import (
 from .results import RESULT_FIELDS, llm_response, tool_result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
 P = TypeVar("P", bound=Payload)
 
@@ -57,7 +57,7 @@ class Stage(Generic[P]):
     """The method of the request."""
     approves: bool = field(init=False)
     """Whether this stage asks for approval: any failure is a denial."""
-    editable: Collection[str] = field(init=False)
+    editable: frozenset[str] = field(init=False)
     """The fields of the payload that can be edited."""
     form: AnswerForm = field(init=False)
     """The fields that an answer can have."""

@@ -1,4 +1,4 @@
-"""The control socket: clients look at a running host and act on it. No payloads go through it.
+"""The control socket: clients inspect and control a running host. No payloads go through it.
 
 It speaks JSON-RPC 2.0 over a Unix socket that only its owner may open, one message a line.
 """
@@ -52,7 +52,7 @@ class ControlContext:
         self._connection = connection
 
     def notify(self, change: StateChange | Outcome[Any] | Reloaded | Proof) -> None:
-        """Notify the client of a change, which it watches for."""
+        """Notify the client of a change that it watches."""
         self._connection.notify(*_notification(change))
 
     async def aclose(self) -> None:

@@ -6,8 +6,8 @@ import functools
 import hashlib
 import math
 import os
+import re
 import socket
-import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from ..protocol.messages import Request
 from ..transport.event_loop import current_reactor
 from ..transport.nats import headers, subjects
 from ..transport.nats.calls import BUSY_CODE
+from ..transport.nats.message import Message, answer_head
 from ..transport.nats.service import ServedHook, encoded, tell
 from ..wire import words
 from ..wire.text import cut
@@ -30,8 +31,6 @@ from ..wire.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from nats.aio.msg import Msg
 
     from ..engine.engine import Engine
     from ..model.stages import Stage
@@ -46,7 +45,7 @@ HOOK_FAILED, NOT_SERVED, INVALID_PARAMS, INVALID_REQUEST = -32000, -32601, -3260
 
 
 class NatsWorker:
-    """Serves each hook of a host that is asked at stages, until it is told to end.
+    """Serves each hook of a host that is asked at stages, until `end` is called.
 
     Workers that serve the same hook share its questions. A question is answered by the hook alone, and not by the chain. If
     the hook fails, the answer is an error, and the asking host decides what the failure counts as.
@@ -69,6 +68,9 @@ class NatsWorker:
         self._max_in_flight = max_in_flight
         self._grace = grace
         self._log = Log(logger)
+        self._scope = type(
+            anyio.CancelScope()
+        )  # that of this event loop, which `anyio.CancelScope` looks up at each call
         self._ending = anyio.Event()
         self._changed = anyio.Event()
         self._idle = anyio.Event()
@@ -89,13 +91,13 @@ class NatsWorker:
         return len(self._calls)
 
     def end(self) -> None:
-        """Take no more questions, answer those that were taken, and end."""
+        """Accept no more questions, answer the accepted ones, and end."""
         self._ending.set()
         self._changed.set()
 
     async def serve(self, *, ready: anyio.Event | None = None) -> None:
         """Serve until `end` is called. Sets `ready` when the server knows which hooks are served here."""
-        self._host.on_change.add(self._host_changed)
+        self._host.on_mounted.add(self._host_changed)
         try:
             async with anyio.create_task_group() as self._tasks:
                 while not self._ending.is_set():
@@ -110,12 +112,10 @@ class NatsWorker:
         finally:
             for scope in self._calls.values():
                 scope.cancel()
-            self._host.on_change.discard(self._host_changed)
+            self._host.on_mounted.discard(self._host_changed)
 
-    def _host_changed(self, _: object) -> None:
-        served = {hook.name for hook in self._host.hooks if _is_served(hook)}
-        if served != self._serving.keys():
-            self._changed.set()
+    def _host_changed(self) -> None:
+        self._changed.set()
 
     async def _serve_what_is_mounted(self) -> None:
         wanted = {hook.name for hook in self._host.hooks if _is_served(hook)}
@@ -146,12 +146,13 @@ class NatsWorker:
         return False
 
     async def _stop(self, name: str) -> None:
-        _, listening = self._serving.pop(name)
-        for one in listening:
-            await one.stop()
+        _, (questions, *others) = self._serving.pop(name)
+        await questions.stop()
+        for one in others:
+            await one.stop(drain=False)
 
     async def _drain(self) -> None:
-        """Take no more questions, and answer those that were taken, for as long as the grace lasts."""
+        """Accept no more questions, and answer the accepted ones within the grace."""
         with anyio.move_on_after(self._grace):
             for name in tuple(self._serving):
                 await self._stop(name)
@@ -166,39 +167,36 @@ class NatsWorker:
 
     # Questions.
 
-    def _asked(self, served: ServedHook, message: Msg) -> None:
+    def _asked(self, served: ServedHook, message: Message) -> None:
         if not message.reply or message.reply in self._calls:  # nobody waits for an answer, or the question came twice
             return
         served.requests += 1
         if len(self._calls) >= self._max_in_flight:
             served.busy += 1
-            self._tasks.start_soon(self._refuse, served, message)
-        else:
-            scope = self._calls[message.reply] = anyio.CancelScope()
-            served.in_flight += 1
-            self._reactor.spawn(
-                functools.partial(self._answer, served, message, scope, self._reactor.now()),
-                functools.partial(self._answered, served, message.reply),
-            )
+            about = f"{len(self._calls)} questions are in flight at this worker"
+            self._reply(served, message, _error(decode(message.data), BUSY_CODE, about))
+            return
+        scope = self._calls[message.reply] = self._scope()
+        served.in_flight += 1
+        self._reactor.spawn(
+            functools.partial(self._answer, served, message, scope, self._reactor.now()),
+            functools.partial(self._answered, served, message.reply),
+        )
 
-    async def _refuse(self, served: ServedHook, message: Msg) -> None:
-        request = decode(message.data)
-        about = f"{len(self._calls)} questions are in flight at this worker"
-        await self._reply(served, message, _error(request, BUSY_CODE, about))
-
-    async def _answer(self, served: ServedHook, message: Msg, scope: anyio.CancelScope, came: float) -> None:
+    async def _answer(self, served: ServedHook, message: Message, scope: anyio.CancelScope, came: float) -> None:
         """Answer a question that came at this time, unless its host gives up or has no time left."""
-        begun = time.perf_counter()
+        now = self._reactor.now
+        begun = now()
         try:
-            within = came + _seconds_left(message) - self._reactor.now()
+            within = came + _seconds_left(message) - begun
             with scope:
                 if within > 0:
-                    await self._reply(served, message, await self._ask(served, message, within))
-            if scope.cancelled_caught or within <= 0:
+                    self._reply(served, message, await self._ask(served, message, within))
+            if within <= 0 or scope.cancelled_caught:
                 served.cancelled += 1
         except Exception as error:  # noqa: BLE001 - a fault of ours must not end the worker
             self._log.error("a question could not be answered", hook=served.name, why=repr(error))
-        served.seconds += time.perf_counter() - begun
+        served.seconds += now() - begun
 
     def _answered(self, served: ServedHook, reply: str) -> None:
         served.in_flight -= 1
@@ -206,7 +204,7 @@ class NatsWorker:
         if not self._calls:
             self._idle.set()
 
-    async def _ask(self, served: ServedHook, message: Msg, within: float) -> bytes:
+    async def _ask(self, served: ServedHook, message: Message, within: float) -> bytes:
         """The line with the hook's answer."""
         request = decode(message.data)
         if not isinstance(request, Request) or type(request.id) is not int or not isinstance(request.params, dict):
@@ -230,7 +228,8 @@ class NatsWorker:
         (entry,) = outcome.trail
         if entry.failure is not None:
             return self._failed(served, request, HOOK_FAILED, f"{entry.failure}: {entry.error}")
-        if outcome.action == words.CONTINUE and not stage.approves and entry.notes is None and not entry.reason:
+        plain = entry.notes is None and not entry.reason and entry.error is None
+        if outcome.action == words.CONTINUE and not stage.approves and plain:
             return b'{"jsonrpc":"2.0","id":%d,"result":{"action":"continue"}}' % request.id  # as nearly always
         return encode({"jsonrpc": "2.0", "id": request.id, "result": answer_of(stage, payload, outcome)})
 
@@ -239,33 +238,34 @@ class NatsWorker:
         served.last_error = why
         return _error(request, code, why)
 
-    async def _reply(self, served: ServedHook, message: Msg, line: bytes) -> None:
+    def _reply(self, served: ServedHook, message: Message, line: bytes) -> None:
         """Answer, or log why it is not possible. The digest is of the question as it came here."""
-        about = {headers.DIGEST: hashlib.sha256(message.data).hexdigest()}
+        head = answer_head(hashlib.sha256(message.data).hexdigest().encode())
         try:
             try:
-                await self._connection.publish(message.reply, line, headers=about)
+                self._send(message.reply, line, head)
             except NatsError as error:
                 if error.cause != "too_large":
                     raise
                 shorter = self._failed(served, decode(message.data), HOOK_FAILED, f"its answer: {error}")
-                await self._connection.publish(message.reply, shorter, headers=about)
+                self._send(message.reply, shorter, head)
         except NatsError as error:
             self._log.warning("an answer was not sent", hook=served.name, why=str(error))
 
-    def _cancelled(self, message: Msg) -> None:
+    def _send(self, to: str, line: bytes, head: bytes) -> None:
+        self._connection.send(Message(to, line, head=head), at_once=len(self._calls) <= 1)
+
+    def _cancelled(self, message: Message) -> None:
         told = _object(message.data)
         scope = self._calls.get(str(told.get("reply")))
         if scope is not None:
             scope.cancel()
 
-    # Telling of itself.
+    # Status of the worker.
 
-    def _tell(self, served: ServedHook, verb: str, message: Msg) -> None:
-        if message.reply:
-            self._tasks.start_soon(self._told, served, verb, message.reply)
-
-    async def _told(self, served: ServedHook, verb: str, reply: str) -> None:
+    def _tell(self, served: ServedHook, verb: str, message: Message) -> None:
+        if not message.reply:
+            return
         metadata = {
             "tenant": self._tenant,
             "hook": served.name,
@@ -281,19 +281,19 @@ class NatsWorker:
             data["failures"] = sum((one.failures for one in stages), Counter())
             data["state"] = "gone" if mounted is None else mounted.status().state
         try:
-            await self._connection.publish(reply, encoded(served.wire(verb, metadata, data)))
+            self._connection.publish(message.reply, encoded(served.wire(verb, metadata, data)))
         except NatsError as error:
             self._log.debug("statistics were not sent", why=str(error))
 
 
-def _seconds_left(message: Msg) -> float:
+def _seconds_left(message: Message) -> float:
     """The seconds that the host gives for the answer; no limit if it says none."""
-    left = (message.headers or {}).get(headers.DEADLINE, "")
-    return int(left) / 1000 if left.isdecimal() and len(left) <= _DIGITS else math.inf
+    found = _DEADLINE.search(message.head)
+    return math.inf if found is None else int(found[1]) / 1000
 
 
-_DIGITS = 15
-"""Of the longest time that is read as one."""
+_DEADLINE = re.compile(rb"\r\n%b:[ \t]*([0-9]{1,15})[ \t]*\r\n" % headers.DEADLINE.encode())
+"""The header with the milliseconds that are left. With more digits, it is no time that a clock has."""
 
 
 def _is_served(hook: Any) -> bool:

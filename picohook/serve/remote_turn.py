@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..model.payloads import LLMRequest
 from ..model.replies import read_decision
 from ..model.stages import BEFORE_TOOL, STAGES
+from ..turns.abort import PausedError
 from ..turns.model_call import answered, requested
 from ..turns.paused import decided_in, not_asked_again, require_taken
 from ..turns.session import Session
@@ -70,18 +71,19 @@ class RemoteTurn(Turn):
         return self._record(outcome, payload)
 
     async def decide(
-        self, call: ToolCall, *, known: DecidedCall | None = None, on_pause: OnPause | None = None
+        self, call: ToolCall | Mapping[str, Any], *, known: DecidedCall | None = None, on_pause: OnPause | None = None
     ) -> DecidedCall:
         """`Turn.decide`, with the fields that the client left out."""
-        del known, on_pause
-        call = call.model_copy(update=self._filled_in(BEFORE_TOOL, call))
+        del known
+        given = BEFORE_TOOL.given(call)
+        call = given.model_copy(update=self._filled_in(BEFORE_TOOL, given))
 
-        def took(outcome: Outcome[Any]) -> None:
-            self._take_of_tool(outcome)
-            self._keep_pause(outcome, call)
-
-        decided = DecidedCall(self.host, call, took)
-        await decided.ask()
+        decided = DecidedCall(self.host, call, self._take_of_tool, on_pause)
+        try:
+            await decided.ask()
+        except PausedError as paused:
+            self._keep_pause(paused.outcome, call)
+            raise
         return decided
 
     async def resume(self, call_id: str, answer: Mapping[str, Any]) -> Outcome[Any]:

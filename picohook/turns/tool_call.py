@@ -41,6 +41,8 @@ DENIED_BY_APPROVAL = "Tool execution denied by approval hook: {}"
 class ToolRun(TypedDict, total=False):
     """How a tool ran, where the framework that ran it says so."""
 
+    tool: str | None
+    """The tool that ran. It has to be that of the decided call."""
     arguments: Mapping[str, Any] | None
     """The arguments with which it ran. They have to be those of the decided call."""
     duration: int | None
@@ -184,18 +186,24 @@ class DecidedCall(Decided):
         self,
         value: Any,
         *,
+        tool: str | None = None,
         arguments: Mapping[str, Any] | None = None,
         duration: int | None = None,
         error: str | None = None,
     ) -> ToolReturn:
         """The call with what its tool returned, or the exception that it raised.
 
-        Raises `PicohookError` if the tool ran with other arguments, and `HardAbortError` if that ended a turn inside the tool.
+        Raises `PicohookError` if another tool ran or it had other arguments, and `HardAbortError` if that ended a turn inside
+        the tool.
         """
         spent = time.monotonic_ns() - self._begun
         self.close()
-        if arguments is not None and arguments != self._call.arguments:
+        text = ""
+        if tool is not None and tool != self._call.tool:
+            text = f"the tool {tool} ran, and hooks have decided on {self._call.tool}"
+        elif arguments is not None and arguments != self._call.arguments:
             text = f"the tool {self._call.tool} ran with other arguments than hooks have decided on"
+        if text:
             not_run(self.host, self._call, text, text)
             raise PicohookError(text)
         result, raised = _result_of(value)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..errors import PicohookError
 from ..model.conversation import calls_of
 from ..model.payloads import Finish, LLMRequest, LLMResponse, Prompt, ToolCall, ToolResult, deep_copy
+from ..model.stages import BEFORE_LLM, BEFORE_TOOL
 from ..wire import words
 from .abort import PausedError, raise_if_ended
 from .base_turn import BaseTurn, from_user
@@ -21,7 +22,7 @@ from .paused import Step, decided_in, require_taken
 from .tool_call import decide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from ..model.decisions import Outcome
     from ..model.trail import StageTrail
@@ -83,7 +84,9 @@ class Turn(BaseTurn):
         return prompt
 
     @_step
-    async def llm(self, request: LLMRequest, complete: Complete, *, stream: Show | None = None) -> LLMResponse:
+    async def llm(
+        self, request: LLMRequest | Mapping[str, Any], complete: Complete, *, stream: Show | None = None
+    ) -> LLMResponse:
         """before_llm, the model, after_llm. The request gets what hooks have added since the last one.
 
         `stream` shows the user the pieces of the response, as with `Host.run_llm`.
@@ -91,27 +94,29 @@ class Turn(BaseTurn):
         return await in_rounds(await self.decide_llm(request), complete, stream)
 
     @_step
-    async def decide_llm(self, request: LLMRequest) -> DecidedRequest:
+    async def decide_llm(self, request: LLMRequest | Mapping[str, Any]) -> DecidedRequest:
         """`Host.decide_llm` in this turn. The request gets what hooks have added since the last one."""
         self._resumed_at("before_llm")
         self._last_answer = self.interrupted
         self.meta = self.meta.model_copy(update={"iteration": self.meta.iteration + 1})
         last = {"graceful_terminal": True, "tools": []} if self.interrupted else {}
-        request = self.with_added(request).model_copy(update={**self._place("turn.llm.request"), **last})
+        request = self.with_added(BEFORE_LLM.given(request)).model_copy(
+            update={**self._place("turn.llm.request"), **last}
+        )
         return await decide_llm(self.host, request, self._take_of_llm, self._rounds)
 
     @_step
     async def decide(
-        self, call: ToolCall, *, known: DecidedCall | None = None, on_pause: OnPause | None = None
+        self, call: ToolCall | Mapping[str, Any], *, known: DecidedCall | None = None, on_pause: OnPause | None = None
     ) -> DecidedCall:
         """`Host.decide` in this turn. The caller adds the result to the conversation, and delivers the user's part."""
-        call = call.model_copy(update=self._place("turn.tool"))
+        call = BEFORE_TOOL.given(call).model_copy(update=self._place("turn.tool"))
         return await decide(self.host, call, self._take_of_tool, known, on_pause)
 
     @_step
     async def tools(
         self,
-        calls: Sequence[ToolCall] | None,
+        calls: Sequence[ToolCall | Mapping[str, Any]] | None,
         execute: Callable[[ToolCall], Any],
         *,
         parallel: bool = True,
@@ -131,7 +136,7 @@ class Turn(BaseTurn):
             return await batch.run(paused.at, (paused.hook, decision))
         place = self._place("turn.tool")
         # Copies: later changes to the caller's own calls do not count.
-        steps = [Step(call=deep_copy(call).model_copy(update=place)) for call in calls or ()]
+        steps = [Step(call=deep_copy(BEFORE_TOOL.given(call)).model_copy(update=place)) for call in calls or ()]
         return await Batch(self, steps, execute, parallel=parallel).run()
 
     @_step

@@ -91,7 +91,7 @@ def connection(to):
     """A connection to a server: a command, or a URL."""
     if isinstance(to, str):
         return streamable_http_client(to, http_client=create_mcp_http_client(headers=TOKEN))
-    environ = {name: value for name, value in os.environ.items() if name == "TOKEN"}
+    environ = {name: value for name, value in os.environ.items() if name.startswith("PICOHOOK_HEADER_")}
     return stdio_client(StdioServerParameters(command=to[0], args=to[1:], env=environ))
 
 

@@ -13,13 +13,14 @@ from picohook.cli.app import COMMANDS, load_command
 COSTLY = {"anyio", "httpx", "jsonrpcserver", "orjson", "pydantic", "rich", "structlog", "trio", "typer", "yaml"}
 
 RUN = """
-import json, sys
+import gc, json, sys
 sys.argv[0] = "picohook"
 from picohook.__main__ import main
 try:
     main()
 except SystemExit as end:
     assert not end.code, end.code
+    assert gc.isenabled() or "--help" in sys.argv
 finally:
     print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
@@ -67,6 +68,7 @@ def test_a_configuration_in_toml_is_checked_without_importing_yaml_rich_or_the_h
     assert commands(modules) == {"check"}
     assert modules & {"yaml", "rich", "jsonrpcserver", "structlog", "httpx", "trio"} == set()
     assert modules & {"picohook.model.replies", "picohook.process.supervisor", "picohook.transport"} == set()
+    assert modules & {"picohook.engine", "picohook.hooks.base"} == set()
     assert modules & {"picohook.host", "picohook.serve", "picohook.record", "picohook.conformance"} == set()
 
 

@@ -145,7 +145,7 @@ def test_a_live_view_without_a_terminal_is_wrong_usage(project):
     done = project("top", "--control", "host.sock")
 
     assert done.code == 2
-    assert "take --once or --json" in done.err
+    assert "use --once or --json" in done.err
 
 
 def status(name="h", *, starts=1, dropped=(0, 0), pid=None, **executions):

@@ -25,7 +25,7 @@ LOADER = (
 )
 STAGES = ", ".join(get_args(StageName))
 NEITHER = f"is never asked and never told: it has neither stages nor observe (known: {STAGES})"
-KNOWN = "known: $schema, defaults, hooks, foreign, audit, model, events, bundle, nats, picoclaw, proof_of_life"
+KNOWN = "known: $schema, defaults, hooks, foreign, audit, model, nats, picoclaw, proof_of_life"
 
 
 @pytest.mark.parametrize(
@@ -146,6 +146,8 @@ def test_a_hook_needs_something_to_run_and_a_stage_or_an_event(
         ("[defaults]\nchain_buget = 1\n[hooks]", 'defaults.chain_buget: unknown key (did you mean "chain_budget"?)'),
         ("[defaults]\nenv = { A = 1 }\n[hooks]", 'defaults.env.A: must be text, not 1 (in quotes: "1")'),
         ("[hook.gate]", 'hook: unknown key (did you mean "hooks"?)'),
+        ("[bundle]\nkeys = []\n[hooks]", 'bundle: unknown key (did you mean "nats.bundle"?)'),
+        ("on_failure = 'deny'\n[hooks]", 'on_failure: unknown key (did you mean "defaults.on_failure"?)'),
         ("hooks = []", "hooks: must be a table of keys and values, not a list"),
         ("[hooks]\ngate = 'gate.py'", 'hooks.gate: must be a table of keys and values, not "gate.py"'),
         (
@@ -307,7 +309,7 @@ class TestSyntax:
 
     @pytest.mark.parametrize(("name", "suffix"), [("a.ini", ".ini"), ("a", ""), ("a.TOML", ".TOML")])
     def test_an_unknown_suffix_is_a_mistake(self, complaints: Complaints, name: str, suffix: str) -> None:
-        assert complaints(name, "x") == [f'"{suffix}" is not a known suffix (known: .toml, .yaml, .yml, .json)']
+        assert complaints(name, "x") == [f'"{suffix}" is not a known suffix (known: .toml, .yaml, .yml, .json, .jsonc)']
 
 
 def test_a_problem_has_its_parts_as_attributes(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from picohook.model.decisions import (
     APPROVE,
@@ -344,13 +344,27 @@ actions = st.sampled_from([*DECIDES, "Continue", "", None, 1, ["continue"]])
 reasons = st.one_of(st.sampled_from(["", "x" * 5000, "é" * 5000, None, 1, False, ["because"]]), st.text())
 
 
-@given(st.sampled_from(INTERCEPTS), actions, reasons)
-def test_a_plain_answer_means_the_same_as_one_with_a_private_field(stage, action, reason):
+edits = json_values | st.dictionaries(
+    st.sampled_from(["tool", "arguments", "model", "messages", "for_llm", "Tool", "meta"]), json_values, max_size=3
+)
+short_answers = st.fixed_dictionaries(
+    {"action": actions},
+    optional={
+        "reason": reasons,
+        **dict.fromkeys(["call", "request", "response", "result", "patch", "", "Call"], edits),
+    },
+)
+
+
+@given(st.sampled_from(INTERCEPTS), short_answers)
+@example("before_tool", {"action": "modify", "call": {"tool": "ls"}, "reason": "é" * 5000})
+@example("before_llm", {"action": "modify", "request": {"model": None}})
+@example("before_finish", {"action": "modify", "": {"messages": []}})
+def test_a_short_answer_means_the_same_as_one_with_a_private_field(stage, answer):
     def read(answer):
         try:
             return read_decision(STAGES[stage], answer)
         except ValueError as error:
             return str(error)
 
-    plain = {"action": action, "reason": reason}
-    assert read(plain) == read({**plain, "x_trace": 1})
+    assert read(answer) == read({**answer, "x_trace": 1})

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from picohook import ToolCall
-from picohook.config.dialects.foreign.vendors import VENDORS
+from picohook import Timeouts, ToolCall
+from picohook.config.dialects.foreign.vendors import VENDOR_FILES, form_of
+from picohook.config.document import Config
 from picohook.hooks.foreign.contract import Facts
 from picohook.hooks.foreign.dialects import dialect_of
 from picohook.hooks.foreign.tools import TOOLS
 
 PAGE = Path(__file__).parents[2] / "docs/reference/dialects.md"
+FILES = (".claude/settings.json", ".gemini/settings.json", ".cursor/hooks.json", "plugin/hooks/hooks.json")
 BEGIN, END = "<!-- made by tests/foreign/dialect_table.py -->\n", "<!-- made until here -->\n"
 
 
@@ -18,28 +20,52 @@ def code(names):
     return ", ".join(f"`{name}`" for name in names) or "-"
 
 
-def reasons(without):
-    return "; ".join(f"`{name}`: {why}" for name, why in without.items())
+def reasons(unsupported):
+    return "; ".join(f"`{name}`: {why}" for name, why in unsupported.items())
 
 
-def rows(dialect):
+def settings(form, dialect):
+    """What a handler may set, and what it finds in its environment."""
+    supported = [kind for kind, why in form.types.items() if not why]
+    unsupported = {f"type {kind}": why for kind, why in form.types.items() if why}
+    found = {variable: None for file in FILES for variable in form.places(config_of(file)).env}
+    for event in dialect.events:
+        handler_input = dialect.encode(event, ToolCall(tool="bash"), Facts(session="s"))
+        found |= dict.fromkeys(handler_input.env if handler_input is not None else ())
+    yield f"\nA handler is of type {code(supported)}, and may have {code(sorted(form.keys - {'type'}))}."
+    only = (
+        ", some of them only in plugins" if any("PLUGIN" in name or name == "extensionPath" for name in found) else ""
+    )
+    yield f"Its environment has {code(found)}{only}. Differences:\n"
+    yield from (f"- `{name}`: {why}" for name, why in {**unsupported, **form.unsupported}.items())
+
+
+def config_of(file):
+    path = Path("/p") / file
+    place = {"path": path, "project": path.parent, "work": path.parent}
+    return Config(**place, dialect="", digest="", found=False, timeouts=Timeouts())
+
+
+def rows(name):
+    dialect = dialect_of(name)
     yield f"## {dialect.title}\n"
     yield f"The contract is that of {dialect.title} {dialect.version}.\n"
-    yield f"All handlers read {code(dialect.common)}, and may write {code(dialect.answers)}. Of these, not as there:\n"
-    yield from (f"- `{name}`: {why}" for name, why in dialect.without.items())
-    yield "\n| Event | Asked at | Matcher | Reads | Writes | A block | Not as there |"
+    yield f"All handlers read {code(dialect.common)}, and may write {code(dialect.answers)}. Differences:\n"
+    yield from (f"- `{name}`: {why}" for name, why in dialect.unsupported.items())
+    yield from settings(form_of(name), dialect)
+    yield "\n| Event | Asked at | Matcher | Reads | Writes | A block | Differences |"
     yield "|---|---|---|---|---|---|---|"
     for event, row in dialect.events.items():
-        if row.done:
+        if row.supported:
             where = f"`{row.stage}`" if row.stage else f"event `{row.kind}`"
             matched = f"`{row.matched}`" if row.matched else "ignored"
             block = (row.blocks or "nothing") + (" (a gate)" if row.gate else "")
             yield (
                 f"| `{event}` | {where} | {matched} | {code(row.reads)} | {code(row.writes)} | {block} |"
-                f" {reasons(row.without) or '-'} |"
+                f" {reasons(row.unsupported) or '-'} |"
             )
-    yield "\n| Event that is not done | Why |\n|---|---|"
-    yield from (f"| `{event}` | {row.why} |" for event, row in dialect.events.items() if not row.done)
+    yield "\n| Unsupported event | Why |\n|---|---|"
+    yield from (f"| `{event}` | {row.why} |" for event, row in dialect.events.items() if not row.supported)
     yield ""
 
 
@@ -47,12 +73,12 @@ def names():
     """The name of each tool of the table in the files of each agent."""
     yield "### Names of tools\n"
     yield "A host's tool with one of the names on the left has the name on the right in an agent's file.\n"
-    yield f"| The host's tool, in any case | {' | '.join(vendor.title for vendor in VENDORS.values())} |"
-    yield "|---" * (len(VENDORS) + 1) + "|"
+    yield f"| The host's tool, in any case | {' | '.join(vendor.title for vendor in VENDOR_FILES.values())} |"
+    yield "|---" * (len(VENDOR_FILES) + 1) + "|"
     for tool in TOOLS.values():
-        shown = (name_in(dialect_of(name), tool.names[0]) for name in VENDORS)
+        shown = (name_in(dialect_of(name), tool.names[0]) for name in VENDOR_FILES)
         yield f"| {code(tool.names)} | {' | '.join(f'`{name}`' for name in shown)} |"
-    shown = (name_in(dialect_of(name), "mcp__db__query") for name in VENDORS)
+    shown = (name_in(dialect_of(name), "mcp__db__query") for name in VENDOR_FILES)
     yield f"| `mcp__db__query`, the tool of a server | {' | '.join(f'`{name}`' for name in shown)} |"
     yield ""
 
@@ -64,7 +90,7 @@ def name_in(dialect, tool):
 
 
 def rendered():
-    return "\n".join([*names(), *(line for name in VENDORS for line in rows(dialect_of(name)))])
+    return "\n".join([*names(), *(line for name in VENDOR_FILES for line in rows(name))])
 
 
 def whole(page):

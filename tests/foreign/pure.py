@@ -7,7 +7,7 @@ from typing import Any
 
 from picohook import Compaction, Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult, ToolReturn
 from picohook.errors import HookError
-from picohook.hooks.foreign.contract import Facts, Ran, Rule
+from picohook.hooks.foreign.contract import Facts, HandlerResult, Rule
 from picohook.hooks.foreign.dialects import dialect_of
 from picohook.hooks.foreign.strict import decoded
 
@@ -44,7 +44,7 @@ class Said:
         self, stdout: Any = "", code: int = 0, stderr: str = "", failure: HookError | None = None, **rule: Any
     ):
         text = stdout if isinstance(stdout, str) else json.dumps(stdout)
-        self.ran = Ran(code, text, stderr, failure)
+        self.ran = HandlerResult(code, text, stderr, failure)
         self.rule = Rule(at="h", **rule)
 
 

@@ -254,7 +254,7 @@ def outcome(decision):
         (Said(failure=CRASHED), DENIES, DENIES),
         (Said(failure=LATE), PASSES, FAILS),
         (Said(failure=CRASHED, kind="http"), PASSES, FAILS),
-        (Said(failure=CRASHED, kind="undone"), PASSES, FAILS),
+        (Said(failure=CRASHED, kind="unsupported"), PASSES, FAILS),
         (Said(json.dumps(DENY) + json.dumps(ALLOW)), PASSES, FAILS),
         (Said("checking\n" + json.dumps(DENY)), PASSES, FAILS),
         (Said({"permissionDecision": "no"}), PASSES, FAILS),

@@ -413,7 +413,7 @@ def test_its_files_are_known_by_their_place_or_an_event_of_its_own(project, name
             {"command": "x", "timeout": 60_000},
             "beforeShellExecution[0]: timeout: 60000 is in seconds, not in milliseconds",
         ),
-        ({"command": "x", "speed": 1}, "speed: picohook knows no such setting of Cursor"),
+        ({"command": "x", "speed": 1}, "speed: picohook does not know this setting of Cursor"),
         ({"command": "x", "matcher": "y"}, ""),
     ],
 )
@@ -438,7 +438,7 @@ def test_what_never_runs_and_what_is_unknown_is_named(cursor, events, warning):
     ("events", "problem"),
     [
         ({"beforeShelExecution": "x"}, 'is not an event of Cursor (did you mean "beforeShellExecution"?)'),
-        ({"preToolUse": {"matcher": "x"}}, "preToolUse[0]: is of type command, and has no command"),
+        ({"preToolUse": {"matcher": "x"}}, "preToolUse[0]: is of type command and has no command"),
         ({"preToolUse": {"command": "x", "matcher": "("}}, "( is not a regular expression"),
         ({"preToolUse": [{"matcher": "x", "hooks": [{"command": "x"}]}]}, "and has no command"),
         ({"preToolUse": ["x"]}, "preToolUse[0]: must be a table"),

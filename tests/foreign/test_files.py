@@ -24,6 +24,14 @@ def test_settings_are_known_by_their_place_and_their_shape(settings, write):
     assert load(write(".claude/settings.local.json", {"permissions": {}})).hooks == ()
 
 
+def test_settings_of_gemini_may_have_comments(write):
+    hooks = '{"BeforeTool": [{"hooks": [{"type": "command", "command": "echo //"}]}]}'
+    path = write(".gemini/settings.json", f'// mine\n{{"a": "/*", /* yours\n */ "hooks": {hooks}}}')
+    assert [member.command[-1] for member in load(path).hooks[0].members] == ["echo //"]
+    with pytest.raises(ConfigError, match="line 2, column 11"):
+        load(write(".gemini/settings.json", '{ // "mine"\n "hooks": x'))
+
+
 def test_each_event_is_one_hook_with_its_handlers(settings):
     config = load(settings(PreToolUse=GUARD, Stop="true"))
     assert [spec.name for spec in config.hooks] == ["claude:PreToolUse", "claude:Stop"]
@@ -59,10 +67,12 @@ def handlers(settings, **handler):
     [
         ({"timeout": 60_000}, "timeout: 60000 is in seconds, not in milliseconds"),
         ({"once": True}, "once: it has an effect only in a skill"),
-        ({"async": True}, "async: nobody waits for it, so it refuses nothing"),
-        ({"speed": 1}, "speed: picohook knows no such setting of Claude Code: it is ignored"),
+        ({"async": True}, "async: it runs in the background, so it refuses nothing"),
+        ({"speed": 1}, "speed: picohook does not know this setting of Claude Code, and ignores it"),
         ({"type": "agent", "prompt": "x"}, "it cannot be run, and in strict it denies: picohook has no agent"),
         ({"matcher": "mcp__memory"}, "mcp__memory is the whole name of a tool"),
+        ({"matcher": "run_shell_command"}, "run_shell_command matches no tool of Claude Code (did you mean Bash?)"),
+        ({"matcher": "Bash(rm *)"}, "Bash(rm *) matches no tool of Claude Code (did you mean Bash?)"),
     ],
 )
 def test_what_does_not_do_what_it_seems_to_do_is_named(settings, handler, warning):
@@ -86,7 +96,7 @@ def test_what_never_runs_is_named(settings, events, warning):
     ("events", "problem"),
     [
         ({"PreToolUsee": "x"}, 'is not an event of Claude Code (did you mean "PreToolUse"?)'),
-        ({"PreToolUse": {"type": "command"}}, "is of type command, and has no command"),
+        ({"PreToolUse": {"type": "command"}}, "is of type command and has no command"),
         ({"PreToolUse": {"type": "comand", "command": "x"}}, '"comand" is not a type of handler'),
         ({"PreToolUse": {"type": "command", "command": "x", "timeout": "5"}}, "timeout: must be a number"),
         ({"PreToolUse": {"type": "command", "command": "x", "matcher": "("}}, "( is not a regular expression"),
@@ -147,7 +157,7 @@ def test_a_chain_budget_that_is_set_is_kept(settings, write):
 def test_a_file_whose_owner_cannot_be_told_has_to_be_named(write):
     write("x.json", {"hooks": {}})
     path = write("picohook.toml", '[[foreign]]\nfile = "x.json"\n')
-    with pytest.raises(ConfigError, match="does not show whose hooks it has"):
+    with pytest.raises(ConfigError, match="does not show which agent's hooks it has"):
         load(path)
 
 

@@ -419,7 +419,7 @@ def test_handlers_in_order_have_time_one_after_the_other(gemini):
     ("more", "given", "warning"),
     [
         ({}, handler("true", timeout=10), "timeout: 10 is in milliseconds, not in seconds"),
-        ({}, handler("true", matcher="x"), "matcher: picohook knows no such setting of Gemini CLI"),
+        ({}, handler("true", matcher="x"), "matcher: picohook does not know this setting of Gemini CLI"),
         ({"hooksConfig": {"disabled": ["guard"]}}, handler("true", name="guard"), "it is switched off by its name"),
         ({"hooksConfig": {"disabled": ["true"]}}, handler("true"), "it is switched off by its name"),
         (

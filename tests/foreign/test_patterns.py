@@ -89,6 +89,31 @@ def test_a_glob_of_a_path(glob, path, found):
         ("Bash(rm:*)", "x" * 20_000, True),
         ("Edit", "ls", False),
         ("Bash(cat /etc/passwd)", "cat /etc/passwd > x", True),
+        *(
+            ("Bash(rm *)", line, True)
+            for line in (
+                "if true; then rm -rf x; fi",
+                "for f in a b; do rm x; done",
+                "f() { rm x; }; f",
+                "case a in a) rm x;; esac",
+                "timeout -k 1 5 rm x",
+                "sudo rm x",
+                "time rm x",
+                "cat <(rm x)",
+                "\\rm x",
+                "'rm' x",
+                "r''m x",
+                "r\\\nm x",
+                ">out rm x",
+                "A=(1 2) B=a\\ b rm x",
+                "# it's\nrm x # it's",
+                "cat <<E\nit's\nE\nrm x # '",
+            )
+        ),
+        ("Bash(git push *)", "git  push x", True),
+        ("Bash(rm *)", "git commit -m 'a; rm x' # it", True),
+        ("Bash(rm *)", "git commit -m 'a; rm x'", False),
+        ("Bash(rm *)", "if true; then ls 2>&1; fi", False),
     ],
 )
 def test_a_rule_about_a_command_line_errs_towards_running(rule, line, does):

@@ -10,7 +10,7 @@ import pytest
 from dialect_table import PAGE, whole
 
 import picohook
-from picohook.config.dialects.foreign.vendors import VENDORS, form_of
+from picohook.config.dialects.foreign.vendors import VENDOR_FILES, form_of
 from picohook.hooks.foreign.dialects import DialectName, dialect_of
 from picohook.model.stages import STAGES
 from picohook.wire import words
@@ -21,18 +21,18 @@ def test_the_page_is_what_the_dialects_are():
     assert page == whole(page), "run: python tests/foreign/dialect_table.py"
 
 
-@pytest.mark.parametrize("name", VENDORS)
+@pytest.mark.parametrize("name", VENDOR_FILES)
 def test_every_event_is_done_by_a_stage_or_says_why_not(name):
     dialect = dialect_of(name)
     for event, row in dialect.events.items():
-        assert row.done is not bool(row.why), event
+        assert row.supported is not bool(row.why), event
         assert row.stage in {"", *STAGES}, event
         assert row.kind in {"", *words.EVENT_KINDS}, event
 
 
 def test_each_dialect_has_a_reader_of_its_files():
-    assert VENDORS.keys() == {*get_args(DialectName)}
-    for name, vendor in VENDORS.items():
+    assert VENDOR_FILES.keys() == {*get_args(DialectName)}
+    for name, vendor in VENDOR_FILES.items():
         assert (form_of(name).dialect, dialect_of(name).title) == (name, vendor.title)
 
 

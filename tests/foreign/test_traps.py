@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from gates import tried
@@ -392,7 +393,10 @@ def test_trap_a_timeout_is_in_milliseconds_in_gemini_and_in_seconds_in_cursor(wr
         *(Said(one) for one in (DENY, FORBIDS, SAYS_NO)),
         *(Said({"permission": one}) for one in ("deny", "ask")),
         *(Said({"decision": one}) for one in ("block", "ask")),
-        *(Said(one) for one in ({"cancel": True}, {"behavior": "deny"}, {"continue": False})),
+        *(Said(one) for one in ({"cancel": True}, {"behavior": "deny"}, {"continue": False}, {"ok": False})),
+        *(Said(one) for one in ({"permission_decision": "Deny"}, {"Decision": "Block"}, {"action": "deny_tool"})),
+        Said({"hook_specific_output": {"permissionDecision": "deny"}}),
+        Said(DENY.encode("utf-16").decode("utf-8", "replace")),
         Said('{"type": "progress"}\n{"permission": "deny"}'),
         Said(stderr='{"permission": "deny"}'),
     ],
@@ -404,6 +408,40 @@ def test_trap_a_refusal_in_any_agents_words_passes_in_strict_nowhere(dialect, ev
     except HookError:
         return
     assert verdict.asks or isinstance(verdict.decision, Deny | AbortTurn)
+
+
+@pytest.mark.parametrize(
+    ("tools", "tool", "arguments"),
+    [
+        ({}, "shell", {"cmd": "rm -rf /", "command": "ls"}),
+        ({}, "read_file", {"path": "a", "filename": "/etc/shadow"}),
+        ({"mine": {"same_as": "Bash", "fields": {"line": "command"}}}, "mine", {"line": "rm -rf /", "command": "ls"}),
+        ({}, "shell", {"code": "rm -rf /"}),
+        ({}, "read_file", {"where": "/etc/shadow"}),
+    ],
+)
+@pytest.mark.anyio
+async def test_trap_an_argument_that_a_guard_reads_and_the_tool_does_not(settings, tools, tool, arguments):
+    gate = {
+        "type": "command",
+        "command": "true",
+        "matcher": "Bash|Read",
+        "if": "Bash(rm *)" if tool != "read_file" else "",
+    }
+    async with Host(foreign_hooks(settings(PreToolUse=gate), tools=tools)) as host:
+        denied = await host.before_tool(ToolCall(tool=tool, arguments=arguments))
+        known = {"command": "ls", "file_path": "a"}
+        passed = [
+            await host.before_tool(ToolCall(tool=name, arguments=given))
+            for name, given in ((tool, known), ("write", arguments), ("other", arguments), (tool, {"restart": True}))
+        ]
+    assert (denied.action, {outcome.action for outcome in passed}) == ("deny_tool", {"continue"})
+    assert "name the argument that it is in `tools` of [[foreign]]" in denied.reason
+
+
+@pytest.mark.parametrize("verdict", ["", 1, "Allow"])
+def test_trap_a_word_that_is_none(verdict):
+    assert both(Said(permission(verdict))) == ("deny", "continue")
 
 
 # With real processes.
@@ -499,6 +537,10 @@ SHAPES = {
     "python": 'python3 -c \'import json,sys; sys.exit(2 if "rm" in json.load(sys.stdin)["tool_input"]["command"] else 0)\'',
     "node": "node -e 'const d=JSON.parse(require(\"fs\").readFileSync(0)); process.exit(/rm/.test(d.tool_input.command)?2:0)'",
 }
+
+
+if shutil.which("uv"):
+    SHAPES["uv run"] = f"uv run --offline --no-project {SHAPES['python'].replace('python3', 'python', 1)}"
 
 
 @pytest.mark.anyio

@@ -145,14 +145,21 @@ async def test_a_call_that_changes_behind_the_approvers_back_is_denied():
     assert (decided.action, decided.result.for_llm) == ("deny_tool", text)
 
 
-async def test_a_result_of_other_arguments_than_were_decided_is_refused():
+@pytest.mark.parametrize(
+    ("ran", "why"),
+    [
+        ({"arguments": {"command": ["rm"]}}, "the tool bash ran with other arguments than hooks have decided on"),
+        ({"tool": "sh", "arguments": CALL.arguments}, "the tool sh ran, and hooks have decided on bash"),
+    ],
+)
+async def test_a_result_of_another_call_than_was_decided_is_refused(ran, why):
     async with host_of({"after_tool": None}) as host:
         decided = await host.decide(CALL)
-        with pytest.raises(PicohookError, match="the tool bash ran with other arguments than hooks have decided on"):
-            await host.conclude(decided, "done", arguments={"command": ["rm"]})
+        with pytest.raises(PicohookError, match=why):
+            await host.conclude(decided, "done", **ran)
         with pytest.raises(PicohookError, match="concluded already"):
             await host.conclude(decided, "done")
-        result = await host.conclude(await host.decide(CALL), "done", arguments=dict(CALL.arguments))
+        result = await host.conclude(await host.decide(CALL), "done", tool="bash", arguments=dict(CALL.arguments))
     assert result.for_llm == "done"
     assert kinds(host)[:2] == ["tool_exec_start", "tool_exec_skipped"]
     assert len(host.outcomes_at("after_tool")) == 1

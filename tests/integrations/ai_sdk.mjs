@@ -1,12 +1,15 @@
-// A scripted agent of the AI SDK, with its real loop and its own mock model: node ai_sdk.mjs CONFIG SCRIPT [stream]
+// A scripted agent of the AI SDK, with its real loop and its own mock model: node ai_sdk.mjs CONFIG SCRIPT [stream] [ID ...]
 // It prints what the model was told of each call, the answer, the tools that ran, and the error, if there is one.
+// With ids, a pause is an approval request. A second run continues the first: calls with these ids are approved, others are not.
 
 import { generateText, jsonSchema, stepCountIs, streamText, tool } from "../../hooks_examples/clients/node/node_modules/ai/dist/index.mjs";
 import { MockLanguageModelV3, simulateReadableStream } from "../../hooks_examples/clients/node/node_modules/ai/dist/test/index.mjs";
 import { inTurn } from "../../hooks_examples/clients/node/ai-sdk.mjs";
 import { Hooks } from "../../hooks_examples/clients/node/sidecar.mjs";
 
-const [config, script, stream] = process.argv.slice(2);
+const [config, script, ...words] = process.argv.slice(2);
+const stream = words.includes("stream");
+const approved = words.filter((word) => word !== "stream");
 const said = JSON.parse(script);
 const told = {};
 const ran = [];
@@ -53,14 +56,28 @@ const model = new MockLanguageModelV3({ doGenerate: async (options) => next(opti
 const options = { model, prompt: "hello", stopWhen: stepCountIs(9), maxRetries: 0 };
 const hooks = new Hooks(config);
 const done = { told, ran };
+const onPause = approved.length ? ({ toolCallId, reason }) => { done.pauses = { ...done.pauses, [toolCallId]: reason }; } : undefined;
+
+function run(more) {
+  return inTurn(hooks, "hello", async (guarded) => {
+    const result = stream
+      ? streamText({ ...options, ...more, ...guarded({ tools }), onError: () => {} })
+      : await generateText({ ...options, ...more, ...guarded({ tools }) });
+    if (stream) for await (const _ of result.textStream);
+    return { text: await result.text, content: await result.content, messages: (await result.response).messages };
+  }, { onPause });
+}
+
 try {
-  done.text = await inTurn(hooks, "hello", async (guarded) => {
-    if (!stream) return (await generateText({ ...options, ...guarded({ tools }) })).text;
-    const result = streamText({ ...options, ...guarded({ tools }), onError: () => {} });
-    let text = "";
-    for await (const delta of result.textStream) text += delta;
-    return text;
-  });
+  let left = await run({});
+  if (done.pauses) {
+    const answers = left.content
+      .filter(({ type }) => type === "tool-approval-request")
+      .map(({ approvalId, toolCall }) => ({ type: "tool-approval-response", approvalId, approved: approved.includes(toolCall.toolCallId) }));
+    const kept = [{ role: "user", content: "hello" }, ...left.messages, { role: "tool", content: answers }];
+    left = await run({ prompt: undefined, messages: JSON.parse(JSON.stringify(kept)) });
+  }
+  done.text = left.text;
 } catch (error) {
   done.error = `${error.name}: ${error.message}`;
 }

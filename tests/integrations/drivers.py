@@ -12,11 +12,14 @@ import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from .provider import chat_model, openai_chat, provider
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SYSTEM = "You are a test."
 
@@ -305,10 +308,15 @@ def scripted_llm(agent: Agent) -> Any:
 AI_SDK = Path(__file__).parents[2] / "hooks_examples" / "clients" / "node" / "node_modules" / "ai"
 
 
-async def run_ai_sdk(config: Path, script: list[Any], *, stream: bool = False) -> dict[str, Any]:
-    """Runs the AI SDK for TypeScript on its mock model, through the sidecar. Returns what the program printed."""
+async def run_ai_sdk(
+    config: Path, script: list[Any], *, stream: bool = False, approved: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Runs the AI SDK for TypeScript on its mock model, through the sidecar. Returns what the program printed.
+
+    With the ids of `approved` calls, a pause is an approval request, and a second run continues the first.
+    """
     program = Path(__file__).with_name("ai_sdk.mjs")
-    command = ["node", str(program), str(config), json.dumps(script), *(["stream"] if stream else [])]
+    command = ["node", str(program), str(config), json.dumps(script), *(["stream"] if stream else []), *approved]
     path = os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"]))
     done = await anyio.run_process(command, env={**os.environ, "PATH": path}, stderr=None)
     return json.loads(done.stdout)
@@ -341,12 +349,13 @@ async def run_claude(
     allowed: Any = (),
     resume: str = "",
     results: int = 1,
+    helps: Sequence[Any] = (),
     **options: Any,
 ) -> Done:
     """Runs the real Claude agent on a scripted model. Hooks know its tools by their own names.
 
-    `resume` continues the run of this session. After so many `results` the agent is stopped. `options` are those of
-    `PicohookHooks`, and other options are the agent's.
+    `helps` is the script of a subagent. `resume` continues the run of this session. After so many `results` the agent is
+    stopped. `options` are those of `PicohookHooks`, and other options are the agent's.
     """
     import claude_agent_sdk as sdk
 
@@ -356,13 +365,16 @@ async def run_claude(
 
     names = {f"mcp__t__{function.__name__}": function.__name__ for function in tools}
     own = {name: agents_name for agents_name, name in names.items()}
-    script = [
-        said if isinstance(said, str) else [(i, own.get(tool, tool), given) for i, tool, given in said]
-        for said in script
-    ]
+    script, helps = (
+        [
+            said if isinstance(said, str) else [(i, own.get(tool, tool), given) for i, tool, given in said]
+            for said in answers
+        ]
+        for answers in (script, helps)
+    )
     settings = {name: options.pop(name) for name in ("defer", "answers") if name in options}
     hooks = PicohookHooks(host, names=names, **settings)
-    with serving(script) as server:
+    with serving(script, helps) as server:
         options = sdk.ClaudeAgentOptions(
             cwd=place,
             setting_sources=[],

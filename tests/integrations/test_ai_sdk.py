@@ -97,6 +97,19 @@ async def test_a_hook_that_aborts_ends_the_run(config_of, stream):
     assert done == {"told": {}, "ran": [], "error": "TurnEndedError: enough"}
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_pause_is_an_approval_request_and_the_approved_call_runs_in_a_later_turn(config_of, stream):
+    config = config_of(["before_tool", "approve_tool", "after_tool"])
+    done = await run_ai_sdk(
+        config, [calls(a="pause", b="pause", c="a", d="b"), "done"], stream=stream, approved=["a", "none"]
+    )
+    assert done["pauses"] == {"a": "may it?", "b": "may it?"}
+    assert done["text"] == "done"
+    assert (done["told"]["a"], done["told"]["c"]) == ("it ran: pause", "it ran: a")
+    assert "outside" in done["told"]["d"]
+    assert [given["path"] for _, given in done["ran"]] == ["a", "pause"]
+
+
 async def test_an_agent_inside_a_tool_has_a_sub_turn_and_its_pause_ends_the_outer_turn(config_of):
     config = config_of(["before_tool"])
     done = await run_ai_sdk(config, [calls(o="inner"), "from inside", calls(p="inner"), calls(q="pause"), "done"])

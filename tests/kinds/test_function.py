@@ -5,7 +5,20 @@ from __future__ import annotations
 import pytest
 from kinds_support import FAR
 
-from picohook import AbortTurn, Continue, Deny, FunctionHook, Host, Modify, Respond, Retry, Skip, ToolCall, ToolResult
+from picohook import (
+    AbortTurn,
+    Continue,
+    Deny,
+    FunctionHook,
+    Host,
+    Modify,
+    Notes,
+    Respond,
+    Retry,
+    Skip,
+    ToolCall,
+    ToolResult,
+)
 from picohook.model.payloads import Compaction, Finish, LLMRequest, LLMResponse, Prompt, ToolReturn
 
 pytestmark = pytest.mark.anyio
@@ -205,6 +218,15 @@ async def test_an_approver_that_changes_the_call_in_place_does_not_say_yes(said,
     assert outcome.approved is False
     assert outcome.reason.startswith(why)
     assert bool(outcome.reason) is bool(why)
+
+
+async def test_what_a_guard_says_again_when_it_is_asked_again_is_noted_once():
+    note = Notes(additional_context="mind")
+    guard = FunctionHook("guard", {"before_tool": lambda _: Continue(notes=note)}, guard=True)
+    late = FunctionHook("late", {"before_tool": lambda _: Modify({"arguments": {"late": 1}})}, after=["guard"])
+    async with Host([guard, late], timeouts=FAR) as host:
+        outcome = await host.before_tool(CALL)
+    assert ([entry.hook for entry in outcome.trail], outcome.notes) == (["guard", "late", "guard"], (note,))
 
 
 async def test_a_guard_that_is_asked_again_may_not_change_it_in_place():

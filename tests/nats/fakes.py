@@ -52,7 +52,7 @@ class FakeWorker:
         for result in self.answer(question):
             body = result if "jsonrpc" in result else {"jsonrpc": "2.0", "id": question["id"], "result": result}
             digest = body.pop("digest", message.headers[headers.DIGEST])
-            await self.connection.publish(message.reply, json.dumps(body).encode(), headers={headers.DIGEST: digest})
+            self.connection.publish(message.reply, json.dumps(body).encode(), headers={headers.DIGEST: digest})
 
     def _cancelled(self, message):
         self.cancelled.append(json.loads(message.data))
@@ -60,7 +60,7 @@ class FakeWorker:
 
     def _pinged(self, message):
         if self.pings:
-            self.tasks.start_soon(self.connection.publish, message.reply, b"{}")
+            self.connection.publish(message.reply, b"{}")
 
     def _changed(self):
         self.changed.set()

@@ -105,7 +105,7 @@ class Liar:
             await anyio.sleep(wait)
             body = json.dumps({"jsonrpc": "2.0", "id": of, "result": result}).encode()
             try:
-                await self.connection.publish(message.reply, body, headers={headers.DIGEST: about})
+                self.connection.publish(message.reply, body, headers={headers.DIGEST: about})
             except NatsError:
                 return
 

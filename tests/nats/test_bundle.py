@@ -64,7 +64,9 @@ def test_a_configuration_that_was_changed_is_refused():
 
 
 def test_a_key_that_is_not_trusted_is_named():
-    assert refusal(signed(seed=OTHER_SEED)) == (f"bundle: key: {OTHER_KEY} is not trusted here (add it to bundle.keys)")
+    assert refusal(signed(seed=OTHER_SEED)) == (
+        f"bundle: key: {OTHER_KEY} is not trusted here (add it to nats.bundle.keys)"
+    )
 
 
 def test_a_trusted_key_over_another_keys_signature_is_refused():

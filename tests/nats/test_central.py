@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import threading
 from pathlib import Path
 
 import anyio
@@ -11,7 +12,7 @@ import pytest
 from fakes import Connected, FakeWorker
 
 from picohook import ConfigError, FunctionHook, Host
-from picohook.config import bundles, layers, load
+from picohook.config import bundles, files, layers, load
 from picohook.engine.order import in_order
 from picohook.hooks import make_hook
 from picohook.transport.nats import headers, streams
@@ -37,7 +38,7 @@ def config(tmp_path):
         lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in table.items())
         path = tmp_path / "picohook.toml"
         nats = f'[nats]\nservers = ["{servers}"]\ntenant = "{tenant}"'
-        path.write_text(f"{nats}\n[bundle]\n{lines}\n{more}\n")
+        path.write_text(f"{nats}\n[nats.bundle]\n{lines}\n{more}\n")
         return path
 
     return write
@@ -86,16 +87,9 @@ def test_a_bundle_says_nothing_but_remote_hooks_and_their_settings(table, messag
     assert any(message in problem for problem in problems({"x": table}))
 
 
-@pytest.mark.parametrize("key", ["defaults", "audit", "model", "nats", "foreign", "events", "bundle", "picoclaw"])
+@pytest.mark.parametrize("key", ["defaults", "audit", "model", "nats", "foreign", "picoclaw"])
 def test_a_bundle_sets_nothing_of_its_host(key):
     assert problems({}, **{key: {}}) == [f"{key}: cannot be in a bundle (a bundle has hooks, and sets nothing else)"]
-
-
-def test_hooks_that_continue_on_failure_leave_half_of_a_chains_time_to_local_ones():
-    slow = {**POLICY, "on_failure": "continue", "timeout": 8}
-    (problem,) = problems({"a": slow, "b": slow})
-    assert "those that continue on failure may take 16 of the 30 seconds of before_tool: a, b" in problem
-    assert problems({"a": {**slow, "retry": 1}})
 
 
 def test_a_bundle_adds_hooks_before_those_of_the_user_and_changes_none(config):
@@ -128,6 +122,24 @@ def test_an_older_bundle_is_refused_also_after_a_restart(config):
     assert kept_at(path).read().version == 4
 
 
+def test_of_two_hosts_that_keep_a_bundle_at_the_same_time_neither_replaces_a_newer_one(config):
+    path, refused = config(), []
+
+    def keep_older():
+        with pytest.raises(ConfigError, match="version: is 2, and 3 was taken over before"):
+            keep(path, signed(2))
+        refused.append(2)
+
+    other = threading.Thread(target=keep_older)
+    with files.locked(kept_at(path).path):
+        other.start()
+        other.join(0.1)
+        kept_at(path).path.write_bytes(signed(3))
+    other.join(PATIENCE)
+    assert refused == [2]
+    assert kept_at(path).read().version == 3
+
+
 def test_a_kept_bundle_that_was_changed_or_whose_key_is_no_longer_trusted_is_not_used(config, tmp_path):
     keep(config(), signed())
     path = config(keys=[new_key()[1]])
@@ -140,15 +152,8 @@ def test_a_kept_bundle_that_was_changed_or_whose_key_is_no_longer_trusted_is_not
 
 
 def test_a_project_cannot_say_who_configures_hooks(config):
-    with pytest.raises(ConfigError, match="bundle: cannot be set by a project"):
+    with pytest.raises(ConfigError, match=r"nats\.bundle: cannot be set by a project"):
         load(config(), found=True)
-
-
-@pytest.mark.parametrize("table", ["[events]", '[bundle]\nkeys = ["U"]'])
-def test_events_and_bundles_need_a_connection(tmp_path, table):
-    (tmp_path / "picohook.toml").write_text(f"[hooks]\n{table}\n")
-    with pytest.raises(ConfigError, match=r"needs a connection \(add a table \[nats\]\)"):
-        load(tmp_path / "picohook.toml")
 
 
 def test_a_seed_in_the_place_of_a_key_is_refused_and_not_shown(config):
@@ -282,6 +287,30 @@ async def test_a_host_that_never_had_a_bundle_does_not_start_unless_none_is_requ
             pass
     async with Host.from_config(config(wait=0.01, required=False)) as host:
         assert names(host) == []
+
+
+@pytest.mark.anyio
+async def test_bundles_are_followed_that_a_reload_asks_for(central, keeping, bucket):
+    def without():
+        path = central()
+        path.write_text(path.read_text().partition("[nats.bundle]")[0] + "[hooks]\n")
+        return path
+
+    async with bucket as put:
+        await put(signed(1, tenant=keeping.tenant))
+        async with Host.from_config(without()) as host:
+            central()
+            with pytest.raises(ConfigError, match="is required, and no bundle was ever taken over"):
+                await host.reload()
+            central(required=False)
+            await host.reload()
+            await until(lambda: names(host) == ["policy"])
+            await put(signed(2, {"new": POLICY}, tenant=keeping.tenant))
+            await until(lambda: names(host) == ["new"])
+            without()
+            await host.reload()
+            assert names(host) == []
+            await until(lambda: [one.config_digest for one in host._mounted.connections.all] == [""])
 
 
 @pytest.mark.anyio

@@ -12,6 +12,7 @@ from server import Server
 from picohook import FunctionHook, HookSpec, Host, NatsSettings, PicohookError, ToolCall
 from picohook.transport.nats import headers, subjects
 from picohook.transport.nats.breaker import FAILURES
+from picohook.transport.nats.client import Client
 
 pytestmark = pytest.mark.anyio
 
@@ -26,6 +27,11 @@ def answers(*results):
 
 def failure(outcome):
     return outcome.trail[0].failure
+
+
+def name_and_try(question):
+    name, _, number = question.headers[headers.ID].rpartition("/")
+    return name, number
 
 
 class TestAnswers:
@@ -50,10 +56,21 @@ class TestAnswers:
         question = json.loads(asked.data)
         assert (question["jsonrpc"], question["method"]) == ("2.0", "hook.before_tool")
         assert question["params"]["arguments"] == {"command": "rm -rf /"}
-        assert asked.headers[headers.ID] == "//c1/p/1"
+        assert asked.headers[headers.ID].split("/")[1:4] == ["", "c1", "before_tool"]
         assert 0 < int(asked.headers[headers.DEADLINE]) <= 20_000
         assert asked.subject == f"picohook.v1.rpc.{settings.tenant}.policy.before_tool"
         assert asked.reply.startswith("_INBOX.host.")
+
+    async def test_the_installed_client_has_the_short_way(self):
+        assert Client().has_short_way
+
+    async def test_a_client_with_other_insides_is_used_as_it_is_documented(self, host, serving, monkeypatch):
+        monkeypatch.setattr("picohook.transport.nats.client._PARTS", ("_gone",))
+        async with serving(answers(DENY)) as worker, host(stages=("before_tool",)) as it:
+            assert (await it.before_tool(CALL)).reason == "no"
+        async with host() as it:
+            assert failure(await it.before_tool(CALL)) == "absent"
+        assert 0 < int(worker.questions[0].headers[headers.DEADLINE]) <= 20_000
 
     async def test_only_the_first_of_two_answers_counts(self, host, serving):
         async with serving(answers({}, DENY)), host() as it:
@@ -80,6 +97,31 @@ class TestAnswers:
         progress = {"jsonrpc": "2.0", "method": "host.progress", "params": {}}
         async with serving(answers(progress, YES)), host() as it:
             assert (await it.approve_tool(CALL)).approved is True
+
+
+class TestTheIdOfAQuestion:
+    async def test_it_is_that_of_no_other_question(self, host, serving):
+        async with serving(answers({"approved": True})) as worker, host() as it, host() as another:
+            nameless = ToolCall(tool="bash")
+            changed = CALL.model_copy(update={"arguments": {"command": "ls"}})
+            for call in (CALL, changed, nameless, nameless):
+                await it.before_tool(call)
+            await it.approve_tool(CALL)
+            await another.before_tool(CALL)  # without a session, only the host tells the two apart
+        assert len({name_and_try(asked) for asked in worker.questions}) == 6
+
+    async def test_a_question_that_is_asked_again_keeps_its_name_and_counts_the_tries(self, host, serving):
+        refused = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "the hook crashed"}}
+
+        def answer(question):
+            return [{**refused, "id": question["id"]}]
+
+        async with serving(answer) as worker, host(retry=2) as it:
+            await it.before_tool(CALL)
+        names, tries = zip(*map(name_and_try, worker.questions), strict=True)
+        assert len(set(names)) == 1
+        assert sorted(tries, key=int) == list(tries)
+        assert len(set(tries)) == 3
 
 
 class TestAbsence:
@@ -112,7 +154,8 @@ class TestAbsence:
                 while not worker.cancelled:
                     await worker.changed.wait()
         assert (outcome.action, failure(outcome)) == ("deny_tool", "timeout")
-        assert worker.cancelled == [{"id": "//c1/p/1", "reply": worker.questions[0].reply}]
+        (asked,) = worker.questions
+        assert worker.cancelled == [{"id": asked.headers[headers.ID], "reply": asked.reply}]
 
     async def test_a_caller_that_gives_up_cancels_the_call(self, host, serving):
         async with serving(answers()) as worker, host() as it:
@@ -133,7 +176,8 @@ class TestAbsence:
 
         async with serving(busy_first) as worker, host() as it:
             assert (await it.approve_tool(CALL)).approved is True
-        assert [asked.headers[headers.ID] for asked in worker.questions] == ["//c1/p/1", "//c1/p/2"]
+        (name, first), (same, second) = map(name_and_try, worker.questions)
+        assert (same, first, second) == (name, "1", "2")
 
     async def test_workers_that_stay_busy_are_a_failure(self, host, serving):
         def busy(question):

@@ -97,6 +97,16 @@ async def test_an_answer_has_the_same_effect_as_that_of_a_hook_here(host, served
     assert facts(outcome) == facts(expected)
 
 
+async def test_the_host_learns_that_a_worker_refused_an_edit(host, other):
+    edits = FunctionHook(
+        "policy", {"before_llm": lambda _: {"request": {"tools": [{}], "model": "n"}}}, may_edit=["system"]
+    )
+    async with Serving(other(), edits), host(stages=("before_llm",)) as there:
+        outcome = await there.before_llm(LLMRequest(model="m"))
+    assert (outcome.action, outcome.payload.model, outcome.payload.tools) == ("modify", "n", [])
+    assert outcome.trail[0].reason == "it may not edit tools: left as it was"
+
+
 async def test_a_hook_that_fails_is_a_failure_for_the_host_whatever_the_worker_counts_it_as(host, served):
     def fail(_):
         raise RuntimeError("broken")
@@ -143,7 +153,7 @@ async def asked_by_hand(connection, settings, *headers_of_each):
     question = b'{"jsonrpc":"2.0","id":1,"method":"hook.before_tool","params":{"tool":"bash","arguments":{}}}'
     for given in headers_of_each:
         rpc = subjects.rpc(settings.tenant, "policy", "before_tool")
-        await connection.publish(rpc, question, headers=given, reply=subject)
+        connection.publish(rpc, question, headers=given, reply=subject)
     with anyio.fail_after(20):
         while not answers:
             await anyio.sleep(0.01)
@@ -258,17 +268,32 @@ async def test_it_tells_of_itself_as_nats_micro_services_do(host, served, settin
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_the_command_serves_a_configuration_until_term(tmp_path, host, settings):
+async def test_the_command_serves_a_configuration_until_term_and_follows_its_reloads(tmp_path, host, settings):
     (tmp_path / "policy.py").write_text("def asked(call):\n    return {'action': 'deny_tool', 'reason': 'served'}\n")
     file = tmp_path / "picohook.toml"
-    file.write_text(
-        f'[nats]\nservers = ["{settings.servers[0]}"]\ntenant = "{settings.tenant}"\n'
-        '[hooks.policy]\npython = "policy:asked"\nstages = ["before_tool"]\n'
-    )
+
+    def write(tenant, *names):
+        hooks = "".join(f'[hooks.{name}]\npython = "policy:asked"\nstages = ["before_tool"]\n' for name in names)
+        file.write_text(f'[nats]\nservers = ["{settings.servers[0]}"]\ntenant = "{tenant}"\n{hooks}')
+
+    write(settings.tenant, "policy")
     command = [sys.executable, "-m", "picohook", "worker", "--config", str(file)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr.readline() == "Serving over NATS: policy\n"
         async with host() as it:
+            assert (await it.before_tool(CALL)).reason == "served"
+            write("elsewhere", "policy", "more")
+            process.send_signal(signal.SIGHUP)
+            while not (line := process.stderr.readline()).startswith("Serving"):
+                assert process.poll() is None
+            assert line == "Serving over NATS: more, policy\n"
+            with anyio.fail_after(20):
+                while (await it.before_tool(CALL)).action != "deny_tool":
+                    await anyio.sleep(0.01)
+            write(settings.tenant, "policy")
+            process.send_signal(signal.SIGHUP)
+            while not process.stderr.readline().startswith("Serving"):
+                assert process.poll() is None
             assert (await it.before_tool(CALL)).reason == "served"
             process.send_signal(signal.SIGTERM)
             assert await anyio.to_thread.run_sync(process.wait) == 0

@@ -18,14 +18,27 @@ GREETS = f"read line; echo '{HELLO}'; read line; "
 
 
 def shell(script, **settings):
-    defaults = {"hello_timeout": 0.2, "timeout": 0.2, "grace": 0.1, "stages": ("before_tool",), "restart": ONCE}
-    return HookSpec(name="h", command=("/bin/sh", "-c", script), **{**defaults, **settings})
+    defaults = {
+        "name": "h",
+        "hello_timeout": 0.2,
+        "timeout": 0.2,
+        "grace": 0.1,
+        "stages": ("before_tool",),
+        "restart": ONCE,
+    }
+    return HookSpec(command=("/bin/sh", "-c", script), **{**defaults, **settings})
+
+
+async def causes(specs, journal):
+    """Why each of the hooks failed for good."""
+    async with Host(specs, timeouts=FAR, logger=journal) as host:
+        await journal.seen("failed: it is not started again until it is reset", times=len(specs))
+        return [hook.last_error for hook in host.status().hooks]
 
 
 async def cause(spec, journal):
-    async with Host([spec], timeouts=FAR, logger=journal) as host:
-        await journal.seen("failed: it is not started again until it is reset")
-        return host.status().hooks[0].last_error
+    (why,) = await causes([spec], journal)
+    return why
 
 
 async def test_a_hook_that_ends_without_output_is_told_to_read_in_a_loop(journal):
@@ -48,19 +61,18 @@ WRITES = {
 }
 
 
-@pytest.mark.parametrize("case", WRITES)
-async def test_lines_that_are_not_answers_show_the_probable_mistake(case, journal):
-    script, hint = WRITES[case]
-    said = await cause(shell(f"read line; {script}"), journal)
-    assert said.startswith(f"hook.hello was not answered in time; it wrote other things: {hint}")
-    assert "flush" not in said
+async def test_lines_that_are_not_answers_show_the_probable_mistake(journal):
+    hooks = [shell(f"read line; {script}", name=name, hello_timeout=2) for name, (script, _) in WRITES.items()]
+    for said, (name, (_, hint)) in zip(await causes(hooks, journal), WRITES.items(), strict=True):
+        assert said.startswith(f"hook.hello was not answered in time; it wrote other things: {hint}"), name
+        assert "flush" not in said
 
 
 async def test_a_question_answered_with_such_a_line_shows_the_hint_too():
     answer = """echo '{"jsonrpc":"2.0","id":"2","result":{}}'; exec sleep 1000"""
-    async with Host([shell(GREETS + answer, hello_timeout=60)], timeouts=FAR) as host:
+    async with Host([shell(GREETS + answer, hello_timeout=60, timeout=2)], timeouts=FAR) as host:
         (entry,) = (await host.before_tool(ToolCall(tool="bash"))).trail
-    assert entry.error.startswith("no answer within 0.2 s: it sends the id back as a string")
+    assert entry.error.startswith("no answer within 2 s: it sends the id back as a string")
 
 
 async def test_a_mistake_on_many_lines_is_reported_once(journal):

@@ -293,7 +293,17 @@ async def test_an_error_of_the_server_passes_and_can_be_edited():
 
 
 @pytest.mark.parametrize(
-    "given", [7, None, {"content": 7}, {"content": ["x"]}, {"Content": []}, {"content": [], "structuredcontent": 1}]
+    "given",
+    [
+        7,
+        None,
+        {"content": 7},
+        {"content": ["x"]},
+        {"Content": []},
+        {"content": [], "structuredcontent": 1},
+        {"task": {"taskId": "1", "status": "working"}},
+        {"toolResult": "secret"},
+    ],
 )
 async def test_a_result_that_hooks_cannot_be_shown_is_refused(given):
     got = json.loads(await answered(FakeHook(script={"after_tool": None}), as_line({"id": 1, "result": given})))

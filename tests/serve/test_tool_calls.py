@@ -125,6 +125,27 @@ async def test_a_call_that_pauses_in_a_turn_is_resumed(serving, connect):
     assert asked == ["first"]
 
 
+async def test_an_approval_answers_one_pause_about_the_call_that_the_person_saw(serving, connect):
+    second = FunctionHook("second", {"before_tool": lambda call: Pause("again?") if call.tool == "two" else None})
+    changes = FunctionHook(
+        "changes",
+        {"before_tool": lambda call: Modify({"arguments": {}}) if call.tool == "changed" else None},
+        priority=-1,
+    )
+    async with serving(Host([changes, hook(before_tool=Pause("sure?")), second])):
+        client = await connect()
+        await begin(client)
+        for meta in ({}, OF_T):
+            told = [
+                (await decide(client, tool=tool, approved=True, meta=meta))["action"]
+                for tool in ("x", "two", "changed")
+            ]
+            assert told == ["continue", "pause", "pause"]
+        resume = {"turn": "t", "tool_call_id": "1", "decision": {"action": "continue"}}
+        assert (await client.result("turn.resume", resume))["action"] == "continue"
+        assert (await client.ask("tool.decide", {**CALL, "approved": "yes"}))["error"]["code"] == -32602
+
+
 @pytest.mark.parametrize("ends", ["turn", "session"])
 async def test_a_decided_call_ends_with_its_turn(serving, connect, ends):
     async with serving(Host()):

@@ -62,7 +62,7 @@ def test_each_entry_says_what_a_failure_is(shim, fake_host, on_failure, code, ou
 
 def test_no_answer_in_time_is_a_denial(shim, fake_host):
     with fake_host(None):
-        assert shim.ask(CALL, patience="0.2") == (2, "", "picohook: no answer came in time\n")
+        assert shim.ask(CALL, patience="0.2") == (2, "", "picohook: no answer in time\n")
 
 
 def test_standard_input_that_never_ends_is_a_denial(shim):

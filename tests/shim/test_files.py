@@ -110,10 +110,15 @@ class TestAFileOfTheUsers:
         assert file.with_name("settings.json.before-picohook").read_text() == OWN
 
     def test_it_is_restored_byte_for_byte(self, shim, file):
+        shim("claude", "--project")
+        file.write_text(file.read_text().replace("opus", "haiku"))
+        shim("claude", "--project", "--remove")  # this leaves the first version beside it
+        own = OWN.replace("\n", "\r\n").encode()
+        file.write_bytes(own)
         shim("claude", "--project", "--timeout", "20")
         shim("claude", "--project")
         shim("claude", "--project", "--remove")
-        assert file.read_text() == OWN
+        assert file.read_bytes() == own
         assert file.stat().st_mode & 0o777 == 0o640
         assert list(file.parent.iterdir()) == [file]
 

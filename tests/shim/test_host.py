@@ -16,7 +16,7 @@ from picohook.cli.shim_host import host_of
 from picohook.config import load, trust
 from picohook.observe.log import Log
 from picohook.serve.server.listening_socket import ListeningSocket
-from picohook.serve.shim.server import Behind, Question, Reply, Server
+from picohook.serve.shim.server import ShimHost, ShimReply, ShimRequest, ShimServer
 from picohook.serve.shim.vendors import VENDORS
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 def question(event="PreToolUse", vendor="claude", **fields):
     given = {"session_id": "s", "hook_event_name": event, **fields}
-    return Question(vendor, event, "/work", {}, json.dumps(given).encode())
+    return ShimRequest(vendor, event, "/work", {}, json.dumps(given).encode())
 
 
 def call(command="ls", identity="t", event="PreToolUse", **fields):
@@ -39,8 +39,8 @@ def ask(tmp_path, monkeypatch):
     async def ask(stages, *questions, vendor="claude", events=None):
         hook = FunctionHook("h", stages, **({"on_event": events.append} if events is not None else {}))
         async with Host([hook]) as host:
-            behind = Behind(host, VENDORS[vendor], str(tmp_path), lambda: False, named=True)
-            replies = [await behind.answer(one) for one in questions]
+            shim_host = ShimHost(host, VENDORS[vendor], str(tmp_path), lambda: False, named=True)
+            replies = [await shim_host.answer(one) for one in questions]
         shown = [
             (reply.status, json.loads(reply.out or b"{}") if reply.status == "done" else reply.out.decode())
             for reply in replies
@@ -99,8 +99,8 @@ class TestDecisions:
         pausing = FunctionHook("pausing", before_tool(Pause("may it?")), priority=1)
         other = FunctionHook("other", {refusing: lambda _: Deny("no")}, priority=2)
         async with Host([pausing, other]) as host:
-            behind = Behind(host, VENDORS["claude"], "/", lambda: False, named=True)
-            said = json.loads((await behind.answer(call())).out)["hookSpecificOutput"]
+            shim_host = ShimHost(host, VENDORS["claude"], "/", lambda: False, named=True)
+            said = json.loads((await shim_host.answer(call())).out)["hookSpecificOutput"]
         assert (said["permissionDecision"], said["permissionDecisionReason"].rpartition(": ")[2]) == ("deny", "no")
 
     async def test_a_person_is_asked_about_the_call_as_all_hooks_have_changed_it(self):
@@ -118,14 +118,28 @@ class TestDecisions:
             for vendor, event in (("claude", "PreToolUse"), ("gemini", "BeforeTool"), ("copilot", "preToolUse")):
                 asked = call(event=event)
                 if vendor == "copilot":
-                    asked = Question(vendor, event, "/", {}, b'{"toolName": "bash", "toolArgs": {"command": "ls"}}')
-                behind = Behind(host, VENDORS[vendor], "/", lambda: False, named=True)
-                told[vendor] = await behind.answer(asked)
+                    asked = ShimRequest(vendor, event, "/", {}, b'{"toolName": "bash", "toolArgs": {"command": "ls"}}')
+                shim_host = ShimHost(host, VENDORS[vendor], "/", lambda: False, named=True)
+                told[vendor] = await shim_host.answer(asked)
         claude = json.loads(told["claude"].out)["hookSpecificOutput"]
         assert (claude["permissionDecision"], claude["updatedInput"]) == ("ask", {"command": "pwd -P"})
         gemini = json.loads(told["gemini"].out)
         assert (gemini["decision"], gemini["hookSpecificOutput"]["tool_input"]) == ("ask", {"command": "pwd -P"})
-        assert told["copilot"].status == "refused"  # it may run the call unchanged
+        assert json.loads(told["copilot"].out)["permissionDecision"] == "deny"  # it may run the call unchanged
+
+    @pytest.mark.parametrize(
+        ("vendor", "event", "decision", "kinds"),
+        [
+            ("codex", "PreToolUse", Pause("may it?"), ["tool_exec_skipped"]),
+            ("cursor", "preToolUse", Pause("may it?"), ["tool_exec_skipped"]),
+            ("claude", "PreToolUse", Modify({"tool": "Read"}), ["tool_exec_start", "tool_exec_end"]),
+        ],
+    )
+    async def test_a_call_that_the_agent_cannot_make_so_is_no_open_call(self, ask, vendor, event, decision, kinds):
+        events = []
+        _, said = await ask(before_tool(decision), call(event=event), vendor=vendor, events=events)
+        assert "deny" in str(said)
+        assert [event.kind for event in events] == kinds
 
     async def test_a_path_is_absolute_and_a_changed_call_keeps_the_other_fields(self, ask):
         seen = []
@@ -175,7 +189,7 @@ class TestAfterTheTool:
         asked = call(event="PostToolUse", tool_response={"own": 1})
         status, why = await ask({"after_tool": lambda _: Modify({"for_llm": "text"})}, asked)
         assert status == "refused"
-        assert "to a form that the tool does not return" in why
+        assert "to a form that this tool does not return" in why
 
     async def test_the_error_of_a_tool_is_an_error_for_hooks(self, ask):
         seen = []
@@ -196,7 +210,7 @@ class TestTurns:
         asked = question("UserPromptSubmit", prompt="hello")
         status, why = await ask({"before_prompt": lambda _: Modify({"prompt": "bye"})}, asked)
         assert status == "refused"
-        assert "takes no other" in why
+        assert "cannot change prompts" in why
 
     async def test_hooks_keep_a_turn_from_its_end_eight_times(self, ask):
         hooks = {"before_finish": lambda _: Retry("run the tests")}
@@ -214,7 +228,7 @@ class TestTurns:
 
     async def test_hooks_that_this_agent_cannot_ask_are_named_when_the_session_begins(self, ask):
         _, said = await ask({"after_llm": lambda _: None}, question("SessionStart"))
-        assert "picohook: not asked in this agent" in said["systemMessage"]
+        assert "picohook: this agent does not ask hooks" in said["systemMessage"]
 
     async def test_a_subagent_has_a_turn_below_its_parents(self, ask):
         seen = []
@@ -232,7 +246,7 @@ class TestTurns:
         (b"\xff\xfe", "not JSON"),
         (b'{"a": 1, "a": 2}', "not JSON"),
         (b"[]", "not a JSON object"),
-        (b'{"hook_event_name": "PostToolUse"}', "says that it is PostToolUse"),
+        (b'{"hook_event_name": "PostToolUse"}', "names itself PostToolUse"),
         (b"{}", "no text in `tool_name`"),
     ],
 )
@@ -267,27 +281,27 @@ class TestTheConfiguration:
     async def test_a_changed_one_is_used_once_it_is_trusted_and_refused_before(self, project):
         vendor = VENDORS["claude"]
         async with host_of(vendor, str(project), "") as host:
-            behind = Behind(host, vendor, str(project), host.reloader.source.changed)
-            assert b"denied by hook: no" in (await behind.answer(call())).out
+            shim_host = ShimHost(host, vendor, str(project), host.reloader.source.changed)
+            assert b"denied by hook: no" in (await shim_host.answer(call())).out
             with (project / "picohook.toml").open("a") as file:
                 file.write("# changed\n")
             for _ in range(2):
-                reply = await behind.answer(call())
+                reply = await shim_host.answer(call())
                 assert reply.status == "refused"
                 assert b"changed since it was trusted" in reply.out
             self.write(project, "never")
-            assert b"denied by hook: n" in (await behind.answer(call())).out
+            assert b"denied by hook: n" in (await shim_host.answer(call())).out
 
     async def test_a_trusted_one_that_is_gone_is_a_refusal_until_its_trust_is_taken_back(self, project):
         vendor = VENDORS["claude"]
         async with host_of(vendor, str(project), "") as host:
-            behind = Behind(host, vendor, str(project), host.reloader.source.changed)
+            shim_host = ShimHost(host, vendor, str(project), host.reloader.source.changed)
             (project / "picohook.toml").unlink()
-            reply = await behind.answer(call())
+            reply = await shim_host.answer(call())
             assert reply.status == "refused"
-            assert b"was trusted, and is gone" in reply.out
+            assert b"is trusted, and is not there any more" in reply.out
             trust.untrust(project / "picohook.toml")
-            assert await behind.answer(call()) == ("done", b"")
+            assert await shim_host.answer(call()) == ("done", b"")
 
     async def test_the_files_that_the_agent_runs_itself_are_left_to_it(self, project):
         (project / ".claude").mkdir()
@@ -303,9 +317,9 @@ class TestTheConfiguration:
         )
         vendor = VENDORS["claude"]
         async with host_of(vendor, str(project), str(project / "own.toml")) as host:
-            behind = Behind(host, vendor, str(project), host.reloader.source.changed, named=True)
-            assert (await behind.answer(call()._replace(environment={"TOKEN": "2"}))).status == "again"
-            assert (await behind.answer(call()._replace(environment={"TOKEN": "1"}))).status == "done"
+            shim_host = ShimHost(host, vendor, str(project), host.reloader.source.changed, named=True)
+            assert (await shim_host.answer(call()._replace(environment={"TOKEN": "2"}))).status == "again"
+            assert (await shim_host.answer(call()._replace(environment={"TOKEN": "1"}))).status == "done"
 
 
 class TestTheServer:
@@ -316,10 +330,10 @@ class TestTheServer:
 
         async def answer(question):
             asked.append(question.event)
-            return Reply("done", b"{}")
+            return ShimReply("done", b"{}")
 
         listening = await ListeningSocket.at_path(shim.sockets / key, "the socket")
-        server = Server(listening, answer, key, Log())
+        server = ShimServer(listening, answer, key, Log())
         clients = [shim.start() for _ in range(3)]
         for one in clients:
             one.stdin.write(b"{}")
@@ -337,7 +351,7 @@ class TestTheServer:
 
     async def test_it_ends_when_nobody_asks(self, shim):
         listening = await ListeningSocket.at_path(shim.runtime / "s", "the socket")
-        await Server(listening, None, "k", Log()).run(idle=0.01)
+        await ShimServer(listening, None, "k", Log()).run(idle=0.01)
         assert not (shim.runtime / "s").exists()
 
 

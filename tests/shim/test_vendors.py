@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from picohook import Prompt, ToolCall, ToolResult, ToolReturn
-from picohook.hooks.foreign.contract import Answer, Facts, Ran, Rule
+from picohook.hooks.foreign.contract import Facts, HandlerAnswer, HandlerResult, Rule
 from picohook.hooks.foreign.dialects import DialectName, dialect_of
 from picohook.model.decisions import AbortTurn, Continue, Deny, Modify, Retry
 from picohook.model.payloads import Finish, Meta
@@ -47,7 +47,7 @@ class Agent:
         """What the agent does with an answer about a payload."""
         event, payload = self.event(at), payload or PAYLOADS[at]
         shown = self.vendor.show(event, answer, self.asked(event, payload))
-        ran = Ran(stdout=json.dumps(shown) if shown else "")
+        ran = HandlerResult(stdout=json.dumps(shown) if shown else "")
         said = self.dialect.decode(event, Rule(at="x"), ran, "strict")
         assert said.failure is None
         assert said.ignored == ()
@@ -106,25 +106,25 @@ class TestWhatIsRead:
 class TestWhatIsUnderstood:
     @pytest.mark.parametrize("at", ["before_tool", "after_tool", "before_prompt", "before_finish"])
     def test_no_answer_changes_nothing(self, agent, at):
-        decided = agent.does(at, Answer())
+        decided = agent.does(at, HandlerAnswer())
         assert isinstance(decided.decision, Continue)
         assert not decided.asks
 
     def test_a_denial(self, agent):
-        decision = agent.does("before_tool", Answer("deny", "no")).decision
+        decision = agent.does("before_tool", HandlerAnswer("deny", "no")).decision
         assert (type(decision), decision.reason) == (Deny, "no")
 
     def test_an_abort_makes_no_call(self, agent):
-        assert isinstance(agent.does("before_tool", Answer("deny", "no", ends="no")).decision, Deny | AbortTurn)
+        assert isinstance(agent.does("before_tool", HandlerAnswer("deny", "no", ends="no")).decision, Deny | AbortTurn)
 
     def test_a_pause_asks_a_person_or_denies(self, agent):
-        decided = agent.does("before_tool", Answer("ask", "may it?"))
+        decided = agent.does("before_tool", HandlerAnswer("ask", "may it?"))
         assert decided.asks or isinstance(decided.decision, Deny)
 
     def test_a_changed_call(self, agent):
         asked = agent.asked(agent.event("before_tool"), CALL)
         changed = asked.call.arguments({**asked.payload.arguments, "command": "pwd"})
-        decision = agent.does("before_tool", Answer(input=changed)).decision
+        decision = agent.does("before_tool", HandlerAnswer(input=changed)).decision
         assert isinstance(decision, Modify)
         assert decision.changes["arguments"]["command"] == "pwd"
 
@@ -132,22 +132,22 @@ class TestWhatIsUnderstood:
         returned = RETURNED
         if agent.name == "cursor":  # only results of servers' tools can be changed
             returned = returned.model_copy(update={"tool": "mcp__files__read"})
-        decision = agent.does("after_tool", Answer(output="a gap"), returned).decision
+        decision = agent.does("after_tool", HandlerAnswer(output="a gap"), returned).decision
         assert isinstance(decision, Modify)
         assert decision.changes["for_llm"] == "a gap"
 
     def test_a_refused_prompt(self, agent):
-        decision = agent.does("before_prompt", Answer("deny", "no", ends="no")).decision
+        decision = agent.does("before_prompt", HandlerAnswer("deny", "no", ends="no")).decision
         assert isinstance(decision, AbortTurn) is (agent.name != "copilot")  # which lets no hook refuse a prompt
 
     def test_another_round(self, agent):
-        decision = agent.does("before_finish", Answer("deny", "run the tests")).decision
+        decision = agent.does("before_finish", HandlerAnswer("deny", "run the tests")).decision
         assert (type(decision), decision.feedback) == (Retry, "run the tests")
 
     def test_an_abort_at_the_end_lets_the_turn_end(self, agent):
-        assert not isinstance(agent.does("before_finish", Answer("deny", "no", ends="no")).decision, Retry)
+        assert not isinstance(agent.does("before_finish", HandlerAnswer("deny", "no", ends="no")).decision, Retry)
 
     def test_context_after_a_tool(self, agent):
-        decision = agent.does("after_tool", Answer(context="mind")).decision
+        decision = agent.does("after_tool", HandlerAnswer(context="mind")).decision
         assert isinstance(decision, Modify)
         assert "mind" in decision.changes["for_llm"]

@@ -57,7 +57,7 @@ def main() -> int:
 
 def kill_both(place: Path, server, events: int, backend: str) -> int:
     config = place / "picohook.toml"
-    config.write_text(f'[nats]\nservers = ["{server.url}"]\ntenant = "t"\n[events]\nspool = "spool"\n[hooks]\n')
+    config.write_text(f'[nats]\nservers = ["{server.url}"]\ntenant = "t"\n[nats.events]\nspool = "spool"\n[hooks]\n')
     picohook = [sys.executable, "-m", "picohook", "nats"]
     subprocess.run([*picohook, "create", "--config", config], check=True, stdout=subprocess.DEVNULL)
     began, kept, server_kills, host_kills = time.monotonic(), {}, 0, 0

@@ -132,6 +132,15 @@ async def test_a_turn_can_be_taken_step_by_step():
     assert payloads(host, "turn_end")[0]["FinalContent"] == "done"
 
 
+async def test_requests_and_calls_may_be_mappings():
+    async with host_with() as host, host.session("s1") as session, session.turn("hello") as turn:
+        asked = await turn.decide_llm({"messages": [{"role": "user", "content": "hello"}]})
+        decided = await turn.decide({"tool": "ls"})
+        (result,) = await turn.tools([{"tool": "ls"}], Tools().execute)
+    assert (asked.request.meta.session_key, decided.call.meta.session_key) == ("s1", "s1")
+    assert result.for_llm == "did ls"
+
+
 async def test_an_aborted_turn_says_so_and_its_error_carries_the_reason():
     hook = FakeHook("h", {"before_llm": AbortTurn("enough")})
     async with host_with(hook) as host, host.session("s1") as session:

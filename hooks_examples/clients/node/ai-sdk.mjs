@@ -7,6 +7,7 @@
 //     hooks.close();
 
 import { AsyncLocalStorage } from "node:async_hooks";
+import { isDeepStrictEqual } from "node:util";
 
 /** The turn whose tool runs here. A run of an agent inside it is a sub-turn. */
 const current = new AsyncLocalStorage();
@@ -26,8 +27,11 @@ export class TurnEndedError extends Error {
 /**
  * Make a run of an agent a turn of this session. `run` gets `guarded`, which returns options of the SDK with guarded tools.
  * Returns what `run` returns, once it is settled. Throws a TurnEndedError if a hook ends the turn.
+ *
+ * With `onPause`, a pause about a call is an approval request of the SDK, and `onPause` is told of it: `toolCallId`, `toolName`,
+ * `input`, `reason`. Continue in a later turn with the messages of the run and a `tool-approval-response`.
  */
-export async function inTurn(hooks, prompt, run, { session } = {}) {
+export async function inTurn(hooks, prompt, run, { session, onPause } = {}) {
   await refuseUnasked(hooks);
   const outer = current.getStore()?.hooks === hooks ? current.getStore() : undefined;
   const own = outer?.session ?? session ?? (await hooks.ask("session.start")).session;
@@ -36,7 +40,7 @@ export async function inTurn(hooks, prompt, run, { session } = {}) {
   const ending = new AbortController();
   const guarded = ({ tools, abortSignal, ...options }) => ({
     ...options,
-    tools: guardTools({ hooks, session: own, turn }, tools, ending),
+    tools: guardTools({ hooks, session: own, turn, onPause, known: new Map(), approved: new Set() }, tools, ending),
     abortSignal: abortSignal ? AbortSignal.any([abortSignal, ending.signal]) : ending.signal,
   });
   try {
@@ -64,13 +68,52 @@ async function refuseUnasked(hooks) {
 }
 
 function guardTools(place, tools, ending) {
-  const guard = ([name, tool]) => [name, tool.execute ? { ...tool, execute: guardedExecute(place, name, tool, ending) } : tool];
-  return Object.fromEntries(Object.entries(tools).map(guard));
+  const guard = (name, tool) => ({
+    ...tool,
+    execute: guardedExecute(place, name, tool, ending),
+    ...(place.onPause && { needsApproval: askedBefore(place, name, tool) }),
+  });
+  return Object.fromEntries(Object.entries(tools).map(([name, tool]) => [name, tool.execute ? guard(name, tool) : tool]));
+}
+
+/** Ask hooks at before_tool and approve_tool. */
+function decide({ hooks, turn, approved }, name, input, toolCallId) {
+  const call = { meta: { TurnID: turn }, tool: name, arguments: input, tool_call_id: toolCallId };
+  return hooks.ask("tool.decide", approved?.has(toolCallId) ? { ...call, approved: true } : call);
+}
+
+/** Return a function that asks hooks early, and says whether one of them pauses about the call as the model wrote it. */
+function askedBefore(place, name, tool) {
+  return async (input, options) => {
+    const own = tool.needsApproval;
+    if (typeof own === "function" ? await own(input, options) : own) return true; // a person has not seen what hooks say
+    const { toolCallId } = options;
+    if (isApproved(options.messages, toolCallId)) {
+      place.approved.add(toolCallId);
+      return true;
+    }
+    const decided = await decide(place, name, input, toolCallId);
+    if (decided.action !== "pause" || !isDeepStrictEqual(decided.call.arguments, input)) {
+      place.known.set(toolCallId, { input, decided });
+      return false;
+    }
+    await place.onPause({ toolCallId, toolName: name, input, reason: decided.reason });
+    return true;
+  };
+}
+
+/** Whether the last message approves this call, which the SDK holds against the request. */
+function isApproved(messages, toolCallId) {
+  const parts = messages.flatMap(({ content }) => (Array.isArray(content) ? content : []));
+  const asked = parts.filter((part) => part.type === "tool-approval-request" && part.toolCallId === toolCallId);
+  const last = messages.at(-1);
+  const answers = last?.role === "tool" ? last.content.filter(({ type }) => type === "tool-approval-response") : [];
+  return answers.some(({ approvalId, approved }) => approved && asked.some((one) => one.approvalId === approvalId));
 }
 
 /** Return a function in place of the tool's: hooks decide, the tool runs, hooks see the result. */
 function guardedExecute(place, name, tool, ending) {
-  const { hooks, turn } = place;
+  const { hooks } = place;
   // The SDK tells the model of an error, and continues. So the end of the turn goes through its signal.
   const end = (outcome) => {
     ending.abort(new TurnEndedError(outcome));
@@ -78,8 +121,9 @@ function guardedExecute(place, name, tool, ending) {
   };
   return async (input, options) => {
     ending.signal.throwIfAborted();
-    const call = { meta: { TurnID: turn }, tool: name, arguments: input, tool_call_id: options.toolCallId };
-    const decided = await hooks.ask("tool.decide", call);
+    const known = place.known.get(options.toolCallId);
+    place.known.delete(options.toolCallId);
+    const decided = isDeepStrictEqual(known?.input, input) ? known.decided : await decide(place, name, input, options.toolCallId);
     if (decided.action === "respond" || decided.action === "deny_tool") return decided.result.for_llm;
     if (decided.action !== "continue") return end(decided);
     if (decided.call.tool !== name) throw new Error(`${decided.call.tool}: a hook put this tool in place of ${name}`);

@@ -9,7 +9,6 @@ import typer
 from ...config import Config, model_endpoints as models, trust
 from ...config.document import PicoClaw
 from ...config.layers import Layers
-from ...engine.order import in_order
 from ...errors import ConfigError, HookCrashedError, Problem, TrustError
 from ...hooks import make_hook
 from ...model.spec import NO_MODEL, NO_MODEL_HINT, HookSpec
@@ -74,6 +73,8 @@ class _Report:
         self.warnings += found.warnings
         try:
             if any(spec.after for spec in found.hooks):  # nothing else can fail, and hooks import much
+                from ...engine.order import in_order  # noqa: PLC0415 - as the hooks themselves
+
                 in_order(map(make_hook, found.hooks))
         except ConfigError as error:
             keys = self._keys(found)

@@ -1,4 +1,4 @@
-"""`picohook compare`: one hook under the contracts of several agents."""
+"""`picohook compare`: runs one hook under the contracts of several agents."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ from ..host import in_loop
 
 app = App()
 _MOST = 5
-"""The most tools of which a hook is asked about a harmful call, until it refuses one."""
+"""The most tools that are tried until the hook refuses a harmful call."""
 _SHOWN = 56
 """The most characters of a call."""
 _SAME = "·"
@@ -51,7 +51,7 @@ def compare(
     ] = 10.0,
     as_json: Json = False,
 ) -> None:
-    """Show what several agents make of the same hook.
+    """Compare how several agents read the same hook.
 
     Asks the hook about a harmless call and a harmful one, with the fields that each agent sends, and reads its answers by each
     agent's rules. Shows where a denial is lost, and where a failure lets the call through. No tool is called. Exits with 1 if a
@@ -146,7 +146,7 @@ def _show(found: Comparison, dialects: Iterable[DialectName]) -> None:
     elif found.is_silent:
         output.line("it gives no answer", style="bold red")
     elif found.denied_in is None:
-        output.line("it refuses neither call: give it one that it has to refuse, with --params", style="bold yellow")
+        output.line("it refuses neither call: name a call that it has to refuse with --params", style="bold yellow")
     else:
         output.line("no denial is lost", style="bold green")
     output.line()

@@ -1,4 +1,4 @@
-"""`picohook control`: look at a running host, and act on it, through its control socket."""
+"""`picohook control`: inspects and controls a running host through its control socket."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from .. import output, stats
 from ..command import App, Json
 from ..control_client import Socket, ask, connected, request
 
-app = App(no_args_is_help=True, help="Look at a running host, and act on it.")
+app = App(no_args_is_help=True, help="Inspect a running host, and control it.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The hook.", show_default=False)]
 
@@ -109,37 +109,37 @@ def restart(name: Name, control: Socket, as_json: Json = False) -> None:
 
 @app.command()
 def watch(control: Socket, as_json: Json = False) -> None:
-    """Show changes of hooks, and decisions, as they happen.
+    """Show decisions and changes of hooks as they happen.
 
     Ends when it is interrupted.
     """
     with connected(control, None) as connection:
         request(connection, "watch")
         for line in connection:
-            told = json.loads(line)
+            change = json.loads(line)
             if as_json:
-                output.data({"kind": told["method"], **told["params"]})
+                output.data({"kind": change["method"], **change["params"]})
             else:
-                output.line(f"{told['method']:<8}  {_SHOWN[told['method']](told['params'])}")
+                output.line(f"{change['method']:<8}  {_SHOWN[change['method']](change['params'])}")
     raise PicohookError(f"the host at {control} closed the connection: it ended, or this command read too slowly")
 
 
-def _of_state(told: Mapping[str, Any]) -> str:
-    return f"{told['hook']} is {told['state']}" + (f" (pid {told['pid']})" if told["pid"] else "")
+def _of_state(change: Mapping[str, Any]) -> str:
+    return f"{change['hook']} is {change['state']}" + (f" (pid {change['pid']})" if change["pid"] else "")
 
 
-def _of_outcome(told: Mapping[str, Any]) -> str:
-    verdict = {None: told["action"], True: "approved", False: "denied"}[told.get("approved")]
-    by = f" by {told['hook']}" if told["hook"] else ""
-    return f"{told['stage']}: {verdict}{by}" + (f": {told['reason']}" if told["reason"] else "")
+def _of_outcome(change: Mapping[str, Any]) -> str:
+    verdict = {None: change["action"], True: "approved", False: "denied"}[change.get("approved")]
+    by = f" by {change['hook']}" if change["hook"] else ""
+    return f"{change['stage']}: {verdict}{by}" + (f": {change['reason']}" if change["reason"] else "")
 
 
-def _of_reload(told: Mapping[str, Any]) -> str:
-    return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in told.items() if names) or "nothing changed"
+def _of_reload(change: Mapping[str, Any]) -> str:
+    return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in change.items() if names) or "nothing changed"
 
 
-def _of_proof(told: Mapping[str, Any]) -> str:
-    return f"{told['tool']} is {told['verdict'].replace('_', ' ')} by {told['gate'] or 'the hooks'} ({told['why']})"
+def _of_proof(change: Mapping[str, Any]) -> str:
+    return f"{change['tool']} is {change['verdict'].replace('_', ' ')} by {change['gate'] or 'the hooks'} ({change['why']})"
 
 
 _SHOWN = {"state": _of_state, "outcome": _of_outcome, "reloaded": _of_reload, "proof": _of_proof}

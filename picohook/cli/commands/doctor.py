@@ -59,7 +59,7 @@ def doctor(
         _show(findings, as_json=as_json)
         os._exit(1)
 
-    in_loop(lambda: examine(findings, config, directory, patience=timeout, picoclaw=picoclaw, give_up=give_up))
+    in_loop(lambda: examine(findings, config, directory, time_limit=timeout, picoclaw=picoclaw, give_up=give_up))
     _end(findings, as_json=as_json)
 
 

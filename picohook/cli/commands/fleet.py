@@ -1,4 +1,4 @@
-"""`picohook fleet`: the hosts and workers of a tenant, live, as they tell of themselves over NATS."""
+"""`picohook fleet`: a live view of the hosts and workers of a tenant on NATS."""
 
 import contextlib
 import functools
@@ -34,7 +34,7 @@ app = App()
 PATIENCE = 5.0
 """Seconds to wait for the connection."""
 FIRST = EVERY * (1 + SPREAD) + 0.5
-"""Seconds after which every host that runs was heard of."""
+"""Seconds in which every running host reports at least once."""
 _DIGEST = 8
 """Letters of the digest of a configuration that are shown."""
 _NUMBERS = frozenset({"calls/s", "mean ms", "errors", "in flight"})
@@ -54,7 +54,7 @@ _STYLES = {model.OK: "green", model.ALARM: "bold red", model.GONE: "bold red", E
 @app.command()
 def fleet(
     config: Named = None,
-    once: Annotated[bool, typer.Option("--once", help="Print what was heard in six seconds, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the reports of six seconds, and end.")] = False,
     interval: Annotated[
         float, typer.Option(metavar="SECONDS", parser=seconds(0.1), help="The time between two updates.")
     ] = 2.0,
@@ -62,9 +62,9 @@ def fleet(
 ) -> None:
     """Show the hosts and workers of a tenant, live.
 
-    Hosts tell every few seconds of their version, configuration, calls, failures by cause, and when harmful calls were last
-    denied. Workers are asked, as micro services of NATS. One that falls silent is shown as gone for ten minutes. The
-    connection is that of [nats] in the configuration. Shown in the terminal until q is typed; with --json as one line every
+    Hosts report every few seconds: version, configuration, calls, failures by cause, and when harmful calls were last denied.
+    picohook asks the workers, which are micro services of NATS. A host or worker that stops reporting is shown as gone for ten
+    minutes. The connection is that of [nats] in the configuration. Type q to end the view. With --json, prints one line every
     interval.
     """
     settings = connection_of(read(config))
@@ -106,7 +106,7 @@ async def _looks(settings: "NatsSettings", interval: float) -> AsyncIterator[Asy
 
 async def _figures(connection: "NatsConnection", interval: float) -> AsyncGenerator[dict[str, Any]]:
     tenant = connection.settings.tenant
-    step = interval / 2  # asked twice, so that the first look has rates
+    step = interval / 2  # asked twice, so that the first table has rates
     known = model.Fleet(tenant, step)
     inbox = f"{connection.inbox_prefix}.{secrets.token_hex(8)}"
 
@@ -121,7 +121,7 @@ async def _figures(connection: "NatsConnection", interval: float) -> AsyncGenera
     while True:
         for _ in range(2):
             with contextlib.suppress(NatsError):  # the view says that there is no connection
-                await connection.publish(subjects.service("STATS"), reply=inbox)
+                connection.publish(subjects.service("STATS"), reply=inbox)
             await anyio.sleep(step)
         yield {"connected": connection.is_connected, **known.figures(time.monotonic())}
 
@@ -179,7 +179,7 @@ def _print(shown: Mapping[str, Any]) -> None:
 
 
 def _tables(shown: Mapping[str, Any], width: int | None = None, height: int | None = None) -> list[Any]:
-    """Return the hosts and the workers as tables, those in trouble first."""
+    """Return the hosts and the workers as tables. Those with problems come first."""
     return [
         _table(_HOSTS, [_host_row(host) for host in shown["hosts"]], width, height),
         _table(_WORKERS, [_worker_row(worker) for worker in shown["workers"]], width, height),

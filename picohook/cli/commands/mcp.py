@@ -46,7 +46,7 @@ def mcp(
             "--header",
             metavar="'NAME: VALUE'",
             help="A header for the remote server, such as 'Authorization: Bearer ${TOKEN}'. The environment has its secret. "
-            "Can be given more than once.",
+            "A NAME alone takes all from PICOHOOK_HEADER_NAME. Can be given more than once.",
             show_default=False,
         ),
     ] = None,
@@ -74,7 +74,7 @@ def mcp(
         typer.Option(
             "--refuse",
             metavar="|".join(ASKS),
-            help="Do not let the server ask the client for this. Can be given more than once.",
+            help="A request that the server may not send to the client. Can be given more than once.",
             show_default=False,
         ),
     ] = None,
@@ -83,18 +83,18 @@ def mcp(
         typer.Option(
             "--changed",
             metavar="warn|deny",
-            help="What to do when a tool is not described as when it was first seen: warn, or hide it and deny its calls.",
+            help="What to do when the description of a tool has changed: warn, or hide it and deny its calls.",
         ),
     ] = "warn",
     unpin: Annotated[
-        bool, typer.Option("--unpin", help="Forget how the server described its tools, and start nothing.")
+        bool, typer.Option("--unpin", help="Forget the descriptions of the server's tools. Starts nothing.")
     ] = False,
     init: Annotated[
         Path | None,
         typer.Option(
             "--init",
             metavar="CLIENT.json",
-            help="Put picohook mcp, with these options, before every server in this configuration of a client.",
+            help="Put picohook mcp, with these options, before every server in this configuration of a client, JSON or TOML.",
             show_default=False,
         ),
     ] = None,
@@ -103,7 +103,7 @@ def mcp(
         typer.Option(
             "--undo",
             metavar="CLIENT.json",
-            help="Take picohook mcp away from every server in this configuration.",
+            help="Remove picohook mcp from every server in this configuration.",
             show_default=False,
         ),
     ] = None,
@@ -118,8 +118,8 @@ def mcp(
     picohook mcp --name files -- npx -y @modelcontextprotocol/server-filesystem .
     picohook mcp --url https://example.com/mcp --header 'Authorization: Bearer ${TOKEN}'
 
-    Starts the server, and passes on what client and server say over standard input and output. Hooks are asked about each tool
-    call, and about its result. Ends with the server or the client, whichever ends first. Exits as the server does.
+    Starts the server, and passes messages between client and server. Hooks are asked about each tool
+    call, and about its result. Ends when the server or the client ends. Exits with the server's exit code.
     """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
     if init is not None or undo is not None:
@@ -178,7 +178,7 @@ def _server(command: list[str], url: str | None, headers: list[str]) -> tuple[li
 def _options(
     *, config: Path | None, approve: str | None, refuse: list[str] | None, changed: str, audit: Path | None
 ) -> list[str]:
-    """Return the options for a client's configuration, with absolute paths: a client starts servers where it likes."""
+    """Return the options for a client's configuration, with absolute paths: a client may start servers in any directory."""
     pairs = [
         ("--config", config and config.absolute()),
         ("--approve", approve),
@@ -190,15 +190,15 @@ def _options(
 
 
 def _edit_client(init: Path | None, undo: Path | None, options: list[str]) -> None:
-    remote: list[str] = []
+    left: dict[str, str] = {}
     if init is not None:
-        (servers, remote), done = put_before(require_file(init), options), "is guarded now"
+        (servers, left), done = put_before(require_file(init), options), "is guarded now"
     else:
         assert undo is not None
         servers, done = take_away(require_file(undo)), "is as it was"
     for server in servers:
         output.line(f"{server} {done}")
-    for server in remote:
-        output.line(f"{server} is not guarded: it has a URL, which picohook mcp takes as --url")
-    if not servers and not remote:
+    for server, why in left.items():
+        output.line(f"{server} is not guarded: {why}")
+    if not servers and not left:
         output.line("nothing to change")

@@ -15,7 +15,7 @@ from ...config.bundles import KeptBundle
 from ...config.layers import Layers
 from ...config.problems import Problems
 from ...errors import ConfigError, NatsError, PicohookError
-from ...model.spec import NatsSettings, Timeouts
+from ...model.spec import NatsSettings
 from ...observe.log import Log
 from ...record import sinks
 from ...transport.event_loop import current_reactor
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 app = App(no_args_is_help=True)
 CONNECT = 5.0
-"""Seconds in which the server has to be reached."""
+"""Seconds to wait for the connection."""
 
 KeyFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file with the seed.", show_default=False)]
 BundleFile = Annotated[Path, typer.Argument(metavar="BUNDLE", help="The signed bundle.", show_default=False)]
@@ -51,7 +51,7 @@ def _nats() -> None:
 @app.command()
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.", show_default=False)],
-    tenant: Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose hooks these are.")] = "default",
+    tenant: Annotated[str, typer.Option("--tenant", metavar="NAME", help="The tenant.")] = "default",
     hosts: Annotated[
         list[str] | None,
         typer.Option(
@@ -69,11 +69,11 @@ def init(
     ] = None,
     port: Annotated[int, typer.Option("--port", metavar="N", parser=count, help="The server's port.")] = 4222,
     *,
-    no_tls: Annotated[bool, typer.Option("--no-tls", help="Do without TLS, and without openssl.")] = False,
+    no_tls: Annotated[bool, typer.Option("--no-tls", help="Write no TLS certificates. Needs no openssl.")] = False,
 ) -> None:
     """Write the configuration of a server, and keys of its users, for a trial on one machine.
 
-    Each host and each worker has a key of its own, and may do only what it needs. Only you can read the files.
+    Each host and each worker has its own key, with the least permissions. Only you can read the files.
     """
     from ...transport.nats.trial import Trial  # noqa: PLC0415 - the other commands do without
 
@@ -131,8 +131,8 @@ def create(
     if as_json:
         output.data({"stream": wanted.name, "new_stream": new[0], "bucket": bucket, "new_bucket": new[1]})
     else:
-        output.line(f"The stream {wanted.name} {'is made' if new[0] else 'was there, and has these limits now'}.")
-        output.line(f"The bucket {bucket} {'is made' if new[1] else 'was there'}.")
+        output.line(f"The stream {wanted.name} {'is new' if new[0] else 'existed, and has these limits now'}.")
+        output.line(f"The bucket {bucket} {'is new' if new[1] else 'existed'}.")
 
 
 # Bundles.
@@ -140,9 +140,9 @@ def create(
 
 @app.command()
 def key(file: KeyFile) -> None:
-    """Print the public key of the seed in a file. If there is no file, make a key first.
+    """Print the public key of the seed in a file. If there is no file, this makes a key.
 
-    The seed signs bundles. Keep it secret: on the machine of the people who may configure hooks, and on no host.
+    The seed signs bundles. Keep it secret, on a machine of the people who may configure hooks. Hosts do not need it.
     """
     if file.is_symlink() or file.exists():
         output.line(signed.public_key(_text(file)))
@@ -167,7 +167,11 @@ def sign(
     version: Annotated[
         int,
         typer.Option(
-            "--version", metavar="N", parser=count, help="Higher than that of every bundle before.", show_default=False
+            "--version",
+            metavar="N",
+            parser=count,
+            help="A number higher than the version of every earlier bundle.",
+            show_default=False,
         ),
     ],
     tenant: Annotated[str, typer.Option("--tenant", metavar="NAME", help="The tenant.")] = "default",
@@ -194,7 +198,7 @@ def sign(
 
 @app.command()
 def verify(file: BundleFile, config: Named = None, *, as_json: Json = False) -> None:
-    """Check whether hosts with this configuration would take over a bundle.
+    """Check whether hosts with this configuration would accept a bundle.
 
     Checks the signature, the tenant, the name, the version, and each hook. Exits with 1 if they would not.
     """
@@ -205,7 +209,7 @@ def verify(file: BundleFile, config: Named = None, *, as_json: Json = False) -> 
 
 @app.command()
 def push(file: BundleFile, config: Named = None, *, as_json: Json = False) -> None:
-    """Put a bundle into the bucket. Hosts take it over at once.
+    """Put a bundle into the bucket. Hosts apply it at once.
 
     Refuses what `picohook nats verify` refuses, and a bundle that is not newer than the one in the bucket.
     """
@@ -245,7 +249,7 @@ def show(config: Named = None, *, as_json: Json = False) -> None:
     kept, local = _kept(config)
     here = kept.read()
     if here is None:
-        output.note(f"{kept.path}: no bundle was taken over yet")
+        output.note(f"{kept.path}: no bundle was accepted yet")
     else:
         _show(str(kept.path), here, as_json=as_json)
     try:
@@ -285,7 +289,7 @@ def consume(
         typer.Option(
             "--name",
             metavar="NAME",
-            help="The consumer's name, under which the server knows what it has. Default: audit, records or lines.",
+            help="The consumer's name. The server remembers its progress under this name. Default: audit, records or lines.",
             show_default=False,
         ),
     ] = None,
@@ -296,10 +300,10 @@ def consume(
     until_empty: Annotated[bool, typer.Option("--until-empty", help="End when there are no more events.")] = False,
     verbose: Verbose = False,
 ) -> None:
-    """Take the events of the tenant from the stream.
+    """Read the events of the tenant from the stream.
 
-    An event is acknowledged when it is on the disk. A consumer that is killed continues where it was, and writes no event
-    twice. What cannot be read is kept in the stream as a dead letter. An audit log has the key in PICOHOOK_AUDIT_KEY.
+    An event is acknowledged when it is on the disk. A killed consumer continues where it was, and writes no event twice. An
+    event that cannot be read stays in the stream as a dead letter. An audit log has the key in PICOHOOK_AUDIT_KEY.
     """
     del verbose
     chosen = [kind for kind, given in (("audit", audit), ("records", records), ("lines", lines or None)) if given]
@@ -325,10 +329,10 @@ def consume(
         done = _with_connection(settings, take, wait=until_empty)
     finally:
         sink.close()
-    output.note(f"{done.taken} events were taken, {done.dead} are dead letters")
+    output.note(f"{done.taken} events taken, {done.dead} dead letters")
 
 
-# What they share.
+# Shared by the commands.
 
 
 def _connection(files: Layers) -> NatsSettings:
@@ -342,14 +346,14 @@ def _kept(named: Path | None) -> tuple[KeptBundle, Config]:
     for file in read(named, with_bundle=False).configs:
         if file.bundle is not None:
             return KeptBundle(file), file
-    raise PicohookError("the configuration takes no bundles: add a table [bundle]")
+    raise PicohookError("the configuration names no bundle: add a table [nats.bundle]")
 
 
 def _checked(data: bytes, place: str, kept: KeptBundle, local: Config) -> signed.Bundle:
-    """The bundle, if hosts with this configuration would take it over. Raises `ConfigError`."""
+    """Returns the bundle, if hosts with this configuration would accept it. Raises `ConfigError`."""
     bundle = kept.verify(data, place)
     kept.require_newer(bundle, place)
-    bundles.read(bundle, local, Timeouts().chain)
+    bundles.read(bundle, local)
     return bundle
 
 

@@ -1,4 +1,4 @@
-"""`picohook shim`: picohook behind the agent of another vendor."""
+"""`picohook shim`: your hooks in the agent of another vendor."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ import typer
 
 from ...config import layers
 from ...errors import ConfigError, PicohookError
-from ...serve.shim.vendor import Vendor
+from ...serve.shim.vendor import VendorAgent
 from ...serve.shim.vendors import VENDORS
 from .. import output
 from ..command import App, require_file, seconds
@@ -27,7 +27,8 @@ def shim(
     ],
     *,
     project: Annotated[
-        bool, typer.Option("--project", help="In this directory's hook file. Default: in your own, for all projects.")
+        bool,
+        typer.Option("--project", help="Write to this directory's hook file. Default: your own, for all projects."),
     ] = False,
     config: Annotated[
         Path | None,
@@ -44,15 +45,15 @@ def shim(
             "--timeout",
             metavar="SECONDS",
             parser=seconds(1),
-            help="How long the agent waits for an answer, if it lets a hook take so long.",
+            help="How long the agent waits for an answer, within its own limit.",
         ),
     ] = 300.0,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the entries away again.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the entries again.")] = False,
 ) -> None:
-    """Stand behind the agent of another vendor.
+    """Use your hooks in the agent of another vendor.
 
     Writes an entry for each event into the vendor's hook file. The agent then asks a small client, and the client asks your
-    hooks, which a host keeps running. Your own entries stay. The file as it was is kept beside it.
+    hooks, which a host keeps running. Your own entries stay. A backup of the file is kept beside it.
     """
     known = VENDORS.get(vendor)
     if known is None:
@@ -63,7 +64,7 @@ def shim(
     path = hook_file(known, here)
     file = JsonFile.read(path, missing=dict(known.file))
     if here is not None and not file.path.is_relative_to(os.path.realpath(here)):
-        raise PicohookError(f"{path} is a link to {file.path}, outside of this project: name that project instead")
+        raise PicohookError(f"{path} is a link to {file.path}, outside of this project: run this in that project")
     if remove:
         gone = take_out(file, known)
         output.line(f"{file.path} is as it was without picohook" if gone else "nothing to change")
@@ -71,14 +72,14 @@ def shim(
     changed = put_in(file, vendor, known, timeout, config)
     output.line(f"{file.path} asks picohook now" if changed else f"{file.path} asks picohook already")
     if changed and file.text:
-        output.line(f"Its first version is {file.backup}")
+        output.line(f"Its backup is {file.backup}")
     output.line(f"Events: {', '.join(known.events)}")
     output.line(known.opens)
     _warn(known, file, here, config)
 
 
-def _warn(vendor: Vendor, file: JsonFile, project: Path | None, config: Path | None) -> None:
-    """Warn of what makes the shim useless: hooks that are switched off, and a configuration that cannot be used."""
+def _warn(vendor: VendorAgent, file: JsonFile, project: Path | None, config: Path | None) -> None:
+    """Warn about reasons why the shim has no effect: hooks that are switched off, and a configuration with mistakes."""
     if isinstance(file.document, dict) and file.document.get("disableAllHooks") is True:
         output.warn(f"{file.path}: disableAllHooks is true: {vendor.title} runs no hooks")
     try:
@@ -86,7 +87,7 @@ def _warn(vendor: Vendor, file: JsonFile, project: Path | None, config: Path | N
         if config is None:
             found.require_trust()
     except ConfigError as error:
-        output.warn(f"every call will be denied until this is mended: {error}")
+        output.warn(f"every call will be denied until you correct this: {error}")
         return
     if not found.configs:
         output.warn(f"{NOWHERE}, and none of your own: nothing is guarded yet (picohook new)")

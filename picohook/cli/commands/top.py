@@ -1,4 +1,4 @@
-"""`picohook top`: the hooks of a running host, live. Rates compare two looks at the host. Memory comes from the system."""
+"""`picohook top`: the hooks of a running host, live. Rates come from two readings of the host, and memory from the system."""
 
 import os
 import select
@@ -67,7 +67,7 @@ def top(
 
 
 def _print(looks: Iterator[dict[str, Any]], *, once: bool, as_json: bool) -> None:
-    next(looks)  # the first one has no rates
+    next(looks)  # the first reading has no rates
     for shown in looks:
         try:
             if as_json:
@@ -95,7 +95,7 @@ def _show(connection: socket.socket, interval: float, name: str) -> None:
 
 
 def _looks(connection: socket.socket, interval: float, keys: int | None) -> Iterator[dict[str, Any]]:
-    """Yield the figures of the host every interval, until q is typed. It can be typed while the host does not answer, too."""
+    """Yield the figures of the host every interval, until q is typed. The q also works while the host does not answer."""
     before = None
     with connection.makefile("rwb") as file:
         lines = cast(IO[bytes], file)
@@ -135,7 +135,7 @@ def _typed_q(keys: int | None, connection: socket.socket | None, timeout: float)
 
 
 def _table(shown: dict[str, Any], width: int | None = None, height: int | None = None) -> "Table | Group":
-    """Return the hooks as a table. If the lines do not suffice, each hook has one, and those in trouble come first."""
+    """Return the hooks as a table. If there are too few lines, each hook has one, and hooks with problems come first."""
     hooks = shown["hooks"]
     lines = sum(_lines_of(hook) for hook in hooks)
     whole = height is None or lines <= height
@@ -206,7 +206,7 @@ def _size(hook: dict[str, Any]) -> str:
 
 
 def figures(before: Look | None, now: Look, memory: Mapping[int, int]) -> dict[str, Any]:
-    """Return the figures of all hooks as plain JSON. Rates are None without an earlier look."""
+    """Return the figures of all hooks as plain JSON. Rates are None without an earlier reading."""
     past = {} if before is None else {hook["name"]: hook for hook in before.status["hooks"]}
     seconds = None if before is None else now.at - before.at
     return {

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import anyio
+import anyio.abc
 import typer
 
 from ...errors import PicohookError
@@ -36,7 +37,7 @@ def worker(
         typer.Option(
             metavar="N",
             parser=count,
-            help="The most questions at the same time. More are refused at once: another worker is asked.",
+            help="The most questions at the same time. It refuses others at once, and another worker gets them.",
         ),
     ] = MAX_IN_FLIGHT,
     watch: Annotated[
@@ -54,7 +55,7 @@ def worker(
     picohook worker --config picohook.toml
 
     Serves each hook of the configuration that is asked at stages, at the servers that its table [nats] names. Workers with the
-    same hook share its questions. At SIGTERM it takes no more questions, answers those that it has, and ends.
+    same hook share its questions. At SIGTERM it accepts no more questions, answers those that it has, and ends.
     """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
     settings = connection_of(read(config))
@@ -78,29 +79,78 @@ async def _serve(
         host = Host.from_config(config, listeners=host_listeners, watch=watch, announce=False)
     hide_key()
     async with host:
-        connection = NatsConnection(settings, current_reactor(), Log())
-        serving = NatsWorker(host, connection, max_in_flight=max_in_flight)
-        serving.config_digest = lambda: host.config_digest
-        loop, ready = asyncio.get_running_loop(), anyio.Event()
+        connection = _connect(settings)
         try:
             async with anyio.create_task_group() as tasks:
+                serving = _Serving(host, connection, max_in_flight, tasks)
+                loop = asyncio.get_running_loop()
                 for number in (signal.SIGINT, signal.SIGTERM):
                     loop.add_signal_handler(number, serving.end)
                 loop.add_signal_handler(signal.SIGHUP, tasks.start_soon, _reload, host)
-                tasks.start_soon(_say_when, ready, serving)
                 with garbage_collected_rarely():
-                    await serving.serve(ready=ready)
+                    await serving.ended.wait()
+        finally:
+            host.on_mounted.discard(serving.follow)
+
+
+class _Serving:
+    """Serves at the servers that the configuration names, and after a reload at those that it names then.
+
+    It goes on at the old ones until it is ready at the new ones, so no question finds no worker.
+    """
+
+    def __init__(self, host: Host, connection: NatsConnection, max_in_flight: int, tasks: anyio.abc.TaskGroup) -> None:
+        self.ended = anyio.Event()
+        self._host = host
+        self._settings = connection.settings
+        self._max_in_flight = max_in_flight
+        self._tasks = tasks
+        self._workers: list[NatsWorker] = []
+        self._log = Log()
+        tasks.start_soon(self._serve, connection)
+        host.on_mounted.add(self.follow)
+
+    def end(self) -> None:
+        self.ended.set()
+        for worker in self._workers:
+            worker.end()
+
+    def follow(self) -> None:
+        settings = self._host.reloader.source.layers.nats
+        if settings is None:
+            self._log.error("the table [nats] is gone: the worker stays where it is", servers=self._settings.servers)
+        elif settings != self._settings and not self.ended.is_set():
+            self._settings = settings
+            self._tasks.start_soon(self._serve, _connect(settings))
+
+    async def _serve(self, connection: NatsConnection) -> None:
+        worker = NatsWorker(self._host, connection, max_in_flight=self._max_in_flight)
+        worker.config_digest = lambda: self._host.config_digest
+        ready = anyio.Event()
+        self._workers.append(worker)
+        if self.ended.is_set():
+            worker.end()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._take_over, worker, ready)
+                await worker.serve(ready=ready)
                 tasks.cancel_scope.cancel()
         finally:
+            self._workers.remove(worker)
             with anyio.CancelScope(shield=True):
                 await connection.aclose()
+
+    async def _take_over(self, worker: NatsWorker, ready: anyio.Event) -> None:
+        await ready.wait()
+        for earlier in self._workers[: self._workers.index(worker)]:
+            earlier.end()
+        output.note(f"Serving over NATS: {', '.join(hook.name for hook in worker.hooks)}")
+
+
+def _connect(settings: NatsSettings) -> NatsConnection:
+    return NatsConnection(settings, current_reactor(), Log())
 
 
 async def _reload(host: Host) -> None:
     with contextlib.suppress(PicohookError):  # it is logged
         await host.reload()
-
-
-async def _say_when(ready: anyio.Event, serving: NatsWorker) -> None:
-    await ready.wait()
-    output.note(f"Serving over NATS: {', '.join(hook.name for hook in serving.hooks)}")

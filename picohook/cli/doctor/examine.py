@@ -25,7 +25,7 @@ async def examine(
     config: Path | None,
     directory: Path | None,
     *,
-    patience: float,
+    time_limit: float,
     picoclaw: PicoClaw | None,
     give_up: Callable[[], NoReturn],
 ) -> None:
@@ -33,7 +33,7 @@ async def examine(
 
     Call `give_up` if a hook in this process blocks the event loop.
     """
-    findings += [finding async for finding in machine.examine(patience)]
+    findings += [finding async for finding in machine.examine(time_limit)]
     try:
         found = layers.named(config, picoclaw=picoclaw) if config else layers.discover(directory, picoclaw=picoclaw)
     except ConfigError as error:
@@ -63,8 +63,8 @@ async def examine(
         findings.append(Finding(Level.ERROR, whose, "start", message, hint))
         give_up()
 
-    with _Watchdog(blocked, patience) if in_process else contextlib.nullcontext():
-        tried = await hooks.try_all(to_try, found, patience)
+    with _Watchdog(blocked, time_limit) if in_process else contextlib.nullcontext():
+        tried = await hooks.try_all(to_try, found, time_limit)
     for spec in found.hooks:
         findings += programs_of[spec.name]
         findings += tried.get(spec.name, ())

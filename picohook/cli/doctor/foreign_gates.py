@@ -1,6 +1,6 @@
-"""Gates in the hook files of other agents have no canary. Asks each about a harmless call and a harmful one of its tool.
+"""Tests gates in the hook files of other agents, which have no canary: asks each about a harmless and a harmful call.
 
-A gate whose answer is always the same probably reads a field that its vendor does not send.
+A gate that always gives the same answer probably reads a field that its vendor does not send.
 """
 
 import json
@@ -23,7 +23,7 @@ _SHOWN = 60
 _CHECK = "gate"
 _OF_A_SERVER = "mcp__example__run"
 _MOST = 5
-"""The most tools of whose harmful calls none is refused, until a gate counts as one that refuses none."""
+"""The most tools that are tried until a gate refuses a harmful call."""
 
 
 def is_gate(spec: GroupSpec) -> bool:
@@ -32,41 +32,41 @@ def is_gate(spec: GroupSpec) -> bool:
     return row.gate and row.stage in DECIDES
 
 
-async def try_handlers(hook: HandlersHook, patience: float) -> AsyncIterator[Finding]:
-    """Yield what came of each handler. No tool is called."""
-    for place, handler in enumerate(hook.spec.filter.handlers):
+async def try_handlers(hook: HandlersHook, time_limit: float) -> AsyncIterator[Finding]:
+    """Yield a finding for each handler. No tool is called."""
+    for index, handler in enumerate(hook.spec.filter.handlers):
         rule, whose = handler.rule, about(hook.spec)
         if rule.in_background:
             continue
-        if rule.kind == "undone":
-            message, hint = f"{rule.at}: it cannot be run: {rule.why}", "replace it by a handler of type command"
+        if rule.kind == "unsupported":
+            message, hint = f"{rule.at}: it cannot be run: {rule.why}", "replace it with a handler of type command"
             yield Finding(Level.WARNING, whose, _CHECK, message, hint)
         elif rule.kind == "prompt":
             message, hint = f"{rule.at}: its model was not asked", "ask about a call by hand: picohook call"
             yield Finding(Level.NOTE, whose, _CHECK, message, hint)
         else:
-            yield await _Trial(hook, place, patience).finding()
+            yield await _Trial(hook, index, time_limit).finding()
 
 
 class _Trial:
     """Asks one handler."""
 
-    def __init__(self, hook: HandlersHook, place: int, patience: float) -> None:
-        self._hook, self._place, self._patience = hook, place, patience
-        self._rule = hook.spec.filter.handlers[place].rule
+    def __init__(self, hook: HandlersHook, index: int, time_limit: float) -> None:
+        self._hook, self._index, self._time_limit = hook, index, time_limit
+        self._rule = hook.spec.filter.handlers[index].rule
 
     async def finding(self) -> Finding:
-        tools = list(tools_of(self._hook.spec.filter, self._place))[:_MOST]
+        tools = list(tools_of(self._hook.spec.filter, self._index))[:_MOST]
         if not tools:
             return self._finding(
                 Level.NOTE,
-                "it was not tried: its matcher wants none of the sample calls",
+                "it was not tried: its matcher matches none of the sample calls",
                 "ask about a call that it has to refuse by hand: picohook call",
             )
         tool, sample = tools[0]
         harmless, harmful = await self._ask(tool, sample.harmless), await self._ask(tool, sample.harmful)
         if harmless.failed:
-            way_out = f"correct what it runs: {self._hook.spec.filter.handlers[self._place].spec.runs}"
+            way_out = f"correct what it runs: {self._hook.spec.filter.handlers[self._index].spec.runs}"
             return self._finding(
                 Level.ERROR, f"it fails about {_shown(tool, sample.harmless)}: {harmless.why}", way_out
             )
@@ -75,7 +75,7 @@ class _Trial:
                 Level.WARNING,
                 f"it refuses {'every call' if harmful.refuses else 'a harmless call and no harmful one'}:"
                 f" {_shown(tool, sample.harmless)}{_because(harmless)}",
-                self._compare("unless it is to refuse them all, it reads what is not there"),
+                self._compare("if it should let some calls pass, it probably reads a field that is not sent"),
             )
         for other, its in tools[1:]:
             if harmful.refuses or harmful.word == "approves":
@@ -84,7 +84,7 @@ class _Trial:
         shown = _shown(tool, sample.harmful)
         if harmful.failed:
             return self._finding(
-                Level.WARNING, f"it fails about {shown}: {harmful.why}", self._compare("its failure is no decision")
+                Level.WARNING, f"it fails about {shown}: {harmful.why}", self._compare("a failure is not a decision")
             )
         if harmful.refuses:
             return self._finding(Level.OK, f"it {_PAST[harmful.word]} {shown}{_because(harmful)}, and no harmless call")
@@ -92,52 +92,54 @@ class _Trial:
             return self._finding(
                 Level.WARNING,
                 f"it approves every call: {shown}",
-                self._compare("unless it is to approve them all, it reads what is not there"),
+                self._compare("if it should refuse some calls, it probably reads a field that is not sent"),
             )
         names = ", ".join(name for name, _ in tools)
         return self._finding(
             Level.NOTE,
             f"it refuses no call: neither {_shown(*_first(tools))}, nor another harmful one ({names})",
-            self._compare("if it is to refuse calls, it reads what is not there, or wants other calls"),
+            self._compare(
+                "if it should refuse some calls, it probably reads a field that is not sent, or is about other calls"
+            ),
         )
 
     async def _ask(self, tool: str, arguments: object) -> Effect:
         call = ToolCall(tool=tool, arguments=arguments, tool_call_id="doctor", meta=_SESSION)  # type: ignore[arg-type]
-        result = await self._hook.result(self._place, call, within=self._patience)
+        result = await self._hook.result(self._index, call, within=self._time_limit)
         if result is None:
             return Effect("passes")
-        told, ran = result
+        handler_input, ran = result
         group = self._hook.spec.filter
-        return effect(group.contract, group.event, [(self._rule, ran)], told, call, "strict")
+        return effect(group.contract, group.event, [(self._rule, ran)], handler_input, call, "strict")
 
     def _finding(self, level: Level, message: str, hint: str = "") -> Finding:
         return Finding(level, about(self._hook.spec), _CHECK, f"{self._rule.at}: {message}", hint)
 
     def _compare(self, why: str) -> str:
-        return f"{why}: see what it answers: picohook compare {self._hook.spec.file}"
+        return f"{why}; see its answers: picohook compare {self._hook.spec.file}"
 
 
 _PAST = {"denies": "denies", "asks": "asks about", "pauses": "pauses"}
 
 
-def tools_of(group: Selection, place: int) -> Iterator[tuple[str, Sample]]:
-    """The tools that a handler is asked about: those with samples, and those that its matcher names."""
-    rule = group.handlers[place].rule
+def tools_of(group: Selection, index: int) -> Iterator[tuple[str, Sample]]:
+    """Yields the tools that a handler is asked about: those with samples, and those that its matcher names."""
+    rule = group.handlers[index].rule
     for tool, sample in {**dict.fromkeys(_named(rule), OTHER), **SAMPLES, _OF_A_SERVER: OTHER}.items():
-        if any(_wants(group, place, tool, arguments) for arguments in sample):
+        if any(_wants(group, index, tool, arguments) for arguments in sample):
             yield tool, sample
 
 
 def _named(rule: Rule) -> Iterator[str]:
-    """Names of tools that a matcher may be about, and that the table lacks."""
+    """Yields names of tools in a matcher that are not in the table."""
     for word in re.findall(r"\w[\w-]*", rule.matcher):
         if known_name(word, {}) not in SAMPLES:
             yield from (word, f"{word}x")  # such as mcp__server__.*
 
 
-def _wants(group: Selection, place: int, tool: str, arguments: object) -> bool:
+def _wants(group: Selection, index: int, tool: str, arguments: object) -> bool:
     call = ToolCall(tool=tool, arguments=arguments, meta=_SESSION)  # type: ignore[arg-type]
-    return place in group.chosen(call, group.facts())[1]
+    return index in group.chosen(call, group.facts())[1]
 
 
 def _first(tools: list[tuple[str, Sample]]) -> tuple[str, object]:

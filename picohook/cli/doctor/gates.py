@@ -1,4 +1,4 @@
-"""Gates are the hooks that decide about tool calls. Checks their settings, and whether they deny their canary."""
+"""Checks gates, the hooks that decide about tool calls: their settings, and whether they deny their canary."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def settings(spec: HookSpec, dialect: str) -> Iterator[Finding]:
         return  # `foreign_gates` has tried it
     if not (spec.guard or spec.canary or "approve_tool" in asked):
         deny = 'on_failure = "deny", and ' if fails_open else ""
-        message = "it can deny calls, and has no canary" + (", and while it is down, calls pass" if fails_open else "")
+        message = "it can deny calls, but has no canary" + (", and while it is down, calls pass" if fails_open else "")
         hint = f"if it has to deny calls, set {deny}a canary, which is a call that it must deny{where}"
         yield Finding(Level.NOTE, about(spec), "gate", message, hint)
         return
@@ -35,7 +35,7 @@ def settings(spec: HookSpec, dialect: str) -> Iterator[Finding]:
         message = "it fails open: while it is down or hangs, before_tool allows what it would deny"
         yield Finding(Level.WARNING, about(spec), "gate", message, f'set on_failure = "deny"{where}')
     if spec.canary is None:
-        message = "it has no canary: nothing shows that it denies any call"
+        message = "it has no canary, so nothing shows that it denies calls"
         yield Finding(Level.WARNING, about(spec), "gate", message, f"set a call that it must deny{where}: {_EXAMPLE}")
 
 
@@ -48,7 +48,7 @@ async def try_canary(host: Host, spec: HookSpec) -> Finding:
         reason = f": {end.reason}" if end.reason else ""
         return Finding(Level.OK, about(spec), "canary", f"it denies {shown} at {end.stage}{reason}")
     if not proof.trails:
-        message, hint = "it has a canary, and answers neither before_tool nor approve_tool", "remove the canary"
+        message, hint = "it has a canary, but is asked neither at before_tool nor at approve_tool", "remove the canary"
         return Finding(Level.ERROR, about(spec), "canary", message, hint)
     hint = "correct the hook or its canary, and do not rely on the hook until this is ok"
     if any(entry.failure for trail in proof.trails for entry in trail.trail) and (held := confined_by(spec)):

@@ -25,15 +25,15 @@ AT_ONCE = 4
 _TIMES = ("timeout", "approval_timeout", "hello_timeout", "grace")
 
 
-async def try_all(specs: Iterable[HookSpec], found: Layers, patience: float) -> dict[str, list[Finding]]:
+async def try_all(specs: Iterable[HookSpec], found: Layers, time_limit: float) -> dict[str, list[Finding]]:
     """Try the hooks. Return the findings by the names of the hooks."""
-    timeouts = Timeouts(**{name: min(value, patience) for name, value in found.timeouts.model_dump().items()})
+    timeouts = Timeouts(**{name: min(value, time_limit) for name, value in found.timeouts.model_dump().items()})
     results: dict[str, list[Finding]] = {}
     limiter = anyio.CapacityLimiter(AT_ONCE)
 
     async def one(spec: HookSpec) -> None:
         async with limiter:
-            results[spec.name] = await _try(_hurried(spec, patience), found, timeouts, patience)
+            results[spec.name] = await _try(_hurried(spec, time_limit), found, timeouts, time_limit)
 
     async with anyio.create_task_group() as tasks:
         for spec in specs:
@@ -41,16 +41,16 @@ async def try_all(specs: Iterable[HookSpec], found: Layers, patience: float) -> 
     return results
 
 
-def _hurried(spec: HookSpec, patience: float) -> HookSpec:
+def _hurried(spec: HookSpec, time_limit: float) -> HookSpec:
     """Return the hook's settings with shorter timeouts, and without those that concern other hooks."""
     changed: dict[str, Any] = {
-        name: min(value, patience) for name in _TIMES if (value := getattr(spec, name)) is not None
+        name: min(value, time_limit) for name in _TIMES if (value := getattr(spec, name)) is not None
     }
-    changed["timeouts"] = {stage: min(value, patience) for stage, value in spec.timeouts.items()}
+    changed["timeouts"] = {stage: min(value, time_limit) for stage, value in spec.timeouts.items()}
     return spec.model_copy(update={**changed, "required": False, "after": (), "retry": 0, "observe": ()})
 
 
-async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts, patience: float) -> list[Finding]:
+async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts, time_limit: float) -> list[Finding]:
     complete = None
     findings = []
     if spec.asks_model:
@@ -62,7 +62,7 @@ async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts, patience: floa
         hook = make_hook(spec)
         async with Host([hook], timeouts=timeouts, verify=found.verify, complete=complete) as host:
             if isinstance(hook, HandlersHook) and foreign_gates.is_gate(hook.spec):
-                return findings + [finding async for finding in foreign_gates.try_handlers(hook, patience)]
+                return findings + [finding async for finding in foreign_gates.try_handlers(hook, time_limit)]
             findings = [_started(host, spec)]
             if spec.canary is not None and findings[0].level is Level.OK:
                 findings.append(await gates.try_canary(host, spec))

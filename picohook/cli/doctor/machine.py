@@ -23,11 +23,11 @@ _SOME = 64
 """A limit on processes that a program that does nothing can keep."""
 
 
-async def examine(patience: float) -> AsyncIterator[Finding]:
+async def examine(time_limit: float) -> AsyncIterator[Finding]:
     """Yield the findings about the machine."""
     system = f"{platform.system()} {platform.release()}"
     yield Finding(Level.OK, MACHINE, "version", f"picohook {VERSION}, Python {platform.python_version()}, {system}")
-    machine = _Machine(patience)
+    machine = _Machine(time_limit)
     try:
         yield await machine.containment()
         yield await machine.limits()
@@ -38,10 +38,10 @@ async def examine(patience: float) -> AsyncIterator[Finding]:
 
 
 class _Machine:
-    def __init__(self, patience: float) -> None:
+    def __init__(self, time_limit: float) -> None:
         self._reactor = current_reactor()
         self._held = Containment(self._reactor, Log())
-        self._patience = patience
+        self._time_limit = time_limit
         self._idle = (shutil.which("true") or sys.executable,)
 
     async def close(self) -> None:
@@ -93,10 +93,10 @@ class _Machine:
         ended = anyio.Event()
         null = os.open(os.devnull, os.O_RDWR)
         try:
-            process = await self._held.spawn(plan, (null, null, null), self._reactor.now() + self._patience)
+            process = await self._held.spawn(plan, (null, null, null), self._reactor.now() + self._time_limit)
             process.when_ended(ended.set)
             try:
-                with anyio.move_on_after(self._patience):
+                with anyio.move_on_after(self._time_limit):
                     await ended.wait()
             finally:
                 process.signal(signal.SIGKILL)

@@ -17,7 +17,7 @@ from .files import exposed_file
 from .findings import Finding, Level, about
 
 _TELLS_ITS_VERSION = re.compile(r"python[\d.]*|pypy[\d.]*|node(js)?|deno|bun|ruby[\d.]*|perl|php|bash|jq|java")
-_VERSION_PATIENCE = 5.0
+_VERSION_WAIT = 5.0
 _SHOWN = 80
 
 
@@ -39,7 +39,7 @@ def _examine(spec: HookSpec, *, may_run: bool) -> Iterator[Finding]:
     if found is None:
         what = {
             "url": f"it asks {spec.runs}",
-            "undone": f"it runs {spec.runs}",
+            "unsupported": f"it runs {spec.runs}",
             "nats": "it asks workers over NATS",
         }.get(spec.kind, "it asks a model")
         yield Finding(Level.OK, about(spec), "command", f"{what}, and runs no program")
@@ -89,7 +89,7 @@ def _ask(interpreter: str, environment: frozenset[tuple[str, str]]) -> str:
             stderr=subprocess.DEVNULL,
             env=dict(environment),
             cwd="/",
-            timeout=_VERSION_PATIENCE,
+            timeout=_VERSION_WAIT,
             check=False,
         )
     except (OSError, ValueError, subprocess.TimeoutExpired):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import jcli, native, picoclaw
 from .foreign.named_files import read_foreign
-from .foreign.vendors import VENDORS
+from .foreign.vendors import VENDOR_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ class Dialect(NamedTuple):
     is_meant: Callable[[dict[str, Any], Path], bool]
     """Whether a document at this path is in this dialect."""
     read: Callable[[dict[str, Any], Problems, Config], Config]
-    """The configuration with the hooks and settings of the document. Adds every mistake to the problems."""
+    """Returns the configuration with the hooks and settings of the document. Adds every mistake to the problems."""
     section: str = ""
     """The one top-level key that is read, if the rest of the file belongs to another program."""
     user_files: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Dialect(NamedTuple):
     """Whether all of these files apply together. Otherwise, at most one of the user's may exist, and one of a project's."""
 
     def groups(self, files: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """The files in groups, of each of which at most one may exist."""
+        """The files in groups. Of each group, at most one file may exist."""
         return [(file,) for file in files] if self.all_apply else [files]
 
 
@@ -63,18 +63,18 @@ DIALECTS: dict[str, Dialect] = {
     ),
     **{
         name: Dialect(
-            vendor.title,
-            vendor.is_meant,
+            files.title,
+            files.is_meant,
             functools.partial(read_foreign, name),
             section="hooks",
-            user_files=vendor.user_files,
-            project_files=vendor.project_files,
+            user_files=files.user_files,
+            project_files=files.project_files,
             all_apply=True,
         )
-        for name, vendor in VENDORS.items()
+        for name, files in VENDOR_FILES.items()
     },
 }
-"""The first dialect takes every document that no later one takes. Files are found, and their hooks asked, in this order."""
+"""The first dialect takes every document that no later one takes. Files are searched, and their hooks asked, in this order."""
 
 
 def name_of(document: dict[str, Any], path: Path) -> str:
@@ -83,7 +83,7 @@ def name_of(document: dict[str, Any], path: Path) -> str:
 
 
 def project_of(path: Path) -> Path:
-    """The project that a file is for: its directory, or the one above if its directory is only for configuration."""
+    """The project of a file: its directory, or the one above if that directory is only for configuration."""
     inner = {tuple(file.split("/")[:-1]) for dialect in DIALECTS.values() for file in dialect.project_files}
     depth = max(len(parts) for parts in inner if path.parent.parts[-len(parts) or len(path.parts) :] == parts)
     return path.parents[depth]

@@ -27,10 +27,9 @@ from ..hook_checks import KINDS, STAGES, check_dir, check_env, check_given, chec
 from ..problems import dotted, quoted
 from ..tables import (  # noqa: TC001 - pydantic reads them at run time
     AuditTable,
-    BundleTable,
-    EventsTable,
     ForeignTable,
     ModelTable,
+    NatsTable,
 )
 from ..warnings import unused_settings
 from .foreign.named_files import read_tables
@@ -107,9 +106,7 @@ class NativeFile(Settings):
     foreign: tuple[ForeignTable, ...] = Field(default=(), description="Hook files of other agents, run as they are.")
     audit: AuditTable | None = Field(default=None, description="The audit log to keep; without it, none is kept.")
     model: ModelTable | None = Field(default=None, description="The model that prompt hooks ask.")
-    events: EventsTable | None = Field(default=None, description="Events to send over NATS; without it, none are sent.")
-    bundle: BundleTable | None = Field(default=None, description="The central configuration to use, from NATS.")
-    nats: NatsSettings | None = Field(default=None, description="The connection to NATS, for hooks served elsewhere.")
+    nats: NatsTable | None = Field(default=None, description="The connection to NATS, for hooks served elsewhere.")
     picoclaw: PicoClaw | None = Field(
         default=None, description="The version of PicoClaw whose events and before_llm the hooks expect."
     )
@@ -121,21 +118,22 @@ class NativeFile(Settings):
 def read(document: dict[str, Any], problems: Problems, config: Config) -> Config:
     """The configuration with the hooks and settings of a native file."""
     file = validate(NativeFile, document, problems)
-    lacks_all = file and file.model is None and file.bundle is None and not file.foreign
+    bundle = file.nats.bundle if file and file.nats else None
+    lacks_all = file and file.model is None and bundle is None and not file.foreign
     if "hooks" not in document and lacks_all:
         problems.add("", "has no hooks", "a hook is a table [hooks.NAME] with a command, and stages or observe")
     _check(document, problems, found=config.found)
-    for key in ("events", "bundle"):
-        if key in document and "nats" not in document:
-            problems.add(key, "needs a connection", "add a table [nats]")
-    if config.found and "bundle" in document:
-        problems.add("bundle", "cannot be set by a project: only its user decides who may configure hooks centrally")
+    if config.found and "bundle" in _table(document.get("nats")):
+        problems.add(
+            "nats.bundle", "cannot be set by a project: only its user decides who may configure hooks centrally"
+        )
     if file is None or problems.found:
         return config
     version = config.picoclaw or file.picoclaw
     directory = config.path.parent
     key_paths = {name: dotted(("hooks", name)) for name in file.hooks}
-    nats = file.nats and _files_placed(file.nats, directory)
+    nats = file.nats and _files_placed(file.nats.connection, directory)
+    events = file.nats.events if file.nats else None
     hooks, warnings = [], []
     for name, hook in file.hooks.items():
         if hook.enabled:
@@ -162,8 +160,8 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
         timeouts=timeouts,
         warnings=tuple(warnings),
         model=file.model,
-        events=file.events and _placed_in(directory, file.events, "spool"),
-        bundle=file.bundle and _placed_in(directory, file.bundle, "file"),
+        events=events and _placed_in(directory, events, "spool"),
+        bundle=bundle and _placed_in(directory, bundle, "file"),
         nats=nats,
         audit=file.audit and file.audit.model_copy(update={"path": str(directory / file.audit.path)}),
         picoclaw=version,
@@ -238,6 +236,6 @@ def schema() -> dict[str, Any]:
         {"required": ["hooks"]},
         {"required": ["model"]},
         {"required": ["foreign"]},
-        {"required": ["bundle"]},
+        {"required": ["nats"], "properties": {"nats": {"required": ["bundle"]}}},
     ]
     return made

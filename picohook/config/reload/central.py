@@ -1,4 +1,4 @@
-"""Takes over new bundles while a host runs."""
+"""Applies new bundles while a host runs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
     from ...observe.log import Log
     from ...transport.nats.bundle import Bundle
     from ...transport.nats.connection import NatsConnection
+    from ...transport.nats.connections import Connections
     from ..bundles import KeptBundle
     from .source import Source
 
 LOOK_EVERY = 60.0
-"""Seconds after which the bucket is looked at without a notice."""
+"""Seconds after which the bucket is read although no change was reported."""
 
 
 class BundleUpdates:
-    """Looks at the bucket whenever it changes, and takes over a bundle that is newer.
+    """Reads the bucket whenever it changes, and applies a newer bundle.
 
     If a bundle cannot be used, that is logged, and the last good one stays. It is tried again at intervals, because a mistake
     in a local file may have been in its way, and so is one that cannot be kept.
@@ -39,19 +40,20 @@ class BundleUpdates:
         take_over: Callable[[Bundle], Awaitable[Reloaded]],
         kept: KeptBundle,
         source: Source,
-        connection: NatsConnection,
+        connections: Connections,
         log: Log,
     ) -> None:
         """`take_over` reloads the configuration with a bundle, and raises `PicohookError` if it cannot be used."""
+        self.kept = kept
+        self.settings = kept.table, kept.connection
         self.problem = ""
         """Why the bundle in the bucket is not in force; empty if it is, or if there is none."""
         self._reload_with = take_over
-        self._kept = kept
         self._source = source
         self._newest: Bundle | None = None
         """The newest bundle that was in force, also if it could not be kept."""
-        self._connection = connection
-        connection.config_digest = self.in_force or ""
+        self._connections = connections
+        self._in_use: NatsConnection | None = None
         self._log = log
         self._looked_at = ""
         self._some = anyio.Event()
@@ -61,33 +63,48 @@ class BundleUpdates:
         """The hash of the configuration in the bundle that is in force; None if none is."""
         return self._source.layers.in_force.get("bundle")
 
-    async def first(self, timeout: float) -> bool:  # noqa: ASYNC109 - a wait that gives up is no error here
-        """Wait until the host has a bundle. Returns whether it has one."""
-        with anyio.move_on_after(timeout):
+    @property
+    def _connection(self) -> NatsConnection:
+        if self._in_use is None:
+            self._in_use = self._connections.of(self.kept.connection)
+            self._in_use.config_digest = self.in_force or ""
+        return self._in_use
+
+    async def first(self) -> bool:
+        """Wait until the host has a bundle, for as long as the table [nats.bundle] says. Returns whether it has one."""
+        patience = self.kept.table.wait
+        with anyio.move_on_after(patience):
             while not await self.look():
-                await self._connection.connected(timeout)
+                await self._connection.connected(patience)
                 await anyio.sleep(0.05)
         return self.in_force is not None
 
     async def run(self) -> None:
         """Take over each new bundle, until cancelled."""
-        table = self._kept.table
-        self._connection.on_change.add(self._wake)
-        await self._connection.listen(f"$KV.{table.bucket}.{token(table.name)}", lambda _: self._wake())
-        while True:
-            self._some = anyio.Event()
-            await self.look()
-            with anyio.move_on_after(LOOK_EVERY) as interval:
-                await self._some.wait()
-            if interval.cancelled_caught and self.problem:
-                self._looked_at = ""
+        connection, table = self._connection, self.kept.table
+        connection.on_change.add(self._wake)
+        listening = await connection.listen(f"$KV.{table.bucket}.{token(table.name)}", lambda _: self._wake())
+        try:
+            while True:
+                self._some = anyio.Event()
+                await self.look()
+                with anyio.move_on_after(LOOK_EVERY) as interval:
+                    await self._some.wait()
+                if interval.cancelled_caught and self.problem:
+                    self._looked_at = ""
+        finally:
+            connection.on_change.discard(self._wake)
+            connection.config_digest = self.in_force or ""
+            with anyio.CancelScope(shield=True):
+                await listening.stop(drain=False)
+                await self._connections.leave(connection)
 
     def _wake(self) -> None:
         self._some.set()
 
     async def look(self) -> bool:
         """Look at the bucket once. Returns whether a bundle is in force."""
-        table = self._kept.table
+        table = self.kept.table
         try:
             data = await self._connection.run(lambda client: read_bundle(client, table.bucket, table.name))
         except NatsError as error:
@@ -107,11 +124,11 @@ class BundleUpdates:
 
     async def _take_over(self, data: bytes) -> bool:
         """Take over this bundle. Returns whether it is kept. Raises if it cannot be used: then nothing has changed."""
-        place = f"{self._kept.table.name} in the bucket {self._kept.table.bucket}"
+        place = f"{self.kept.table.name} in the bucket {self.kept.table.bucket}"
 
         def checked() -> Bundle:
-            bundle = self._kept.verify(data, place)
-            self._kept.require_newer(bundle, place)
+            bundle = self.kept.verify(data, place)
+            self.kept.require_newer(bundle, place)
             require_newer(bundle, self._newest, place)
             return bundle
 
@@ -122,7 +139,7 @@ class BundleUpdates:
                 self._log.info("a bundle is in force", version=bundle.version)
             self._newest, self._connection.config_digest = bundle, bundle.hash
             try:
-                await run_sync(self._kept.keep, bundle)
+                await run_sync(self.kept.keep, bundle)
             except PicohookError as error:
                 self._log.error("a bundle is in force, and cannot be kept for the next start", why=str(error))
                 return False

@@ -58,6 +58,7 @@ class Reloader:
             log = self._mounted.log
             try:
                 layers = await anyio.to_thread.run_sync(self.source.read, bundle, abandon_on_cancel=True)
+                layers.require_bundle()
                 done = await self._take_over(layers, self.source.fingerprints)
                 self.source.layers = layers
             except Exception as error:

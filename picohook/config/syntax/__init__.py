@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from .yaml import parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from ..problems import KeyPath, Problems
 
@@ -52,7 +54,24 @@ def parse_json(text: str, problems: Problems) -> Any:
         problems.fail(f"line {error.lineno}, column {error.colno}", f"is not JSON: {error.msg}")
 
 
-_PARSERS = {".toml": parse_toml, ".yaml": parse_yaml, ".yml": parse_yaml, ".json": parse_json}
+def _parse_jsonc(text: str, problems: Problems) -> Any:
+    """The document of JSON with comments. A mistake keeps its line and column."""
+    return parse_json(_COMMENT.sub(lambda found: found[1] or re.sub(r"\S", " ", found[0]), text), problems)
+
+
+_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_PARSERS = {
+    ".toml": parse_toml,
+    ".yaml": parse_yaml,
+    ".yml": parse_yaml,
+    ".json": parse_json,
+    ".jsonc": _parse_jsonc,
+}
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix that says how a file is written. Gemini CLI's own settings may have comments."""
+    return ".jsonc" if path.suffix == ".json" and path.parent.name == ".gemini" else path.suffix
 
 
 class _Object(dict[str, Any]):

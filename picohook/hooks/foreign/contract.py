@@ -2,8 +2,8 @@
 
 A dialect whose handlers may run one after the other has a fifth, `chain`.
 
-A dialect is the contract of another system with its hooks. It starts no process and reads no clock: it is given what came of a
-handler, and says what that means.
+A dialect is the contract of another system with its hooks. It starts no process and reads no clock. It gets the result of a
+handler, and returns what the result means.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Row(NamedTuple):
     gate: bool = False
     """Whether its handlers can refuse something. In strict, a failure of such a handler is a refusal."""
     matched: str = ""
-    """The field that a matcher is held against, or a word that stands for the event; empty if matchers are ignored."""
+    """The field that matchers are compared with, or the fixed word for this event; empty if matchers are ignored."""
     once: bool = False
     """Whether it happens once a session, at the first prompt."""
     reads: tuple[str, ...] = ()
@@ -48,13 +48,13 @@ class Row(NamedTuple):
     """The fields that its handlers write, beside the common ones."""
     blocks: str = ""
     """What a block does here, for people; empty if it does nothing."""
-    without: Mapping[str, str] = {}
-    """Fields that are not done, each with the reason."""
+    unsupported: Mapping[str, str] = {}
+    """Fields that picohook does not support, each with the reason."""
     why: str = ""
-    """Why the event is not done; empty if it is."""
+    """Why picohook does not support the event; empty if it does."""
 
     @property
-    def done(self) -> bool:
+    def supported(self) -> bool:
         """Whether its handlers run."""
         return bool(self.stage or self.kind)
 
@@ -64,56 +64,56 @@ class Rule(Settings):
 
     at: str
     """Its place in the file."""
-    kind: Literal["command", "http", "prompt", "undone"] = "command"
+    kind: Literal["command", "http", "prompt", "unsupported"] = "command"
     matcher: str = ""
     only_if: str = ""
     """A permission rule."""
     timeout: Seconds = 600.0
     in_background: bool = False
-    """Whether nobody waits for it: its texts come with the next prompt, and its decision does not count."""
+    """Whether it runs in the background: its texts come with the next prompt, and its decision does not count."""
     blocks_on_failure: bool = False
     continues_on_block: bool = False
     """For a prompt: whether its refusal leaves the turn alive."""
     context_limit: int = 0
-    """The most tokens of its context; 0 without a limit of its own."""
+    """The most tokens of its context; 0 if it has no limit of its own."""
     most_blocks: int | None = None
-    """How often it may keep a turn from its end; None without a limit of its own."""
+    """How often it may keep a turn from ending; None if it has no limit of its own."""
     in_order: bool = False
     """Whether all handlers that run beside it run one after the other, in the order of the file."""
     identity: str = ""
-    """Of handlers with the same one, only the first runs; empty for a handler that always runs."""
+    """Of handlers with the same identity, only the first runs; empty for a handler that always runs."""
     why: str = ""
     """Why it cannot run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a dialect is told, beside the payload."""
+    """What a dialect knows besides the payload."""
 
     cwd: str = "/"
     project: str = "/"
     session: str = ""
     """The session's id where the payload has none."""
     blocks: int = 0
-    """How often handlers have kept this turn from its end."""
+    """How often handlers have kept this turn from ending."""
     tools: Mapping[str, ToolAlias] = field(default_factory=dict)
     now: str = ""
     """The time, as ISO 8601."""
 
     @property
     def blocked(self) -> bool:
-        """Whether a handler has kept this turn from its end before."""
+        """Whether a handler has kept this turn from ending before."""
         return self.blocks > 0
 
 
-class Told(NamedTuple):
-    """What handlers read."""
+class HandlerInput(NamedTuple):
+    """What a handler reads."""
 
     stdin: dict[str, Any]
     call: ShownCall | None = None
     """The tool call in it."""
     env: Mapping[str, str] = {}
-    """The environment variables that say what it is about."""
+    """The environment variables that describe the event."""
     files: Mapping[str, str] = {}
     """Fields of `stdin` that have the text of a file, each with its path. They are filled in before a handler runs."""
     names: Mapping[str, str] = {}
@@ -121,8 +121,8 @@ class Told(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """What came of a handler: a process that has ended, an HTTP answer, a model's answer, or a failure."""
+class HandlerResult:
+    """The result of a handler: an ended process, an HTTP answer, a model's answer, or a failure."""
 
     exit_code: int = 0
     stdout: str = ""
@@ -132,8 +132,8 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a handler says, in the words that all dialects share."""
+class HandlerAnswer:
+    """The answer of one handler, in the words that all dialects share."""
 
     verdict: Literal["", "allow", "deny", "ask", "defer"] = ""
     reason: str = ""
@@ -145,29 +145,29 @@ class Answer:
     message: str = ""
     """For the user."""
     ends: str | None = None
-    """Why everything has to stop; None if it goes on."""
+    """Why the agent has to stop; None if it continues."""
     yields: bool = False
-    """Whether a turn may end, whatever is not done yet."""
+    """Whether the turn may end although work is left."""
     most_blocks: int | None = None
-    """How often its handler may keep a turn from its end; None without a limit of its own."""
+    """How often its handler may keep a turn from ending; None if it has no limit of its own."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Environment variables for the handlers that run later in the session."""
     failure: HookError | None = None
     """Why it counts as an error, which in the vendor's agent blocks nothing."""
     ignored: tuple[str, ...] = ()
-    """The fields that are not done, or have no meaning here."""
+    """The fields that picohook does not support, or that mean nothing at this event."""
 
 
-class Verdict(NamedTuple):
-    """What all handlers of an event say together."""
+class GroupAnswer(NamedTuple):
+    """The answer of all handlers of an event together."""
 
     decision: Decision
     asks: bool = False
-    """Whether somebody has to approve the call: without an approver, it is denied."""
+    """Whether an approver has to say yes. Without an approver, the call is denied."""
     silent: bool = False
     """From an approver: whether it leaves the decision to the other approvers. Without any, the call is denied."""
     blocks: bool = False
-    """Whether it keeps a turn from its end."""
+    """Whether it keeps the turn from ending."""
     failures: tuple[HookError, ...] = ()
     """Failures that do not decide."""
     env: Mapping[str, str] = {}
@@ -180,28 +180,28 @@ class Dialect:
 
     title: str
     version: str
-    """The version of the contract that is followed."""
+    """The version of the contract that picohook follows."""
     events: Mapping[str, Row]
     common: tuple[str, ...]
     """The fields that all handlers read."""
     answers: tuple[str, ...]
     """The fields that all handlers may write."""
-    without: Mapping[str, str]
-    """Fields of all events that are not done, each with the reason."""
-    encode: Callable[[str, Payload | Event, Facts], Told | None]
-    """What handlers of an event read about a payload; None if the event does not happen with it."""
-    select: Callable[[str, Sequence[Rule], Told, Facts], list[int]]
-    """The places of the handlers that run."""
-    decode: Callable[[str, Rule, Ran, Failures], Answer]
-    """What a handler says."""
-    merge: Callable[[str, Sequence[Answer], Told, Payload, Failures], Verdict]
-    """What they say together. Raises the `HookError` that decides."""
+    unsupported: Mapping[str, str]
+    """Fields of all events that picohook does not support, each with the reason."""
+    encode: Callable[[str, Payload | Event, Facts], HandlerInput | None]
+    """Returns what the handlers of an event read about a payload; None if the event does not happen with it."""
+    select: Callable[[str, Sequence[Rule], HandlerInput, Facts], list[int]]
+    """Returns the indexes of the handlers that run."""
+    decode: Callable[[str, Rule, HandlerResult, Failures], HandlerAnswer]
+    """Returns the answer in a handler's result."""
+    merge: Callable[[str, Sequence[HandlerAnswer], HandlerInput, Payload, Failures], GroupAnswer]
+    """Returns the answers joined. Raises the `HookError` that decides."""
     hides: tuple[str, ...] = ()
     """Beginnings of names of environment variables that handlers do not inherit."""
     most_blocks: int | None = 8
-    """How often in a row a turn may be kept from its end; None if each handler has its own limit."""
-    chain: Callable[[str, Told, Answer], Told] | None = None
-    """What the next handler is told after an answer, where they run one after the other. `merge` gets the last."""
+    """How often in a row handlers may keep a turn from ending; None if each handler has its own limit."""
+    chain: Callable[[str, HandlerInput, HandlerAnswer], HandlerInput] | None = None
+    """Returns the next handler's input after an answer, where handlers run one after the other. `merge` gets the last input."""
 
 
 def shortened(text: str) -> str:

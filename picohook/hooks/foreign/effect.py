@@ -1,4 +1,4 @@
-"""What comes of handlers' results, in one word: in the vendor's own agent, and in strict."""
+"""The effect of handlers' results in one word, in the vendor's own agent or in strict."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ...model.decisions import Decision
     from ...model.payloads import Payload
-    from .contract import Dialect, Failures, Ran, Rule, Told
+    from .contract import Dialect, Failures, HandlerInput, HandlerResult, Rule
 
 Word: TypeAlias = Literal["passes", "approves", "silent", "asks", "changes", "pauses", "denies"]
 
@@ -25,32 +25,32 @@ _WORDS: tuple[tuple[type[Decision] | tuple[type[Decision], ...], Word], ...] = (
 
 
 class Effect(NamedTuple):
-    """What comes of it."""
+    """The effect of a handler's result on a payload."""
 
     word: Word
     why: str = ""
     """The reason of a refusal, or what went wrong."""
     failed: bool = False
-    """Whether something went wrong, which decides only in strict."""
+    """Whether the handler failed. A failure decides only in strict."""
 
     @property
     def refuses(self) -> bool:
-        """Whether the call does not run, or not without a person."""
+        """Whether the call does not run, or runs only if a person agrees."""
         return self.word in {"denies", "asks", "pauses"}
 
 
-def effect(  # noqa: PLR0917 - all that a dialect is asked with
+def effect(  # noqa: PLR0917 - all that a dialect needs
     dialect: Dialect,
     event: str,
-    results: Sequence[tuple[Rule, Ran]],
-    told: Told,
+    results: Sequence[tuple[Rule, HandlerResult]],
+    handler_input: HandlerInput,
     payload: Payload,
     failures: Failures,
 ) -> Effect:
-    """What handlers with these rules and results do to a payload."""
-    answers = [decoded(dialect, event, rule, ran, failures) for rule, ran in results]
+    """Returns what handlers with these rules and results do to a payload."""
+    answers = [decoded(dialect, event, rule, result, failures) for rule, result in results]
     try:
-        verdict = dialect.merge(event, answers, told, payload, failures)
+        verdict = dialect.merge(event, answers, handler_input, payload, failures)
     except HookError as error:
         return Effect("denies", str(error), failed=True)
     decision, failed = verdict.decision, bool(verdict.failures)

@@ -1,4 +1,4 @@
-"""Reads what handlers print: JSON, text, or neither. The dialects differ in what they make of each."""
+"""Reads what handlers print, for all dialects: JSON or text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...wire.text import last_words, show
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from .contract import Ran
+    from .contract import HandlerResult
 
 SHOWN = 400
 """The most characters of a handler's stderr in an error."""
@@ -22,30 +22,36 @@ _BOM = "\ufeff"
 
 
 def read_object(text: str, *, strict: bool) -> dict[str, Any] | None:
-    """The JSON object that the text is; None for plain text. Raises `HookReplyError` for what begins as an object and is none.
+    """The JSON object in the text; None for plain text. Raises `HookReplyError` for broken JSON that begins as an object.
 
-    Vendors take an object with a key given twice. In strict it is nothing that decides.
+    Vendors take an object that has a key twice. In strict, such an object is broken JSON.
     """
     text = text.strip().removeprefix(_BOM).lstrip()
     if not text.startswith("{"):
         return None
     try:
-        value = decode_value(text.encode()) if strict else json.loads(text, parse_constant=_refuse)
+        value = decode_value(text.encode()) if strict else json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
         raise HookReplyError(f"its output is not JSON: {error}: {show(text.encode(), 80)}") from None
     return value if isinstance(value, dict) else None
 
 
-def _refuse(constant: str) -> Any:
+def refuse_constant(constant: str) -> Any:
+    """For `json.loads`: raises `ValueError` for NaN and Infinity, which are not JSON."""
     raise ValueError(f"{constant} is not JSON")
 
 
-def hidden_object(text: str, known: Collection[str]) -> bool:
-    """Whether there is an object with one of these keys behind other text, which vendors overlook.
+def require_no_hidden_answer(text: str, known: Collection[str]) -> None:
+    """Raises `HookReplyError` if an object with one of these keys comes after other text, where vendors overlook it.
 
-    A text with more braces than a person writes counts as one, too.
+    It also raises for a text with more braces than a person writes, and for one in another encoding than UTF-8.
     """
-    if text.count("{") > MOST_BRACES:
+    if _has_object(text, known):
+        raise HookReplyError("its answer is behind other text, which hides it: it has to print the JSON object alone")
+
+
+def _has_object(text: str, known: Collection[str]) -> bool:
+    if text.count("{") > MOST_BRACES or "\0" in text:
         return True
     start = text.find("{")
     while start >= 0:
@@ -57,6 +63,16 @@ def hidden_object(text: str, known: Collection[str]) -> bool:
             return True
         start = text.find("{", start + 1)
     return False
+
+
+def read_ok(text: str, *, strict: bool) -> tuple[bool, dict[str, Any]]:
+    """Whether a model answered `{"ok": true}`, and its whole answer. Raises `HookReplyError` if it has no `ok`."""
+    start, end = text.find("{"), text.rfind("}")
+    answer = read_object(text[start : end + 1] if start >= 0 else "", strict=strict) or {}
+    good = flag(answer, "ok")
+    if good is None:
+        raise HookReplyError('the model did not answer {"ok": true} or {"ok": false, "reason": "..."}')
+    return good, answer
 
 
 def text_field(given: Mapping[str, Any], name: str) -> str:
@@ -79,7 +95,7 @@ def table(given: Mapping[str, Any], name: str) -> dict[str, Any] | None:
 def choice(given: Mapping[str, Any], name: str, choices: Collection[str]) -> str:
     """One of some words in an answer; empty if it is absent. Raises `HookReplyError` for another value."""
     value = text_field(given, name)
-    if value and value not in choices:
+    if value not in choices and given.get(name) is not None:
         raise HookReplyError(f"`{name}` is {show(value.encode(), 40)}, and not one of {', '.join(sorted(choices))}")
     return value
 
@@ -91,9 +107,9 @@ def _field(given: Mapping[str, Any], name: str, kind: type, expected: str) -> An
     return value
 
 
-def ended(ran: Ran) -> HookCrashedError:
+def ended(result: HandlerResult) -> HookCrashedError:
     """The error of a process that ended with another code than 0."""
-    how = f"exited with code {ran.exit_code}" if ran.exit_code > 0 else f"was ended by signal {-ran.exit_code}"
-    why = {126: ": the program cannot be run", 127: ": there is no such program"}.get(ran.exit_code, "")
-    said = f"; it said: {last_words(ran.stderr, SHOWN)}" if ran.stderr.strip() else ""
-    return HookCrashedError(f"it {how}{why}{said}", exit_code=ran.exit_code, stderr_tail=ran.stderr)
+    how = f"exited with code {result.exit_code}" if result.exit_code > 0 else f"was ended by signal {-result.exit_code}"
+    why = {126: ": the program cannot be run", 127: ": there is no such program"}.get(result.exit_code, "")
+    said = f"; it said: {last_words(result.stderr, SHOWN)}" if result.stderr.strip() else ""
+    return HookCrashedError(f"it {how}{why}{said}", exit_code=result.exit_code, stderr_tail=result.stderr)

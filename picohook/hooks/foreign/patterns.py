@@ -1,4 +1,4 @@
-"""Patterns of other languages, as Python's: regular expressions of JavaScript and of Rust, and globs of paths."""
+"""Translates patterns to Python's: regular expressions of JavaScript and of Rust, and globs of paths."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from functools import lru_cache
 
 @lru_cache(maxsize=256)
 def javascript(pattern: str) -> re.Pattern[str]:
-    """A JavaScript expression. Raises `ValueError` if it is none, or if Python has no such expression."""
+    """Compiles a JavaScript expression. Raises `ValueError` if it is invalid, or if Python cannot express it."""
     return _compiled(_translated(pattern, _JAVASCRIPT), pattern)
 
 
 @lru_cache(maxsize=256)
 def rust(pattern: str) -> re.Pattern[str]:
-    """An expression of Rust's `regex`. Raises `ValueError` if it is none."""
+    """Compiles an expression of Rust's `regex`. Raises `ValueError` if it is invalid."""
     if re.search(r"\(\?(?:[=!>(#]|<[=!])|\\[1-9]|\(\?P=", pattern):
         raise ValueError(f"{pattern} is not a regular expression: it looks around, or refers back")
     return re.compile(_compiled(_translated(pattern, _RUST), pattern).pattern)
@@ -76,7 +76,7 @@ def _end_of_class(pattern: str, start: int) -> int:
 
 @lru_cache(maxsize=256)
 def path_glob(glob: str) -> re.Pattern[str]:
-    """A glob of a path: `*` and `?` stop at a slash, `**` does not, and a directory means all that is below it."""
+    """Compiles a glob of a path. `*` and `?` stop at a slash, and `**` does not. A directory matches everything below it."""
     made = ""
     at = 0
     while at < len(glob):

@@ -1,6 +1,6 @@
 """Claude Code's permission rules, as in a handler's `if`: `Bash(git push:*)`, `Edit(src/**)`, `WebFetch(domain:example.com)`.
 
-A rule only saves runs of a handler. So whatever cannot be told runs it.
+A rule only saves runs of a handler. If it is unclear whether a rule matches, the handler runs.
 """
 
 from __future__ import annotations
@@ -18,11 +18,21 @@ if TYPE_CHECKING:
 _RULE = re.compile(r"\s*([A-Za-z0-9_*-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _EDITS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 _READS = frozenset({"Read", "Grep", "Glob", "LS"})
-_ASSIGNMENT = re.compile(r"\s*[A-Za-z_]\w*=(?:'[^']*'|\"[^\"]*\"|[^\s'\"])*\s+")
+_VALUE = r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\])*"""
+_BEFORE_A_COMMAND = re.compile(
+    rf"""[({{! ]+|[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=(?:\([^)]*\)|{_VALUE})\s+|\d*[<>]{{1,2}}[&|]?\s*{_VALUE}\s+"""
+    r"""|(?:if|then|elif|else|while|until|do|time|coproc)\s+|(?:function\s+)?[\w.:-]+\s*\(\s*\)\s*|function\s+\S+\s+"""
+)
+"""What a shell takes before a command: brackets, assignments, redirections, keywords, the head of a function."""
+_RUNNERS = frozenset(
+    {"builtin", "command", "env", "exec", "nice", "nohup", "setsid", "stdbuf", "sudo", "timeout", "xargs"}
+)
+"""Programs that run the command in their arguments."""
 _LONGEST, _LONGEST_PATH = 10_000, 1024
-"""The most characters of a line, and of a path, that are looked at. A longer one fires."""
+"""The most characters of a line and of a path that a rule examines. For longer ones, every rule fires."""
 _MOST, _DEEPEST = 64, 4
-"""The most subcommands, and substitutions in each other, that are looked at. A line with more fires."""
+"""The most subcommands and nested substitutions that a rule examines. For lines with more, every rule fires."""
+_BEFORE_A_COMMENT = ("", " ", "\t", "\n", ";", "&", "|", "(")
 
 
 def is_rule(rule: str) -> bool:
@@ -95,25 +105,37 @@ def _is_wild(parts: Sequence[str], text: str) -> bool:
 
 
 def _subcommands(line: str, depth: int = 0) -> Iterator[str]:
-    """The commands of a shell line, those of its substitutions too, without leading assignments. Raises `ValueError`."""
+    """The commands of a shell line and of its substitutions.
+
+    Raises `ValueError` if the line has too many commands, or cannot be split.
+    """
     if depth > _DEEPEST:
         raise ValueError("too deep")
-    parts, inner = _split(line)
+    parts, inner = _split(line.replace("\\\n", ""))
     if len(parts) > _MOST:
         raise ValueError("too many")
     for part in parts:
-        command = part.strip().lstrip("({! ").rstrip(") }")
-        while (assignment := _ASSIGNMENT.match(command)) is not None:
-            command = command[assignment.end() :]
-        if command:
-            yield command
-            yield from (word for word in (re.sub(r"\s+\d*>.*", "", command, flags=re.DOTALL),) if word != command)
+        yield from _forms(part.strip())
     for one in inner:
         yield from _subcommands(one, depth + 1)
 
 
+def _forms(command: str) -> Iterator[str]:
+    """The texts of one command that a rule may mean: without what stands before it, its redirections, and its quotes."""
+    while (before := _BEFORE_A_COMMAND.match(command)) is not None:
+        command = command[before.end() :]
+    command = " ".join(command.rstrip(") }").split())
+    if command.startswith("case "):
+        raise ValueError("a choice")
+    for text in {command, re.sub(r"\s+\d*>.*", "", command), re.sub(r"[\\'\"]", "", command)} - {""}:
+        yield text
+        words = text.split()
+        if words[0] in _RUNNERS:
+            yield from (" ".join(words[at:]) for at in range(1, min(len(words), _MOST)))
+
+
 def _split(line: str) -> tuple[list[str], list[str]]:
-    """The parts of a line between its operators, and the insides of its substitutions."""
+    """The parts of a line between its operators, and the insides of its substitutions. Raises `ValueError`."""
     parts, inner, start, at, quote = [], [], 0, 0, ""
     while at < len(line):
         letter = line[at]
@@ -123,10 +145,12 @@ def _split(line: str) -> tuple[list[str], list[str]]:
             quote = "" if letter == quote else quote
         elif letter in "'\"":
             quote = quote or letter
-        elif letter == "`" or line.startswith("$(", at):
+        elif letter == "`" or line.startswith("$(", at) or (not quote and line.startswith(("<(", ">("), at)):
             end = _end_of_substitution(line, at)
             inner.append(line[at + (1 if letter == "`" else 2) : end])
             at = end
+        elif not quote and (line.startswith("<<", at) or (letter == "#" and line[at - 1 : at] in _BEFORE_A_COMMENT)):
+            raise ValueError("a document or a comment")
         elif not quote and letter in "|&;\n":
             parts.append(line[start:at])
             start = at + 1

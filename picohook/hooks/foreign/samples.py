@@ -1,6 +1,6 @@
-"""Sample calls of the tools of the table: for each, one that no guard should refuse, and one that most guards do.
+"""Sample calls of the tools of the table: for each tool, a call that no guard should refuse, and one that most guards refuse.
 
-They are only asked about. No tool is called.
+Hooks are asked about these calls, but no tool runs them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _KEY = "AKIAIOSFODNN7EXAMPLE"
-"""What the keys of a cloud look like. This one is the example of its documentation, and opens nothing."""
+"""An access key of a cloud. This is the example in the cloud's documentation, and opens nothing."""
 _SECRETS = f"AWS_ACCESS_KEY_ID={_KEY}\nPASSWORD=hunter2\n-----BEGIN RSA PRIVATE KEY-----\n"
 
 
@@ -60,4 +60,4 @@ OTHER = Sample(
     {"path": "notes.txt"},
     {"command": SAMPLES["Bash"].harmful["command"], "path": ".env", "query": "DROP TABLE users", "content": _SECRETS},
 )
-"""For a tool that the table lacks."""
+"""For a tool that is not in the table."""

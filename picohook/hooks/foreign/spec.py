@@ -1,4 +1,4 @@
-"""The settings of a group: the handlers of one event of one foreign file, which are one hook of the chain."""
+"""The settings of a group: the handlers of one event in another agent's hook file, which are one hook of the chain."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from ...errors import HookError
 from ...model.filters import Filter
 from ...model.payloads import Prompt
 from ...model.spec import HookSpec, Settings
@@ -17,11 +18,11 @@ from .tools import ToolAlias  # noqa: TC001 - pydantic reads it at run time
 if TYPE_CHECKING:
     from ...model.events import Event
     from ...model.payloads import Payload
-    from .contract import Dialect, Told
+    from .contract import Dialect, HandlerInput
 
 
 class HandlerSpec(HookSpec):
-    """The ordinary hook that a handler is: a command or a prompt; or a URL; or nothing, if it cannot be run."""
+    """A handler as an ordinary hook: a command, a prompt or a URL; or nothing, if it cannot be run."""
 
     url: str = ""
     why: str = ""
@@ -29,7 +30,7 @@ class HandlerSpec(HookSpec):
 
     @property
     def kind(self) -> str:
-        return "undone" if self.why else "url" if self.url else super().kind
+        return "unsupported" if self.why else "url" if self.url else super().kind
 
     @property
     def runs(self) -> str:
@@ -37,7 +38,7 @@ class HandlerSpec(HookSpec):
 
     @property
     def examined(self) -> HookSpec:
-        """With the directories in its command that its own environment names."""
+        """The hook with the variables in its command replaced by the directories that they name."""
         text = self.run
         if text is None and len(self.command) == 3 and self.command[1] in {"-c", "-lc"}:  # noqa: PLR2004 - bash -c TEXT
             text = self.command[2]
@@ -61,7 +62,7 @@ class Handler(Settings):
 
 
 class Selection(Filter):
-    """Matches what at least one handler of a group is asked about."""
+    """Matches payloads and events that at least one handler of a group is asked about."""
 
     dialect: str
     event: str
@@ -69,6 +70,8 @@ class Selection(Filter):
     project: str = "/"
     cwd: str = "/"
     tools: dict[str, ToolAlias] = Field(default_factory=dict)
+    strict: bool = False
+    """Whether a call is refused if handlers may read another argument of it than the tool does."""
 
     @property
     def contract(self) -> Dialect:
@@ -82,17 +85,43 @@ class Selection(Filter):
 
     @property
     def has_background(self) -> bool:
-        """Whether texts of handlers that nobody waited for come with the next prompt."""
+        """Whether a handler runs in the background, so that its texts come with the next prompt."""
         return any(rule.in_background for rule in self.rules)
 
     def facts(self, *, session: str = "", blocks: int = 0, now: str = "") -> Facts:
-        """What the dialect is told beside a payload."""
+        """What the dialect knows besides the payload."""
         return Facts(self.cwd, self.project, session, blocks, self.tools, now)
 
-    def chosen(self, payload: Payload | Event, facts: Facts) -> tuple[Told | None, list[int]]:
-        """What handlers read about a payload, and the places of those that run."""
-        told = self.contract.encode(self.event, payload, facts)
-        return told, [] if told is None else self.contract.select(self.event, self.rules, told, facts)
+    def chosen(self, payload: Payload | Event, facts: Facts) -> tuple[HandlerInput | None, list[int]]:
+        """What handlers read about a payload, and the indexes of those that run.
+
+        Raises `HookError` for an unclear call.
+        """
+        handler_input = self.contract.encode(self.event, payload, facts)
+        if handler_input is None:
+            return None, []
+        call = handler_input.call
+        if (
+            self.strict
+            and call is not None
+            and (call.unclear or call.lacks)
+            and self._may_concern(handler_input, facts)
+        ):
+            lacks = f"the call has no `{call.lacks}`, and may have it by another name"
+            unclear = f"{call.unclear} may be the same field of the call, and differ"
+            raise HookError(
+                f"{unclear if call.unclear else lacks}: name the argument that it is in `tools` of [[foreign]]"
+            )
+        return handler_input, self.contract.select(self.event, self.rules, handler_input, facts)
+
+    def _may_concern(self, handler_input: HandlerInput, facts: Facts) -> bool:
+        """Whether a handler may want the call, whatever its arguments are. If the call lacks a field: and names its tool."""
+        if not self.contract.events[self.event].matched.startswith("tool"):
+            return True
+        rules = [rule.model_copy(update={"only_if": ""}) for rule in self.rules]
+        if handler_input.call is not None and not handler_input.call.unclear:
+            rules = [rule for rule in rules if rule.matcher not in {"", "*", ".*"}]  # the others may be about no field
+        return bool(self.contract.select(self.event, rules, handler_input, facts))
 
     def matches(self, payload: Payload) -> bool:
         if self.has_background and isinstance(payload, Prompt):
@@ -110,7 +139,7 @@ class Selection(Filter):
 
 
 class GroupSpec(HookSpec):
-    """The handlers of one event in one file of another system. They run at the same time, and answer as one hook."""
+    """The handlers of one event in one hook file. They answer as one hook."""
 
     filter: Selection
     failures: Failures = "strict"

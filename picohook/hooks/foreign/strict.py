@@ -1,4 +1,4 @@
-"""What strict adds to every dialect: a refusal in another agent's words, which the vendor overlooks, is a failure of a gate."""
+"""Adds to every dialect in strict: a gate that refuses in another agent's words fails. The vendor overlooks such a refusal."""
 
 from __future__ import annotations
 
@@ -6,55 +6,65 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ...errors import HookReplyError
-from .contract import Answer
+from .contract import HandlerAnswer
 
 if TYPE_CHECKING:
-    from .contract import Dialect, Failures, Ran, Rule
+    from .contract import Dialect, Failures, HandlerResult, Rule
 
 _REFUSALS: dict[str, tuple[Any, ...]] = {
-    "permissionDecision": ("deny", "ask", "defer"),
+    "permissiondecision": ("deny", "ask", "defer"),
     "permission": ("deny", "ask"),
     "decision": ("deny", "block", "ask"),
     "behavior": ("deny",),
+    "action": ("block", "deny", "deny_tool", "abort_turn", "hard_abort", "pause"),
     "continue": (False,),
     "cancel": (True,),
+    "ok": (False,),
 }
-"""The fields in which agents look for a decision about a call, each with the values that deny it, or ask a person."""
+"""The fields in which agents look for a decision, each with the values that deny a call or ask a person.
+
+A script may write them in other letters, too: as `permission_decision`, or `Deny`.
+"""
 
 
-def decoded(dialect: Dialect, event: str, rule: Rule, ran: Ran, failures: Failures) -> Answer:
-    """What a handler says."""
-    answer = dialect.decode(event, rule, ran, failures)
+def decoded(dialect: Dialect, event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
+    """Returns the answer in a handler's result."""
+    answer = dialect.decode(event, rule, result, failures)
     decides = answer.verdict not in {"", "allow"} or answer.ends is not None or answer.failure is not None
     if failures == "vendor" or decides or not dialect.events[event].gate:
         return answer
     try:
-        _require_own_words(dialect.title, ran.stdout if ran.stdout.strip() else ran.stderr)
+        _require_own_words(dialect.title, result.stdout if result.stdout.strip() else result.stderr)
     except HookReplyError as error:
-        return Answer(failure=error)
+        return HandlerAnswer(failure=error)
     return answer
 
 
 def _require_own_words(title: str, text: str) -> None:
     said = _object(text)
-    inner = _table(said, "hookSpecificOutput")
+    inner = _table(said, "hookspecificoutput")
     tables = (said, inner, _table(said, "decision"), _table(inner, "decision"))
-    if any(said.get(name) in values for said in tables for name, values in _REFUSALS.items()):
+    if any(_plain(said[name]) in values for said in tables for name, values in _REFUSALS.items() if name in said):
         raise HookReplyError(f"it refuses in another agent's words, which {title} does not read")
 
 
 def _object(text: str) -> dict[str, Any]:
-    """The object that the text is, or that its last line is: some agents take others before it."""
+    """The JSON object in the text or in its last line, because some agents ignore earlier lines; empty without one."""
     text = text.strip().removeprefix("\ufeff")
     for part in (text, *text.splitlines()[-1:]):
         try:
             said = json.loads(part)
         except (ValueError, RecursionError):
             continue
-        return said if isinstance(said, dict) else {}
+        return _table({"": said}, "")
     return {}
 
 
 def _table(said: dict[str, Any], name: str) -> dict[str, Any]:
+    """An object in another, with plain names."""
     value = said.get(name)
-    return value if isinstance(value, dict) else {}
+    return {_plain(key).replace("_", ""): inner for key, inner in value.items()} if isinstance(value, dict) else {}
+
+
+def _plain(value: Any) -> Any:
+    return value.strip().lower() if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""One table of tools' names and fields, read both ways: a host's names on one side, a vendor's on the other.
+"""Translates tools' names and fields between a host and a vendor, in both directions, by one table.
 
 A hook file is written for its vendor's tools. Without this table, a guard of `Bash` would never be asked about a host's
 `shell`, and a guard of `file_path` would see nothing in a host's `path`.
@@ -20,11 +20,13 @@ _FILE = ("path", "file", "filename", "filePath", "filepath", "absolute_path", "t
 
 
 class Tool(NamedTuple):
-    """One tool: the names that systems have for it, and for each of its fields the names that they have for that."""
+    """One tool: its names in different systems, and the names of each of its fields."""
 
     names: tuple[str, ...]
     """In lower case."""
     fields: Mapping[str, tuple[str, ...]]
+    needed: str = ""
+    """The field without which a guard sees nothing of a call."""
 
 
 TOOLS: dict[str, Tool] = {
@@ -42,25 +44,43 @@ TOOLS: dict[str, Tool] = {
             "run_command",
             "run_commands",
             "local_shell",
+            "exec_command",
+            "shell_command",
+            "run_terminal_command",
+            "terminal",
         ),
         {"command": ("cmd", "script", "command_line", "commandLine")},
+        needed="command",
     ),
-    "Read": Tool(("read", "view", "read_file", "readfile", "fs_read", "open_file"), {"file_path": _FILE}),
+    "Read": Tool(
+        ("read", "view", "read_file", "readfile", "fs_read", "open_file"), {"file_path": _FILE}, needed="file_path"
+    ),
     "Write": Tool(
         ("write", "create", "write_file", "writefile", "write_to_file", "create_file", "fs_write"),
         {"file_path": _FILE, "content": ("contents", "text", "file_text")},
+        needed="file_path",
     ),
     "Edit": Tool(
-        ("edit", "replace", "edit_file", "editfiles", "str_replace", "str_replace_editor", "apply_patch"),
+        (
+            "edit",
+            "replace",
+            "edit_file",
+            "editfiles",
+            "str_replace",
+            "str_replace_editor",
+            "str_replace_based_edit_tool",
+            "apply_patch",
+        ),
         {
             "file_path": _FILE,
             "old_string": ("old_str", "old_text", "old"),
             "new_string": ("new_str", "new_text", "new"),
         },
+        needed="file_path",
     ),
     "Glob": Tool(("glob", "find_files", "file_search"), {"pattern": ("glob",)}),
     "Grep": Tool(("grep", "search_file_content", "grep_search"), {"pattern": ("query", "regex")}),
-    "WebFetch": Tool(("webfetch", "web_fetch", "fetch", "fetchurl"), {"url": ("uri", "link")}),
+    "WebFetch": Tool(("webfetch", "web_fetch", "fetch", "fetchurl"), {"url": ("uri", "link")}, needed="url"),
     "WebSearch": Tool(("websearch", "web_search", "google_web_search"), {"query": ("q",)}),
     "Agent": Tool(("agent", "task", "spawn_agent", "subagent"), {}),
     "TodoWrite": Tool(("todowrite", "todo_write", "update_todo", "write_todos"), {}),
@@ -68,13 +88,16 @@ TOOLS: dict[str, Tool] = {
 """The tools that systems have in common, by Claude Code's names for them and for their fields."""
 
 PATHS = frozenset({"file_path", "notebook_path"})
-"""The fields with a path, which hooks see as an absolute one."""
+"""The fields with a path. Hooks see an absolute path."""
+
+BEGIN_PATCH = "*** Begin Patch"
+"""How a patch for several files begins."""
 
 _BY_NAME = {name: tool for tool, row in TOOLS.items() for name in row.names}
 
 
 class ToolAlias(Settings):
-    """What one tool of an embedding is to hook files of other systems."""
+    """The name that hook files of other systems have for one tool of an embedding."""
 
     same_as: str = Field(min_length=1, description='The tool that it is for them, such as "Bash".')
     fields: dict[str, str] = Field(
@@ -91,10 +114,14 @@ class ShownCall(NamedTuple):
     given: Mapping[str, Any]
     """The host's own arguments."""
     fields: Mapping[str, str]
-    """For each field of the input with another name, the host's own."""
+    """For each field of the input that has another name in the host, that name."""
+    unclear: str = ""
+    """Which arguments may be the same field, and differ: a guard would read one, and the tool another."""
+    lacks: str = ""
+    """The field that guards of this tool read, and that it does not have."""
 
     def arguments(self, changed: Mapping[str, Any]) -> dict[str, Any]:
-        """The host's arguments for an input that a hook has changed. A field that it left alone keeps the host's value."""
+        """The host's arguments for a changed input. A field that the hook did not change keeps the host's value."""
         named = {self.fields.get(field, field): (field, value) for field, value in changed.items()}
         return {
             own: self.given[own] if own in self.given and field in self.input and self.input[field] == value else value
@@ -103,13 +130,13 @@ class ShownCall(NamedTuple):
 
 
 def known_name(tool: str, aliases: Mapping[str, ToolAlias]) -> str:
-    """The name that the table has for a host's tool; the tool's own if it has none."""
+    """The name of a host's tool in the table; its own name if the table does not have it."""
     name = aliases[tool].same_as if tool in aliases else tool
     return _BY_NAME.get(name.lower(), name)
 
 
 def shown_call(tool: str, arguments: Mapping[str, Any], cwd: str, aliases: Mapping[str, ToolAlias]) -> ShownCall:
-    """A host's call, by the names of the table. A tool and a field that the table lacks keep their names."""
+    """A host's call with the names of the table. A tool or a field that is not in the table keeps its name."""
     alias = aliases.get(tool)
     name = known_name(tool, aliases)
     row = TOOLS.get(name)
@@ -117,13 +144,35 @@ def shown_call(tool: str, arguments: Mapping[str, Any], cwd: str, aliases: Mappi
         {} if alias is None else {theirs: ours for ours, theirs in alias.fields.items() if ours in arguments}
     )
     for field, others in () if row is None else row.fields.items():
-        if field not in arguments and field not in own:
-            found = next((other for other in others if other in arguments), None)
-            if found is not None:
-                own[field] = found
+        if field in arguments or field in own:
+            continue
+        found = next((other for other in others if other in arguments), None)
+        if found is not None:
+            own[field] = found
     renamed = {ours: theirs for theirs, ours in own.items()}
-    told = {renamed.get(field, field): value for field, value in arguments.items()}
-    for field in PATHS & told.keys():
-        if isinstance(told[field], str) and told[field]:
-            told[field] = os.path.normpath(os.path.join(cwd, told[field]))
-    return ShownCall(name, told, arguments, own)
+    shown = {renamed.get(field, field): value for field, value in arguments.items()}
+    for field in PATHS & shown.keys():
+        if isinstance(shown[field], str) and shown[field]:
+            shown[field] = os.path.normpath(os.path.join(cwd, shown[field]))
+    return ShownCall(name, shown, arguments, own, _unclear(name, arguments, alias), _lacks(name, shown))
+
+
+def _unclear(name: str, arguments: Mapping[str, Any], alias: ToolAlias | None) -> str:
+    row = TOOLS.get(name)
+    names = {field: (field, *others) for field, others in (() if row is None else row.fields.items())}
+    if alias is not None:
+        names |= {theirs: (theirs, ours) for ours, theirs in alias.fields.items()}
+    for all_names in names.values():
+        texts = {one: arguments[one] for one in all_names if isinstance(arguments.get(one), str | list)}
+        if any(text != next(iter(texts.values())) for text in texts.values()):
+            return " and ".join(f"`{one}`" for one in texts)
+    return ""
+
+
+def _lacks(name: str, shown: Mapping[str, Any]) -> str:
+    """The field. Calls without a text, and patches, which are shown as they are, need none."""
+    needed = TOOLS[name].needed if name in TOOLS else ""
+    texts = [value for value in shown.values() if isinstance(value, str | list | dict)]
+    if needed in shown or not texts or (needed in PATHS and not shown.keys().isdisjoint(PATHS)):
+        return ""
+    return "" if any(isinstance(text, str) and BEGIN_PATCH in text for text in texts) else needed

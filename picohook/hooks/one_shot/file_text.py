@@ -1,4 +1,4 @@
-"""Reads the text of a file that a handler is told about."""
+"""Reads the text of a file for a handler."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ...errors import HookCrashedError
 def file_text(path: str, limit: int) -> str:
     """The text of a file; empty if there is none.
 
-    Raises `HookCrashedError` if it cannot be read, or has more bytes than the limit. It does not wait for a pipe or a device:
-    what is no regular file has no text.
+    Raises `HookCrashedError` if it cannot be read, or has more bytes than the limit. Only a regular file has a text, so this
+    never waits for a pipe or a device.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)

@@ -1,7 +1,6 @@
-"""A group of handlers from another system's file: they run at the same time, and answer as one hook.
+"""Runs a group of handlers from another system's file, which answer as one hook.
 
-The dialect says which of them run, what they read, and what their answers mean together. This says nothing about that, and
-runs them.
+The dialect decides which handlers run, what they read, and what their answers mean together.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ...process.environment import environment
 from ...process.threads import FileThreads
 from ...protocol.codec import encode
 from ...wire.text import explain
-from ..foreign.contract import Answer, Ran
+from ..foreign.contract import HandlerAnswer, HandlerResult
 from ..foreign.strict import decoded
 from ..function import THREADS, call
 from ..queued_events import QueuedEventsHook
@@ -38,25 +37,25 @@ if TYPE_CHECKING:
     from ...model.events import Event
     from ...model.payloads import Payload
     from ..base import HostServices, Question
-    from ..foreign.contract import Facts, Told, Verdict
+    from ..foreign.contract import Facts, GroupAnswer, HandlerInput
     from ..foreign.spec import GroupSpec, Handler
 
 SESSION = str(uuid.uuid4())
 """The session's id where a payload has none."""
 MOST_SESSIONS = 4096
-"""How many sessions are remembered, so that each is begun once."""
+"""How many sessions are remembered, so that each begins once."""
 MOST_LATE = 64
-"""How many texts of handlers that nobody waited for are kept for the next prompt."""
+"""How many texts of handlers in the background are kept for the next prompt."""
 DAY = 86_400.0
-"""Seconds for a handler that nobody waits for."""
+"""Seconds for a handler in the background."""
 _FORM = '\n\nAnswer with one JSON object and nothing else: {"ok": true}, or {"ok": false, "reason": "why not"}.'
 
 
 class _Blocks(NamedTuple):
-    """How often handlers have kept a turn from its end."""
+    """How often handlers have kept a turn from ending."""
 
     in_a_row: int
-    """Without a tool that ran in between."""
+    """Since a tool ran."""
     total: int
     messages: int
     """How many messages the turn had the last time."""
@@ -66,7 +65,7 @@ _NOT_BLOCKED = _Blocks(0, 0, 0)
 
 
 class HandlersHook(QueuedEventsHook):
-    """Runs the handlers that want a payload, and answers with what they say together."""
+    """Runs the handlers that match a payload, and joins their answers."""
 
     in_process = False
     abstains = True
@@ -83,18 +82,18 @@ class HandlersHook(QueuedEventsHook):
         self._group = self.spec.filter
         self._dialect = self._group.contract
         self._runners = {
-            place: Runner(self._named(handler), host, self.spec)
-            for place, handler in enumerate(self._group.handlers)
+            index: Runner(self._named(handler), host, self.spec)
+            for index, handler in enumerate(self._group.handlers)
             if handler.rule.kind == "command"
         }
         self._begun: OrderedDict[str, None] = OrderedDict()
         self._blocks: OrderedDict[str, _Blocks] = OrderedDict()
-        """The turns that were kept from their end."""
+        """The turns that handlers kept from ending."""
         self._late: deque[tuple[str, Notes]] = deque(maxlen=MOST_LATE)
         """Texts for the next prompt, each with its session."""
         self._background: anyio.abc.TaskGroup | None = None
-        self._not_begun: list[tuple[int, Told, str]] = []
-        """The handlers in the background that were wanted before the hook's own task began."""
+        self._not_begun: list[tuple[int, HandlerInput, str]] = []
+        """The handlers that matched before the task began that runs them in the background."""
 
     def _named(self, handler: Handler) -> Any:
         return handler.spec.model_copy(update={"name": self.name, "source": self.spec.source, "layer": self.spec.layer})
@@ -112,79 +111,87 @@ class HandlersHook(QueuedEventsHook):
         if not self._happens(payload):
             return CONTINUE if late is None else Continue(notes=late)
         facts = self._facts(self._blocks.get(self._key(payload), _NOT_BLOCKED).total)
-        told, places = self._group.chosen(payload, facts)
-        if told is None or not places:
+        handler_input, indexes = self._group.chosen(payload, facts)
+        if handler_input is None or not indexes:
             return CONTINUE if late is None else Continue(notes=late)
-        answers, told = await self._ask(places, told, question.begun, question.deadline, payload.meta.session_key)
+        answers, handler_input = await self._ask(
+            indexes, handler_input, question.begun, question.deadline, payload.meta.session_key
+        )
         if late is not None:
-            answers.append(Answer(context=late.additional_context, message=late.system_message))
-        verdict = self._dialect.merge(self._group.event, answers, told, payload, self.spec.failures)
-        if self.spec.guard and isinstance(verdict.decision, Modify):
-            asked = zip(self._that_decide(places), answers, strict=False)  # late texts may come after the answers
-            changing = {place for place, answer in asked if answer.input is not None}
-            verdict = await self._after_change(verdict, changing, question)
-        if verdict.env:
-            self._host.session_env.add(self.spec.file, payload.meta.session_key, verdict.env)
-        for failure in verdict.failures:
+            answers.append(HandlerAnswer(context=late.additional_context, message=late.system_message))
+        joined = self._dialect.merge(self._group.event, answers, handler_input, payload, self.spec.failures)
+        if self.spec.guard and isinstance(joined.decision, Modify):
+            asked = zip(self._that_decide(indexes), answers, strict=False)  # late texts may come after the answers
+            changing = {index for index, answer in asked if answer.input is not None}
+            joined = await self._after_change(joined, changing, question)
+        if joined.env:
+            self._host.session_env.add(self.spec.file, payload.meta.session_key, joined.env)
+        for failure in joined.failures:
             self.failures.add(stage.name, "handler", str(failure), "the others decided", self._host.reactor.now())
         if isinstance(payload, Finish):
-            return self._ended(payload, verdict.decision, blocks=verdict.blocks)
-        if verdict.asks and not self._host.has_approver(_after(payload, verdict.decision), None):
+            return self._ended(payload, joined.decision, blocks=joined.blocks)
+        if joined.asks and not self._host.has_approver(_after(payload, joined.decision), None):
             reason = "; ".join(answer.reason for answer in answers if answer.verdict == "ask" and answer.reason)
             return Deny("it has to be approved, and there is no approver" + (f": {reason}" if reason else ""))
-        if verdict.silent and not self.approves_silently:
+        if joined.silent and not self.approves_silently:
             return (
                 APPROVE if self._host.has_approver(payload, self) else Deny("nobody has decided: there is no approver")
             )
-        return verdict.decision
+        return joined.decision
 
-    async def _after_change(self, verdict: Verdict, changing: Collection[int], question: Question[Any]) -> Verdict:
-        """The verdict once all handlers but those that are `changing` the call are asked about the changed call.
+    async def _after_change(
+        self, joined: GroupAnswer, changing: Collection[int], question: Question[Any]
+    ) -> GroupAnswer:
+        """Ask all handlers but those in `changing` about the changed call.
 
-        If they agree, it is the verdict that was given; otherwise theirs. Raises the `HookError` that decides.
+        Returns the given answer if they agree, and otherwise theirs. Raises the `HookError` that decides.
         """
-        changed = _after(question.payload, verdict.decision)
-        told, wanted = self._group.chosen(changed, self._facts())
-        places = [place for place in self._that_decide(wanted) if place not in changing]
-        if told is None or not places:
-            return verdict
-        answers, told = await self._ask(places, told, question.begun, question.deadline, changed.meta.session_key)
-        again = self._dialect.merge(self._group.event, answers, told, changed, self.spec.failures)
+        changed = _after(question.payload, joined.decision)
+        handler_input, wanted = self._group.chosen(changed, self._facts())
+        indexes = [index for index in self._that_decide(wanted) if index not in changing]
+        if handler_input is None or not indexes:
+            return joined
+        answers, handler_input = await self._ask(
+            indexes, handler_input, question.begun, question.deadline, changed.meta.session_key
+        )
+        again = self._dialect.merge(self._group.event, answers, handler_input, changed, self.spec.failures)
         if isinstance(again.decision, Modify):
             raise HookReplyError("a handler changes the call only when another handler of its file has changed it")
         if isinstance(again.decision, Continue):
-            return verdict._replace(asks=verdict.asks or again.asks)
+            return joined._replace(asks=joined.asks or again.asks)
         return again
 
-    def _that_decide(self, places: Sequence[int]) -> list[int]:
-        return [place for place in places if not self._group.handlers[place].rule.in_background]
+    def _that_decide(self, indexes: Sequence[int]) -> list[int]:
+        return [index for index in indexes if not self._group.handlers[index].rule.in_background]
 
     async def take(self, event: Event) -> None:
         facts = self._facts()
-        told, places = self._group.chosen(event, facts)
-        if told is not None and places:
+        handler_input, indexes = self._group.chosen(event, facts)
+        if handler_input is not None and indexes:
             begun = self._host.reactor.now()
-            answers, _ = await self._ask(places, told, begun, begun + self.own_timeout, event.meta.session_key)
+            answers, _ = await self._ask(
+                indexes, handler_input, begun, begun + self.own_timeout, event.meta.session_key
+            )
             failed = next((answer.failure for answer in answers if answer.failure is not None), None)
             if failed is not None:
                 raise failed
 
-    async def result(self, place: int, payload: Payload, *, within: float) -> tuple[Told, Ran] | None:
-        """What one handler reads about a payload, and its result, which decides nothing; None if it is not to be asked."""
-        told, places = self._group.chosen(payload, self._facts())
-        if told is None or place not in places:
+    async def result(self, index: int, payload: Payload, *, within: float) -> tuple[HandlerInput, HandlerResult] | None:
+        """Run one handler for a trial. Returns what it reads and its result; None if it does not match the payload."""
+        handler_input, indexes = self._group.chosen(payload, self._facts())
+        if handler_input is None or index not in indexes:
             return None
-        deadline = self._host.reactor.now() + min(within, self._group.handlers[place].rule.timeout)
-        told = await self._with_surroundings(told, payload.meta.session_key, deadline)
-        return told, await self._run(place, told, deadline)
+        deadline = self._host.reactor.now() + min(within, self._group.handlers[index].rule.timeout)
+        handler_input = await self._with_surroundings(handler_input, payload.meta.session_key, deadline)
+        return handler_input, await self._run(index, handler_input, deadline)
 
     def _facts(self, blocks: int = 0) -> Facts:
         return self._group.facts(session=SESSION, blocks=blocks, now=datetime.now(UTC).isoformat())
 
-    # When they run.
+    # When handlers run.
 
     def _happens(self, payload: Payload) -> bool:
-        """Whether the event happens with this payload: some happen once a session."""
+        """Whether the event happens with this payload. Some events happen once a session."""
         if not self._dialect.events[self._group.event].once:
             return True
         key = payload.meta.session_key
@@ -228,77 +235,88 @@ class HandlersHook(QueuedEventsHook):
         messages = (notes.system_message for notes in mine)
         return Notes("\n".join(filter(None, messages)), "\n\n".join(filter(None, contexts)))
 
-    # How they run.
+    # How handlers run.
 
     async def _ask(
-        self, places: Sequence[int], told: Told, begun: float, deadline: float, session: str
-    ) -> tuple[list[Answer], Told]:
-        """The answers, in the order of the file, and what the last handler was told. Those that nobody waits for have none."""
-        told = await self._with_surroundings(told, session, deadline)
-        rules = {place: self._group.handlers[place].rule for place in places}
-        waited_for = self._that_decide(places)
-        for place in places:
-            if place in waited_for:
+        self, indexes: Sequence[int], handler_input: HandlerInput, begun: float, deadline: float, session: str
+    ) -> tuple[list[HandlerAnswer], HandlerInput]:
+        """The answers in the order of the file, and the last handler's input. Handlers in the background have no answer."""
+        handler_input = await self._with_surroundings(handler_input, session, deadline)
+        rules = {index: self._group.handlers[index].rule for index in indexes}
+        waited_for = self._that_decide(indexes)
+        for index in indexes:
+            if index in waited_for:
                 continue
             if self._background is None:
-                self._not_begun.append((place, told, session))
+                self._not_begun.append((index, handler_input, session))
             else:
-                self._background.start_soon(self._in_background, place, told, session)
+                self._background.start_soon(self._in_background, index, handler_input, session)
         chain = self._dialect.chain
         if chain is not None and any(rule.in_order for rule in rules.values()):
-            return await self._ask_in_order(waited_for, told, deadline, chain)
-        answers: dict[int, Answer] = {}
+            return await self._ask_in_order(waited_for, handler_input, deadline, chain)
+        answers: dict[int, HandlerAnswer] = {}
 
-        async def one(place: int) -> None:
-            ran = await self._run(place, told, min(deadline, begun + rules[place].timeout))
-            answers[place] = self._decoded(place, ran)
+        async def one(index: int) -> None:
+            result = await self._run(index, handler_input, min(deadline, begun + rules[index].timeout))
+            answers[index] = self._decoded(index, result)
 
         if len(waited_for) == 1:
             await one(waited_for[0])
         elif waited_for:
             async with anyio.create_task_group() as tasks:
-                for place in waited_for:
-                    tasks.start_soon(one, place)
-        return [answers[place] for place in waited_for], told
+                for index in waited_for:
+                    tasks.start_soon(one, index)
+        return [answers[index] for index in waited_for], handler_input
 
-    async def _with_surroundings(self, told: Told, session: str, deadline: float) -> Told:
-        """With the texts of the files that it names, and the variables that handlers have set for the session."""
+    async def _with_surroundings(self, handler_input: HandlerInput, session: str, deadline: float) -> HandlerInput:
+        """The input with the texts of the files that it names, and with the variables that handlers have set for the session.
+
+        Raises `HookTimeoutError` if a file cannot be read in time.
+        """
         limit = self.spec.max_line_bytes
         try:
             texts = {
                 name: await self._files.run(partial(file_text, path, limit), deadline)
-                for name, path in told.files.items()
+                for name, path in handler_input.files.items()
             }
         except TimeoutError:
             raise HookTimeoutError("the file that it is asked about could not be read in time") from None
         more = self._host.session_env.of(self.spec.file, session)
-        return told._replace(stdin={**told.stdin, **texts}, env={**more, **told.env}) if texts or more else told
+        return (
+            handler_input._replace(stdin={**handler_input.stdin, **texts}, env={**more, **handler_input.env})
+            if texts or more
+            else handler_input
+        )
 
     async def _ask_in_order(
-        self, places: Sequence[int], told: Told, deadline: float, chain: Callable[[str, Told, Answer], Told]
-    ) -> tuple[list[Answer], Told]:
+        self,
+        indexes: Sequence[int],
+        handler_input: HandlerInput,
+        deadline: float,
+        chain: Callable[[str, HandlerInput, HandlerAnswer], HandlerInput],
+    ) -> tuple[list[HandlerAnswer], HandlerInput]:
         answers = []
-        for place in places:
-            own = self._host.reactor.now() + self._group.handlers[place].rule.timeout
-            answer = self._decoded(place, await self._run(place, told, min(deadline, own)))
-            told = chain(self._group.event, told, answer)
+        for index in indexes:
+            own = self._host.reactor.now() + self._group.handlers[index].rule.timeout
+            answer = self._decoded(index, await self._run(index, handler_input, min(deadline, own)))
+            handler_input = chain(self._group.event, handler_input, answer)
             answers.append(answer)
-        return answers, told
+        return answers, handler_input
 
-    async def _in_background(self, place: int, told: Told, session: str) -> None:
-        ran = await self._run(place, told, self._host.reactor.now() + DAY)
-        answer = self._decoded(place, ran)
+    async def _in_background(self, index: int, handler_input: HandlerInput, session: str) -> None:
+        result = await self._run(index, handler_input, self._host.reactor.now() + DAY)
+        answer = self._decoded(index, result)
         if answer.failure is not None:
             self._host.log.warning(
-                "a handler in the background failed", handler=self._at(place), why=str(answer.failure)
+                "a handler in the background failed", handler=self._at(index), why=str(answer.failure)
             )
         context = "\n\n".join(filter(None, (answer.context, answer.reason if answer.verdict == "deny" else "")))
         if context or answer.message:
             self._late.append((session, Notes(answer.message, context)))
 
-    def _decoded(self, place: int, ran: Ran) -> Answer:
-        rule = self._group.handlers[place].rule
-        answer = decoded(self._dialect, self._group.event, rule, ran, self.spec.failures)
+    def _decoded(self, index: int, result: HandlerResult) -> HandlerAnswer:
+        rule = self._group.handlers[index].rule
+        answer = decoded(self._dialect, self._group.event, rule, result, self.spec.failures)
         if answer.ignored:
             self._host.log.warning(
                 "ignored a part of its answer", handler=rule.at, at=self._group.event, fields=", ".join(answer.ignored)
@@ -310,27 +328,27 @@ class HandlersHook(QueuedEventsHook):
         failure.args = (f"{rule.at}: {failure}",)
         return answer
 
-    def _at(self, place: int) -> str:
-        return self._group.handlers[place].rule.at
+    def _at(self, index: int) -> str:
+        return self._group.handlers[index].rule.at
 
-    async def _run(self, place: int, told: Told, deadline: float) -> Ran:
-        """What came of a handler. It never raises."""
-        handler = self._group.handlers[place]
+    async def _run(self, index: int, handler_input: HandlerInput, deadline: float) -> HandlerResult:
+        """Run a handler. Returns its result, which may be a failure. Never raises."""
+        handler = self._group.handlers[index]
         try:
-            stdin = encode(told.stdin)
+            stdin = encode(handler_input.stdin)
             match handler.rule.kind:
                 case "command":
-                    done = await self._runners[place].run(stdin, deadline, told.env, self._dialect.hides)
-                    return Ran(done.exit_code, done.stdout.decode("utf-8", "replace"), done.stderr_tail)
+                    done = await self._runners[index].run(stdin, deadline, handler_input.env, self._dialect.hides)
+                    return HandlerResult(done.exit_code, done.stdout.decode("utf-8", "replace"), done.stderr_tail)
                 case "http":
-                    return Ran(stdout=await self._post(handler, stdin, deadline))
+                    return HandlerResult(stdout=await self._post(handler, stdin, deadline))
                 case "prompt":
-                    return Ran(stdout=await self._complete(handler, stdin, deadline))
+                    return HandlerResult(stdout=await self._complete(handler, stdin, deadline))
             raise HookError(f"it cannot be run: {handler.rule.why}")  # noqa: TRY301 - all failures are taken alike
         except HookError as error:
-            return Ran(failure=error)
+            return HandlerResult(failure=error)
         except Exception as error:  # noqa: BLE001 - a handler can fail in any way
-            return Ran(failure=HookError(explain(error)))
+            return HandlerResult(failure=HookError(explain(error)))
 
     async def _post(self, handler: Handler, stdin: bytes, deadline: float) -> str:
         headers = filled(handler.headers, handler.header_env, environment(handler.spec, os.environ))

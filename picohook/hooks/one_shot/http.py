@@ -1,4 +1,4 @@
-"""Asks a handler that is a URL: posts its input, and returns the answer."""
+"""Asks a handler at a URL: posts its input, and returns the answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
 def filled(headers: Mapping[str, str], allowed: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """The headers with the variables that they may name filled in. Any other variable is empty."""
+    """The headers with the variables that they may name replaced by their values. Any other variable is empty."""
 
     def value(found: re.Match[str]) -> str:
         name = found[1] or found[2]
@@ -26,7 +26,7 @@ def filled(headers: Mapping[str, str], allowed: Sequence[str], environ: Mapping[
 
 
 async def post(url: str, headers: Mapping[str, str], body: bytes, *, within: float, limit: int) -> str:
-    """The body of a good answer. Raises `HookError` for any other, and for none. It follows no redirect."""
+    """Returns the body of a good answer. Raises `HookError` for any other, or without an answer. Follows no redirect."""
     try:
         import httpx  # noqa: PLC0415 - an extra
     except ImportError:

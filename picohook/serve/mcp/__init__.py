@@ -1,1 +1,1 @@
-"""The tools of an MCP server, behind hooks: `picohook mcp` stands between any client and any server."""
+"""`picohook mcp`: hooks between any MCP client and any MCP server."""

@@ -1,7 +1,7 @@
 """An approver that asks the user through the MCP client, by elicitation.
 
 An older client is sent a request, and answers it. A newer client gets the question as the result of its call, and repeats the
-call with the answer. What it repeats has to be the same call, in time, and each question counts once.
+call with the answer. The repeated call has to be the same and in time, and each answer counts once.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Round:
     answered: bool = False
     """Whether the client repeats a call that picohook asked about."""
     digest: str = ""
-    """The digest of the call that it was asked about; empty if that is unknown, or was too long ago."""
+    """The digest of the call in the question; empty if the question is unknown or expired."""
     answer: Any = None
     result: dict[str, Any] | None = None
     """The result that asks the client."""
@@ -82,7 +82,7 @@ class ClientApprover(FunctionHook):
         """Sends a request to an older client. Returns its result, or None if there is none."""
         self._older_can_ask = False
         self._questions: dict[str, tuple[str, float, dict[str, Any]]] = {}
-        """The questions to newer clients, by state: the call's digest, the time until which it counts, and what it carried."""
+        """The questions to newer clients by state: the call's digest, its expiry, and the state that it carried."""
 
     def initialized(self, params: dict[str, Any]) -> None:
         """Take what an older client says about itself."""
@@ -156,7 +156,7 @@ def _can_ask(capabilities: Any) -> bool:
 
 
 def _verdict(answer: Any) -> Approve | Deny:
-    """The decision in the result of an elicitation. Everything but a clear yes is a denial."""
+    """The decision in the result of an elicitation. Anything but a clear yes is a denial."""
     if type(answer) is not dict:
         return Deny("the client did not answer the question")
     content = answer.get("content")

@@ -1,7 +1,7 @@
 """A program that is an MCP server on its standard streams, and passes everything on to a remote server over streamable HTTP.
 
-`picohook mcp --url` starts it as the server. So a remote server has the same hooks and the same limits as any other, and what
-talks to the network is a process of its own, which knows nothing of the hooks. It needs the extra `mcp`.
+`picohook mcp --url` starts it as the server. So a remote server has the same hooks and limits as any other, and the process
+that talks to the network knows nothing of the hooks. It needs the extra `mcp`.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ if TYPE_CHECKING:
 CONNECT_WAIT = 30.0
 """Seconds in which the remote server has to accept a connection and a request."""
 READ_WAIT = 300.0
-"""Seconds in which it has to say something while a request is open."""
+"""Seconds in which it has to send something while a request is open."""
 UNSENT = 1 << 18
-"""Bytes that picohook has not read. Past that, the remote server is not read."""
+"""Bytes that picohook may leave unread. Above that, the bridge stops reading from the remote server."""
 NOT_ALLOWED = (401, 403)
 """The statuses of a server that wants to know who asks."""
 WAITING = 64
-"""Lines that wait to be passed on. Past that, no more are read."""
+"""Lines that may wait to be passed on. Above that, the bridge stops reading."""
 
 
 class Client(httpx2.AsyncClient):
-    """An HTTP client whose failures are answers: the one who asked is told, and the connection to the server goes on."""
+    """An HTTP client that turns failures into answers, so that the connection to the server continues."""
 
     async def send(self, request: httpx2.Request, **settings: Any) -> httpx2.Response:
         """Send a request. Returns the response, or one that says why there is none."""
@@ -97,7 +97,7 @@ async def _whole(response: httpx2.Response) -> httpx2.Response:
 
 
 def _refusal(response: httpx2.Response) -> str:
-    """What the status of a response says that has no message of MCP, and the way out."""
+    """Describes a response without an MCP message by its status, with the way out."""
     said = f"it answered {response.status_code} {response.reason_phrase}".rstrip()
     return f"{said}: give it the --header that it asks for" if response.status_code in NOT_ALLOWED else said
 

@@ -1,4 +1,4 @@
-"""One tool call on its way through hooks: it is held until they have decided, and so is its result."""
+"""One tool call and its result. Both are held until hooks have decided."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 from ...model.payloads import ToolCall, ToolResult
 from ...protocol.codec import encode
 from ...turns.abort import AbortTurnError, PausedError
-from ...turns.tool_call import decide, ended, not_run
+from ...turns.tool_call import DecidedCall, ended, not_run
+from ...wire import words
 from .held import Held
+from .input_rounds import is_repeat
 from .messages import CALL, VERSION, Message, RefusedLineError, line_of, meta_of, result_line, same_names
+from .model_question import note_hard_abort
 from .results import edited, made, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...turns.tool_call import DecidedCall
     from .approval import Round
     from .held import Shared
 
@@ -58,14 +60,14 @@ class HeldCall(Held):
             if asking is not None and asking.result is not None and not self.sent:
                 return result_line(self.id, asking.result)
         except AbortTurnError as error:
-            self._note(error)
+            note_hard_abort(self._session, error)
             result = _failed(f"A hook ended the turn: {error.outcome.reason_for_llm}")
         except PausedError as error:
             result = _failed(f"A hook paused the call, and MCP cannot resume it: {error.outcome.reason_for_llm}")
         return result if isinstance(result, bytes) else result_line(self.id, made(result, newer=self._newer))
 
     def _begin(self) -> Round | None:
-        """Begin the round in which the user may be asked. The server does not get what is for picohook."""
+        """Begin the round in which the user may be asked. Removes picohook's own members from the call."""
         if self._approver is None:
             return None
         asking, params = self._approver.begin(self._request["params"])
@@ -79,27 +81,50 @@ class HeldCall(Held):
         if self._hidden:
             text = f"Tool execution denied: {self._hidden}"
             return not_run(host, self.call, text, text)
-        decided = await decide(host, self.call)
+        decided = DecidedCall(host, self.call)
+        await decided.ask()
         if decided.result is not None:
             return decided.result
-        own = decided.call
+        unchanged = decided.outcomes[0].payload is self.call
+        own = self.call if unchanged else decided.call
         if not own.tool.startswith(self._prefix):
             return self._unasked(
                 decided, f"no hook answered the call of {own.tool}, which is not a tool of this server"
             )
-        line, response = await self._forward(self._edited_line(own), send)
+        try:
+            asks_again = await self._take_answers() if is_repeat(self._request["params"]) else None
+        except RefusedLineError as error:
+            return self._unasked(decided, f"picohook refused the call: {error}")
+        if asks_again is not None:
+            self._unasked(decided, "the model is asked again")
+            return asks_again
+        line, response = await self._forward(self._line if unchanged else self._edited_line(own), send)
         try:
             result = shown(response)
             kind = self._kind(response)
         except ValueError as error:
             return self._unasked(decided, f"picohook refused the server's result: {error}")
         if kind == "input_required":  # the client repeats the call with what the server wants to know
+            try:
+                line = await self._shared.rounds.asked(line, response, self.call.meta)
+            except RefusedLineError as error:
+                return self._unasked(decided, f"picohook refused the server's result: {error}")
             self._unasked(decided, result)
             return line
         if kind != "complete":
             return self._unasked(decided, f"picohook refused the server's result: it is of the unknown kind {kind!r}")
         after = await decided.conclude(result)
-        return line if after == result else result_line(self.id, edited(response, result, after, newer=self._newer))
+        unchanged = decided.outcomes[-1].action == words.CONTINUE or after == result
+        return line if unchanged else result_line(self.id, edited(response, result, after, newer=self._newer))
+
+    async def _take_answers(self) -> bytes | None:
+        """Ask hooks about the answers of a model in a repeated call. Returns a line for the client if it is to ask again."""
+        given = self._request["params"]
+        params, result = await self._shared.rounds.answered(given)
+        if params is not given:
+            self._request = {**self._request, "params": params}
+            self._line = line_of(self._request)
+        return None if result is None else result_line(self.id, result)
 
     def _unasked(self, decided: DecidedCall, result: str | ToolResult) -> ToolResult:
         """Emit the event of a call whose result hooks are not asked about. Returns the result."""
@@ -114,7 +139,7 @@ class HeldCall(Held):
         return response["result"].get("resultType", "complete")
 
     def _edited_line(self, own: ToolCall) -> bytes:
-        """The line for the server: the client's own, unless hooks edited the call."""
+        """The line for the server: the client's own, if hooks left the call as it was."""
         if own.tool == self.call.tool and encode(own.arguments) == encode(self.call.arguments):
             return self._line
         params = {**self._request["params"], "name": own.tool.removeprefix(self._prefix), "arguments": own.arguments}

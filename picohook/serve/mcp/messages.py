@@ -27,6 +27,10 @@ SAMPLING = frozenset(
 """The members of the params of a question to the model that the proxy reads."""
 MODEL = frozenset({"role", "content", "model", "stopReason"})
 """The members of a model's answer."""
+DECIDED = frozenset({"tools/call", "tools/list", "sampling/createMessage"})
+"""The methods that hooks decide on."""
+UNSEEN = ("task", "toolResult")
+"""Members of a tool's result that hooks cannot see: a task, whose result comes later, and a result of MCP's first version."""
 VERSION = "io.modelcontextprotocol/protocolVersion"
 """The member of `_meta` that each request of the newer protocol has."""
 
@@ -84,11 +88,18 @@ def _flaw(value: dict[str, Any]) -> str:
         return "" if usable_id(identity) is not None or ("error" in value and identity is None) else _NO_ID
     if type(value["method"]) is not str or "result" in value or "error" in value:
         return "its method is not a string, or it is a request and a response at once"
+    if value["method"] not in DECIDED and _letters(value["method"]) in _LETTERS_OF_DECIDED:
+        return f"its method {value['method']!r} is not one of MCP, and some servers would take it for one"
     if type(value.get("params", {})) is not dict:
         return "its params are not an object"
     return _NO_ID if "id" in value and usable_id(value["id"]) is None else ""
 
 
+def _letters(method: str) -> str:
+    return "".join(filter(str.isalpha, method.casefold()))
+
+
+_LETTERS_OF_DECIDED = frozenset(map(_letters, DECIDED))
 _NO_ID = "its id is neither a string nor a number"
 
 
@@ -105,6 +116,8 @@ def meta_of(params: dict[str, Any]) -> dict[str, Any]:
 
 def same_names(value: dict[str, Any], names: frozenset[str]) -> str:
     """Why an object is refused: it has one of these names in another case. Some decoders would take it for that name."""
+    if value.keys() <= names:
+        return ""  # as nearly always
     for name in value.keys() - names:
         if name.casefold() in {one.casefold() for one in names}:
             return f"the name {name!r} differs only in case from one that MCP has"

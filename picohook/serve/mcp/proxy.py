@@ -1,12 +1,13 @@
 """Passes lines between an MCP client and an MCP server, as they are. Tool calls and questions to a model are held for hooks.
 
-A line that is not valid is not forwarded, and whoever waits for an answer is told. Each side is read only as fast as the other
-side reads. A held call does not hold up the lines after it.
+An invalid line is not forwarded, and the side that waits for an answer gets an error. Each side is read only as fast as the
+other side reads. A held call does not hold up the lines after it.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -18,9 +19,10 @@ from ...wire.words import MAX_LINE
 from ..server.jsonrpc import INTERNAL_ERROR, REFUSED
 from ..server.stream import Stream
 from .call import HeldCall
-from .held import Shared
+from .held import Shared, left
+from .input_rounds import InputRounds, asks_model, is_repeat
 from .messages import RefusedLineError, error_line, line_of, read, require_allowed, usable_id
-from .sampling import HeldSampling
+from .sampling import HeldRepeat, HeldSampling
 from .tool_list import Pins, ToolList
 
 if TYPE_CHECKING:
@@ -29,18 +31,21 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from ...observe.log import Log
+    from ...transport.reactor import Promise
     from ...turns.base_session import BaseSession
     from .approval import ClientApprover
     from .held import Held
     from .messages import Message
 
 UNREAD = 1 << 18
-"""Bytes that one side has not read. Past that, the other side is not read."""
+"""Bytes that one side may leave unread. Above that, the proxy stops reading from the other side."""
 MOST_OPEN = 10_000
 """The most requests of one side that wait for an answer. Further ones are refused."""
 MOST_HELD = 64 << 20
-"""Bytes of calls and results that wait for hooks. Past that, calls are refused, and the server is not read. A side that has
-not read that much is not read either: the proxy answers some of its lines itself."""
+"""Bytes of calls and results that may wait for hooks. Above that, the proxy refuses calls, and stops reading from the server.
+It also stops reading from a side that has left that much unread, because it answers some lines of that side itself."""
+MOST_IDLE = 16
+"""The most tasks that are kept for the next held requests."""
 LOGGED, WINDOW = 20, 10.0
 """How many refused lines are logged in a window of this many seconds."""
 
@@ -79,6 +84,7 @@ class _Side:
         for line in lines:
             if line.strip():
                 self._take(line)
+        self._proxy.go_on()
         if self._lines.too_long:
             self._proxy.fail(f"a line of {self.name} has more than {self._lines.limit} bytes")
         self._proxy.balance()
@@ -96,7 +102,7 @@ class _Side:
                 del self.cancelled[next(iter(self.cancelled))]
 
     def end(self) -> None:
-        """Take nothing more from it."""
+        """Accept no more lines from it."""
         self.ended = True
         self._proxy.check()
 
@@ -144,16 +150,24 @@ class Proxy:
         """Why the connection had to end; empty if it did not have to."""
         self._refused = refused
         self._log = log
-        self._now = current_reactor().now
+        self._reactor = current_reactor()
         self._logged = RateLimit(LOGGED, WINDOW)
         self._changed = anyio.Event()
         self._held = 0
         self._tools = ToolList(session, name, pins or Pins(), log)
-        self._lists = 0
-        """How many lists of tools hooks are asked about."""
+        self._results = 0
+        """How many results hooks are asked about, of requests that they were not asked about."""
         self._questions: dict[Any, _Question] = {}
         """The proxy's own requests to the client."""
-        self._shared = Shared(session, name, self._tools, approver, self.ask_client)
+        self._waiting: deque[tuple[Held, _Side, _Side]] = deque()
+        """The held requests that no task runs yet, with their sender and receiver."""
+        self._idle: list[tuple[Promise, Any]] = []
+        """What idle tasks wait for, as `Reactor.settle` takes it."""
+        self._due: list[tuple[Promise, Any]] = []
+        """What is to be settled when all lines that were read now are taken."""
+        self._shared = Shared(
+            self._reactor, session, name, self._tools, approver, self.ask_client, InputRounds(session, name)
+        )
         if approver is not None:
             approver.session, approver.ask = session, self.ask_client
         self.client = _Side("the client", client, self, self._from_client)
@@ -173,8 +187,8 @@ class Proxy:
                 self.server.end()
                 for call in self.client.held.values():
                     if not call.answered:
-                        call.scope.cancel()
-                await self._until(lambda: self.client.stream.broken or not (self.client.held or self._lists))
+                        call.cancel()
+                await self._until(lambda: self.client.stream.broken or not (self.client.held or self._results))
                 await self.client.stream.emptied()
                 self._tasks.cancel_scope.cancel()
         finally:
@@ -196,7 +210,7 @@ class Proxy:
         return self.server.ended or client.stream.broken or (client.ended and not client.asked)
 
     def check(self) -> None:
-        """See whether it is over. Call this when something has changed."""
+        """End the connection if it is over. Call this when something has changed."""
         if self.client.ended or self.server.ended:
             self._changed.set()
         if self.client.ended:
@@ -240,10 +254,12 @@ class Proxy:
             method = message.get("method")
             held = receiver.held.get(message.get("id")) if method is None else None
             if held is not None:
-                held.take(line + b"\n", message)
+                self._due.append(held.take(line + b"\n", message))
                 self._weigh(held, len(line))
             elif method == ("tools/call" if sender is self.client else "sampling/createMessage"):
-                self._hold(line, message, sender, receiver)
+                self._hold(HeldCall if sender is self.client else HeldSampling, line, message, sender, receiver)
+            elif sender is self.client and is_repeat(message.get("params")):
+                self._hold(HeldRepeat, line, message, sender, receiver)
             else:
                 self._pass(line, message, sender, receiver)
         except RefusedLineError as error:
@@ -267,9 +283,9 @@ class Proxy:
                 if receiver.cancelled.pop(identity, receiver) is None:
                     return  # it was cancelled, and nothing waits for it
                 raise RefusedLineError("it answers no request")
-            if method == "tools/list" and receiver is self.client:
-                self._lists += 1
-                self._tasks.start_soon(self._list, line + b"\n", message)
+            if receiver is self.client and (method == "tools/list" or asks_model(message.get("result"))):
+                self._results += 1
+                self._tasks.start_soon(self._result, method, line + b"\n", message)
                 return
         receiver.stream.send(line + b"\n", at_once=sender.alone)
         self.check()
@@ -293,14 +309,14 @@ class Proxy:
             if receiver.asked.pop(error.answers, None) is not None:
                 if call is not None:
                     del receiver.held[error.answers]
-                    call.scope.cancel()
+                    call.cancel()
                 receiver.send(error_line(error.answers, f"the answer was refused: {error}", REFUSED))
         elif sender is self.client:  # a server may print other things, and expects no answer to them
             sender.send(error_line(None, str(error)))
 
     def warn(self, sender: _Side, why: str) -> None:
         """Log that a line is not forwarded."""
-        if self._logged.take(self._now()):
+        if self._logged.take(self._reactor.now()):
             self._log.warning("refused a line of MCP", side=sender.name, why=why)
 
     async def ask_client(self, method: str, params: dict[str, Any]) -> Any:
@@ -323,43 +339,73 @@ class Proxy:
 
     # What hooks decide on.
 
-    def _hold(self, line: bytes, message: Message, sender: _Side, receiver: _Side) -> None:
+    def _hold(self, kind: type[Held], line: bytes, message: Message, sender: _Side, receiver: _Side) -> None:
         if "id" not in message:
             raise RefusedLineError(f"a request {message['method']} has no id")
         if self._held > MOST_HELD:
             raise RefusedLineError("too many requests wait for hooks", asks=message["id"])
-        kind = HeldCall if sender is self.client else HeldSampling
         call = kind(self._shared, line + b"\n", message)
         self._open(call.id, message["method"], sender)
         sender.held[call.id] = call
         self._weigh(call, len(line))
-        self._tasks.start_soon(self._run, call, sender, receiver)
+        self._waiting.append((call, sender, receiver))
+        if self._idle:
+            self._due.append(self._idle.pop())
+        else:
+            self._tasks.start_soon(self._work)
+
+    def go_on(self) -> None:
+        """Let held requests go on, after all lines that were read now: one of them may cancel another."""
+        due, self._due = self._due, []
+        self._reactor.settle(due)  # on asyncio they run here
 
     def _weigh(self, call: Held, size: int) -> None:
         self._held += size - call.held
         call.held = size
 
-    async def _run(self, call: Held, sender: _Side, receiver: _Side) -> None:
+    async def _work(self) -> None:
+        """Run held requests, one after another. A task and a cancel scope for each would cost a fifth of a call."""
+        while True:
+            with anyio.CancelScope() as scope:  # until a request in it is cancelled
+                while not scope.cancel_called:
+                    if self._waiting:
+                        await self._run(*self._waiting.popleft(), scope)
+                    elif len(self._idle) < MOST_IDLE:
+                        ready = self._reactor.promise(left)
+                        self._idle.append((ready, None))
+                        await ready
+                    else:
+                        return
+
+    async def _run(self, call: Held, sender: _Side, receiver: _Side, scope: anyio.CancelScope) -> None:
         def send(line: bytes) -> None:
             self._weigh(call, 0)
             receiver.stream.send(line, at_once=sender.alone)
 
+        call.scope = scope
         try:
-            with call.scope:
-                answer = await self._made(call.id, call.run(send), receiver)
+            if call.cancelled:
+                return
+            answer = await self._made(call.id, call.run(send), receiver)
+            if not call.cancelled:
                 sender.stream.send(answer, at_once=receiver.alone)
         finally:
+            call.scope = None
             self._weigh(call, 0)
             if sender.held.get(call.id) is call:
                 del sender.held[call.id], sender.asked[call.id]
             self.balance()
             self.check()
 
-    async def _list(self, line: bytes, response: Message) -> None:
+    async def _result(self, method: str, line: bytes, response: Message) -> None:
+        if method == "tools/list":
+            answer = self._tools.filter(line, response)
+        else:
+            answer = self._shared.rounds.asked(line, response, self._shared.meta)
         try:
-            self.client.send(await self._made(response["id"], self._tools.filter(line, response), self.server))
+            self.client.send(await self._made(response["id"], answer, self.server))
         finally:
-            self._lists -= 1
+            self._results -= 1
             self.balance()
             self.check()
 
@@ -383,5 +429,5 @@ class Proxy:
         call = sender.held.pop(identity, None)
         if call is None:
             return False
-        call.scope.cancel()
+        call.cancel()
         return not call.sent

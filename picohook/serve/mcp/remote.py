@@ -1,4 +1,4 @@
-"""A remote MCP server: its URL, its headers, and the command that makes it a server like any other."""
+"""A remote MCP server: its URL, its headers, and the command that connects to it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...errors import PicohookError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-HEADER = re.compile(r"([!#$%&'*+.^`|~\w-]+):\s*(.*\$\{\w+\}.*)", re.ASCII)
+HEADER = re.compile(r"([!#$%&'*+.^`|~\w-]+)(?::\s*(.*\$\{\w+\}.*))?", re.ASCII)
 VARIABLE = re.compile(r"\$\{(\w+)\}", re.ASCII)
 
 
@@ -41,8 +41,13 @@ def host_of(url: str) -> str:
     return host
 
 
+def variable_of(header: str) -> str:
+    """The variable of the environment that has the value of a header which is given by its name alone."""
+    return "PICOHOOK_HEADER_" + re.sub(r"\W", "_", header.upper(), flags=re.ASCII)
+
+
 def headers_of(given: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """The headers in texts such as `Authorization: Bearer ${TOKEN}`, with the values of the environment.
+    """The headers in texts such as `Authorization: Bearer ${TOKEN}` or `X-Key`, with the values of the environment.
 
     Raises `ValueError`, and does not repeat what may be a secret.
     """
@@ -53,8 +58,9 @@ def headers_of(given: Sequence[str], environ: Mapping[str, str]) -> dict[str, st
             raise ValueError(
                 "must be 'NAME: VALUE' with a variable of the environment in it, such as 'Authorization: Bearer ${TOKEN}'"
             )
-        for name in VARIABLE.findall(found[2]):
+        value = found[2] or f"${{{variable_of(found[1])}}}"
+        for name in VARIABLE.findall(value):
             if not environ.get(name):
                 raise ValueError(f"names ${{{name}}}, and the environment has no such variable")
-        headers[found[1]] = VARIABLE.sub(lambda one: environ[one[1]], found[2])
+        headers[found[1]] = VARIABLE.sub(lambda one: environ[one[1]], value)
     return headers

@@ -7,7 +7,7 @@ from typing import Any
 from ...model.conversation import content_of
 from ...model.payloads import ToolResult
 from ...protocol.codec import decode_value, encode
-from .messages import RESULT, same_names
+from .messages import RESULT, UNSEEN, same_names
 
 
 def shown(response: dict[str, Any]) -> ToolResult:
@@ -21,6 +21,8 @@ def shown(response: dict[str, Any]) -> ToolResult:
     result = response["result"]
     if type(result) is not dict or (why := same_names(result, RESULT)):
         raise ValueError("it is not an object" if type(result) is not dict else why)
+    if unseen := [name for name in UNSEEN if name in result]:
+        raise ValueError(f"hooks cannot be shown its `{unseen[0]}`")
     blocks = result.get("content", [])
     if type(blocks) is not list or not all(type(block) is dict for block in blocks):
         raise ValueError("its content is not a list of objects")

@@ -1,4 +1,4 @@
-"""The list of a server's tools: hooks filter and extend it at before_llm, and its tools are compared with their pins."""
+"""Filters the list of a server's tools: hooks edit it at before_llm, and tools are compared with their pins."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from ..server.jsonrpc import (
 )
 from ..server.outgoing import ASK, CANCEL, EVENT
 from . import METHODS
-from .stages import StageMethod, StageOptions
+from .stages import OptionalMethod
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -66,8 +66,8 @@ def openrpc() -> dict[str, Any]:
 def _method(method: Method, schemas: dict[str, Any]) -> dict[str, Any]:
     schema = _described(method.params, schemas)
     required, properties = schema.get("required", ()), schema.get("properties", {})
-    if isinstance(method, StageMethod):
-        properties = {**properties, **_described(StageOptions, schemas)["properties"]}
+    if isinstance(method, OptionalMethod):
+        properties = {**properties, **_described(method.options, schemas)["properties"]}
     params = [{"name": name, "required": name in required, "schema": given} for name, given in properties.items()]
     return {
         "name": method.name,

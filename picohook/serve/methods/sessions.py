@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from ...engine.order import OF_SESSION
 from ...model.events import known_kind
 from ...model.filters import Filter  # noqa: TC001 - pydantic reads it at run time
-from ...model.spec import HookSpec, Seconds, StageName
+from ...model.spec import OF_SESSION, HookSpec, Seconds, StageName
 from ...wire import words
 from ...wire.text import escape, show
 from ..remote_turn import RemoteSession

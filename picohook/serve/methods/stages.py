@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ..server.dispatch import Call, Schema
     from .context import SidecarContext
 
-RETURN_PAYLOAD = "return_payload"
-"""The param by which a client asks for the payload of a `continue`."""
 MAX_META = 1024
 """The most bytes of a meta that is kept for the next requests."""
 
@@ -69,17 +67,26 @@ def _meta_of(data: bytes) -> Meta:
     return Meta.model_validate_json(data, strict=True)
 
 
-class StageMethod(PayloadMethod):
-    """The method of a stage. Its params are the stage's payload, and maybe `return_payload`."""
+class OptionalMethod(PayloadMethod):
+    """A method whose params are a stage's payload, and maybe options."""
 
     __slots__ = ()
+    options: ClassVar[type[Params]]
 
     def bind(self, context: Any, params: Mapping[str, Any] | list[Any]) -> Call:
-        if isinstance(params, list) or RETURN_PAYLOAD not in params:
+        names = self.options.model_fields.keys()
+        if isinstance(params, list) or names.isdisjoint(params):
             return functools.partial(self.call, context, self.read(params))
-        payload = {**params}
-        options = validated(StageOptions, {RETURN_PAYLOAD: payload.pop(RETURN_PAYLOAD)})
-        return functools.partial(self.call, context, self.read(payload), return_payload=options.return_payload)
+        payload = {name: value for name, value in params.items() if name not in names}
+        options = validated(self.options, {name: params[name] for name in names & params.keys()})
+        return functools.partial(self.call, context, self.read(payload), **dict(options))
+
+
+class StageMethod(OptionalMethod):
+    """The method of a stage."""
+
+    __slots__ = ()
+    options = StageOptions
 
 
 def _method_of(stage: Stage[Any]) -> Method:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
+from ...model.decisions import CONTINUE
 from ...model.payloads import ToolCall, ToolResult
 from ...protocol.codec import encode
 from ...turns.abort import AbortTurnError, PausedError
@@ -12,10 +15,11 @@ from ...wire import words
 from ..server.dispatch import Method, Params
 from ..server.jsonrpc import NOT_OPEN, REFUSED
 from .context import require_room
-from .stages import PayloadMethod
+from .stages import OptionalMethod
 
 if TYPE_CHECKING:
-    from ...model.decisions import Outcome
+    from ...model.decisions import Decision, Outcome
+    from ...turns.tool_call import OnPause
     from ..server.dispatch import Schema
     from .context import SidecarContext
 
@@ -25,18 +29,40 @@ class ConcludeParams(Params):
 
     decided: int
     result: ToolResult
+    tool: str | None = None
     arguments: dict[str, Any] | None = None
     duration: int | None = None
     error: str | None = None
 
 
-async def _decide(context: SidecarContext, call: ToolCall) -> bytes:
+class DecideOptions(Params):
+    """What the params of tool.decide have beside the fields of the call."""
+
+    approved: bool = Field(
+        default=False,
+        description="Whether a person has approved this call, as it is, because a hook had paused it.",
+    )
+
+
+class DecideMethod(OptionalMethod):
+    """tool.decide."""
+
+    __slots__ = ()
+    options = DecideOptions
+
+
+async def _decide(context: SidecarContext, call: ToolCall, *, approved: bool = False) -> bytes:
     require_room(context.decided, "decided calls")
     turn = context.turns.get(call.meta.turn_id)
     if turn is None:
         context.require_hooks_of(call.meta)
+    on_pause = _approval(call) if approved else None
     try:
-        decided = await (decide(context.host_of(call.meta), call) if turn is None else turn.decide(call))
+        decided = await (
+            decide(context.host_of(call.meta), call, on_pause=on_pause)
+            if turn is None
+            else turn.decide(call, on_pause=on_pause)
+        )
     except (AbortTurnError, PausedError) as ended:
         return _shown(ended.outcome.action, [ended.outcome], call=ended.outcome.payload.wire())
     shown: dict[str, Any] = {"call": decided.call.wire()}
@@ -45,6 +71,21 @@ async def _decide(context: SidecarContext, call: ToolCall) -> bytes:
     else:
         shown["result"] = decided.result.wire()
     return _shown(decided.action, decided.outcomes, **shown)
+
+
+def _approval(call: ToolCall) -> OnPause:
+    """Answers the first pause, if the person has seen the call that the hook paused. Another one is a pause still."""
+    answered = False
+
+    def on_pause(paused: Outcome[ToolCall]) -> Decision:
+        nonlocal answered
+        now = paused.payload
+        if answered or (now.tool, now.arguments) != (call.tool, call.arguments):
+            raise PausedError(paused)
+        answered = True
+        return CONTINUE
+
+    return on_pause
 
 
 async def _conclude(context: SidecarContext, params: ConcludeParams) -> bytes:
@@ -93,7 +134,7 @@ def _answer(actions: tuple[str, ...], **more: Schema) -> Schema:
 _ENDS = (words.PAUSE, words.ABORT_TURN, words.HARD_ABORT)
 
 TOOL_METHODS = (
-    PayloadMethod(
+    DecideMethod(
         "tool.decide",
         "The half of a tool call before the tool: before_tool and approve_tool. The params are the payload of before_tool.",
         _decide,

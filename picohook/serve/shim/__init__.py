@@ -1,1 +1,1 @@
-"""`picohook shim`: picohook behind another vendor's agent. A small client asks a warm host."""
+"""`picohook shim`: picohook's hooks behind another vendor's agent. A small client asks a host that keeps running."""

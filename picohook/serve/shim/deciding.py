@@ -1,4 +1,4 @@
-"""Asks the hooks of a host about the events of a vendor's agent, and says what comes of it in the words of all vendors."""
+"""Asks a host's hooks about the events of a vendor's agent. The answers are in the words that all dialects share."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PicohookError
-from ...hooks.foreign.contract import Answer, shortened
+from ...hooks.foreign.contract import HandlerAnswer, shortened
 from ...model.conversation import text_of
-from ...model.decisions import CONTINUE
-from ...model.payloads import Finish, Prompt, ToolCall, ToolReturn
+from ...model.decisions import CONTINUE, Deny
+from ...model.payloads import Finish, Prompt, ToolCall, ToolResult, ToolReturn
 from ...turns.abort import AbortTurnError
-from ...turns.tool_call import decide
+from ...turns.tool_call import decide, ended
 from ...wire import words
 
 if TYPE_CHECKING:
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from ...engine.engine import Engine
     from ...model.decisions import Decision, Outcome
     from ...turns.tool_call import DecidedCall
-    from .vendor import Asked
+    from .vendor import AgentEvent, VendorAgent
 
 MOST = 4096
-"""How many calls are remembered until their tools are done, and how many turns."""
+"""How many calls are remembered until their tools have run, and how many turns."""
 MOST_BLOCKS = 8
-"""How often in a row hooks keep a turn from its end. Some vendors have no limit of their own."""
+"""How often in a row hooks may keep a turn from ending. Some vendors have no limit of their own."""
 UNANSWERABLE = ("before_llm", "after_llm")
-"""The stages that these agents do not ask about."""
+"""The stages that these agents have no event for."""
 
 _Key = tuple[str, str]
 
@@ -36,25 +36,25 @@ _Key = tuple[str, str]
 class Decider:
     """Asks the hooks of one host, and remembers the calls that they have decided on."""
 
-    def __init__(self, host: Engine) -> None:
-        self._host = host
+    def __init__(self, host: Engine, vendor: VendorAgent) -> None:
+        self._host, self._vendor = host, vendor
         self._decided: OrderedDict[_Key, DecidedCall] = OrderedDict()
         self._blocks: OrderedDict[str, int] = OrderedDict()
         self._ended: OrderedDict[str, str] = OrderedDict()
-        """Why hooks have ended a turn. Not every agent can be stopped: its further calls are denied."""
+        """Turns that hooks have ended, with the reasons. Not every agent stops, so further calls are denied."""
 
-    async def answer(self, asked: Asked) -> Answer:
-        """What hooks say about an event. Raises `PicohookError` for a decision that no vendor's agent can follow."""
-        payload = asked.payload
+    async def answer(self, agent_event: AgentEvent) -> HandlerAnswer:
+        """Ask the hooks. Returns their answer. Raises `PicohookError` for a decision that no agent can follow."""
+        payload = agent_event.payload
         try:
             match payload:
                 case ToolReturn():
-                    return await self._of_result(asked, payload)
+                    return await self._of_result(payload)
                 case ToolCall():
                     self._blocks.pop(payload.meta.turn_id, None)
                     if (reason := self._ended.get(payload.meta.turn_id)) is not None:
-                        return Answer("deny", reason, ends=reason)
-                    return await self._of_call(asked, payload)
+                        return HandlerAnswer("deny", reason, ends=reason)
+                    return await self._of_call(agent_event, payload)
                 case Prompt():
                     self._ended.pop(payload.meta.turn_id, None)
                     return self._of_prompt(payload, await self._host.before_prompt(payload))
@@ -63,63 +63,70 @@ class Decider:
         except AbortTurnError as error:
             reason = self._ended[payload.meta.turn_id] = _why(error.outcome)
             _limit(self._ended)
-            return _noted(Answer("deny", reason, ends=reason), [error.outcome])
-        if asked.at in {"before_compact", "after_compact"}:
-            outcome = await self._host.ask(asked.at, payload)
+            return _noted(HandlerAnswer("deny", reason, ends=reason), [error.outcome])
+        if agent_event.at in {"before_compact", "after_compact"}:
+            outcome = await self._host.ask(agent_event.at, payload)
             verdict, reason = ("deny", _why(outcome)) if outcome.action == words.SKIP else ("", "")
-            return _ended(_noted(Answer(verdict, reason), [outcome]), outcome)  # type: ignore[arg-type] # one of the words
-        if asked.at == "session_end":
+            return _ended(_noted(HandlerAnswer(verdict, reason), [outcome]), outcome)  # type: ignore[arg-type] # one of the words
+        if agent_event.at == "session_end":
             for key in [key for key in self._decided if key[0] == payload.meta.session_key]:
                 self._decided.pop(key).operation.ended()
             await self._host.emit_and_wait("session_end", {"SessionKey": payload.meta.session_key}, about=payload)
             self._host.forget(payload.meta.session_key)
         else:
-            self._host.emit(asked.at, {"SessionKey": payload.meta.session_key}, about=payload)
-        return Answer(message=self._unasked() if asked.at == "session_start" else "")
+            self._host.emit(agent_event.at, {"SessionKey": payload.meta.session_key}, about=payload)
+        return HandlerAnswer(message=self._unasked() if agent_event.at == "session_start" else "")
 
     def _unasked(self) -> str:
         """A warning about hooks that this agent cannot ask."""
         names = sorted({hook.name for stage in UNANSWERABLE for hook in self._host.asked_at(stage)})
         if not names:
             return ""
-        return (
-            f"picohook: not asked in this agent, which has no such event: {', '.join(names)} (before_llm or after_llm)"
-        )
+        return f"picohook: this agent does not ask hooks at before_llm and after_llm: {', '.join(names)}"
 
     # Tools.
 
-    async def _of_call(self, asked: Asked, call: ToolCall) -> Answer:
-        """The answer about a call. A hook that pauses wants a person, whom the agent asks once all other hooks agree."""
+    async def _of_call(self, agent_event: AgentEvent, call: ToolCall) -> HandlerAnswer:
+        """The answer about a call. If a hook pauses, the agent asks a person once all other hooks agree."""
         reasons: list[str] = []
 
         def go_on(paused: Outcome[ToolCall]) -> Decision:
-            reasons.append(paused.reason or "a hook asks for a person")
+            reason = paused.reason or "a hook asks for a person"
+            if not self._vendor.asks:
+                return Deny(f"it has to be approved by a person, and this agent does not let hooks ask: {reason}")
+            reasons.append(reason)
             return CONTINUE
 
         decided = await decide(self._host, call, on_pause=go_on)
         if decided.result is not None:
-            return _noted(Answer("deny", shortened(decided.result.for_llm)), decided.outcomes)
+            return _noted(HandlerAnswer("deny", shortened(decided.result.for_llm)), decided.outcomes)
         now = decided.call
+        changed = None
+        if now.arguments != call.arguments:
+            assert agent_event.call is not None
+            changed = agent_event.call.arguments(now.arguments)
+        why = ""
         if now.tool != call.tool:
-            why = f"a hook replaced {call.tool} with {now.tool}, and this agent takes no other tool"
-            self._host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": why}, about=call)
-            return _noted(Answer("deny", why), decided.outcomes)
+            why = f"a hook replaced {call.tool} with {now.tool}, and this agent cannot run another tool"
+        elif reasons and changed is not None and not self._vendor.asks_about_changed:
+            why = "a hook changed this call, another asks for a person, and this agent may run it unchanged"
+        if why:
+            ended(self._host, now, ToolResult(for_llm=why, is_error=True), 0)
+            decided.operation.ended(words.DENY)
+            return _noted(HandlerAnswer("deny", why), decided.outcomes)
         if call.tool_call_id:
             self._decided[call.meta.session_key, call.tool_call_id] = decided
             if len(self._decided) > MOST:
                 self._decided.popitem(last=False)[1].operation.ended()
-        changed = None
-        if now.arguments != call.arguments:
-            assert asked.call is not None
-            changed = asked.call.arguments(now.arguments)
-        answer = Answer("ask", shortened("\n".join(reasons))) if reasons else Answer()
+        answer = HandlerAnswer("ask", shortened("\n".join(reasons))) if reasons else HandlerAnswer()
         return _noted(replace(answer, input=changed), decided.outcomes)
 
-    async def _of_result(self, asked: Asked, returned: ToolReturn) -> Answer:
+    async def _of_result(self, returned: ToolReturn) -> HandlerAnswer:
         result, message = returned.result, ""
         decided = self._decided.pop((returned.meta.session_key, returned.tool_call_id or ""), None)
-        if decided is not None and decided.call.arguments != returned.arguments:
-            message = f"picohook: {returned.tool} ran with other arguments than its hooks decided on"
+        own = None if decided is None else decided.call
+        if own is not None and (own.tool, own.arguments) != (returned.tool, returned.arguments):
+            message = f"picohook: {returned.tool} ran with another name or other arguments than its hooks decided on"
             decided = None
         if decided is None:
             outcome = await self._host.after_tool(returned)
@@ -127,33 +134,31 @@ class Decider:
                 raise AbortTurnError(outcome)
             left, outcomes = outcome.payload.result, [outcome]
         else:
-            value: Any = result
-            left = await decided.conclude(value, duration=returned.duration or None)
+            left = await decided.conclude(result, duration=returned.duration or None)
             outcomes = decided.outcomes[-1:]
-        del asked
         output = left.for_llm if left.for_llm != result.for_llm else None
-        return _noted(Answer(output=output, message=message), outcomes)
+        return _noted(HandlerAnswer(output=output, message=message), outcomes)
 
     # Turns.
 
-    def _of_prompt(self, given: Prompt, outcome: Outcome[Prompt]) -> Answer:
-        answer = _ended(_noted(Answer(), [outcome], _texts(outcome.payload.messages)), outcome)
+    def _of_prompt(self, given: Prompt, outcome: Outcome[Prompt]) -> HandlerAnswer:
+        answer = _ended(_noted(HandlerAnswer(), [outcome], _texts(outcome.payload.messages)), outcome)
         if answer.ends is not None or outcome.payload.prompt == given.prompt:
             return answer
-        raise PicohookError("a hook changed the prompt, and this agent takes no other: let the hook refuse it")
+        raise PicohookError("a hook changed the prompt, and this agent cannot change prompts: let the hook refuse it")
 
-    def _of_end(self, given: Finish, outcome: Outcome[Finish]) -> Answer:
-        answer = _ended(_noted(Answer(), [outcome], _texts(outcome.payload.messages)), outcome)
+    def _of_end(self, given: Finish, outcome: Outcome[Finish]) -> HandlerAnswer:
+        answer = _ended(_noted(HandlerAnswer(), [outcome], _texts(outcome.payload.messages)), outcome)
         if answer.ends is not None or outcome.action != words.RETRY:
             return answer
         key = given.meta.turn_id
         row = self._blocks.pop(key, 0)
         if row >= MOST_BLOCKS:
-            return Answer(message="picohook: the turn ends, although its hooks want it to go on")
+            return HandlerAnswer(message="picohook: the turn ends, although its hooks want it to go on")
         self._blocks[key] = row + 1
         _limit(self._blocks)
         feedback = "\n\n".join(filter(None, (outcome.feedback, answer.context))) or "a hook wants another round"
-        return Answer("deny", shortened(feedback), message=answer.message)
+        return HandlerAnswer("deny", shortened(feedback), message=answer.message)
 
 
 def _limit(remembered: OrderedDict[str, Any]) -> None:
@@ -165,26 +170,26 @@ def _why(outcome: Outcome[Any]) -> str:
     return shortened(outcome.reason_for_llm) or "a hook decided so, and gave no reason"
 
 
-def _ended(answer: Answer, outcome: Outcome[Any]) -> Answer:
+def _ended(answer: HandlerAnswer, outcome: Outcome[Any]) -> HandlerAnswer:
     """The answer of an outcome that may have ended the turn."""
     if outcome.action not in {words.ABORT_TURN, words.HARD_ABORT}:
         return answer
     reason = _why(outcome)
-    return Answer("deny", reason, context=answer.context, message=answer.message, ends=reason)
+    return HandlerAnswer("deny", reason, context=answer.context, message=answer.message, ends=reason)
 
 
 def _texts(messages: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The texts of the messages that hooks have added. The agent's own are not known here."""
+    """The texts of the messages. All of them come from hooks, because the agent sends none."""
     return [text_of(message) for message in messages]
 
 
-def _noted(answer: Answer, outcomes: Iterable[Outcome[Any]], texts: Iterable[str] = ()) -> Answer:
-    """The answer with what hooks want to add to the conversation, and to tell the user."""
+def _noted(answer: HandlerAnswer, outcomes: Iterable[Outcome[Any]], texts: Iterable[str] = ()) -> HandlerAnswer:
+    """The answer with the texts of hooks for the conversation and for the user."""
     notes = [note for outcome in outcomes for note in outcome.notes]
     injected = (text_of(message) for note in notes for message in note.inject_messages)
     contexts = filter(None, (*(note.additional_context for note in notes), *injected, *texts))
     messages = filter(None, (answer.message, *(note.system_message for note in notes)))
-    return Answer(
+    return HandlerAnswer(
         answer.verdict,
         answer.reason,
         answer.input,

@@ -1,4 +1,4 @@
-"""The warm host of `picohook shim`: one for a user, a project and a configuration. It ends after a while without questions."""
+"""The host of `picohook shim`: one for each user, project and configuration. It ends after a while without clients."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from ...engine.engine import Engine
     from ...observe.log import Log
     from ..server.listening_socket import ListeningSocket
-    from .vendor import Vendor
+    from .vendor import VendorAgent
 
 IDLE = 900.0
 """Seconds without a client after which the host ends."""
-PATIENCE = 30.0
+REQUEST_WAIT = 30.0
 """Seconds in which a client has to send its whole request."""
 FULL_PAUSE = 0.01
 """Seconds until the server accepts again after the system had no descriptor or memory left."""
@@ -34,8 +34,8 @@ CHUNK = 1 << 18
 _FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
-class Question(NamedTuple):
-    """What a client asks."""
+class ShimRequest(NamedTuple):
+    """An event that a client sends."""
 
     vendor: str
     event: str
@@ -44,36 +44,36 @@ class Question(NamedTuple):
     stdin: bytes
 
 
-class Reply(NamedTuple):
-    """What it is answered."""
+class ShimReply(NamedTuple):
+    """The answer to a client."""
 
     status: str
-    """`done`, `refused`, or `again` for another host."""
+    """`done`; `refused`; or `again`, which tells the client to start another host."""
     out: bytes = b""
 
 
-class Behind:
-    """Decides for one vendor's agent, in one project."""
+class ShimHost:
+    """Answers the events of one vendor's agent in one project."""
 
     def __init__(
-        self, host: Engine, vendor: Vendor, project: str, changed: Callable[[], bool], *, named: bool = False
+        self, host: Engine, vendor: VendorAgent, project: str, changed: Callable[[], bool], *, named: bool = False
     ) -> None:
         """`changed` says whether the host's configuration has changed, and `named` whether the user named it."""
         self._host = host
         self._changed = changed
         self._vendor = vendor
         self._project = project
-        self._decider = Decider(host)
+        self._decider = Decider(host, vendor)
         self._reading = anyio.Lock()
         self._broken = ""
-        """Why the configuration cannot be used, since it changed."""
+        """Why the configuration cannot be used since it changed; empty if it can."""
         self._named = named
         self._trusted: list[str] = []
         self._names: frozenset[str] = frozenset()
         self._note()
 
     def _note(self) -> None:
-        """Note which trusted files there have to be, and which variables hooks inherit beside the usual ones."""
+        """Note the trusted files that have to exist, and the variables that hooks inherit besides the usual ones."""
         if not self._named:
             own = {str(path) for path in layers.candidates(self._project, without=self._vendor.runs)}
             self._trusted = [path for path in trust_store.read() if path in own]
@@ -81,23 +81,23 @@ class Behind:
         names = (spec.inherit_env for spec in specs)
         self._names = frozenset(name for given in names if isinstance(given, tuple) for name in given)
 
-    async def answer(self, question: Question) -> Reply:
-        """Decide. It never raises an `Exception`: what goes wrong is a refusal."""
+    async def answer(self, question: ShimRequest) -> ShimReply:
+        """Decide about an event. Never raises an `Exception`: any error is a refusal."""
         try:
             if any(question.environment.get(name) != os.environ.get(name) for name in self._names):
-                return Reply("again")
+                return ShimReply("again")
             await self._require_current()
             given = self._event(question)
-            asked = self._vendor.read(question.event, given, question.cwd)
-            answer = await self._decider.answer(asked)
-            told = self._vendor.show(question.event, answer, asked)
-            return Reply("done", encode(told) if told else b"")
+            agent_event = self._vendor.read(question.event, given, question.cwd)
+            answer = await self._decider.answer(agent_event)
+            output = self._vendor.show(question.event, answer, agent_event)
+            return ShimReply("done", encode(output) if output else b"")
         except PicohookError as error:
-            return Reply("refused", str(error).encode("utf-8", "replace"))
+            return ShimReply("refused", str(error).encode("utf-8", "replace"))
         except Exception as error:  # noqa: BLE001 - a client must get a refusal, whatever went wrong
-            return Reply("refused", explain(error).encode("utf-8", "replace"))
+            return ShimReply("refused", explain(error).encode("utf-8", "replace"))
 
-    def _event(self, question: Question) -> Mapping[str, Any]:
+    def _event(self, question: ShimRequest) -> Mapping[str, Any]:
         try:
             given = decode_value(question.stdin)
         except ValueError as error:
@@ -105,10 +105,10 @@ class Behind:
         if not isinstance(given, dict):
             raise PicohookError("the event is not a JSON object")
         if question.event not in self._vendor.events:
-            raise PicohookError(f"{question.event} is not an event that the shim of {self._vendor.title} answers")
+            raise PicohookError(f"{question.event} is not an event of the shim for {self._vendor.title}")
         named = given.get("hook_event_name", question.event)
         if not isinstance(named, str) or named.lower() != question.event.lower():
-            raise PicohookError(f"the event says that it is {named}, and this is the entry of {question.event}")
+            raise PicohookError(f"the event names itself {named}, and its entry is for {question.event}")
         return given
 
     def _missing(self) -> str | None:
@@ -119,7 +119,9 @@ class Behind:
         async with self._reading:
             if self._changed():
                 try:
-                    with anyio.CancelScope(shield=True):  # the next client needs it, if this one goes
+                    with anyio.CancelScope(
+                        shield=True
+                    ):  # if this client goes, the next one needs the new configuration
                         await self._host.reload()
                     self._note()
                 except PicohookError as error:
@@ -131,15 +133,15 @@ class Behind:
         missing = self._missing()
         if missing is not None:
             raise PicohookError(
-                f"{missing}: was trusted, and is gone (picohook trust --remove {missing}, or bring it back)"
+                f"{missing}: is trusted, and is not there any more (restore it, or: picohook trust --remove {missing})"
             )
 
 
-class Server:
-    """Answers clients at a socket until none has come for a while."""
+class ShimServer:
+    """Answers clients at a socket, and ends when none has come for a while."""
 
     def __init__(
-        self, listening: ListeningSocket, answer: Callable[[Question], Awaitable[Reply]], key: str, log: Log
+        self, listening: ListeningSocket, answer: Callable[[ShimRequest], Awaitable[ShimReply]], key: str, log: Log
     ) -> None:
         self._listening = listening
         self._answer = answer
@@ -150,7 +152,7 @@ class Server:
         self._ending = False
 
     async def run(self, idle: float = IDLE) -> None:
-        """Serve. Clients that have connected when it ends are answered, too."""
+        """Serve until it is idle or `end` is called. Answers all clients that have connected by then."""
         try:
             async with anyio.create_task_group() as tasks:
                 while not self._ending:
@@ -187,7 +189,7 @@ class Server:
 
     async def _serve(self, connection: socket.socket) -> None:
         try:
-            with anyio.move_on_after(PATIENCE) as sending:
+            with anyio.move_on_after(REQUEST_WAIT) as sending:
                 question = await self._read(connection)
             if sending.cancelled_caught or question is None:
                 return
@@ -208,8 +210,8 @@ class Server:
             self._open -= 1
             connection.close()
 
-    async def _read(self, connection: socket.socket) -> Question | None:
-        """The question of a client; None if it is not one."""
+    async def _read(self, connection: socket.socket) -> ShimRequest | None:
+        """The request of a client; None if it is malformed."""
         data = bytearray()
         sizes: list[int] = []
         words: list[str] = []
@@ -229,7 +231,7 @@ class Server:
                 if end >= 0:
                     words = data[len(self._greeting) : end].decode("ascii", "replace").split(" ")
                     sizes, start = [int(word) for word in words[2:] if word.isdigit()], end + 1
-                    if len(words) != len(Question._fields) or len(sizes) != len(words) - 2:
+                    if len(words) != len(ShimRequest._fields) or len(sizes) != len(words) - 2:
                         return None
             if sizes and len(data) >= start + sum(sizes):
                 break
@@ -237,7 +239,7 @@ class Server:
                 return None
         cwd, environment, stdin = start + sizes[0], start + sizes[0] + sizes[1], start + sum(sizes)
         pairs = (os.fsdecode(bytes(pair)).partition("=") for pair in bytes(data[cwd:environment]).split(b"\0"))
-        return Question(
+        return ShimRequest(
             words[0],
             words[1],
             os.fsdecode(bytes(data[start:cwd])),
@@ -247,8 +249,8 @@ class Server:
 
     @staticmethod
     async def _cancel_when_gone(connection: socket.socket, scope: anyio.CancelScope) -> None:
-        """Cancel the question of a client that has gone: nobody waits for its answer."""
-        await anyio.wait_readable(connection)  # it sends nothing more, so it has ended
+        """Cancel the request when its client has gone."""
+        await anyio.wait_readable(connection)  # a client sends nothing more, so this is its end
         scope.cancel()
 
 

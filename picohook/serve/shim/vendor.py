@@ -1,4 +1,4 @@
-"""What the shim knows of a vendor's agent, as data: its hook file, its events, its fields, and how an answer is printed."""
+"""A vendor's agent as data: its hook file, its events, its fields, and the form of its answers."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import os.path
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from ...hooks.foreign.claude.encode import text_in
-from ...hooks.foreign.tools import shown_call
+from ...hooks.foreign.claude.tool_response import text_of_output
+from ...hooks.foreign.tools import BEGIN_PATCH, shown_call
 from ...model.payloads import Compaction, Finish, Meta, Payload, Prompt, ToolCall, ToolResult, ToolReturn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ...hooks.foreign.contract import Answer, Row
+    from ...hooks.foreign.contract import HandlerAnswer, Row
     from ...hooks.foreign.tools import ShownCall
 
 OnFailure: TypeAlias = Literal["deny", "stop", "pass"]
-"""What the client does if there is no answer: deny (exit code 2), stop the agent, or only say so."""
+"""What the client does without an answer: deny (exit code 2), stop the agent, or report the failure and let the call pass."""
 
 
-class Entry(NamedTuple):
+class HookEntry(NamedTuple):
     """One event that the vendor's agent asks the shim about."""
 
     at: str
-    """The stage that is asked, or the kind of the event that hooks are told of."""
+    """The stage at which hooks are asked, or the kind of the event that observers get."""
     on_failure: OnFailure = "pass"
     longest: float = float("inf")
     """The longest time-out that the vendor gives this event, in seconds."""
@@ -33,12 +33,21 @@ class Entry(NamedTuple):
     """Whether it is about a tool that failed."""
 
 
-def entry_of(
+def hook_entry(
     rows: Mapping[str, Row], event: str, on_failure: OnFailure = "pass", longest: float = float("inf")
-) -> Entry:
-    """The entry of an event at the stage, or with the kind, that the vendor's dialect has for it."""
+) -> HookEntry:
+    """The entry of an event, with the stage or kind that the vendor's dialect has for it."""
     row = rows[event]
-    return Entry(row.stage or row.kind, on_failure, longest, failed=event.endswith("Failure"))
+    return HookEntry(row.stage or row.kind, on_failure, longest, failed=event.endswith("Failure"))
+
+
+def with_inner(event: str, answer: HandlerAnswer, output: dict[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
+    """The output with the answer's message for the user, and with the fields of this event, if there are any."""
+    if answer.message:
+        output["systemMessage"] = answer.message
+    if inner:
+        output["hookSpecificOutput"] = {"hookEventName": event, **inner}
+    return output
 
 
 class Fields(NamedTuple):
@@ -51,7 +60,7 @@ class Fields(NamedTuple):
     call_id: str = "tool_use_id"
     output: str = "tool_response"
     json_output: bool = False
-    """Whether that is JSON in a text."""
+    """Whether `output` is JSON in a text."""
     texts: tuple[str, ...] = ()
     """Where the text is in a tool's output, if the output is a table of the vendor's own."""
     error: str = "error"
@@ -63,19 +72,19 @@ DEFAULT_FIELDS = Fields()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What an event asks, or tells, in picohook's words."""
+class AgentEvent:
+    """An event of the agent, with its payload for hooks."""
 
     at: str
     payload: Payload
     given: Mapping[str, Any]
     """The event as the vendor wrote it."""
     call: ShownCall | None = None
-    """The tool call in it."""
+    """The tool call in the event."""
 
 
 @dataclass(frozen=True, slots=True)
-class Vendor:
+class VendorAgent:
     """A vendor's agent."""
 
     title: str
@@ -83,22 +92,26 @@ class Vendor:
     """The user's hook file, from `~`."""
     project_file: str
     runs: tuple[str, ...]
-    """The dialects of the files whose hooks the agent runs itself. The shim leaves them to it."""
-    events: Mapping[str, Entry]
-    entry: Callable[[str, Entry, str, float], dict[str, Any]]
-    """The entry of an event in the hook file, with this command and time-out."""
-    show: Callable[[str, Answer, Asked], dict[str, Any]]
-    """The JSON that tells the agent an answer. Empty if there is nothing to tell."""
+    """The dialects of the files whose hooks the agent runs itself, so that the shim does not."""
+    events: Mapping[str, HookEntry]
+    entry: Callable[[str, HookEntry, str, float], dict[str, Any]]
+    """Makes the entry of an event in the hook file, with this command and time-out."""
+    show: Callable[[str, HandlerAnswer, AgentEvent], dict[str, Any]]
+    """Makes the JSON of an answer for the agent; empty if there is nothing to say."""
     opens: str
-    """When the agent lets a call through although the shim has not answered, for people."""
+    """A text for people: when the agent lets a call pass although the shim has not answered."""
     home: str = ""
-    """The variable that names another directory than the first one of `user_file`."""
+    """The environment variable that replaces the directory of `user_file`."""
     fields: Fields = DEFAULT_FIELDS
+    asks: bool = True
+    """Whether a hook can let the agent ask its user about a call."""
+    asks_about_changed: bool = True
+    """Whether the agent then runs the call as hooks have changed it."""
     file: Mapping[str, Any] = field(default_factory=dict)
-    """What a new hook file has beside its hooks."""
+    """The other keys of a new hook file."""
 
-    def read(self, event: str, given: Mapping[str, Any], cwd: str) -> Asked:
-        """What an event asks. Raises `KeyError` for an unknown event, and `ValueError` if it lacks what it asks about."""
+    def read(self, event: str, given: Mapping[str, Any], cwd: str) -> AgentEvent:
+        """Reads an event. Raises `KeyError` for an unknown event, and `ValueError` if a field is missing."""
         entry, names = self.events[event], self.fields
         meta = _meta(given, names)
         place: dict[str, Any] = {"meta": meta}
@@ -106,15 +119,15 @@ class Vendor:
             case "before_tool" | "after_tool":
                 return self._read_call(entry, given, place, cwd)
             case "before_prompt":
-                return Asked(entry.at, Prompt(**place, prompt=_text(given, names.prompt, needed=True)), given)
+                return AgentEvent(entry.at, Prompt(**place, prompt=_text(given, names.prompt, needed=True)), given)
             case "before_finish":
                 response = {"role": "assistant", "content": _text(given, names.response)}
-                return Asked(entry.at, Finish(**place, response=response), given)
+                return AgentEvent(entry.at, Finish(**place, response=response), given)
             case "before_compact" | "after_compact":
-                return Asked(entry.at, Compaction(**place, scope="auto"), given)
-        return Asked(entry.at, Payload(**place), given)
+                return AgentEvent(entry.at, Compaction(**place, scope="auto"), given)
+        return AgentEvent(entry.at, Payload(**place), given)
 
-    def _read_call(self, entry: Entry, given: Mapping[str, Any], place: dict[str, Any], cwd: str) -> Asked:
+    def _read_call(self, entry: HookEntry, given: Mapping[str, Any], place: dict[str, Any], cwd: str) -> AgentEvent:
         names = self.fields
         tool, said = _text(given, names.tool, needed=True), _table(given.get(names.input))
         call = shown_call(tool, said, cwd, {})
@@ -126,7 +139,7 @@ class Vendor:
             "affected_paths": affected_paths(call, cwd) or None,
         }
         if entry.at == "before_tool":
-            return Asked(entry.at, ToolCall(**about), given, call)
+            return AgentEvent(entry.at, ToolCall(**about), given, call)
         output = given.get(names.output)
         if names.json_output and isinstance(output, str):
             output = _decoded(output)
@@ -135,11 +148,11 @@ class Vendor:
         result = ToolResult(for_llm=text, is_error=entry.failed)
         duration = given.get("duration_ms", given.get("duration"))
         spent = int(duration * 1_000_000) if isinstance(duration, int | float) and duration >= 0 else 0
-        return Asked(entry.at, ToolReturn(**about, result=result, duration=spent), given, call)
+        return AgentEvent(entry.at, ToolReturn(**about, result=result, duration=spent), given, call)
 
 
 def _meta(given: Mapping[str, Any], names: Fields) -> Meta:
-    """The place of an event in the agent's run, which a subagent has below the turn of its parent."""
+    """The session and turn of an event. A subagent's turn is below the turn of its parent."""
     session, turn = _text(given, names.session), _text(given, names.turn)
     agent = _text(given, "agent_id")
     if not agent:
@@ -165,7 +178,7 @@ def _table(value: Any) -> dict[str, Any]:
 
 
 def _decoded(text: str) -> Any:
-    """The JSON in a text; the text itself if it is none."""
+    """The JSON in a text; the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -176,20 +189,10 @@ _PATCHED = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Mov
 
 
 def affected_paths(call: ShownCall, cwd: str) -> list[str]:
-    """The files that a call is about, also those that a patch in it names."""
+    """The files in a call's arguments, including those in a patch."""
     paths = [value for name in ("file_path", "notebook_path") if isinstance(value := call.input.get(name), str)]
     for value in call.input.values():
-        if isinstance(value, str) and "*** Begin Patch" in value:
+        if isinstance(value, str) and BEGIN_PATCH in value:
             named = (line.strip() for line in value.splitlines())
             paths += [line[len(mark) :] for line in named for mark in _PATCHED if line.startswith(mark)]
     return list(dict.fromkeys(os.path.normpath(os.path.join(cwd, path)) for path in paths))
-
-
-def text_of_output(output: Any, names: tuple[str, ...] = ()) -> str:
-    """The text of a tool's output: that of its blocks, of its streams or of its file; or JSON."""
-    if isinstance(output, dict):
-        inner = next((output[name] for name in names if output.get(name) is not None), None)
-        if inner is not None:
-            return text_of_output(inner)
-    text = text_in(output)
-    return text if text is not None else "" if output is None else json.dumps(output, ensure_ascii=False)

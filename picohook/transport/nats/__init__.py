@@ -1,1 +1,1 @@
-"""NATS: the connection that the parts of a host share, subjects, and who may use which. It needs the extra `picohook[nats]`."""
+"""NATS: a host's connection, calls, events, bundles and permissions. It needs the extra `picohook[nats]`."""

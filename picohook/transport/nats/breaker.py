@@ -1,4 +1,4 @@
-"""The breaker of a hook that is served elsewhere: after failures in a row the hook is not asked for a while."""
+"""The circuit breaker of a remote hook: after several failures in a row, the hook is not asked for a while."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Bundle:
     hash: str
     """SHA-256 of the configuration."""
     key: str
-    """The public key that it says it was signed with."""
+    """The public key that it names as its signer's."""
     data: bytes
     """Its own bytes."""
 
@@ -128,7 +128,7 @@ def verify(data: bytes, place: str, *, keys: Collection[str], tenant: str, name:
     """Read a bundle, and check that one of these keys signed it for this tenant and name. Raises `ConfigError`."""
     bundle = read(data, place)
     if bundle.key not in keys:
-        raise refused(place, "key", f"{escape(bundle.key)} is not trusted here", "add it to bundle.keys")
+        raise refused(place, "key", f"{escape(bundle.key)} is not trusted here", "add it to nats.bundle.keys")
     document = decode_value(data)
     signature = document.pop("signature")
     _, signing = _libraries()

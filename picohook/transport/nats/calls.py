@@ -1,4 +1,4 @@
-"""Calls to a hook that is served elsewhere: the answers come to an inbox of the hook's own."""
+"""Calls to a remote hook. The answers come to the hook's own inbox."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from ...wire.text import show
 from ..deadlines import Deadlines, shown_seconds
 from ..reactor import Failure
 from . import headers, subjects
+from .message import Message, answer_head, more
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nats.aio.msg import Msg
+    from collections.abc import Awaitable, Callable
 
     from ...model.decisions import Decision
     from ...model.stages import Stage
@@ -38,12 +37,17 @@ PING = "ping"
 """The last token of the inbox at which workers answer pings."""
 
 
+_HEAD = b"NATS/1.0\r\n%b: %%b\r\n%b: %%d\r\n%b: %%b\r\n\r\n" % tuple(
+    name.encode() for name in (headers.ID, headers.DEADLINE, headers.DIGEST)
+)
+
+
 class _Call:
     """A call that waits for its answer."""
 
     __slots__ = ("digest", "id", "promise")
 
-    def __init__(self, promise: Promise, digest: str, id: str) -> None:  # noqa: A002 - what it is
+    def __init__(self, promise: Promise, digest: bytes, id: str) -> None:  # noqa: A002 - what it is
         self.promise = promise
         self.digest = digest
         self.id = id
@@ -87,6 +91,7 @@ class Calls:
         self._pending: dict[int, _Call] = {}
         self._next = 1
         self._deadlines = Deadlines(reactor, self, self._timed_out)
+        self._on_cancel = self._abandoned  # stored, because each lookup of a method makes an object
         self.calls = self.timeouts = self.late = 0
 
     async def open(self) -> None:
@@ -98,7 +103,7 @@ class Calls:
         self.fail_all("the hook was stopped", "unreachable")
         self._deadlines.close()
         if self._listening is not None:
-            await self._listening.stop()
+            await self._listening.stop(drain=False)
 
     # The calls, as `Deadlines` sees them.
 
@@ -124,10 +129,10 @@ class Calls:
 
     # Asking.
 
-    async def call(  # noqa: PLR0917 - by position: it is called for every question
+    def call(  # noqa: PLR0917 - by position: it is called for every question
         self, stage: Stage[Any], params: bytes, deadline: float, limit: float, now: float, question_id: str, trace: str
-    ) -> Decision:
-        """Ask, and return the decision in the answer. Raises `HookError`."""
+    ) -> Awaitable[Decision]:
+        """Ask. Await the result at once for the decision in the answer. Raises `HookError`, and so does awaiting."""
         subject = self._subjects.get(stage.name)
         if subject is None:
             subject = self._subjects[stage.name] = self._subject_of(stage.name)
@@ -138,42 +143,31 @@ class Calls:
             raise HookTimeoutError("its deadline had passed before it was asked", hook=self._name)
         number = self._next
         self._next += 1
-        body = b'{"jsonrpc":"2.0","id":%d%s%s}' % (number, between_id_and_params(stage.method), params)
-        digest = hashlib.sha256(body).hexdigest()
-        about = {
-            headers.ID: question_id,
-            headers.DEADLINE: str(max(1, int((deadline - now) * 1000))),
-            headers.DIGEST: digest,
-        }
-        if connection.config_digest:
-            about[headers.CONFIG] = connection.config_digest
-        if trace:
-            about[headers.TRACE_PARENT] = trace
-        promise = self._reactor.promise(self._abandoned)
+        body = b'{"jsonrpc":"2.0","id":%d%b%b}' % (number, between_id_and_params(stage.method), params)
+        digest = hashlib.sha256(body).hexdigest().encode()
+        head = _HEAD % (question_id.encode(), max(1, int((deadline - now) * 1000)), digest)
+        if connection.config_digest or trace:
+            head = more(head, {headers.CONFIG: connection.config_digest, headers.TRACE_PARENT: trace})
+        message = Message(subject, body, f"{self._inbox}.{number}", head)
+        try:
+            connection.send(message, at_once=not self._pending)
+        except NatsError as error:
+            raise HookUnavailableError(str(error), cause=error.cause, hook=self._name) from None
+        promise = self._reactor.promise(self._on_cancel)
         promise.about = stage
         promise.request = number
         promise.deadline = deadline
         promise.limit = limit
         promise.timeout = deadline - now
         self._pending[number] = _Call(promise, digest, question_id)
-        try:
-            await connection.publish(subject, body, headers=about, reply=f"{self._inbox}.{number}")
-        except NatsError as error:
-            self._pending.pop(number, None)
-            raise HookUnavailableError(str(error), cause=error.cause, hook=self._name) from None
-        except BaseException:  # cancelled, maybe after it was sent
-            if call := self._pending.pop(number, None):
-                self._tell_workers(call)
-            raise
         self.calls += 1
-        if number in self._pending and promise.deadline < self._deadlines.next:
+        if deadline < self._deadlines.next:
             self._deadlines.add(promise)
-        decision: Decision = await promise
-        return decision
+        return promise
 
-    async def ping(self) -> None:
+    def ping(self) -> None:
         """Ask whether a worker serves the hook. `ponged` is called if one answers. Raises `NatsError`."""
-        await self._connection.publish(subjects.service("PING", self._served), reply=f"{self._inbox}.{PING}")
+        self._connection.publish(subjects.service("PING", self._served), reply=f"{self._inbox}.{PING}")
 
     def fail_all(self, why: str, cause: str) -> None:
         """Fail all calls in flight."""
@@ -186,7 +180,7 @@ class Calls:
         )
 
     def connection_changed(self) -> None:
-        """Fail the calls that can get no answer: the connection was lost, or the server refused a subject."""
+        """Fail the calls that can get no answer, because the connection was lost or the server refused a subject."""
         connection = self._connection
         if not self._pending:
             return
@@ -225,23 +219,19 @@ class Calls:
         self._reactor.settle(ended)
 
     def _tell_workers(self, call: _Call) -> None:
-        """Tell all workers that nobody waits for this answer any more."""
+        """Tell all workers that this call was cancelled."""
         body = encode({"id": call.id, "reply": f"{self._inbox}.{call.promise.request}"})
-
-        async def tell() -> None:
-            try:
-                await self._connection.publish(self._cancel_subject, body)
-            except NatsError as error:
-                self._log.debug("a cancel was not sent", why=str(error))
-
-        self._reactor.spawn(tell, _nothing)
+        try:
+            self._connection.publish(self._cancel_subject, body)
+        except NatsError as error:
+            self._log.debug("a cancel was not sent", why=str(error))
 
     # Answers.
 
-    def _received(self, message: Msg) -> None:
-        last = message.subject.rpartition(".")[2]
+    def _received(self, message: Message) -> None:
+        last = message.subject[len(self._inbox) + 1 :]
         if last == PING:
-            if _status(message) != headers.NO_RESPONDERS:
+            if not message.is_from_nobody:
                 self._ponged()
             return
         call = self._pending.get(int(last)) if last.isdecimal() else None
@@ -252,14 +242,14 @@ class Calls:
         outcome = self._outcome(call, message)
         if outcome is not None:
             del self._pending[call.promise.request]
-            self._reactor.settle([(call.promise, outcome)])
+            self._reactor.settle(((call.promise, outcome),))
 
-    def _outcome(self, call: _Call, message: Msg) -> Any:
+    def _outcome(self, call: _Call, message: Message) -> Any:
         """The decision in an answer, or a `Failure`; None for progress, after which the call still waits."""
-        promise, stage, about = call.promise, call.promise.about, message.headers or {}
-        if not message.data and about.get(headers.STATUS) == headers.NO_RESPONDERS:
+        promise, stage = call.promise, call.promise.about
+        if not message.data and message.is_from_nobody:
             return self._failure(f"no worker serves {self._served!r}", ABSENT)
-        if about.get(headers.DIGEST) != call.digest:
+        if message.head != answer_head(call.digest) and message.headers.get(headers.DIGEST) != call.digest.decode():
             return self._failure("its answer is to another question: it does not repeat the digest", DIGEST)
         if not stage.approves and (plain := read_plain(message.data)) is not None:
             digits, short = plain
@@ -298,11 +288,3 @@ class Calls:
 
     def _failure(self, why: str, cause: str) -> Failure:
         return Failure(HookUnavailableError(why, cause=cause, hook=self._name))
-
-
-def _status(message: Msg) -> str:
-    return (message.headers or {}).get(headers.STATUS, "")
-
-
-def _nothing() -> None:
-    pass

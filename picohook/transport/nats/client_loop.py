@@ -5,6 +5,7 @@ On asyncio it is the host's own loop. On trio it is a loop in a thread of its ow
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -33,6 +34,9 @@ class ClientLoop(Protocol):
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Run this in the client's loop, and return its result."""
 
+    def soon(self, callback: Callable[..., None], *arguments: Any) -> None:
+        """Call this in the client's loop. It must not raise."""
+
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run this in a task of the client's loop. Called once. `aclose` cancels it."""
 
@@ -59,6 +63,9 @@ class HostLoop:
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         return await work()
 
+    def soon(self, callback: Callable[..., None], *arguments: Any) -> None:
+        callback(*arguments)
+
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         import asyncio  # noqa: PLC0415 - slow to import
 
@@ -84,6 +91,7 @@ class ThreadLoop:
         self._reactor = reactor
         self._portal_block = start_blocking_portal("asyncio")
         self._portal = self._portal_block.__enter__()
+        self._loop = self._portal.call(_running_loop)
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         try:
@@ -104,6 +112,10 @@ class ThreadLoop:
             value = Failure(error)
         self._reactor.settle([(promise, value)])
 
+    def soon(self, callback: Callable[..., None], *arguments: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # it is closed
+            self._loop.call_soon_threadsafe(callback, *arguments)
+
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._portal.start_task_soon(work)
 
@@ -119,3 +131,9 @@ class ThreadLoop:
     def _end(self) -> None:
         self._portal.call(self._portal.stop, True)
         self._portal_block.__exit__(None, None, None)
+
+
+async def _running_loop() -> asyncio.AbstractEventLoop:
+    import asyncio  # noqa: PLC0415 - slow to import
+
+    return asyncio.get_running_loop()

@@ -14,18 +14,18 @@ import anyio
 from ...errors import NatsError, PicohookError
 from . import subjects
 from .client_loop import client_loop
+from .message import Message, head_of
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable, Mapping
 
-    from nats.aio.client import Client
-    from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
 
     from ...model.spec import NatsSettings
     from ...observe.log import Log
     from ..reactor import Reactor
+    from .client import Client
 
 T = TypeVar("T")
 
@@ -47,30 +47,29 @@ _REFUSED = re.compile(r'permissions violation for (publish|subscription) to "([^
 
 
 class Listening:
-    """A subscription. It is made again whenever the connection is."""
+    """A subscription. It is restored with the connection."""
 
-    __slots__ = ("_connection", "callback", "pending", "queue", "subject", "subscription")
+    __slots__ = ("_connection", "callback", "queue", "subject", "subscription")
 
     def __init__(
-        self, connection: NatsConnection, subject: str, callback: Callable[[Msg], None], queue: str, pending: int
+        self, connection: NatsConnection, subject: str, callback: Callable[[Message], None], queue: str
     ) -> None:
         self._connection = connection
         self.subject = subject
         self.callback = callback
         self.queue = queue
-        self.pending = pending
         self.subscription: Subscription | None = None
 
-    async def stop(self) -> None:
+    async def stop(self, *, drain: bool = True) -> None:
         """Take no more messages. The server hands those that it has not sent yet to other members of the queue group.
 
-        Returns when `callback` has been called with the messages that were sent already.
+        With `drain`, returns when `callback` has been called with the messages that were sent already.
         """
-        await self._connection._unlisten(self)  # noqa: SLF001 - its own part
+        await self._connection._unlisten(self, drain=drain)  # noqa: SLF001 - its own part
 
 
 class NatsConnection:
-    """A connection, which is made again when it is lost.
+    """A connection that is restored when it is lost.
 
     `on_change` has functions that are called, in the host's loop, whenever `state` or `refused` may have changed.
     """
@@ -81,7 +80,7 @@ class NatsConnection:
         self.settings = settings
         self.state = CONNECTING
         self.last_error = ""
-        """Why there is no connection, or what the server last refused."""
+        """Why there is no connection, or the subject that the server last refused."""
         self.refused: frozenset[str] = frozenset()
         """The subjects that this user may not publish or listen to, as far as the server said; in lower case."""
         self.config_digest = ""
@@ -98,20 +97,27 @@ class NatsConnection:
 
     # The interface.
 
-    async def publish(
+    def publish(
         self, subject: str, body: bytes = b"", *, headers: Mapping[str, str] | None = None, reply: str = ""
     ) -> None:
-        """Send a message. It is written soon after. Raises `NatsError` at once if it cannot be sent."""
-        await self._loop.run(functools.partial(self._publish, subject, body, headers, reply))
+        """Send a message. It is written soon after. Raises `NatsError` if it cannot be sent."""
+        self.send(Message(subject, body, reply, head_of(headers or {})))
 
-    async def listen(
-        self, subject: str, callback: Callable[[Msg], None], *, queue: str = "", pending: int = PENDING_MESSAGES
-    ) -> Listening:
-        """Call back with each message to this subject, in the host's loop. Works while there is no connection, too.
+    def send(self, message: Message, *, at_once: bool = False) -> None:
+        """Send a message, as `publish` does. With `at_once`, it does not wait for others to share a write with."""
+        client = self._connected_client()
+        size, waiting = len(message.data) + len(message.head), client.pending_data_size
+        if size > client.max_payload:
+            raise NatsError(
+                f"a message of {size} bytes is over the server's limit of {client.max_payload}", cause=TOO_LARGE
+            )
+        if waiting + size > MAX_OUTBOUND:
+            raise NatsError(f"{waiting} bytes wait to be sent to the server", cause=UNREACHABLE)
+        self._loop.soon(client.send, message, at_once)
 
-        `pending` is the most messages that may wait in this process. More are dropped.
-        """
-        listening = Listening(self, subject, callback, queue, pending)
+    async def listen(self, subject: str, callback: Callable[[Message], None], *, queue: str = "") -> Listening:
+        """Call back with each message to this subject, in the host's loop. Works while there is no connection, too."""
+        listening = Listening(self, subject, callback, queue)
         self._listening[listening] = None
         await self._loop.run(functools.partial(self._subscribe, listening))
         return listening
@@ -166,7 +172,7 @@ class NatsConnection:
         return NatsError(f"no connection to {', '.join(self.settings.servers)}{why}", cause=UNREACHABLE)
 
     async def aclose(self) -> None:
-        """Write what waits to be written, and close the connection."""
+        """Write what waits to be written, and close the connection. Takes no longer than `client.CLOSE` for each."""
         if self.state != CLOSED:
             self._set(CLOSED)
             with contextlib.suppress(NatsError):
@@ -174,22 +180,6 @@ class NatsConnection:
             await self._loop.aclose()
 
     # In the client's loop.
-
-    async def _publish(self, subject: str, body: bytes, headers: Mapping[str, str] | None, reply: str) -> None:
-        client = self._connected_client()
-        size = len(body)
-        if headers and size + _MANY_HEADERS > client.max_payload:
-            size += _LINE_BYTES + sum(len(name) + len(value.encode()) + 4 for name, value in headers.items())
-        if size > client.max_payload:
-            raise NatsError(
-                f"a message of {size} bytes is over the server's limit of {client.max_payload}", cause=TOO_LARGE
-            )
-        if client.pending_data_size + size > MAX_OUTBOUND:
-            raise NatsError(f"{client.pending_data_size} bytes wait to be sent to the server", cause=UNREACHABLE)
-        try:
-            await client.publish(subject, body, reply, headers)  # type: ignore[arg-type]  # it changes no headers
-        except Exception as error:  # noqa: BLE001 - likewise
-            raise _as_nats_error(error) from None
 
     def _connected_client(self) -> Client:
         client = self._client
@@ -201,30 +191,25 @@ class NatsConnection:
         client = self._client
         if client is None or client.is_closed:
             return  # `_keep` will
+        received = functools.partial(self._loop.tell, listening.callback)
+        listening.subscription = await client.listen(listening.subject, listening.queue, received, PENDING_MESSAGES)
 
-        async def received(message: Msg) -> None:
-            self._loop.tell(listening.callback, message)
-
-        listening.subscription = await client.subscribe(
-            listening.subject, queue=listening.queue, cb=received, pending_msgs_limit=listening.pending
-        )
-
-    async def _unlisten(self, listening: Listening) -> None:
-        async def drain() -> None:
+    async def _unlisten(self, listening: Listening, *, drain: bool) -> None:
+        async def unsubscribe() -> None:
             subscription, listening.subscription = listening.subscription, None
             if subscription is not None:
                 with contextlib.suppress(Exception):  # the connection was lost: there is nothing to drain
-                    await subscription.drain()  # type: ignore[no-untyped-call]
+                    await (subscription.drain() if drain else subscription.unsubscribe())  # type: ignore[no-untyped-call]
 
         self._listening.pop(listening, None)
         if self.state != CLOSED:
-            await self._loop.run(drain)
+            await self._loop.run(unsubscribe)
 
     async def _keep(self) -> None:
         """Connect, and connect anew when the server has ended a connection for good, until cancelled."""
         import asyncio  # noqa: PLC0415 - slow to import
 
-        from nats.aio.client import Client  # noqa: PLC0415 - an extra
+        from .client import Client  # noqa: PLC0415 - needs nats-py
 
         wait = random.uniform(*RECONNECT_WAIT)  # noqa: S311 - spreads load
         while self.state != CLOSED:
@@ -260,20 +245,16 @@ class NatsConnection:
             except Exception as error:  # noqa: BLE001 - a file cannot be read, or the client has a fault: it is tried again
                 self._note(error)
             finally:
-                if not client.is_closed:
-                    with anyio.CancelScope(shield=True):
-                        await client.close()
+                with anyio.CancelScope(shield=True):
+                    await client.end()
             if self.state != CLOSED:
                 self._loop.tell(self._set, DISCONNECTED)
                 await asyncio.sleep(wait)
 
     async def _close(self) -> None:
         client, self._client = self._client, None
-        if client is not None and not client.is_closed:
-            if client.is_connected:
-                with contextlib.suppress(Exception):  # it is closing
-                    await client.flush(1)
-            await client.close()
+        if client is not None:
+            await client.end()
 
     async def _failed(self, error: Exception) -> None:
         refused = _REFUSED.search(str(error).lower())
@@ -319,11 +300,6 @@ class NatsConnection:
         self._changed = anyio.Event()
         for call in tuple(self.on_change):
             call()
-
-
-_LINE_BYTES = len(b"NATS/1.0\r\n\r\n")
-_MANY_HEADERS = 64 * 1024
-"""More bytes than the headers of a message ever have."""
 
 
 def _require_nats() -> None:

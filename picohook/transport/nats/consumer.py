@@ -1,4 +1,4 @@
-"""Takes the events of a tenant from their stream, and gives each to a sink until that has it."""
+"""Reads the events of a tenant from their stream, and gives each to a sink until the sink has stored it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Received(NamedTuple):
 
 
 class Sink(Protocol):
-    """Where a consumer writes. Its methods block. They raise `OSError` if they are to be called again later."""
+    """The destination of a consumer. Its methods block. They raise `OSError` if the consumer has to try again later."""
 
     def take(self, event: Received) -> bool:
         """Write an event, unless it was written before. Returns False if others have to come first.
@@ -62,7 +62,7 @@ class Sink(Protocol):
         """
 
     def sync(self) -> None:
-        """Put all that was written onto the disk."""
+        """Write everything through to the disk."""
 
     def close(self) -> None:
         """Close all files."""
@@ -154,7 +154,10 @@ class Consumer:
                 await self._bury(js, message, verdict)
 
     def _take(self, message: Msg) -> str | None:
-        """Empty if the event was taken, None if it came too early; otherwise why it can never be taken. Raises `OSError`."""
+        """Give an event to the sink. Returns None if it came too early; otherwise why it is refused, empty if stored.
+
+        Raises `OSError` if the sink cannot store it now.
+        """
         headers = {name.lower(): value for name, value in (message.headers or {}).items()}
         try:
             body = decode_value(message.data)

@@ -1,7 +1,8 @@
 """The headers of questions and answers over NATS."""
 
 ID = "Picohook-Id"
-"""Names the question, the same when it is asked again: session, turn, call, hook and try."""
+"""Session, turn, call, stage, a checksum of the params, hook and try. All but the try name the question, when it is asked again
+too, and no other question."""
 DEADLINE = "Picohook-Deadline-Ms"
 """The milliseconds that are left for the answer. It is no time of day, because clocks differ."""
 DIGEST = "Picohook-Digest"
@@ -9,8 +10,6 @@ DIGEST = "Picohook-Digest"
 CONFIG = "Picohook-Config"
 """The digest of the central configuration that is in force at the host, if it has one."""
 TRACE_PARENT = "traceparent"
-TRACE_STATE = "tracestate"
 
 STATUS = "Status"
-NO_RESPONDERS = "503"
-"""The server's status for a question that nobody takes."""
+"""The server's own status of a message, such as 503 for a question without a receiver."""

@@ -1,4 +1,4 @@
-"""A host tells every few seconds how it is, for `picohook fleet`. Nobody has to listen."""
+"""Publishes the status of a host every few seconds, for `picohook fleet`."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ if TYPE_CHECKING:
 EVERY = 5.0
 """Seconds between two messages."""
 SPREAD = 0.1
-"""The share by which an interval may be shorter or longer, so that hosts do not all speak at the same time."""
+"""The share by which an interval may be shorter or longer, so that hosts do not all publish at the same time."""
 LAST_WORD = 1.0
-"""Seconds for the message that the host ends."""
+"""Seconds to send the report that the host ends."""
 RUNNING, ENDED = "running", "ended"
 _OF_PROOFS = ("every", "verdict", "last_denial_age", "proofs", "alarms")
 
 
 class Heartbeat:
-    """Publishes how a host is, until cancelled.
+    """Publishes the status of a host until cancelled.
 
-    `connection`, `status` and `config` return what is in force: a reload may replace it. Without a connection nothing is told.
+    `connection`, `status` and `config` return what is in force: a reload may replace it. Without a connection, nothing is
+    published.
     """
 
     def __init__(
@@ -72,8 +73,8 @@ class Heartbeat:
         body: dict[str, Any] = {"host": name, "id": self._id, "state": state, "every_s": EVERY, **self._config()}
         body |= summary(self._status())
         body |= {"up_s": round(time.monotonic() - self._began, 1), "calls_per_second": self._per_second(body["calls"])}
-        with contextlib.suppress(NatsError):  # without a connection nobody can hear it
-            await connection.publish(subjects.host(connection.settings.tenant, name), json.dumps(body).encode())
+        with contextlib.suppress(NatsError):  # there is no connection to publish on
+            connection.publish(subjects.host(connection.settings.tenant, name), json.dumps(body).encode())
 
     def _per_second(self, calls: int) -> float | None:
         """The rate of the last interval; None before its end."""
@@ -104,7 +105,7 @@ def _changes(connection: NatsConnection | None) -> Iterator[anyio.Event]:
 
 
 def summary(status: Mapping[str, Any]) -> dict[str, Any]:
-    """What a host tells of its status, which is the JSON form of `HostStatus`."""
+    """The part of a host's status that it publishes. `status` is the JSON form of `HostStatus`."""
     failures: Counter[str] = Counter()
     calls = 0
     for hook in status["hooks"]:

@@ -43,7 +43,7 @@ class EventPublisher:
         self.published = 0
         """How many events the server has stored."""
         self.last_error = ""
-        """Why events cannot be published at present; empty if all is well."""
+        """Why events cannot be published now; empty if they can."""
         self._settings = settings
         self._log = log
         self._stream = stream or events_stream(settings.tenant)
@@ -127,7 +127,7 @@ class EventPublisher:
                 await self._some.wait()
 
     async def _publish_kept(self, js: JetStreamContext) -> None:
-        """Publish all that is kept by now. Raises whatever hinders it."""
+        """Publish all events that are kept now. Raises any error."""
         while True:
             self._some.clear()
             events = await asyncio.to_thread(self._spool.read, AT_ONCE)

@@ -1,4 +1,4 @@
-"""What a worker tells of itself: the answers to `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS`, as NATS micro services give them."""
+"""A worker's answers to `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS`, in the form of NATS micro services."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from . import subjects
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nats.aio.msg import Msg
-
     from .connection import Listening, NatsConnection
+    from .message import Message
 
 VERBS = ("PING", "INFO", "STATS")
 _TYPE = "io.nats.micro.v1.{}_response"
@@ -34,7 +33,7 @@ class ServedHook:
     busy: int = 0
     """Questions that were refused because too many were in flight."""
     cancelled: int = 0
-    """Questions that were given up: their host cancelled them, or their time was over."""
+    """Questions that the host cancelled, or whose time was over."""
     in_flight: int = 0
     seconds: float = 0.0
     """The time of all answers together."""
@@ -74,7 +73,7 @@ _SEMVER = VERSION if VERSION.count(".") == 2 else "0.0.0"  # noqa: PLR2004 - as 
 
 
 async def tell(
-    connection: NatsConnection, hook: ServedHook, answer: Callable[[ServedHook, str, Msg], None]
+    connection: NatsConnection, hook: ServedHook, answer: Callable[[ServedHook, str, Message], None]
 ) -> list[Listening]:
     """Call `answer` with each request for one of the `VERBS`, until all of what is returned is stopped."""
     return [

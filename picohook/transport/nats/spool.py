@@ -121,9 +121,9 @@ class Spool:
         self.on_kept = on_kept
         """Called in the spool's thread whenever events were written."""
         self.put_count = self.kept = self.dropped = self.damaged = 0
-        """How many events were accepted, are in the file, were dropped, and could not be read back."""
+        """The numbers of events that were accepted, are in the file, were dropped, and could not be read back."""
         self.failure = ""
-        """Why nothing can be written at present; empty if all is well."""
+        """Why nothing can be written now; empty if events can be written."""
         self._sync = sync
         self._largest = max(min(LARGEST_FILE, most // 4), 1)
         self._lines: deque[bytes] = deque()
@@ -199,7 +199,7 @@ class Spool:
             return self._changed.wait_for(lambda: self.kept >= count, timeout)
 
     def close(self) -> None:
-        """Write what waits. Takes at most `CLOSE_TIMEOUT`. What is not written by then is dropped. Events can still be read."""
+        """Write the waiting events, in at most `CLOSE_TIMEOUT`, and drop the rest. Events can still be read."""
         with self._lock:
             self._closing = True
         self._hurry.set()

@@ -13,42 +13,37 @@ _ESCAPED = re.compile(rb"_x([0-9a-f]{2})")
 
 @lru_cache(maxsize=4096)
 def token(name: str) -> str:
-    """The name as one token of a subject. No two names have the same. Each other byte becomes `_x` and two digits."""
+    """The name as one token of a subject. Each other byte becomes `_x` and two digits, so no two names have the same token."""
     return _OTHER.sub(lambda found: b"_x%02x" % found[0][0], name.encode()).decode()
 
 
 def name_of(token: str) -> str:
-    """The name that a token stands for. Raises `ValueError` if none does."""
+    """The name in a token. Raises `ValueError` if it is not a token of a name."""
     return _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), token.encode()).decode()
 
 
 def rpc(tenant: str, hook: str, stage: str) -> str:
-    """Where a hook is asked at a stage. `*` stands for every stage."""
+    """The subject of questions to a hook at a stage. `*` is every stage."""
     return f"{PREFIX}.rpc.{token(tenant)}.{token(hook)}.{stage}"
 
 
 def cancel(tenant: str, hook: str) -> str:
-    """Where a host says that it no longer waits for an answer of the hook."""
+    """The subject on which a host cancels a question to the hook."""
     return f"{PREFIX}.cancel.{token(tenant)}.{token(hook)}"
 
 
 def events(tenant: str, session: str, kind: str) -> str:
-    """Where an event of a session is published."""
+    """The subject of the events of a session."""
     return f"{PREFIX}.evt.{token(tenant)}.{token(session)}.{token(kind)}"
 
 
-def control(tenant: str, verb: str) -> str:
-    """Where workers and hosts take control messages."""
-    return f"{PREFIX}.ctl.{token(tenant)}.{token(verb)}"
-
-
 def host(tenant: str, name: str) -> str:
-    """Where a host tells of itself. It may publish here, and no other host may."""
+    """The subject of a host's status. Only this host may publish there."""
     return f"{PREFIX}.host.{token(tenant)}.{token(name)}"
 
 
 def hosts(tenant: str) -> str:
-    """Where all hosts of a tenant tell of themselves, to listen there."""
+    """The subject to listen to for the status of all hosts of a tenant."""
     return f"{PREFIX}.host.{token(tenant)}.*"
 
 
@@ -58,5 +53,5 @@ def inbox(host: str) -> str:
 
 
 def service(verb: str, hook: str = "", instance: str = "") -> str:
-    """Where members of a service tell of themselves. `verb` is PING, INFO or STATS."""
+    """The subject of requests to micro services. `verb` is PING, INFO or STATS."""
     return ".".join(["$SRV", verb, *([token(hook)] if hook else []), *([instance] if instance else [])])

@@ -27,13 +27,13 @@ DAYS = 365
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A host, a worker or the administrator of a tenant: a name, and what it may publish and listen to."""
+    """A host, a worker or the administrator of a tenant: its name, and the subjects that it may publish and listen to."""
 
     name: str
     publish: tuple[str, ...]
     subscribe: tuple[str, ...]
     answers: bool = False
-    """Whether it may answer what it is asked, and only that."""
+    """Whether it may answer questions, and publish nothing else."""
 
     @property
     def permissions(self) -> dict[str, Any]:

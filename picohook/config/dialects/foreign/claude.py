@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....hooks.foreign.claude.encode import NAMES, matches
 from ....hooks.foreign.claude.events import GATES_ELSEWHERE
+from ....hooks.foreign.claude.matcher import NAMES, matches
 from .form import FileSettings, Form, Places, home, texts
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _AT_EVENTS = {
 
 
 def _places(config: Config) -> Places:
-    """In a project, its directory. Elsewhere, the directory that the host works in is the project."""
+    """A project's file names the project. For any other file, the project is the host's working directory."""
     file = config.path
     above = file.parent.parent
     in_project = file.parent.name == ".claude" and above != home()
@@ -92,9 +92,23 @@ FORM = Form(
         """
         type if timeout statusMessage once onFailure command args async asyncRewake shell url headers allowedEnvVars server tool
         input prompt model continueOnBlock
+        rewakeMessage rewakeSummary
         """.split()  # noqa: SIM905 - many lines otherwise
     ),
     only_commands=("SessionStart", "Setup"),
     gates_elsewhere=GATES_ELSEWHERE,
     longest_timeouts={"SessionEnd": 60.0},
+    unsupported={
+        "statusMessage": "picohook shows no status",
+        "once": "it has an effect only in a skill, as in Claude Code",
+        "asyncRewake": "it does not wake the agent: its texts come with the next prompt",
+        "rewakeMessage": "likewise",
+        "rewakeSummary": "likewise",
+        "enabledPlugins": "plugins are not looked for: name their files",
+        "allowManagedHooksOnly": "the policy that an administrator manages is not read",
+        "${user_config.*}": "picohook has no configuration of plugins by their users: such a handler cannot be run",
+        "CLAUDE_PLUGIN_OPTION_*": "likewise: they are not set",
+        "CLAUDE_EFFORT": "it is not set: picohook does not know it",
+        "CLAUDE_CODE_REMOTE": "likewise",
+    },
 )

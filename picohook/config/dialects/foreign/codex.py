@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....hooks.foreign.codex.encode import matches
+from ....hooks.foreign.codex.matcher import matches
 from .form import Form, Places, home
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _SKIPS = "Codex itself skips it"
 
 
 def _places(config: Config) -> Places:
-    """In a project, its directory. Elsewhere, the directory that the host works in is the project."""
+    """A project's file names the project. For any other file, the project is the host's working directory."""
     file, above = config.path, config.path.parent.parent
     project = above if file.parent.name == ".codex" and above != home() else config.work
     env: dict[str, str] = {}
@@ -61,4 +61,10 @@ FORM = Form(
     longest_timeouts={"SessionEnd": 3.0, "Interrupt": 3.0},
     shortest_timeout=1.0,
     not_events=("state", "managed_dir"),
+    unsupported={
+        "commandWindows": "picohook runs on Unix",
+        "statusMessage": "picohook shows no status",
+        "state": "whether a handler was reviewed in Codex does not count: a project's file needs picohook's trust",
+        "managed_dir": "managed requirements are not read",
+    },
 )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
 
-from ....hooks.foreign.copilot.encode import is_pascal, matches, matches_as_claude
-from ....hooks.foreign.copilot.events import EVENTS
+from ....hooks.foreign.copilot.events import EVENTS, is_pascal
+from ....hooks.foreign.copilot.matcher import matches, matches_as_claude
 from ....model.spec import Seconds  # noqa: TC001 - pydantic reads it at run time
 from .form import FileSettings, Form, Places
 from .handler_table import HandlerTable
@@ -44,13 +44,13 @@ class CopilotHandler(HandlerTable):
         return self
 
     @property
-    def unable(self) -> str:
+    def cannot_run(self) -> str:
         is_for_unix = self.program or self.bash or "command" in self.model_fields_set
         return "" if is_for_unix or not self.powershell else "it has a command for PowerShell alone"
 
 
 def _places(config: Config) -> Places:
-    """In a project, its directory. Elsewhere, the directory that the host works in is the project."""
+    """A project's file names the project. For any other file, the project is the host's working directory."""
     file = config.path
     owner, above = file.parent.parent, file.parent.parent.parent
     in_project = owner.name == ".github" and file.parent.name in {"hooks", "copilot"}
@@ -87,7 +87,7 @@ def _check_matcher(event: str, matcher: str) -> str:
 
 
 def _check_url(event: str, url: str) -> str:
-    """A URL without TLS is taken for this machine alone, and only if the user says so; it never decides about calls."""
+    """Refuse a URL without TLS, unless it is on this machine, the user allows it, and it does not decide about calls."""
     local = os.environ.get("COPILOT_HOOK_ALLOW_LOCALHOST") == "1" and _LOCAL.match(url) and not EVENTS[event].gate
     return "" if url.startswith("https://") or local else "is not a URL of https"
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from ....hooks.foreign.cursor.encode import matches
 from ....hooks.foreign.cursor.events import CURSOR_VERSION, GATES_ELSEWHERE
+from ....hooks.foreign.cursor.matcher import matches
 from .form import FileSettings, Form, Places, home
 from .handler_table import HandlerTable
 
@@ -29,7 +29,7 @@ class CursorHandler(HandlerTable):
 
 
 def _places(config: Config) -> Places:
-    """A project's handlers run in the project, and all others in the directory of their file."""
+    """A project's handlers run in the project. All others run in the directory of their file."""
     file, above = config.path, config.path.parent.parent
     in_project = file.parent.name == ".cursor" and above != home()
     project = above if in_project else config.work
@@ -71,4 +71,9 @@ FORM = Form(
     layout="handlers",
     settings=_settings,
     gates_elsewhere=GATES_ELSEWHERE,
+    unsupported={
+        "CURSOR_USER_EMAIL": "it is not set: picohook knows no user",
+        "CURSOR_TRANSCRIPT_PATH": "it is not set: picohook keeps no transcript",
+        "CURSOR_CODE_REMOTE": "it is not set: picohook does not know it",
+    },
 )

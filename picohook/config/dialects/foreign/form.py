@@ -1,4 +1,4 @@
-"""What differs between the hook files of two agents. All else is the same."""
+"""The form of an agent's hook files: all that differs between agents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Layout: TypeAlias = Literal["groups", "handlers", "both"]
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the hooks of a file run, and what their environment says of it."""
+    """The directories in which the hooks of a file run, and the environment variables that name them."""
 
     project: Path
     cwd: Path
@@ -29,12 +29,12 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class FileSettings:
-    """What a file says about all its handlers, beside its hooks."""
+    """The settings of a file for all its handlers."""
 
     off: str = ""
     """The setting that switches all hooks off; empty if they are on."""
     problem: str = ""
-    """Why the agent does not load the file: what is wrong with its `version`."""
+    """The mistake in its `version`, for which the agent does not load the file; empty if there is none."""
     warnings: tuple[str, ...] = ()
     allowed_urls: tuple[str, ...] | None = None
     """Patterns of the URLs that handlers may have; None for all."""
@@ -58,38 +58,40 @@ class Form:
     timeout: Callable[[str, str], float]
     """The default timeout of a type of handler at an event."""
     types: Mapping[str, str]
-    """The types of handlers; for each that is not done, the reason."""
+    """The types of handlers. Each type that picohook does not support has the reason, and the others an empty text."""
     check_matcher: Callable[[str, str], str]
     """Takes an event and a matcher. Returns a warning, or raises `ValueError` if it cannot be read."""
     command: Callable[[str, HandlerTable], dict[str, Any]]
-    """The command of a hook that runs this."""
+    """Returns the settings of a hook that runs this handler's command."""
     keys: frozenset[str]
     """The keys of a handler that the agent knows."""
     handler: type[HandlerTable] = HandlerTable
-    """How a handler is written."""
+    """The fields of a handler."""
     layout: Layout = "groups"
     group_keys: frozenset[str] = frozenset({"matcher", "hooks"})
     """The keys of a group that the agent knows."""
     in_order: bool = False
     """Whether handlers always run one after the other."""
     identity: Callable[[HandlerTable], str] = lambda _table: ""
-    """Of handlers with the same one, only the first runs; empty for a handler that always runs."""
+    """Of handlers with the same identity, only the first runs; empty for a handler that always runs."""
     unit: float = 1.0
     """The seconds of a timeout of 1."""
     settings: Callable[[Mapping[str, Any]], FileSettings] = no_settings
     check_url: Callable[[str, str], str] = lambda _event, _url: ""
     """Takes an event and a URL. Returns why the agent does not take it."""
     expands_env: bool = False
-    """Whether the variables in the values of `env` are filled in."""
+    """Whether variables in the values of `env` are replaced."""
     only_commands: Collection[str] = ()
-    """Events at which no URL and no model is asked."""
+    """Events at which only commands run."""
     gates_elsewhere: Collection[str] = ()
-    """Events that are not done, and whose handlers refuse something there."""
+    """Events that picohook does not support, and whose handlers can refuse something in the vendor's agent."""
     shortest_timeout: float = 0.0
     not_events: Collection[str] = ()
-    """Keys beside the events."""
+    """Keys of `hooks` that are not events."""
     longest_timeouts: Mapping[str, float] = field(default_factory=dict)
     """The longest timeout of some events."""
+    unsupported: Mapping[str, str] = field(default_factory=dict)
+    """Settings of handlers and files, and environment variables, that have no effect here; for each, the reason."""
 
 
 def home() -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ....hooks.foreign.gemini.encode import matches
+from ....hooks.foreign.gemini.matcher import matches
 from .form import FileSettings, Form, Places, home, texts
 from .handler_table import HandlerTable
 
@@ -29,7 +29,7 @@ class GeminiHandler(HandlerTable):
 
 
 def _places(config: Config) -> Places:
-    """In a project, its directory. Elsewhere, the directory that the host works in is the project."""
+    """A project's file names the project. For any other file, the project is the host's working directory."""
     file, above = config.path, config.path.parent.parent
     project = above if file.parent.name == ".gemini" and above != home() else config.work
     env = dict.fromkeys(_DIRECTORIES, str(project))
@@ -57,7 +57,7 @@ def _check_matcher(event: str, matcher: str) -> str:
 
 
 def _command(_event: str, table: HandlerTable) -> dict[str, Any]:
-    """The command for bash. Gemini CLI quotes the directories that it fills in; here, the quoted variables do the same."""
+    """The command for bash, with quotes around the variables of directories. Gemini CLI replaces them with quoted paths."""
     text = table.command.replace("${/}", "/")
     command = _UNQUOTED.sub(lambda found: f'"{found[1]}"' if found[1] else found[0], text)
     return {"command": ("bash", "-c", command)}
@@ -81,4 +81,8 @@ FORM = Form(
     identity=lambda table: f"{table.name}:{table.command}",
     unit=0.001,
     not_events=_SWITCHES,
+    unsupported={
+        "hooksConfig.notifications": "picohook shows no notifications",
+        "GEMINI_PLANS_DIR": "it is not set: picohook keeps no plans",
+    },
 )

@@ -1,4 +1,4 @@
-"""How a handler is written, and a group of them."""
+"""The fields of a handler, and of a group of handlers, in a hook file."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ....model.spec import Seconds, Settings
 
 
 class HandlerTable(Settings):
-    """One handler, as Claude Code and those who took its form write it. Other keys are ignored, with a warning.
+    """One handler in the form of Claude Code, which other agents share. Other keys are ignored, with a warning.
 
-    An agent with other names for these fields has a subclass, with an alias for each.
+    An agent with other names for these fields has a subclass with aliases.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -48,7 +48,7 @@ class HandlerTable(Settings):
         return self.on_failure == "block"
 
     @property
-    def unable(self) -> str:
+    def cannot_run(self) -> str:
         """Why it cannot be run on this system; empty if it can."""
         return ""
 

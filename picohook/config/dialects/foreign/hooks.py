@@ -1,4 +1,4 @@
-"""The hooks that the handlers of a file are: an ordinary hook for each handler, and one of the chain for each event."""
+"""Makes the hooks of a hook file: an ordinary hook for each handler, and one hook of the chain for each event."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
 _SAFE = re.compile(r"[\w@%+:,./= -]*")
-"""A path that the shell takes as it is, in any quotes."""
+"""A path that means the same to the shell in any quotes, and without quotes."""
 
 
 class HookMaker:
@@ -33,7 +33,7 @@ class HookMaker:
         self._places = form.places(config)
 
     def ordinary(self, event: str, table: HandlerTable, rule: Rule) -> HandlerSpec:
-        """The hook that a handler is."""
+        """Returns the ordinary hook of a handler."""
         options = self._options
         what: dict[str, Any] = {}
         if rule.kind == "command":
@@ -60,7 +60,7 @@ class HookMaker:
         return not self._config.found if self._options.inherit_env is None else self._options.inherit_env
 
     def _own_env(self, table: HandlerTable) -> dict[str, str]:
-        """The handler's own variables. Of the host's, only those that it inherits are filled in."""
+        """The handler's own variables, in which references to variables that it inherits are replaced."""
         if not self._form.expands_env:
             return table.env
         inherited = self._inherits
@@ -72,14 +72,14 @@ class HookMaker:
         }
 
     def group(self, event: str, row: Row, handlers: Sequence[Handler]) -> GroupSpec:
-        """The hook of the chain that the handlers of an event are."""
+        """Returns the hook of the chain for the handlers of an event."""
         options = self._options
         waited_for = [one.rule.timeout for one in handlers if not one.rule.in_background]
         in_order = any(one.rule.in_order for one in handlers)
         longest = sum(waited_for) if in_order and waited_for else max(waited_for, default=1.0)
         stages = [row.stage] if row.stage else []
         if row.stage and row.stage != "before_prompt" and len(waited_for) < len(handlers):
-            stages.append("before_prompt")  # where the texts of the others are delivered
+            stages.append("before_prompt")  # the texts of handlers in the background come there
         denies = row.gate and options.failures == "strict"
         return GroupSpec(
             name=f"{self._form.dialect}:{event}",
@@ -101,14 +101,15 @@ class HookMaker:
                 project=str(self._places.project),
                 cwd=str(self._places.project),
                 tools=options.tools,
+                strict=denies,
             ),
         )
 
 
 def _substituted(table: HandlerTable, env: Mapping[str, str]) -> HandlerTable:
-    """The handler with the `${...}` of its directories filled in.
+    """The handler with the `${...}` of its directories replaced.
 
-    A path that is more to a shell than its characters is left to the shell, which takes it from the environment.
+    A path with characters that are special to a shell stays a variable, which the shell takes from the environment.
     """
     command, args = table.command, table.args
     for name, value in env.items():
@@ -123,7 +124,7 @@ def _substituted(table: HandlerTable, env: Mapping[str, str]) -> HandlerTable:
 def in_order(groups: Sequence[GroupSpec], events: Sequence[str]) -> list[GroupSpec]:
     """The hooks of one file, each after those of earlier events at the same stage.
 
-    So a handler of a later event is asked about the call as the earlier ones have changed it.
+    So a handler of a later event is asked about the call that earlier handlers have changed.
     """
     last: dict[str, str] = {}
     after: dict[str, tuple[str, ...]] = {}
@@ -134,7 +135,7 @@ def in_order(groups: Sequence[GroupSpec], events: Sequence[str]) -> list[GroupSp
 
 
 def with_room(timeouts: Timeouts, hooks: Sequence[HookSpec]) -> Timeouts:
-    """The timeouts, with a budget of the chain that lets each group take its time, unless the budget is set."""
+    """The timeouts, with a chain budget that has room for every group, unless the budget is set."""
     needed: defaultdict[str, float] = defaultdict(float)
     for hook in hooks:
         for stage in hook.stages if isinstance(hook, GroupSpec) else ():

@@ -1,4 +1,4 @@
-"""The hooks of the files that a configuration or a program names. The readers are imported when a file needs them."""
+"""Reads the hook files that a configuration or a program names. The readers are imported when a file needs them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_foreign(dialect: str, document: dict[str, Any], problems: Problems, con
 def read_tables(
     tables: Sequence[ForeignTable], problems: Problems, config: Config, *, taken: Collection[str]
 ) -> Config:
-    """The hooks of all files that `[[foreign]]` names, with their key paths, warnings, and room in the chain for them."""
+    """Returns the configuration with the hooks of all files in `[[foreign]]`, and with time for them in the chain."""
     from .hooks import with_room  # noqa: PLC0415 - likewise
     from .reader import read_with  # noqa: PLC0415 - likewise
 
@@ -41,11 +41,13 @@ def read_tables(
     for index, table in enumerate(tables):
         path = config.path.parent / Path(table.file).expanduser()
         own = Problems(str(path))
-        document, _ = syntax.parse(files.read(path, own), path.suffix, own)
+        document, _ = syntax.parse(files.read(path, own), syntax.suffix_of(path), own)
         path = Path(os.path.realpath(path.parent)) / path.name
         dialect = table.dialect or vendor_of(document, path)
         if dialect is None:
-            problems.fail(("foreign", index, "file"), "does not show whose hooks it has", 'say it: dialect = "claude"')
+            problems.fail(
+                ("foreign", index, "file"), "does not show which agent's hooks it has", 'set dialect = "claude"'
+            )
         read = read_with(form_of(dialect), document, own, replace(config, path=path, work=config.project), table)
         own.check()
         new = {}
@@ -79,9 +81,8 @@ def foreign_hooks(
 ) -> list[HookSpec]:
     """The hooks of another agent's file, for `Host`. Naming the file is consent to run them. Raises `ConfigError`.
 
-    `dialect` is whose file it is, if its place and form do not show that. `failures` is "strict" or "vendor". `tools` has, for
-    tools of the host with names of their own, what they are for the file. A handler may take minutes: give the host
-    `Timeouts(chain=...)` with room for the slowest.
+    `dialect` names the agent, if the file's path and form do not show it. `failures` is "strict" or "vendor". `tools` maps
+    tools of the host to the agent's. A handler may take minutes: give the host a `Timeouts(chain=...)` that is long enough.
     """
     from ....model.spec import Timeouts  # noqa: PLC0415 - likewise
     from ...document import Config  # noqa: PLC0415 - likewise

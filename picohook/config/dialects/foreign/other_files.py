@@ -1,4 +1,4 @@
-"""The handlers of one agent's hook file, as another agent's file would have them."""
+"""Reads the handlers of one agent's hook file as if they were in another agent's file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...document import Config
 from ...problems import Problems, dotted
 from ...tables import ForeignTable
 from .reader import read_with
-from .vendors import VENDORS, form_of, vendor_of
+from .vendors import VENDOR_FILES, form_of, vendor_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,24 +28,24 @@ _HOOK_FILES = {".json", ".toml", ".yaml", ".yml"}
 
 
 class WrittenHandler(NamedTuple):
-    """A handler as a file has it, or a script, which no file has yet."""
+    """A handler of a hook file, or a script that is in no file yet."""
 
     at: str
-    """Its place in the file; for a script, its path."""
+    """Its key path in the file; for a script, its path."""
     path: Path
     """The file, absolute."""
     home: DialectName | None
-    """Whose file it is in; None for a script."""
+    """The dialect of its file; None for a script."""
     stage: str
     """The stage of its event."""
     event: str
     matcher: str
     table: Mapping[str, Any]
-    """All that the file says of it."""
+    """Its whole entry in the file."""
 
     @property
     def command(self) -> str:
-        """The command that it runs; empty if it runs none."""
+        """The command that it runs; empty if it is not a command."""
         program, args = self.table.get("exec") or self.table.get("command"), self.table.get("args")
         if isinstance(args, list):
             return shlex.join(map(str, (program, *args)))
@@ -53,7 +53,7 @@ class WrittenHandler(NamedTuple):
 
 
 def written_handlers(path: Path) -> list[WrittenHandler]:
-    """The handlers of a hook file, or the one that a script would be. Raises `ConfigError`."""
+    """The handlers of a hook file; for a script, the handler that would run it. Raises `ConfigError`."""
     path = Path(os.path.realpath(path.parent)) / path.name
     if path.suffix not in _HOOK_FILES:
         script = shlex.quote(str(path))
@@ -61,10 +61,10 @@ def written_handlers(path: Path) -> list[WrittenHandler]:
             script = f"{_INTERPRETERS[path.suffix]} {script}"
         return [WrittenHandler(path.name, path, None, "before_tool", "", "", {"command": script})]
     problems = Problems(str(path))
-    document, _ = syntax.parse(files.read(path, problems), path.suffix, problems)
+    document, _ = syntax.parse(files.read(path, problems), syntax.suffix_of(path), problems)
     home = vendor_of(document, path)
     if home is None:
-        problems.fail((), "is not a hook file of another agent", f"known: {', '.join(VENDORS)}")
+        problems.fail((), "is not a hook file of another agent", f"known: {', '.join(VENDOR_FILES)}")
     return list(_handlers(document.get("hooks"), path, home))
 
 
@@ -87,14 +87,14 @@ def _handlers(hooks: Any, path: Path, home: DialectName) -> Iterator[WrittenHand
 
 
 def read_as(dialect: DialectName, handler: WrittenHandler, event: str) -> tuple[GroupSpec | None, str]:
-    """The hook that a handler is in the file of an agent, at one of its events; or None, and why there is none."""
+    """Returns the hook of a handler at an event in an agent's file, or None and the reason."""
     form, place = form_of(dialect), handler.path
     is_home = dialect == handler.home
     if handler.home is None:
-        place = Path.cwd() / VENDORS[dialect].project_files[0]
+        place = Path.cwd() / VENDOR_FILES[dialect].project_files[0]
     elif not is_home and _is_of_project(place, handler.home):
         project = form_of(handler.home).places(_config(dialect, place, Path.cwd())).project
-        place = project / VENDORS[dialect].project_files[0]
+        place = project / VENDOR_FILES[dialect].project_files[0]
     table = dict(handler.table) if is_home else {"type": "command", "command": handler.command}
     table.pop("matcher", None)
     matcher = {"matcher": handler.matcher} if handler.matcher else {}
@@ -108,8 +108,8 @@ def read_as(dialect: DialectName, handler: WrittenHandler, event: str) -> tuple[
 
 
 def _is_of_project(path: Path, home: DialectName) -> bool:
-    """Whether a file stands where an agent looks for those of a project. A plugin's file does not."""
-    places = {Path(file).parent.parts for file in VENDORS[home].project_files}
+    """Whether a file is where an agent looks for a project's files. A plugin's file is not."""
+    places = {Path(file).parent.parts for file in VENDOR_FILES[home].project_files}
     return any(path.parent.parts[-len(parts) :] == parts for parts in places)
 
 

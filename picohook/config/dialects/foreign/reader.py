@@ -12,7 +12,7 @@ from ....hooks.foreign.spec import Handler
 from ...checks import validate
 from ...problems import Problems, dotted, meant, quoted
 from ...tables import ForeignTable
-from .checks import doubts, mistake, undone
+from .checks import meant_tool, mistake, setting_warnings, why_unsupported
 from .handler_table import GroupTable
 from .hooks import HookMaker, in_order, with_room
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def read_with(
     form: Form, document: Mapping[str, Any], problems: Problems, config: Config, options: ForeignTable | None = None
 ) -> Config:
-    """The configuration with the hooks of a foreign file."""
+    """Returns the configuration with the hooks of a hook file."""
     reader = FileReader(form, config, options or ForeignTable(file=str(config.path)), problems, document)
     hooks = reader.read(document.get("hooks"))
     return replace(
@@ -57,9 +57,9 @@ class FileReader:
         self.warnings = list(self.settings.warnings)
 
     def read(self, hooks: Any) -> list[GroupSpec]:
-        """The hooks. Adds mistakes to the problems, or to the warnings if the vendor's failures are wanted."""
+        """Returns the hooks. Adds mistakes to the problems in strict, and to the warnings otherwise."""
         if isinstance(hooks, str | list):
-            self._problems.add(("hooks",), "names other files", "name those files themselves")
+            self._problems.add(("hooks",), "names other files", "name those files directly")
             return []
         if hooks is not None and not isinstance(hooks, dict):
             self._problems.add(("hooks",), f"must be a table of events, not {quoted(hooks)}")
@@ -75,14 +75,14 @@ class FileReader:
         return in_order([group for group in groups if group is not None], list(self._rows))
 
     def _wrong(self, at: KeyPath, message: str, hint: str = "") -> None:
-        """A mistake in one entry, which is left out: in strict, the file cannot be used."""
+        """Add a mistake in one entry. In strict, the file cannot be used; otherwise the entry is left out."""
         if self._options.failures == "strict":
             self._problems.add(at, message, hint)
         else:
             self.warnings.append(f"{dotted(at)}: {message}: it is left out")
 
     def _reject(self, own: Problems) -> None:
-        """Take the mistakes of one entry."""
+        """Add the mistakes of one entry, as `_wrong` does."""
         if self._options.failures == "strict":
             for problem in own.found:
                 self._problems.add(problem.where, problem.message, problem.hint)
@@ -103,7 +103,7 @@ class FileReader:
             for index, entry in enumerate(entries)
             for handler in self._handlers(event, row, entry, (*at, index))
         ]
-        if handlers and not row.done:
+        if handlers and not row.supported:
             also = ", so it refuses nothing here" if event in self._form.gates_elsewhere else ""
             self.warnings.append(f"{dotted(at)}: its handlers never run{also}: {row.why}")
             return None
@@ -112,7 +112,7 @@ class FileReader:
         return self._hooks.group(event, row, handlers)
 
     def _handlers(self, event: str, row: Row, entry: Any, at: KeyPath) -> Iterator[Handler]:
-        """The handlers of an entry: those of a group, or the one that it is."""
+        """Yields the handlers of an entry, which is a group or a handler."""
         layout = self._form.layout
         is_handler = isinstance(entry, dict) and (layout == "handlers" or (layout == "both" and "hooks" not in entry))
         if is_handler:
@@ -129,8 +129,10 @@ class FileReader:
         except ValueError as error:
             self._wrong((*at, "matcher"), str(error))
             return
-        if matcher not in {"", "*"} and row.done and not row.matched:
+        if matcher not in {"", "*"} and row.supported and not row.matched:
             warning = f"{event} ignores it: its handlers always run"
+        elif not warning and row.stage in {"before_tool", "approve_tool"} and row.matched.startswith("tool"):
+            warning = meant_tool(self._dialect, event, matcher)
         if warning:
             self.warnings.append(f"{dotted((*at, 'matcher'))}: {warning}")
         self.warnings += [f"{dotted((*at, key))}: is ignored" for key in entry if key not in self._form.group_keys]
@@ -144,7 +146,7 @@ class FileReader:
 
     def _handler(self, event: str, row: Row, matcher: str, given: Any, at: KeyPath) -> Handler | None:
         if isinstance(given, dict) and any(map(is_shim, given.values())):
-            return None  # it would ask picohook once more
+            return None  # picohook would ask itself
         form, problems = self._form, Problems(str(self._config.path))
         table = validate(form.handler, given, problems, at)
         if table is None:
@@ -157,9 +159,9 @@ class FileReader:
         if (table.name or table.command) in self.settings.disabled:
             self.warnings.append(f"{dotted(at)}: it is switched off by its name, so it never runs")
             return None
-        self.warnings += [f"{dotted(at)}: {warning}" for warning in doubts(form, event, row, table, given)]
-        why = undone(form, self.settings, table)
-        if why and row.done:
+        self.warnings += [f"{dotted(at)}: {warning}" for warning in setting_warnings(form, event, row, table, given)]
+        why = why_unsupported(form, self.settings, table)
+        if why and row.supported:
             open_or_not = "in strict it denies" if row.gate else "it never runs"
             lets = open_or_not if self._options.failures == "strict" else "it never runs"
             self.warnings.append(f"{dotted(at)}: it cannot be run, and {lets}: {why}")
@@ -169,7 +171,7 @@ class FileReader:
         timeout = form.timeout(table.type, event) if table.timeout is None else table.timeout * form.unit
         rule = Rule(
             at=dotted(at),
-            kind="undone" if why else table.type,  # type: ignore[arg-type] # one of those that are done
+            kind="unsupported" if why else table.type,  # type: ignore[arg-type] # a supported type
             matcher=matcher,
             only_if=table.only_if,
             timeout=max(min(timeout, longest), form.shortest_timeout),

@@ -1,4 +1,4 @@
-"""The agents whose hook files are read, one entry each, and whose file a file is."""
+"""The agents whose hook files picohook reads, one entry each, and how it recognises their files."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _COPILOT_KEYS = frozenset({"bash", "powershell", "timeoutSec"})
 _COPILOT_PLACES = {(".github", "hooks"), (".github", "copilot"), (".copilot", "hooks")}
 
 
-class Vendor(NamedTuple):
-    """An agent, and its hook files."""
+class VendorFiles(NamedTuple):
+    """The hook files of one agent."""
 
     title: str
     """The agent's name, for people."""
@@ -92,32 +92,32 @@ def _has_lists(document: Mapping[str, Any]) -> bool:
     return isinstance(hooks, dict) and bool(hooks) and all(isinstance(entries, list) for entries in hooks.values())
 
 
-VENDORS: dict[DialectName, Vendor] = {
-    "claude": Vendor(
+VENDOR_FILES: dict[DialectName, VendorFiles] = {
+    "claude": VendorFiles(
         "Claude Code",
         is_claude,
         user_files=("~/.claude/settings.json",),
         project_files=(".claude/settings.json", ".claude/settings.local.json"),
     ),
-    "codex": Vendor(
+    "codex": VendorFiles(
         "Codex",
         is_codex,
         user_files=("~/.codex/hooks.json", "~/.codex/config.toml"),
         project_files=(".codex/hooks.json", ".codex/config.toml"),
     ),
-    "gemini": Vendor(
+    "gemini": VendorFiles(
         "Gemini CLI",
         is_gemini,
         user_files=("~/.gemini/settings.json",),
         project_files=(".gemini/settings.json",),
     ),
-    "cursor": Vendor(
+    "cursor": VendorFiles(
         "Cursor",
         is_cursor,
         user_files=("~/.cursor/hooks.json",),
         project_files=(".cursor/hooks.json",),
     ),
-    "copilot": Vendor(
+    "copilot": VendorFiles(
         "Copilot",
         is_copilot,
         user_files=("~/.copilot/hooks/*.json", "~/.copilot/settings.json"),
@@ -128,15 +128,15 @@ VENDORS: dict[DialectName, Vendor] = {
         ),
     ),
 }
-"""The agents, by the names of their dialects. The last one that takes a document has it: Claude Code takes what no other does.
+"""The agents, by the names of their dialects. If several take a document, the last one gets it: Claude Code takes the rest.
 
 The `Form` of each is in the file of its name here, and its contract in the folder of its name in `hooks/foreign`.
 """
 
 
 def vendor_of(document: Mapping[str, Any], path: Path) -> DialectName | None:
-    """Whose file it is, by its place and its form; None if they do not show that."""
-    return next((name for name, vendor in reversed(VENDORS.items()) if vendor.is_meant(document, path)), None)
+    """The dialect of a file, by its path and its form; None if neither shows it."""
+    return next((name for name, vendor in reversed(VENDOR_FILES.items()) if vendor.is_meant(document, path)), None)
 
 
 def form_of(name: str) -> Form:

@@ -1,9 +1,9 @@
-"""What an answer of one of Claude Code's handlers means.
+"""Reads the answers of Claude Code's handlers.
 
 1. Exit code 2 blocks, whatever the output says.
 2. Otherwise a valid JSON object decides, with any exit code.
-3. Otherwise another exit code than 0, and JSON that cannot be read, are errors, which block nothing in Claude Code.
-4. Otherwise the text is context where a prompt begins, and nothing elsewhere.
+3. Otherwise an exit code other than 0, and broken JSON, are errors. In Claude Code they block nothing.
+4. Otherwise the text is context at SessionStart and UserPromptSubmit, and is ignored elsewhere.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ....errors import HookError, HookReplyError
-from ..contract import Answer, shortened
-from ..output import choice, ended, flag, hidden_object, read_object, table, text_field
-from .encode import text_in
+from ..contract import HandlerAnswer, shortened
+from ..output import choice, ended, flag, read_object, read_ok, require_no_hidden_answer, table, text_field
 from .events import ANSWERS, EVENTS
+from .tool_response import text_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ..contract import Failures, Ran, Rule
+    from ..contract import Failures, HandlerResult, Rule
 
 BLOCK = 2
 _ENDS_WITHOUT_REASON = "a hook ended the turn"
@@ -41,65 +41,69 @@ _PERMISSIONS = frozenset({"allow", "deny", "ask", "defer"})
 _LEGACY = {"approve": "allow", "block": "deny"}
 
 
-def decode(event: str, rule: Rule, ran: Ran, failures: Failures) -> Answer:
-    """What a handler says. A failure is in the answer; in strict, more counts as one."""
+def decode(event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
+    """Returns the answer in a handler's result. A failure is a field of the answer. Strict counts more results as failures."""
     strict = failures == "strict" and EVENTS[event].gate
     try:
-        if ran.failure is not None:
-            raise ran.failure
+        if result.failure is not None:
+            raise result.failure
         answer = (
-            _of_prompt(event, rule, ran, strict) if rule.kind == "prompt" else _of_process(event, rule, ran, strict)
+            _of_prompt(event, rule, result, strict)
+            if rule.kind == "prompt"
+            else _of_process(event, rule, result, strict)
         )
     except HookError as error:
         if rule.blocks_on_failure and EVENTS[event].blocks:
-            return Answer("deny", str(error))
-        return Answer(failure=error)
+            return HandlerAnswer("deny", str(error))
+        return HandlerAnswer(failure=error)
     return answer
 
 
-def _of_process(event: str, rule: Rule, ran: Ran, strict: bool) -> Answer:  # noqa: FBT001 - read once, in `decode`
+def _of_process(event: str, rule: Rule, result: HandlerResult, strict: bool) -> HandlerAnswer:  # noqa: FBT001 - read once, in `decode`
     broken: HookReplyError | None = None
-    answer = Answer()
+    answer = HandlerAnswer()
     try:
-        said = read_object(ran.stdout, strict=strict)
+        said = read_object(result.stdout, strict=strict)
         if said is not None:
             answer = _of_json(event, said)
     except HookReplyError as error:
         said, broken = None, error
-    if ran.exit_code == BLOCK and _blocks(event, strict):
+    if result.exit_code == BLOCK and _blocks(event, strict):
         reason = answer.reason if answer.verdict == "deny" else ""
-        return replace(answer, verdict="deny", reason=reason or shortened(ran.stderr.strip()), input=None, output=None)
+        return replace(
+            answer, verdict="deny", reason=reason or shortened(result.stderr.strip()), input=None, output=None
+        )
     if broken is not None:
         raise broken
     if said is not None:
-        if strict and ran.exit_code and answer.verdict not in {"deny", "ask", "defer"} and answer.ends is None:
-            raise ended(ran)
+        if strict and result.exit_code and answer.verdict not in {"deny", "ask", "defer"} and answer.ends is None:
+            raise ended(result)
         return answer
-    if ran.exit_code == BLOCK:
-        return Answer(message=shortened(ran.stderr.strip()))
-    if ran.exit_code:
-        raise ended(ran)
-    text = ran.stdout.strip()
+    if result.exit_code == BLOCK:
+        return HandlerAnswer(message=shortened(result.stderr.strip()))
+    if result.exit_code:
+        raise ended(result)
+    text = result.stdout.strip()
     if rule.kind == "http" and text:
-        raise HookReplyError("it answered with something else than a JSON object")
-    if strict and hidden_object(text, ANSWERS):
-        raise HookReplyError("its answer is behind other text, which hides it: it has to print the JSON object alone")
-    return Answer(context=shortened(text)) if event in _TEXT_IS_CONTEXT else Answer()
+        raise HookReplyError("its answer is not a JSON object")
+    if strict:
+        require_no_hidden_answer(text, ANSWERS)
+    return HandlerAnswer(context=shortened(text)) if event in _TEXT_IS_CONTEXT else HandlerAnswer()
 
 
 def _blocks(event: str, strict: bool) -> bool:  # noqa: FBT001 - likewise
-    """Whether exit code 2 means something at this event. Claude Code ignores it from who is asked for permission."""
+    """Whether exit code 2 blocks at this event. Claude Code ignores it at PermissionRequest."""
     return bool(EVENTS[event].blocks) and (event != "PermissionRequest" or strict)
 
 
-def _of_json(event: str, said: Mapping[str, Any]) -> Answer:
+def _of_json(event: str, said: Mapping[str, Any]) -> HandlerAnswer:
     inner = table(said, "hookSpecificOutput") or {}
     if inner and inner.get("hookEventName") != event:
         raise HookReplyError(f"`hookSpecificOutput.hookEventName` is not {event}")
     ends = None
     if flag(said, "continue") is False:
         ends = text_field(said, "stopReason") or _ENDS_WITHOUT_REASON
-    answer = Answer(
+    answer = HandlerAnswer(
         context=shortened(text_field(inner, "additionalContext")),
         message=shortened(text_field(said, "systemMessage")),
         ends=ends,
@@ -116,19 +120,19 @@ def _of_json(event: str, said: Mapping[str, Any]) -> Answer:
     if event == "PostToolUse":
         changed = inner.get("updatedToolOutput", inner.get("updatedMCPToolOutput"))
         if changed is not None and text_in(changed) is None:
-            raise HookReplyError("`updatedToolOutput` has not the shape of the tool's result")
+            raise HookReplyError("`updatedToolOutput` does not have the shape of the tool's result")
         return replace(answer, output=changed)
     return answer
 
 
-def _of_permission(answer: Answer, inner: Mapping[str, Any], top: str) -> Answer:
+def _of_permission(answer: HandlerAnswer, inner: Mapping[str, Any], top: str) -> HandlerAnswer:
     verdict = choice(inner, "permissionDecision", _PERMISSIONS) or _LEGACY.get(top, "")
     reason = shortened(text_field(inner, "permissionDecisionReason")) or answer.reason
     changed = table(inner, "updatedInput")
     return replace(answer, verdict=verdict, reason=reason, input=changed)  # type: ignore[arg-type] # one of the words
 
 
-def _of_request(answer: Answer, inner: Mapping[str, Any]) -> Answer:
+def _of_request(answer: HandlerAnswer, inner: Mapping[str, Any]) -> HandlerAnswer:
     decision = table(inner, "decision")
     if decision is None:
         return answer
@@ -140,27 +144,23 @@ def _of_request(answer: Answer, inner: Mapping[str, Any]) -> Answer:
 
 
 def _ignored(event: str, said: Mapping[str, Any], inner: Mapping[str, Any]) -> list[str]:
-    """The fields that mean nothing here."""
+    """The fields that mean nothing at this event."""
     row = EVENTS[event]
     at_top = [name for name in said if name not in ANSWERS]
     inside = [f"hookSpecificOutput.{name}" for name in inner if name not in {"hookEventName", *row.writes}]
     return at_top + inside
 
 
-def _of_prompt(event: str, rule: Rule, ran: Ran, strict: bool) -> Answer:  # noqa: FBT001 - likewise
-    """The meaning of a model's `{"ok": ..., "reason": ...}`."""
-    start, end = ran.stdout.find("{"), ran.stdout.rfind("}")
-    said = read_object(ran.stdout[start : end + 1] if start >= 0 else "", strict=strict)
-    good = flag(said or {}, "ok")
-    if said is None or good is None:
-        raise HookReplyError('the model did not answer {"ok": true} or {"ok": false, "reason": "..."}')
+def _of_prompt(event: str, rule: Rule, result: HandlerResult, strict: bool) -> HandlerAnswer:  # noqa: FBT001 - likewise
+    """Returns the answer in a model's `{"ok": ..., "reason": ...}`."""
+    good, said = read_ok(result.stdout, strict=strict)
     reason = shortened(text_field(said, "reason"))
     if good or (event == "PermissionRequest" and not strict):
-        return Answer()
+        return HandlerAnswer()
     if event in {"Stop", "SubagentStop"}:
         impossible = flag(said, "impossible")
-        return Answer(message=reason, yields=True) if impossible else Answer("deny", reason)
+        return HandlerAnswer(message=reason, yields=True) if impossible else HandlerAnswer("deny", reason)
     if not EVENTS[event].blocks:
-        return Answer(message=reason)
+        return HandlerAnswer(message=reason)
     ends = None if rule.continues_on_block or event == "PermissionRequest" else reason or _ENDS_WITHOUT_REASON
-    return Answer("deny", reason, ends=ends)
+    return HandlerAnswer("deny", reason, ends=ends)

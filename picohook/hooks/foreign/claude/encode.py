@@ -1,34 +1,27 @@
-"""What Claude Code's handlers read, and which of them run."""
+"""Builds what Claude Code's handlers read."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from ....model.conversation import calls_of, text_of
 from ....model.payloads import Compaction, Finish, LLMRequest, Prompt, ToolCall, ToolReturn
-from ..contract import Told
-from ..patterns import javascript
-from ..permission_rule import fires
+from ..contract import HandlerInput
 from ..tools import shown_call
 from .events import EVENTS
+from .tool_response import response
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ....model.events import Event
     from ....model.payloads import Payload
-    from ..contract import Facts, Rule
+    from ..contract import Facts
     from ..tools import ShownCall
 
-NAMES = re.compile(r"[A-Za-z0-9_\- ,|]*")
-"""A matcher of only these characters is a list of names."""
-_ALSO = {"Agent": ("Task",)}
-"""The earlier names of tools, which matchers may still have."""
 
-
-def encode(event: str, payload: Payload | Event, facts: Facts) -> Told | None:
-    """What the handlers of an event read about a payload; None if the event does not happen with this payload."""
+def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
+    """Returns what the handlers of an event read about a payload; None if the event does not happen with it."""
     call: ShownCall | None = None
     if isinstance(payload, Prompt) and EVENTS[event].stage != "before_prompt":
         return None
@@ -38,7 +31,7 @@ def encode(event: str, payload: Payload | Event, facts: Facts) -> Told | None:
             return None
         call = shown_call(payload.tool, payload.arguments, facts.cwd, facts.tools)
     fields = _fields(event, payload, call, facts)
-    return None if fields is None else Told({**_common(event, payload, facts), **fields}, call)
+    return None if fields is None else HandlerInput({**_common(event, payload, facts), **fields}, call)
 
 
 def _common(event: str, payload: Payload | Event, facts: Facts) -> dict[str, Any]:
@@ -72,13 +65,13 @@ def _fields(event: str, payload: Payload | Event, call: ShownCall | None, facts:
         case Finish():
             if in_subagent is not (event == "SubagentStop"):
                 return None
-            told = {
+            fields = {
                 "stop_hook_active": facts.blocked,
                 "last_assistant_message": text_of(payload.response),
                 "background_tasks": [],
                 "session_crons": [],
             }
-            return {**told, "agent_transcript_path": ""} if in_subagent else told
+            return {**fields, "agent_transcript_path": ""} if in_subagent else fields
         case LLMRequest():
             calls = batch(payload.messages, facts)
             return {"tool_calls": calls} if calls else None
@@ -89,46 +82,16 @@ def _fields(event: str, payload: Payload | Event, call: ShownCall | None, facts:
 
 
 def _of_call(event: str, payload: ToolCall, call: ShownCall) -> dict[str, Any]:
-    told: dict[str, Any] = {"tool_name": call.tool, "tool_input": call.input}
+    fields: dict[str, Any] = {"tool_name": call.tool, "tool_input": call.input}
     if event == "PermissionRequest":
-        return {**told, "permission_suggestions": []}
-    told["tool_use_id"] = payload.tool_call_id or ""
+        return {**fields, "permission_suggestions": []}
+    fields["tool_use_id"] = payload.tool_call_id or ""
     if not isinstance(payload, ToolReturn):
-        return told
+        return fields
     said, took = payload.result.for_llm, {"duration_ms": payload.duration // 1_000_000}
     if payload.result.is_error:
-        return {**told, "error": said or payload.error or "", "is_interrupt": False, **took}
-    return {**told, "tool_response": response(call, said), **took}
-
-
-def response(call: ShownCall, said: str) -> Any:
-    """A tool's result, in the shape that Claude Code gives the results of this tool."""
-    path = call.input.get("file_path")
-    match call.tool:
-        case "Bash":
-            return {"stdout": said, "stderr": "", "interrupted": False, "isImage": False}
-        case "Read":
-            return {"type": "text", "file": {"filePath": path, "content": said}}
-        case "Write" | "Edit":
-            return {"filePath": path, "success": True, "content": said}
-    return [{"type": "text", "text": said}] if call.tool.startswith("mcp__") else {"content": said}
-
-
-def text_in(output: Any) -> str | None:
-    """The text of a tool's result in one of the shapes that tools have; None if it has none of them."""
-    if isinstance(output, str):
-        return output
-    if isinstance(output, list) and all(
-        isinstance(part, dict) and isinstance(part.get("text"), str) for part in output
-    ):
-        return "\n".join(part["text"] for part in output)
-    if not isinstance(output, dict):
-        return None
-    if isinstance(output.get("stdout"), str):
-        return "\n".join(filter(None, (output["stdout"], output.get("stderr") or "")))
-    inner = output.get("file") if isinstance(output.get("file"), dict) else output
-    content = inner.get("content") if isinstance(inner, dict) else None
-    return text_in(content) if isinstance(content, str | list) else None
+        return {**fields, "error": said or payload.error or "", "is_interrupt": False, **took}
+    return {**fields, "tool_response": response(call, said), **took}
 
 
 def batch(messages: Sequence[Mapping[str, Any]], facts: Facts) -> list[dict[str, Any]]:
@@ -149,29 +112,3 @@ def batch(messages: Sequence[Mapping[str, Any]], facts: Facts) -> list[dict[str,
         }
         for one, call in shown
     ]
-
-
-def select(event: str, rules: Sequence[Rule], told: Told, facts: Facts) -> list[int]:
-    """The places of the handlers that run: their matcher matches, and their `if` matches or may match."""
-    subject = told.stdin.get(EVENTS[event].matched) if EVENTS[event].matched else None
-    names = [str(subject), *_ALSO.get(str(subject), ())]
-    return [
-        place
-        for place, rule in enumerate(rules)
-        if (subject is None or any(matches(rule.matcher, name) for name in names))
-        and (
-            not rule.only_if
-            or (
-                told.call is not None and fires(rule.only_if, told.call.tool, told.call.input, facts.cwd, facts.project)
-            )
-        )
-    ]
-
-
-def matches(matcher: str, subject: str) -> bool:
-    """Whether a matcher matches. Raises `ValueError` if it cannot be read."""
-    if matcher in {"", "*"}:
-        return True
-    if NAMES.fullmatch(matcher):
-        return subject in {name.strip() for name in re.split(r"[|,]", matcher)}
-    return javascript(matcher).search(subject) is not None

@@ -17,7 +17,7 @@ COMMON = (
     "agent_type",
 )
 ANSWERS = ("continue", "stopReason", "systemMessage", "suppressOutput", "decision", "reason", "hookSpecificOutput")
-WITHOUT = {
+UNSUPPORTED = {
     "transcript_path": "it is empty: picohook keeps no transcript",
     "permission_mode": "it is always default: the agent around picohook has no such modes",
     "effort": "picohook does not know it",
@@ -38,7 +38,7 @@ EVENTS: dict[str, Row] = {
         reads=_TOOL,
         writes=("permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext"),
         blocks="the call is denied",
-        without={"permissionDecision allow": "it denies nothing, and approvers are asked all the same"},
+        unsupported={"permissionDecision allow": "it replaces no approval: approvers are asked all the same"},
     ),
     "PermissionRequest": Row(
         "approve_tool",
@@ -47,7 +47,7 @@ EVENTS: dict[str, Row] = {
         reads=("tool_name", "tool_input", "permission_suggestions"),
         writes=("decision",),
         blocks="in strict, the call is not approved; in vendor, nothing",
-        without={
+        unsupported={
             "permission_suggestions": "it is empty: picohook has no permission rules",
             "decision.updatedInput": "a yes to another call than the one that runs is a no. PreToolUse can change calls",
             "decision.updatedPermissions": "picohook has no permission rules: it is ignored",
@@ -60,7 +60,7 @@ EVENTS: dict[str, Row] = {
         reads=(*_TOOL, "tool_response", "duration_ms"),
         writes=("updatedToolOutput", "updatedMCPToolOutput", "additionalContext"),
         blocks="the reason is added to the result",
-        without={"classifierContext": "picohook has no classifier"},
+        unsupported={"classifierContext": "picohook has no classifier"},
     ),
     "PostToolUseFailure": Row(
         "after_tool",
@@ -68,7 +68,7 @@ EVENTS: dict[str, Row] = {
         reads=(*_TOOL, "error", "is_interrupt", "duration_ms"),
         writes=("additionalContext",),
         blocks="the reason is added to the error",
-        without={"is_interrupt": "it is always false"},
+        unsupported={"is_interrupt": "it is always false"},
     ),
     "PostToolBatch": Row(
         "before_llm",
@@ -83,7 +83,7 @@ EVENTS: dict[str, Row] = {
         once=True,
         reads=("source",),
         writes=("additionalContext",),
-        without={
+        unsupported={
             "model": "picohook knows it only later",
             "session_title": "sessions have no titles",
             "initialUserMessage": "it is asked at the session's first prompt",
@@ -99,9 +99,9 @@ EVENTS: dict[str, Row] = {
         reads=("prompt",),
         writes=("additionalContext",),
         blocks="the turn ends",
-        without={
+        unsupported={
             "sessionTitle": "sessions have no titles",
-            "suppressOriginalPrompt": "the prompt of a refused turn is shown to nobody",
+            "suppressOriginalPrompt": "picohook does not show the prompt of a refused turn",
         },
     ),
     "SubagentStart": Row(
@@ -114,7 +114,7 @@ EVENTS: dict[str, Row] = {
         reads=_STOP,
         writes=("additionalContext",),
         blocks="the turn goes on, with the reason as feedback; the ninth block in a row does not count",
-        without=_NO_TASKS,
+        unsupported=_NO_TASKS,
     ),
     "SubagentStop": Row(
         "before_finish",
@@ -122,26 +122,26 @@ EVENTS: dict[str, Row] = {
         reads=(*_STOP, "agent_transcript_path"),
         writes=("additionalContext",),
         blocks="as at Stop",
-        without={**_NO_TASKS, "agent_transcript_path": "it is empty: picohook keeps no transcript"},
+        unsupported={**_NO_TASKS, "agent_transcript_path": "it is empty: picohook keeps no transcript"},
     ),
     "PreCompact": Row(
         "before_compact",
         matched="trigger",
         reads=("trigger", "custom_instructions"),
         blocks="nothing is compacted",
-        without={"custom_instructions": "it is empty: nobody compacts by hand"},
+        unsupported={"custom_instructions": "it is empty: only the agent compacts"},
     ),
     "PostCompact": Row(
         "after_compact",
         matched="trigger",
         reads=("trigger", "compact_summary"),
-        without={"compact_summary": "it is empty: picohook does not know which message is the summary"},
+        unsupported={"compact_summary": "it is empty: picohook does not know which message is the summary"},
     ),
     "SessionEnd": Row(
         kind="session_end",
         matched="reason",
         reads=("reason",),
-        without={"reason": "it is always other"},
+        unsupported={"reason": "it is always other"},
     ),
     "Setup": Row(why="it is for Claude Code's own --init and --maintenance"),
     "UserPromptExpansion": Row(why="picohook has no slash commands"),
@@ -177,4 +177,4 @@ GATES_ELSEWHERE = frozenset(
         "PreModelSwitch",
     }
 )
-"""The events that are not done, and whose handlers can refuse something in Claude Code."""
+"""The events that picohook does not support, and whose handlers can refuse something in Claude Code."""

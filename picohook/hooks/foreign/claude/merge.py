@@ -1,17 +1,17 @@
-"""What the handlers of one of Claude Code's events say together: deny before defer, ask and allow.
+"""Joins the answers of the handlers of one of Claude Code's events: deny before defer, ask and allow.
 
-Claude Code takes the changed input of the handler that ends last. Here it is that of the handler that stands last in the file.
+Claude Code takes the changed input of the handler that ends last. picohook takes that of the last handler in the file.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ....model.decisions import APPROVE, CONTINUE, AbortTurn, Continue, Deny, Modify, Pause, Retry, Skip
-from ....model.trail import Notes
-from ..contract import Verdict, shortened
-from .encode import text_in
+from ....model.decisions import APPROVE, AbortTurn, Deny, Pause, Retry, Skip
+from ..contract import GroupAnswer, shortened
+from ..merging import UNEXPLAINED, changed_arguments, failures_of, for_user, let_pass, notes_of
 from .events import EVENTS
+from .tool_response import text_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,117 +19,104 @@ if TYPE_CHECKING:
     from ....errors import HookError
     from ....model.decisions import Decision
     from ....model.payloads import Payload
-    from ..contract import Answer, Failures, Told
+    from ....model.trail import Notes
+    from ..contract import Failures, HandlerAnswer, HandlerInput
 
 _ORDER = ("deny", "defer", "ask", "allow")
-UNEXPLAINED = "blocked by a hook, which gave no reason"
 
 
-def merge(event: str, answers: Sequence[Answer], told: Told, payload: Payload, failures: Failures) -> Verdict:
-    """The verdict. Raises the first failure that decides: in strict, of a gate that nobody else closes.
+def merge(
+    event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, payload: Payload, failures: Failures
+) -> GroupAnswer:
+    """Returns the group's answer. In strict, raises the first failure of a gate, unless a handler denies.
 
-    A failure is never an approval. So it also decides about a request for permission, whatever the vendor makes of it.
+    A failure is never an approval. So it is also raised at PermissionRequest, even as the vendor.
     """
-    failed = tuple(answer.failure for answer in answers if answer.failure is not None)
+    failed = failures_of(answers)
     verdict = next((one for one in _ORDER if any(answer.verdict == one for answer in answers)), "")
     ends = next((answer.ends for answer in answers if answer.ends is not None), None)
     decides = EVENTS[event].gate and (failures == "strict" or event == "PermissionRequest")
     if failed and decides and verdict != "deny" and ends is None:
         raise failed[0]
-    notes = _notes(answers)
+    notes = notes_of(answers)
     reason = shortened("\n".join(answer.reason for answer in answers if answer.verdict == verdict and answer.reason))
     if ends is not None and event == "PermissionRequest":
-        return Verdict(Deny(ends), failures=failed)
+        return GroupAnswer(Deny(ends), failures=failed)
     if ends is not None and event not in {"Stop", "SubagentStop"}:
-        return Verdict(AbortTurn(ends, notes=notes), failures=failed)
+        return GroupAnswer(AbortTurn(ends, notes=notes), failures=failed)
     match event:
         case "PreToolUse":
-            return _of_call(verdict, reason, answers, told, notes, failed)
+            return _of_call(verdict, reason, answers, handler_input, notes, failed)
         case "PermissionRequest":
-            return _of_request(verdict, reason, answers, told, failed)
+            return _of_request(verdict, reason, answers, handler_input, failed)
         case "PostToolUse" | "PostToolUseFailure":
-            return Verdict(_of_result(verdict, reason, answers, payload, notes), failures=failed)
+            return GroupAnswer(_of_result(verdict, reason, answers, payload, notes), failures=failed)
         case "Stop" | "SubagentStop":
             return _of_end(verdict, reason, answers, notes, failed, ends=ends)
     blocked = (Skip if event == "PreCompact" else AbortTurn)(reason or UNEXPLAINED, notes=notes)
     refuses = verdict == "deny" and EVENTS[event].blocks
-    return Verdict(blocked if refuses else _going_on(notes), failures=failed)
+    return GroupAnswer(blocked if refuses else let_pass(notes), failures=failed)
 
 
-def _notes(answers: Sequence[Answer]) -> Notes | None:
-    contexts = "\n\n".join(answer.context for answer in answers if answer.context)
-    messages = "\n".join(answer.message for answer in answers if answer.message)
-    return Notes(messages, contexts) if contexts or messages else None
-
-
-def _going_on(notes: Notes | None, changes: dict[str, Any] | None = None) -> Decision:
-    if changes:
-        return Modify(changes, notes=notes)
-    return Continue(notes=notes) if notes is not None else CONTINUE
-
-
-def changed_arguments(answers: Sequence[Answer], told: Told) -> dict[str, Any] | None:
-    """The arguments of the last handler that changed them; None if none did."""
-    inputs = [answer.input for answer in answers if answer.input is not None]
-    return told.call.arguments(inputs[-1]) if inputs and told.call is not None else None
-
-
-def _of_call(  # noqa: PLR0917 - what `merge` has made
+def _of_call(  # noqa: PLR0917 - the parts that `merge` has made
     verdict: str,
     reason: str,
-    answers: Sequence[Answer],
-    told: Told,
+    answers: Sequence[HandlerAnswer],
+    handler_input: HandlerInput,
     notes: Notes | None,
     failed: tuple[HookError, ...],
-) -> Verdict:
+) -> GroupAnswer:
     if verdict == "deny":
-        return Verdict(Deny(reason or UNEXPLAINED, notes=notes), failures=failed)
+        return GroupAnswer(Deny(reason or UNEXPLAINED, notes=notes), failures=failed)
     if verdict == "defer":
-        return Verdict(Pause(reason, notes=notes), failures=failed)
-    arguments = changed_arguments(answers, told)
-    going_on = _going_on(notes, None if arguments is None else {"arguments": arguments})
-    return Verdict(going_on, asks=verdict == "ask", failures=failed)
+        return GroupAnswer(Pause(reason, notes=notes), failures=failed)
+    arguments = changed_arguments(answers, handler_input)
+    decision = let_pass(notes, None if arguments is None else {"arguments": arguments})
+    return GroupAnswer(decision, asks=verdict == "ask", failures=failed)
 
 
 def _of_request(
-    verdict: str, reason: str, answers: Sequence[Answer], told: Told, failed: tuple[HookError, ...]
-) -> Verdict:
+    verdict: str,
+    reason: str,
+    answers: Sequence[HandlerAnswer],
+    handler_input: HandlerInput,
+    failed: tuple[HookError, ...],
+) -> GroupAnswer:
     if verdict == "deny":
-        return Verdict(Deny(reason or UNEXPLAINED), failures=failed)
+        return GroupAnswer(Deny(reason or UNEXPLAINED), failures=failed)
     if verdict != "allow":
-        return Verdict(APPROVE, silent=True, failures=failed)
-    arguments = changed_arguments(answers, told)
-    if arguments is not None and told.call is not None and arguments != told.call.given:
+        return GroupAnswer(APPROVE, silent=True, failures=failed)
+    arguments = changed_arguments(answers, handler_input)
+    if arguments is not None and handler_input.call is not None and arguments != handler_input.call.given:
         changed = "it approves another call than the one that would run: a call can be changed at PreToolUse"
-        return Verdict(Deny(changed), failures=failed)
-    return Verdict(APPROVE, failures=failed)
+        return GroupAnswer(Deny(changed), failures=failed)
+    return GroupAnswer(APPROVE, failures=failed)
 
 
-def _of_result(verdict: str, reason: str, answers: Sequence[Answer], payload: Payload, notes: Notes | None) -> Decision:
+def _of_result(
+    verdict: str, reason: str, answers: Sequence[HandlerAnswer], payload: Payload, notes: Notes | None
+) -> Decision:
     outputs = [answer.output for answer in answers if answer.output is not None]
     result = payload.__dict__["result"]
     text = text_in(outputs[-1]) if outputs else result.for_llm
     more = [notes.additional_context] if notes is not None and notes.additional_context else []
     more += [reason or UNEXPLAINED] if verdict == "deny" else []
     said = "\n\n".join(filter(None, (text, *more)))
-    for_user = Notes(notes.system_message) if notes is not None and notes.system_message else None
-    return _going_on(for_user, {"for_llm": said} if said != result.for_llm else None)
+    return let_pass(for_user(notes), {"for_llm": said} if said != result.for_llm else None)
 
 
 def _of_end(
     verdict: str,
     reason: str,
-    answers: Sequence[Answer],
+    answers: Sequence[HandlerAnswer],
     notes: Notes | None,
     failed: tuple[HookError, ...],
     *,
     ends: str | None,
-) -> Verdict:
-    """The turn may end if a handler says so. Otherwise a block, and a context, is feedback for another round."""
+) -> GroupAnswer:
+    """The decision at a turn's end. Unless a handler lets the turn end, a block or a context is feedback."""
     context = "" if notes is None else notes.additional_context
     if ends is not None or any(answer.yields for answer in answers) or not (verdict == "deny" or context):
-        message = "" if notes is None else notes.system_message
-        return Verdict(_going_on(Notes(message) if message else None), failures=failed)
+        return GroupAnswer(let_pass(for_user(notes)), failures=failed)
     feedback = "\n\n".join(filter(None, (reason or (UNEXPLAINED if verdict == "deny" else ""), context)))
-    for_user = Notes(notes.system_message) if notes is not None and notes.system_message else None
-    return Verdict(Retry(feedback, notes=for_user), blocks=True, failures=failed)
+    return GroupAnswer(Retry(feedback, notes=for_user(notes)), blocks=True, failures=failed)

@@ -1,4 +1,4 @@
-"""What an answer of one of Codex's handlers means. Its output counts only with exit code 0. Unknown fields are errors."""
+"""Reads the answers of Codex's handlers. Output counts only with exit code 0. Unknown fields are errors."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ....errors import HookError, HookReplyError
-from ..contract import Answer, shortened
-from ..output import choice, ended, flag, hidden_object, read_object, table, text_field
-from .events import ANSWERS, ENDS, EVENTS, UNSUPPORTED
+from ..contract import HandlerAnswer, shortened
+from ..output import choice, ended, flag, read_object, require_no_hidden_answer, table, text_field
+from .events import ANSWERS, ENDS, EVENTS, RESERVED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ..contract import Failures, Ran, Rule
+    from ..contract import Failures, HandlerResult, Rule
 
 BLOCK = 2
 _TEXT_IS_CONTEXT = frozenset({"UserPromptSubmit", "SessionStart"})
@@ -23,43 +23,43 @@ _DECIDES_AT_TOP = frozenset({"PreToolUse", "PostToolUse", "UserPromptSubmit", "S
 _NOT_BEFORE_TOOLS = ("stopReason", "suppressOutput")
 
 
-def decode(event: str, rule: Rule, ran: Ran, failures: Failures) -> Answer:
-    """What a handler says. A failure is in the answer; in strict, more counts as one."""
+def decode(event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
+    """Returns the answer in a handler's result. A failure is a field of the answer. Strict counts more results as failures."""
     try:
-        if ran.failure is not None:
-            raise ran.failure
-        answer = _read(event, ran, strict=failures == "strict" and EVENTS[event].gate)
+        if result.failure is not None:
+            raise result.failure
+        answer = _read(event, result, strict=failures == "strict" and EVENTS[event].gate)
     except HookError as error:
-        return Answer(failure=error)
+        return HandlerAnswer(failure=error)
     limit = rule.context_limit
     return replace(answer, context=answer.context[: limit * 4]) if limit else answer
 
 
-def _read(event: str, ran: Ran, *, strict: bool) -> Answer:
-    stderr = shortened(ran.stderr.strip())
-    if ran.exit_code == BLOCK and stderr and EVENTS[event].blocks:
-        return Answer("deny", stderr)
-    if ran.exit_code:
-        raise ended(ran)
-    said = read_object(ran.stdout, strict=True)
+def _read(event: str, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
+    stderr = shortened(result.stderr.strip())
+    if result.exit_code == BLOCK and stderr and EVENTS[event].blocks:
+        return HandlerAnswer("deny", stderr)
+    if result.exit_code:
+        raise ended(result)
+    said = read_object(result.stdout, strict=True)
     if said is not None:
         return _of_json(event, said)
-    text = ran.stdout.strip()
+    text = result.stdout.strip()
     if text and event in _TEXT_IS_WRONG:
-        raise HookReplyError("it printed text, where only a JSON object is an answer")
-    if strict and hidden_object(text, ANSWERS):
-        raise HookReplyError("its answer is behind other text, which hides it: it has to print the JSON object alone")
-    return Answer(context=shortened(text)) if event in _TEXT_IS_CONTEXT else Answer()
+        raise HookReplyError("it printed text, and only a JSON object is an answer")
+    if strict:
+        require_no_hidden_answer(text, ANSWERS)
+    return HandlerAnswer(context=shortened(text)) if event in _TEXT_IS_CONTEXT else HandlerAnswer()
 
 
-def _of_json(event: str, said: Mapping[str, Any]) -> Answer:
+def _of_json(event: str, said: Mapping[str, Any]) -> HandlerAnswer:
     inner = table(said, "hookSpecificOutput") or {}
     _require_known(said, ANSWERS)
     _require_known(inner, ("hookEventName", *EVENTS[event].writes))
     if inner and inner.get("hookEventName") != event:
         raise HookReplyError(f"`hookSpecificOutput.hookEventName` is not {event}")
     goes_on = flag(said, "continue") is not False
-    answer = Answer(
+    answer = HandlerAnswer(
         context=shortened(text_field(inner, "additionalContext")),
         message=shortened(text_field(said, "systemMessage")),
         ends=None if goes_on or event not in ENDS else text_field(said, "stopReason") or "a hook ended the turn",
@@ -73,7 +73,7 @@ def _of_json(event: str, said: Mapping[str, Any]) -> Answer:
         return _of_request(answer, inner)
     if event in _DECIDES_AT_TOP and top == "block":
         if not answer.reason.strip():
-            raise HookReplyError("it blocks, and gives no `reason`")
+            raise HookReplyError("it blocks without a `reason`")
         return replace(answer, verdict="deny")
     return answer
 
@@ -81,32 +81,32 @@ def _of_json(event: str, said: Mapping[str, Any]) -> Answer:
 def _require_known(given: Mapping[str, Any], known: tuple[str, ...]) -> None:
     unknown = [name for name in given if name not in known]
     if unknown:
-        raise HookReplyError(f"`{unknown[0]}` is not a field that it may answer here: {', '.join(known)}")
+        raise HookReplyError(f"`{unknown[0]}` is not a field of this answer (known: {', '.join(known)})")
 
 
-def _of_call(answer: Answer, inner: Mapping[str, Any], top: str, unsupported: list[str]) -> Answer:
+def _of_call(answer: HandlerAnswer, inner: Mapping[str, Any], top: str, unsupported: list[str]) -> HandlerAnswer:
     verdict = choice(inner, "permissionDecision", {"allow", "deny", "ask"}) or {"block": "deny"}.get(top, "")
     reason = shortened(text_field(inner, "permissionDecisionReason")) or answer.reason
     changed = table(inner, "updatedInput")
     if top == "approve" or verdict == "ask":
         unsupported = ["decision" if top == "approve" else "permissionDecision", *unsupported]
     if unsupported:
-        raise HookReplyError(f"Codex does not support `{unsupported[0]}` as it is answered before a tool")
+        raise HookReplyError(f"Codex does not support this `{unsupported[0]}` at PreToolUse")
     if verdict == "deny" and not reason.strip():
-        raise HookReplyError("it denies, and gives no `permissionDecisionReason`")
+        raise HookReplyError("it denies without a `permissionDecisionReason`")
     if (verdict == "allow") is not (changed is not None):
         raise HookReplyError("`allow` and `updatedInput` come together: alone, neither is an answer")
     return replace(answer, verdict=verdict, reason=reason, input=changed)  # type: ignore[arg-type] # one of the words
 
 
-def _of_request(answer: Answer, inner: Mapping[str, Any]) -> Answer:
+def _of_request(answer: HandlerAnswer, inner: Mapping[str, Any]) -> HandlerAnswer:
     decision = table(inner, "decision")
     if decision is None:
         return answer
-    reserved = next((name for name in UNSUPPORTED if decision.get(name) not in (None, False)), None)
+    reserved = next((name for name in RESERVED if decision.get(name) not in (None, False)), None)
     if reserved is not None:
         return replace(answer, verdict="deny", reason=f"its answer has `{reserved}`, which Codex reserves")
-    _require_known(decision, ("behavior", "message", *UNSUPPORTED))
+    _require_known(decision, ("behavior", "message", *RESERVED))
     verdict = choice(decision, "behavior", {"allow", "deny"})
     if not verdict:
         raise HookReplyError("`decision` has no `behavior`")

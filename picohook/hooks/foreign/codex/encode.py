@@ -1,34 +1,28 @@
-"""What Codex's handlers read, and which of them run."""
+"""Builds what Codex's handlers read."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from ....model.conversation import text_of
 from ....model.payloads import Compaction, Finish, Prompt, ToolCall, ToolReturn
-from ..contract import Told
-from ..patterns import rust
-from ..tools import ShownCall, shown_call
+from ..contract import HandlerInput
+from ..tools import BEGIN_PATCH, ShownCall, shown_call
 from .events import EVENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from ....model.events import Event
     from ....model.payloads import Payload
-    from ..contract import Facts, Rule
+    from ..contract import Facts
 
-NAMES = re.compile(r"[A-Za-z0-9_|]*")
-"""A matcher of only these characters is a list of names."""
 PATCH = "apply_patch"
 _PATCH_FIELDS = ("command", "patch", "input", "patch_text")
-_ALSO = {PATCH: ("Edit", "Write"), "spawn_agent": ("Agent",)}
-"""The other names that a matcher may have for a tool."""
 
 
-def encode(event: str, payload: Payload | Event, facts: Facts) -> Told | None:
-    """What the handlers of an event read about a payload; None if the event does not happen with this payload."""
+def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
+    """Returns what the handlers of an event read about a payload; None if the event does not happen with it."""
     call: ShownCall | None = None
     if isinstance(payload, Prompt) and EVENTS[event].stage != "before_prompt":
         return None
@@ -37,7 +31,7 @@ def encode(event: str, payload: Payload | Event, facts: Facts) -> Told | None:
             return None
         call = codex_call(payload.tool, payload.arguments, facts)
     fields = _fields(event, payload, call, facts)
-    return None if fields is None else Told({**_common(event, payload, facts), **fields}, call)
+    return None if fields is None else HandlerInput({**_common(event, payload, facts), **fields}, call)
 
 
 def _common(event: str, payload: Payload | Event, facts: Facts) -> dict[str, Any]:
@@ -63,10 +57,10 @@ def _fields(event: str, payload: Payload | Event, call: ShownCall | None, facts:
     match payload:
         case ToolCall():
             assert call is not None
-            told: dict[str, Any] = {"tool_name": call.tool, "tool_input": call.input}
+            fields: dict[str, Any] = {"tool_name": call.tool, "tool_input": call.input}
             if event != "PermissionRequest":
-                told["tool_use_id"] = payload.tool_call_id or ""
-            return {**told, "tool_response": payload.result.for_llm} if isinstance(payload, ToolReturn) else told
+                fields["tool_use_id"] = payload.tool_call_id or ""
+            return {**fields, "tool_response": payload.result.for_llm} if isinstance(payload, ToolReturn) else fields
         case Prompt():
             if in_subagent is not (event == "SubagentStart"):
                 return None
@@ -87,10 +81,16 @@ def codex_call(tool: str, arguments: Mapping[str, Any], facts: Facts) -> ShownCa
     """A call as Codex would make it: it edits files by patches only."""
     call = shown_call(tool, arguments, facts.cwd, facts.tools)
     if tool == PATCH:
-        own = next((name for name in _PATCH_FIELDS if name in arguments), None)
-        return ShownCall(PATCH, {"command": arguments[own]}, arguments, {"command": own}) if own else call
+        patches = {name: arguments[name] for name in _PATCH_FIELDS if name in arguments}
+        if not patches:
+            return call
+        own, text = next(iter(patches.items()))
+        unclear = (
+            "" if all(other == text for other in patches.values()) else " and ".join(f"`{one}`" for one in patches)
+        )
+        return call._replace(tool=PATCH, input={"command": text}, fields={"command": own}, unclear=unclear)
     if call.tool in {"Edit", "Write"}:
-        return ShownCall(PATCH, {"command": patch(call)}, arguments, {})
+        return call._replace(tool=PATCH, input={"command": patch(call)}, fields={})
     return call._replace(tool="spawn_agent") if call.tool == "Agent" else call
 
 
@@ -102,26 +102,8 @@ def patch(call: ShownCall) -> str:
     else:
         changes = [*_lines("-", call.input.get("old_string")), *_lines("+", call.input.get("new_string"))]
         lines = [f"*** Update File: {path}", "@@", *changes]
-    return "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
+    return "\n".join([BEGIN_PATCH, *lines, "*** End Patch"])
 
 
 def _lines(mark: str, text: Any) -> list[str]:
     return [mark + line for line in str(text).splitlines()] if text else []
-
-
-def select(event: str, rules: Sequence[Rule], told: Told, _facts: Facts) -> list[int]:
-    """The places of the handlers whose matcher matches."""
-    matched = EVENTS[event].matched
-    subject = str(told.stdin.get(matched, "")) if matched else None
-    names = () if subject is None else (subject, *_ALSO.get(subject, ()))
-    return [place for place, rule in enumerate(rules) if subject is None or matches(rule.matcher, names)]
-
-
-def matches(matcher: str, names: Sequence[str]) -> bool:
-    """Whether a matcher matches one of the names. Raises `ValueError` if it cannot be read."""
-    if matcher in {"", "*"}:
-        return True
-    if NAMES.fullmatch(matcher):
-        return not set(matcher.split("|")).isdisjoint(names)
-    expression = rust(matcher)
-    return any(expression.search(name) is not None for name in names)

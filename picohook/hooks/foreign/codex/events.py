@@ -18,14 +18,14 @@ COMMON = (
     "agent_type",
 )
 ANSWERS = ("continue", "stopReason", "systemMessage", "suppressOutput", "decision", "reason", "hookSpecificOutput")
-WITHOUT = {
+UNSUPPORTED = {
     "transcript_path": "it is null: picohook keeps no transcript",
     "permission_mode": "it is always default: the agent around picohook has no such modes",
     "model": "it is empty where the stage does not say it",
     "additionalContextLimit": "it counts four characters for a token, and the rest is left out instead of written to a file",
     "commandWindows": "picohook runs on Unix",
 }
-UNSUPPORTED = ("updatedInput", "updatedPermissions", "interrupt")
+RESERVED = ("updatedInput", "updatedPermissions", "interrupt")
 """The fields of a decision about permission that Codex reserves: with one of them, the answer is a no."""
 
 _TOOL = ("tool_name", "tool_input", "tool_use_id")
@@ -42,7 +42,7 @@ EVENTS: dict[str, Row] = {
         reads=_TOOL,
         writes=("permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext"),
         blocks="the call is denied",
-        without=_PATCHES,
+        unsupported=_PATCHES,
     ),
     "PermissionRequest": Row(
         "approve_tool",
@@ -51,9 +51,9 @@ EVENTS: dict[str, Row] = {
         reads=("tool_name", "tool_input"),
         writes=("decision",),
         blocks="the call is not approved",
-        without={
+        unsupported={
             "tool_input.description": "the agent does not say why it asks",
-            **{f"decision.{name}": "Codex reserves it: it is a no" for name in UNSUPPORTED},
+            **{f"decision.{name}": "Codex reserves it: it is a no" for name in RESERVED},
         },
     ),
     "PostToolUse": Row(
@@ -75,10 +75,10 @@ EVENTS: dict[str, Row] = {
     ),
     "SubagentStop": Row("before_finish", matched="agent_type", reads=_STOP, blocks="as at Stop"),
     "PreCompact": Row(
-        "before_compact", matched="trigger", reads=("trigger",), without={"continue": "it only observes"}
+        "before_compact", matched="trigger", reads=("trigger",), unsupported={"continue": "it only observes"}
     ),
     "PostCompact": Row(
-        "after_compact", matched="trigger", reads=("trigger",), without={"continue": "it only observes"}
+        "after_compact", matched="trigger", reads=("trigger",), unsupported={"continue": "it only observes"}
     ),
     "SessionEnd": Row(kind="session_end", reads=("reason",)),
     "Interrupt": Row(kind="interrupt_received"),

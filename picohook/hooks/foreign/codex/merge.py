@@ -1,4 +1,4 @@
-"""What the handlers of one of Codex's events say together. Any deny wins; most is as in Claude Code."""
+"""Joins the answers of the handlers of one of Codex's events. Most rules are Claude Code's. Any deny wins."""
 
 from __future__ import annotations
 
@@ -14,34 +14,36 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ....model.payloads import Payload
-    from ..contract import Answer, Failures, Told, Verdict
+    from ..contract import Failures, GroupAnswer, HandlerAnswer, HandlerInput
 
 
-def merge(event: str, answers: Sequence[Answer], told: Told, payload: Payload, failures: Failures) -> Verdict:
-    """The verdict. Raises the failure that decides."""
-    if told.call is not None and told.call.tool == PATCH and not told.call.fields:
-        answers = [_of_patch(answer, told) for answer in answers]
-    verdict = merge_as_claude(event, answers, told, payload, failures)
-    if event != "PostToolUse" or not isinstance(verdict.decision, Modify):
-        return verdict
+def merge(
+    event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, payload: Payload, failures: Failures
+) -> GroupAnswer:
+    """Returns the group's answer. Raises the failure that decides."""
+    if handler_input.call is not None and handler_input.call.tool == PATCH and not handler_input.call.fields:
+        answers = [_of_patch(answer, handler_input) for answer in answers]
+    joined = merge_as_claude(event, answers, handler_input, payload, failures)
+    if event != "PostToolUse" or not isinstance(joined.decision, Modify):
+        return joined
     blocked = [answer.reason for answer in answers if answer.verdict == "deny"]
     contexts = [answer.context for answer in answers if answer.context]
     if not blocked:
-        return verdict
-    instead = Modify({"for_llm": "\n\n".join([*blocked, *contexts])}, notes=verdict.decision.notes)
-    return verdict._replace(decision=instead)
+        return joined
+    instead = Modify({"for_llm": "\n\n".join([*blocked, *contexts])}, notes=joined.decision.notes)
+    return joined._replace(decision=instead)
 
 
-def _of_patch(answer: Answer, told: Told) -> Answer:
-    """The answer about a call that was only shown as a patch. A changed patch is a failure: it cannot be turned back."""
-    assert told.call is not None
+def _of_patch(answer: HandlerAnswer, handler_input: HandlerInput) -> HandlerAnswer:
+    """The answer about a call that handlers read as a patch. A changed patch is a failure: picohook cannot apply it."""
+    assert handler_input.call is not None
     if answer.input is None:
         return answer
-    if answer.input == told.call.input:
+    if answer.input == handler_input.call.input:
         return replace(answer, input=None)
     return replace(
         answer,
         verdict="",
         input=None,
-        failure=HookReplyError("it changes the patch that a call is shown as, and the call cannot be changed so"),
+        failure=HookReplyError("it changes the patch, and picohook cannot turn a patch back into a call"),
     )

@@ -1,8 +1,8 @@
-"""What an answer of one of Copilot's handlers means.
+"""Reads the answers of Copilot's handlers.
 
-1. Lines that report progress do not count. What is left is one JSON object, or nothing.
-2. At `preToolUse` any exit code but 0 is a denial, and at `permissionRequest` exit code 2 is one, whatever the output says.
-3. A timeout, and an error over HTTP, are failures, which deny nothing in Copilot. So is any other exit code elsewhere.
+1. Lines that report progress do not count. The other lines are one JSON object, or nothing.
+2. Any exit code other than 0 is a denial at `preToolUse`, and exit code 2 at `permissionRequest`, whatever the output says.
+3. A timeout, an HTTP error, and an exit code elsewhere are failures. In Copilot they deny nothing.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ....errors import HookError, HookReplyError, HookTimeoutError
-from ..contract import Answer, shortened
-from ..output import choice, ended, flag, hidden_object, read_object, table, text_field
+from ..contract import HandlerAnswer, shortened
+from ..output import choice, ended, flag, read_object, require_no_hidden_answer, table, text_field
 from .events import BASE, EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..contract import Failures, Ran, Rule
+    from ..contract import Failures, HandlerResult, Rule
 
 BLOCK = 2
 _NOT_RUN = frozenset({126, 127})
@@ -31,42 +31,42 @@ INNER = "hookSpecificOutput"
 """Fields in this table count like those beside it, as in Claude Code."""
 
 
-def decode(event: str, rule: Rule, ran: Ran, failures: Failures) -> Answer:
-    """What a handler says. A failure is in the answer; in strict, more counts as one."""
+def decode(event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
+    """Returns the answer in a handler's result. A failure is a field of the answer. Strict counts more results as failures."""
     base = BASE[event]
     try:
-        if ran.failure is not None:
-            raise ran.failure
-        return _read(base, ran, strict=failures == "strict" and EVENTS[event].gate)
+        if result.failure is not None:
+            raise result.failure
+        return _read(base, result, strict=failures == "strict" and EVENTS[event].gate)
     except (HookTimeoutError, HookReplyError) as error:
-        return Answer(failure=error)
+        return HandlerAnswer(failure=error)
     except HookError as error:
         if base == "preToolUse" and rule.kind == "command":
-            is_own = ran.failure is None and ran.exit_code > 0 and ran.exit_code not in _NOT_RUN
-            return Answer("deny", f"the hook failed: {error}", failure=None if is_own else error)
-        return Answer(failure=error)
+            is_own = result.failure is None and result.exit_code > 0 and result.exit_code not in _NOT_RUN
+            return HandlerAnswer("deny", f"the hook failed: {error}", failure=None if is_own else error)
+        return HandlerAnswer(failure=error)
 
 
-def _read(base: str, ran: Ran, *, strict: bool) -> Answer:
-    text = without_progress(ran.stdout)
-    if ran.exit_code == BLOCK and base in _GATES:
-        return Answer("deny", _reason(text) or ("" if base == "permissionRequest" else shortened(ran.stderr.strip())))
-    if ran.exit_code == BLOCK and base == "postToolUseFailure":
+def _read(base: str, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
+    text = without_progress(result.stdout)
+    if result.exit_code == BLOCK and base in _GATES:
+        return HandlerAnswer(
+            "deny", _reason(text) or ("" if base == "permissionRequest" else shortened(result.stderr.strip()))
+        )
+    if result.exit_code == BLOCK and base == "postToolUseFailure":
         said = _object(text)
-        return Answer(context=shortened(text if said is None else text_field(said, "additionalContext")))
-    if ran.exit_code == BLOCK:
-        return Answer(message=shortened(ran.stderr.strip()))
-    if ran.exit_code:
-        raise ended(ran)
+        return HandlerAnswer(context=shortened(text if said is None else text_field(said, "additionalContext")))
+    if result.exit_code == BLOCK:
+        return HandlerAnswer(message=shortened(result.stderr.strip()))
+    if result.exit_code:
+        raise ended(result)
     if base in _UNREAD:
-        return Answer()
+        return HandlerAnswer()
     said = read_object(text, strict=strict)
     if said is None:
-        if strict and hidden_object(text, {INNER, *EVENTS[base].writes}):
-            raise HookReplyError(
-                "its answer is behind other text, which hides it: it has to print the JSON object alone"
-            )
-        return Answer()
+        if strict:
+            require_no_hidden_answer(text, {INNER, *EVENTS[base].writes})
+        return HandlerAnswer()
     said = {**(table(said, INNER) or {}), **said}
     return _of_json(base, said)
 
@@ -98,8 +98,10 @@ def _reason(text: str) -> str:
     return shortened(found) if isinstance(found, str) else ""
 
 
-def _of_json(base: str, said: Mapping[str, Any]) -> Answer:
-    answer = Answer(ignored=tuple(name for name in said if name not in {INNER, "hookEventName", *EVENTS[base].writes}))
+def _of_json(base: str, said: Mapping[str, Any]) -> HandlerAnswer:
+    answer = HandlerAnswer(
+        ignored=tuple(name for name in said if name not in {INNER, "hookEventName", *EVENTS[base].writes})
+    )
     if "additionalContext" in EVENTS[base].writes:
         answer = replace(answer, context=shortened(text_field(said, "additionalContext")))
     match base:

@@ -14,7 +14,7 @@ VERSION = "CLI (November 2026)"
 
 COMMON = ("sessionId", "timestamp", "cwd")
 ANSWERS: tuple[str, ...] = ()
-WITHOUT = {
+UNSUPPORTED = {
     "transcriptPath": "it is empty: picohook keeps no transcript",
     "hookSpecificOutput": "its fields count as those beside it, which Copilot does and its pages do not say",
     "modifiedArgs": "of two handlers that change a call, the last one counts; each reads the call as it was",
@@ -35,9 +35,9 @@ _FIELDS = {"tool_input": "it has the fields of Copilot's tools, such as path and
 
 _ROWS: dict[str, Row] = {
     "sessionStart": Row("before_prompt", once=True, reads=("source", "initialPrompt"), writes=("additionalContext",)),
-    "sessionEnd": Row(kind="session_end", reads=("reason",), without={"reason": "it is always complete"}),
+    "sessionEnd": Row(kind="session_end", reads=("reason",), unsupported={"reason": "it is always complete"}),
     "userPromptSubmitted": Row(
-        "before_prompt", reads=("prompt",), without={"modifiedPrompt": "Copilot itself ignores it in files"}
+        "before_prompt", reads=("prompt",), unsupported={"modifiedPrompt": "Copilot itself ignores it in files"}
     ),
     "userPromptTransformed": Row(
         "before_prompt", reads=("prompt", "transformedPrompt"), writes=("modifiedTransformedPrompt",)
@@ -49,14 +49,14 @@ _ROWS: dict[str, Row] = {
         reads=_TOOL,
         writes=("permissionDecision", "permissionDecisionReason", "modifiedArgs", "updatedInput", "additionalContext"),
         blocks="the call is denied",
-        without={"permissionDecision allow": "it denies nothing, and approvers are asked all the same"},
+        unsupported={"permissionDecision allow": "it replaces no approval: approvers are asked all the same"},
     ),
     "postToolUse": Row(
         "after_tool",
         matched="toolName",
         reads=(*_TOOL, "toolResult"),
         writes=("modifiedResult", "additionalContext"),
-        without={"modifiedResult.resultType": "a failure replaces the text, and the call stays a success"},
+        unsupported={"modifiedResult.resultType": "a failure replaces the text, and the call stays a success"},
     ),
     "postToolUseFailure": Row("after_tool", matched="toolName", reads=(*_TOOL, "error"), writes=("additionalContext",)),
     "permissionRequest": Row(
@@ -66,7 +66,7 @@ _ROWS: dict[str, Row] = {
         reads=("toolName", "toolInput"),
         writes=("behavior", "message", "interrupt"),
         blocks="the call is not approved",
-        without={"interrupt": "an approval cannot end a turn: the call is denied"},
+        unsupported={"interrupt": "an approval cannot end a turn: the call is denied"},
     ),
     "agentStop": Row(
         "before_finish",
@@ -79,7 +79,7 @@ _ROWS: dict[str, Row] = {
         matched="agentName",
         reads=("transcriptPath", "agentName"),
         writes=("additionalContext",),
-        without={
+        unsupported={
             "agentDisplayName": "picohook does not know it",
             "agentDescription": "picohook does not know it",
         },
@@ -89,7 +89,7 @@ _ROWS: dict[str, Row] = {
         reads=(*_STOP, "agentId", "agentType", "agentName", "response"),
         writes=("decision", "reason"),
         blocks="as at agentStop",
-        without={
+        unsupported={
             "agentDisplayName": "picohook does not know it",
             "modifiedResponse": "a hook cannot change what a turn has answered",
         },
@@ -97,13 +97,13 @@ _ROWS: dict[str, Row] = {
     "errorOccurred": Row(
         kind="error",
         reads=("error", "errorContext", "recoverable"),
-        without={"error.stack": "picohook has none", "recoverable": "it is always false"},
+        unsupported={"error.stack": "picohook has none", "recoverable": "it is always false"},
     ),
     "preCompact": Row(
         "before_compact",
         matched="trigger",
         reads=("transcriptPath", "trigger", "customInstructions"),
-        without={"trigger": "it is always auto", "customInstructions": "it is empty: nobody compacts by hand"},
+        unsupported={"trigger": "it is always auto", "customInstructions": "it is empty: only the agent compacts"},
     ),
     "notification": Row(why="picohook has no event for it: approvers are asked at approve_tool"),
 }
@@ -120,8 +120,8 @@ def _in_pascal(event: str, row: Row) -> Row:
     also = {**named, **_FIELDS} if about_tool else {}
     return row._replace(
         matched=snake(row.matched) if row.matched else "",
-        reads=("hook_event_name", *map(snake, row.reads)) if row.done else (),
-        without={snake(name) if name in row.reads else name: why for name, why in row.without.items()} | also,
+        reads=("hook_event_name", *map(snake, row.reads)) if row.supported else (),
+        unsupported={snake(name) if name in row.reads else name: why for name, why in row.unsupported.items()} | also,
     )
 
 
@@ -134,6 +134,13 @@ BASE: dict[str, str] = {
     )
 }
 """For both names of each event, the one in camelCase."""
+
+
+def is_pascal(event: str) -> bool:
+    """Whether this is the PascalCase name of an event."""
+    return BASE[event] != event
+
+
 EVENTS: dict[str, Row] = {
     name: _ROWS[event] if name == event else _in_pascal(event, _ROWS[event]) for name, event in BASE.items()
 }

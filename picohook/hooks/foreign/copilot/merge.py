@@ -1,21 +1,20 @@
-"""What the handlers of one of Copilot's events say together. Most is as in Claude Code; handlers run one after the other."""
+"""Joins the answers of the handlers of one of Copilot's events, which run one after the other. Most rules are Claude Code's."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ....model.decisions import CONTINUE, Continue, Modify
-from ....model.trail import Notes
 from ..claude.merge import merge as merge_as_claude
-from ..contract import Verdict
+from ..contract import GroupAnswer
+from ..merging import failures_of, let_pass, notes_of
 from .events import BASE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ....model.payloads import Payload
-    from ..contract import Answer, Failures, Told
+    from ..contract import Failures, HandlerAnswer, HandlerInput
 
 _AS_CLAUDE = {
     "preToolUse": "PreToolUse",
@@ -27,29 +26,29 @@ _AS_CLAUDE = {
 }
 """The events whose answers mean what they mean in Claude Code."""
 BYPASS = "requestSandboxBypass"
-"""With this argument, a call asks to leave the sandbox. A hook cannot allow that, and leaves it to others."""
+"""With this argument, a call asks to leave the sandbox. A hook cannot allow that: its allow counts as no answer."""
 
 
-def merge(event: str, answers: Sequence[Answer], told: Told, payload: Payload, failures: Failures) -> Verdict:
-    """The verdict. Raises the failure that decides."""
+def merge(
+    event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, payload: Payload, failures: Failures
+) -> GroupAnswer:
+    """Returns the group's answer. Raises the failure that decides."""
     base = BASE[event]
     if base == "permissionRequest":
-        answers = _of_request(answers, told, failures)
+        answers = _of_request(answers, handler_input, failures)
     if base in _AS_CLAUDE:
-        return merge_as_claude(_AS_CLAUDE[base], answers, told, payload, failures)
-    failed = tuple(answer.failure for answer in answers if answer.failure is not None)
-    contexts = "\n\n".join(answer.context for answer in answers if answer.context)
-    messages = "\n".join(answer.message for answer in answers if answer.message)
-    notes = Notes(messages, contexts) if contexts or messages else None
+        return merge_as_claude(_AS_CLAUDE[base], answers, handler_input, payload, failures)
+    failed = failures_of(answers)
     prompts = [answer.output for answer in answers if answer.output is not None]
-    if prompts:
-        return Verdict(Modify({"prompt": prompts[-1]}, notes=notes), failures=failed)
-    return Verdict(CONTINUE if notes is None else Continue(notes=notes), failures=failed)
+    decision = let_pass(notes_of(answers), {"prompt": prompts[-1]} if prompts else None)
+    return GroupAnswer(decision, failures=failed)
 
 
-def _of_request(answers: Sequence[Answer], told: Told, failures: Failures) -> list[Answer]:
-    """The answers about a permission. In Copilot the last one counts; in strict, a denial does."""
-    bypasses = told.call is not None and told.call.input.get(BYPASS) is True
+def _of_request(
+    answers: Sequence[HandlerAnswer], handler_input: HandlerInput, failures: Failures
+) -> list[HandlerAnswer]:
+    """The answers about a permission. In Copilot the last decision counts. In strict, any denial counts."""
+    bypasses = handler_input.call is not None and handler_input.call.input.get(BYPASS) is True
     given = [replace(one, verdict="") if bypasses and one.verdict == "allow" else one for one in answers]
     last = next((one for one in reversed(given) if one.verdict), None)
     if failures == "strict":
@@ -57,6 +56,6 @@ def _of_request(answers: Sequence[Answer], told: Told, failures: Failures) -> li
     return [one if one is last else replace(one, verdict="") for one in given]
 
 
-def chain(_event: str, told: Told, _answer: Answer) -> Told:
-    """The same for each handler: none reads what an earlier one has answered."""
-    return told
+def chain(_event: str, handler_input: HandlerInput, _answer: HandlerAnswer) -> HandlerInput:
+    """Returns the same input: no handler reads what an earlier one has answered."""
+    return handler_input

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from ..contract import Dialect
 from .decode import decode
-from .encode import encode, select
-from .events import ANSWERS, COMMON, EVENTS, VERSION, WITHOUT
+from .encode import encode
+from .events import ANSWERS, COMMON, EVENTS, UNSUPPORTED, VERSION
+from .matcher import select
 from .merge import merge
 
-CURSOR = Dialect("Cursor", VERSION, EVENTS, COMMON, ANSWERS, WITHOUT, encode, select, decode, merge, most_blocks=None)
+CURSOR = Dialect(
+    "Cursor", VERSION, EVENTS, COMMON, ANSWERS, UNSUPPORTED, encode, select, decode, merge, most_blocks=None
+)

@@ -1,8 +1,8 @@
-"""What an answer of one of Cursor's handlers means.
+"""Reads the answers of Cursor's handlers.
 
 1. Exit code 2 is a denial, whatever the output says.
 2. With exit code 0, the output is one JSON object, or nothing.
-3. All else is a failure, which blocks nothing in Cursor, unless the handler says `failClosed`.
+3. Everything else is a failure. In Cursor, a failure blocks only if the handler has `failClosed`.
 """
 
 from __future__ import annotations
@@ -11,52 +11,54 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ....errors import HookError, HookReplyError
-from ..contract import Answer, shortened
-from ..output import choice, ended, flag, read_object, table, text_field
+from ..contract import HandlerAnswer, shortened
+from ..output import choice, ended, flag, read_object, read_ok, table, text_field
 from .events import ALIASES, ANSWERS, EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ..contract import Failures, Ran, Rule
+    from ..contract import Failures, HandlerResult, Rule
 
 BLOCK = 2
 _ENDS = frozenset({"stop", "subagentStop"})
 _PERMISSIONS = frozenset({"allow", "deny", "ask"})
 
 
-def decode(event: str, rule: Rule, ran: Ran, failures: Failures) -> Answer:
-    """What a handler says. A failure is in the answer; in strict, more counts as one."""
+def decode(event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
+    """Returns the answer in a handler's result. A failure is a field of the answer. Strict counts more results as failures."""
     row = EVENTS[event]
     try:
-        if ran.failure is not None:
-            raise ran.failure
+        if result.failure is not None:
+            raise result.failure
         if rule.kind == "prompt":
-            return _of_prompt(event, ran)
-        answer = _of_process(event, ran, failures)
+            return _of_prompt(event, result)
+        answer = _of_process(event, result, failures)
     except HookError as error:
-        return Answer("deny", str(error)) if rule.blocks_on_failure and row.gate else Answer(failure=error)
+        return (
+            HandlerAnswer("deny", str(error)) if rule.blocks_on_failure and row.gate else HandlerAnswer(failure=error)
+        )
     return replace(answer, most_blocks=rule.most_blocks)
 
 
-def _of_process(event: str, ran: Ran, failures: Failures) -> Answer:
+def _of_process(event: str, result: HandlerResult, failures: Failures) -> HandlerAnswer:
     strict = failures == "strict" and EVENTS[event].gate
-    if ran.exit_code == BLOCK and EVENTS[event].gate:
+    if result.exit_code == BLOCK and EVENTS[event].gate:
         try:
-            said = _of_json(event, read_object(ran.stdout, strict=strict) or {}, failures)
+            said = _of_json(event, read_object(result.stdout, strict=strict) or {}, failures)
         except HookReplyError:
-            said = Answer()
-        return Answer("deny", said.reason or shortened(ran.stderr.strip()), message=said.message)
-    if ran.exit_code:
-        raise ended(ran)
-    given = read_object(ran.stdout, strict=strict)
-    if given is None and ran.stdout.strip():
-        raise HookReplyError("it printed text, where only a JSON object is an answer")
+            said = HandlerAnswer()
+        return HandlerAnswer("deny", said.reason or shortened(result.stderr.strip()), message=said.message)
+    if result.exit_code:
+        raise ended(result)
+    given = read_object(result.stdout, strict=strict)
+    if given is None and result.stdout.strip():
+        raise HookReplyError("it printed text, and only a JSON object is an answer")
     return _of_json(event, given or {}, failures)
 
 
-def _of_json(event: str, given: Mapping[str, Any], failures: Failures) -> Answer:
+def _of_json(event: str, given: Mapping[str, Any], failures: Failures) -> HandlerAnswer:
     said = {ALIASES.get(name, name): value for name, value in given.items() if ALIASES.get(name) not in given}
     row = EVENTS[event]
     verdict = choice(said, "permission", _PERMISSIONS) if row.gate else ""
@@ -73,7 +75,7 @@ def _of_json(event: str, given: Mapping[str, Any], failures: Failures) -> Answer
     follow_up = text_field(said, "followup_message") if event in _ENDS else ""
     for_user = shortened(text_field(said, "user_message"))
     env = table(said, "env") or {} if event == "sessionStart" else {}
-    return Answer(
+    return HandlerAnswer(
         verdict="deny" if follow_up else verdict,  # type: ignore[arg-type] # one of the words
         reason=shortened(follow_up or text_field(said, "agent_message")) or for_user,
         message=for_user if verdict in {"deny", "ask"} or event == "preCompact" else "",
@@ -91,14 +93,10 @@ def _is_variable(name: str, value: Any) -> bool:
     raise HookReplyError("`env` is not an object of texts")
 
 
-def _of_prompt(event: str, ran: Ran) -> Answer:
-    """The meaning of a model's `{"ok": ..., "reason": ...}`."""
-    start, end = ran.stdout.find("{"), ran.stdout.rfind("}")
-    said = read_object(ran.stdout[start : end + 1] if start >= 0 else "", strict=True) or {}
-    good = flag(said, "ok")
-    if good is None:
-        raise HookReplyError('the model did not answer {"ok": true} or {"ok": false, "reason": "..."}')
+def _of_prompt(event: str, result: HandlerResult) -> HandlerAnswer:
+    """Returns the answer in a model's `{"ok": ..., "reason": ...}`."""
+    good, said = read_ok(result.stdout, strict=True)
     reason = shortened(text_field(said, "reason"))
     if good:
-        return Answer()
-    return Answer("deny", reason) if EVENTS[event].gate else Answer(message=reason)
+        return HandlerAnswer()
+    return HandlerAnswer("deny", reason) if EVENTS[event].gate else HandlerAnswer(message=reason)

@@ -1,4 +1,4 @@
-"""What Cursor's handlers read, and which of them run."""
+"""Builds what Cursor's handlers read."""
 
 from __future__ import annotations
 
@@ -8,25 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 from ....model.conversation import text_of
 from ....model.payloads import Compaction, Finish, LLMResponse, Prompt, ToolCall, ToolReturn
-from ..contract import Told
-from ..patterns import javascript
+from ..contract import HandlerInput
 from ..tools import known_name, shown_call
-from .events import CURSOR_VERSION, EVENTS, TOOLS
+from .events import CURSOR_VERSION, TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from ....model.events import Event
     from ....model.payloads import Payload
-    from ..contract import Facts, Rule
+    from ..contract import Facts
     from ..tools import ShownCall, ToolAlias
 
-_MCP, _SHOWN_MCP = "mcp__", "MCP:"
+_MCP, SHOWN_MCP = "mcp__", "MCP:"
 _IN_SUBAGENT = frozenset({"subagentStart", "subagentStop"})
 
 
-def encode(event: str, payload: Payload | Event, facts: Facts) -> Told | None:
-    """What the handlers of an event read about a payload; None if the event does not happen with this payload."""
+def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
+    """Returns what the handlers of an event read about a payload; None if the event does not happen with it."""
     call: ShownCall | None = None
     files: dict[str, str] = {}
     if isinstance(payload, ToolCall):
@@ -37,7 +36,7 @@ def encode(event: str, payload: Payload | Event, facts: Facts) -> Told | None:
             files = {"content": fields["file_path"]}
     else:
         fields = _fields(event, payload, facts)
-    return None if fields is None else Told({**_common(event, payload, facts), **fields}, call, files=files)
+    return None if fields is None else HandlerInput({**_common(event, payload, facts), **fields}, call, files=files)
 
 
 def _common(event: str, payload: Payload | Event, facts: Facts) -> dict[str, Any]:
@@ -77,11 +76,11 @@ def _of_call(event: str, payload: ToolCall, call: ShownCall, facts: Facts) -> di
             return {"command": command, "cwd": facts.cwd, "sandbox": False}
         case "afterShellExecution" if known == "Bash" and result is not None:
             return {"command": command, "output": result.for_llm, "duration": took, "sandbox": False}
-        case "beforeMCPExecution" if call.tool.startswith(_SHOWN_MCP):
-            return {"tool_name": call.tool.removeprefix(_SHOWN_MCP), "tool_input": json.dumps(call.input)}
-        case "afterMCPExecution" if call.tool.startswith(_SHOWN_MCP) and result is not None:
+        case "beforeMCPExecution" if call.tool.startswith(SHOWN_MCP):
+            return {"tool_name": call.tool.removeprefix(SHOWN_MCP), "tool_input": json.dumps(call.input)}
+        case "afterMCPExecution" if call.tool.startswith(SHOWN_MCP) and result is not None:
             said = json.dumps(_output(call, result.for_llm))
-            named = {"tool_name": call.tool.removeprefix(_SHOWN_MCP), "tool_input": json.dumps(call.input)}
+            named = {"tool_name": call.tool.removeprefix(SHOWN_MCP), "tool_input": json.dumps(call.input)}
             return {**named, "result_json": said, "duration": took}
         case "beforeReadFile" if known == "Read":
             return {"file_path": path, "content": "", "attachments": []}
@@ -103,7 +102,7 @@ def _output(call: ShownCall, said: str) -> dict[str, Any]:
     """A tool's result, in the shape that Cursor gives the results of this tool."""
     if call.tool == "Shell":
         return {"exitCode": 0, "stdout": said}
-    return {"content": [{"type": "text", "text": said}]} if call.tool.startswith(_SHOWN_MCP) else {"content": said}
+    return {"content": [{"type": "text", "text": said}]} if call.tool.startswith(SHOWN_MCP) else {"content": said}
 
 
 def _fields(event: str, payload: Payload | Event, facts: Facts) -> dict[str, Any] | None:
@@ -151,18 +150,4 @@ def cursor_name(tool: str, aliases: Mapping[str, ToolAlias]) -> str:
     """The name that Cursor has for a host's tool. It writes `MCP:TOOL` for the tool of a server."""
     name = known_name(tool, aliases)
     _, _, inner = name.removeprefix(_MCP).partition("__")
-    return _SHOWN_MCP + inner if name.startswith(_MCP) and inner else TOOLS.get(name, name)
-
-
-def select(event: str, rules: Sequence[Rule], told: Told, _facts: Facts) -> list[int]:
-    """The places of the handlers whose matcher matches."""
-    matched = EVENTS[event].matched
-    subject = str(told.stdin.get(matched, matched))
-    if event in {"beforeMCPExecution", "afterMCPExecution"}:
-        subject = _SHOWN_MCP + subject
-    return [place for place, rule in enumerate(rules) if not matched or matches(rule.matcher, subject)]
-
-
-def matches(matcher: str, subject: str) -> bool:
-    """Whether a matcher matches. Raises `ValueError` if it cannot be read."""
-    return matcher in {"", "*"} or javascript(matcher).search(subject) is not None
+    return SHOWN_MCP + inner if name.startswith(_MCP) and inner else TOOLS.get(name, name)

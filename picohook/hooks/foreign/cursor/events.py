@@ -21,7 +21,7 @@ COMMON = (
 ANSWERS = ("permission", "user_message", "agent_message", "continue")
 ALIASES = {"userMessage": "user_message", "agentMessage": "agent_message", "followupMessage": "followup_message"}
 """The first names of fields, which handlers still answer with."""
-WITHOUT = {
+UNSUPPORTED = {
     "model": "it is empty where the stage does not say it",
     "model_id": "it is not sent: picohook knows one name of a model",
     "model_params": "it is not sent, likewise",
@@ -47,9 +47,9 @@ EVENTS: dict[str, Row] = {
         reads=(*_TOOL, "agent_message"),
         writes=("updated_input",),
         blocks="the call is denied",
-        without={
+        unsupported={
             "agent_message": "it is empty: the stage does not say it",
-            "permission allow": "it denies nothing, and approvers are asked all the same",
+            "permission allow": "it replaces no approval: approvers are asked all the same",
             "permission ask": "in vendor it does nothing, as in Cursor",
         },
     ),
@@ -59,7 +59,7 @@ EVENTS: dict[str, Row] = {
         matched="command",
         reads=("command", "cwd", "sandbox"),
         blocks="the call is denied",
-        without=_NO_SANDBOX,
+        unsupported=_NO_SANDBOX,
     ),
     "beforeMCPExecution": Row(
         "before_tool",
@@ -67,7 +67,7 @@ EVENTS: dict[str, Row] = {
         matched="tool_name",
         reads=("tool_name", "tool_input"),
         blocks="the call is denied",
-        without=_NO_SERVER,
+        unsupported=_NO_SERVER,
     ),
     "beforeReadFile": Row(
         "before_tool",
@@ -75,7 +75,7 @@ EVENTS: dict[str, Row] = {
         matched="Read",
         reads=("file_path", "content", "attachments"),
         blocks="the call is denied",
-        without={
+        unsupported={
             "content": "it is empty for a file that is not on picohook's machine",
             "attachments": "it is empty: the prompt's attachments are the agent's own matter",
         },
@@ -85,23 +85,23 @@ EVENTS: dict[str, Row] = {
         matched="tool_name",
         reads=(*_TOOL, "tool_output", "duration"),
         writes=("updated_mcp_tool_output", "additional_context"),
-        without={"updated_mcp_tool_output": "it counts for tools of servers only, as in Cursor"},
+        unsupported={"updated_mcp_tool_output": "it counts for tools of servers only, as in Cursor"},
     ),
     "postToolUseFailure": Row(
         "after_tool",
         matched="tool_name",
         reads=(*_TOOL, "error_message", "failure_type", "duration", "is_interrupt"),
-        without={
+        unsupported={
             "failure_type": "it is always error; calls that are denied have no such event",
             "is_interrupt": "it is always false",
         },
     ),
-    "afterShellExecution": Row("after_tool", matched="command", reads=(*_SHELL, "output"), without=_NO_SANDBOX),
+    "afterShellExecution": Row("after_tool", matched="command", reads=(*_SHELL, "output"), unsupported=_NO_SANDBOX),
     "afterMCPExecution": Row(
         "after_tool",
         matched="tool_name",
         reads=("tool_name", "tool_input", "result_json", "duration"),
-        without=_NO_SERVER,
+        unsupported=_NO_SERVER,
     ),
     "afterFileEdit": Row("after_tool", matched="Write", reads=("file_path", "edits")),
     "sessionStart": Row(
@@ -109,7 +109,7 @@ EVENTS: dict[str, Row] = {
         once=True,
         reads=("session_id", "is_background_agent", "composer_mode"),
         writes=("env", "additional_context"),
-        without={
+        unsupported={
             "env": "it holds for the later handlers of the same file, and not for those of others",
             "is_background_agent": "it is always false",
             "composer_mode": "it is always agent",
@@ -121,7 +121,7 @@ EVENTS: dict[str, Row] = {
         matched="UserPromptSubmit",
         reads=("prompt", "attachments"),
         blocks="the turn ends",
-        without={"attachments": "it is empty"},
+        unsupported={"attachments": "it is empty"},
     ),
     "subagentStart": Row(
         "before_prompt",
@@ -129,7 +129,7 @@ EVENTS: dict[str, Row] = {
         matched="subagent_type",
         reads=("subagent_id", "subagent_type", "task", "parent_conversation_id", "tool_call_id", "is_parallel_worker"),
         blocks="the subagent's turn ends; an ask is a denial",
-        without={
+        unsupported={
             "tool_call_id": "it is empty: picohook does not know which call it is",
             "subagent_model": "it is not sent: picohook knows it only later",
             "is_parallel_worker": "it is always false",
@@ -143,7 +143,7 @@ EVENTS: dict[str, Row] = {
         reads=("status", "loop_count"),
         writes=("followup_message",),
         blocks=_LOOP,
-        without={"status": "it is always completed"},
+        unsupported={"status": "it is always completed"},
     ),
     "subagentStop": Row(
         "before_finish",
@@ -151,7 +151,7 @@ EVENTS: dict[str, Row] = {
         reads=("subagent_type", "status", "task", "summary", "message_count", "loop_count", "agent_transcript_path"),
         writes=("followup_message",),
         blocks="as at stop",
-        without={
+        unsupported={
             "status": "it is always completed",
             "agent_transcript_path": "it is null",
             **dict.fromkeys(
@@ -163,7 +163,7 @@ EVENTS: dict[str, Row] = {
     "preCompact": Row(
         "before_compact",
         reads=("trigger", "message_count"),
-        without={
+        unsupported={
             "trigger": "it is always auto",
             **dict.fromkeys(
                 (
@@ -180,7 +180,7 @@ EVENTS: dict[str, Row] = {
     "sessionEnd": Row(
         kind="session_end",
         reads=("session_id", "reason", "is_background_agent", "final_status"),
-        without={
+        unsupported={
             "reason": "it is always completed",
             "duration_ms": "it is not sent: picohook does not know it",
             "error_message": "it is not sent",
@@ -192,4 +192,4 @@ EVENTS: dict[str, Row] = {
     "workspaceOpen": Row(why="picohook opens no workspaces"),
 }
 GATES_ELSEWHERE = frozenset({"beforeTabFileRead"})
-"""The events that are not done, and whose handlers can refuse something in Cursor."""
+"""The events that picohook does not support, and whose handlers can refuse something in Cursor."""

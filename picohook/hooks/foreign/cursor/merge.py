@@ -1,16 +1,15 @@
-"""What the handlers of one of Cursor's events say together: a denial before a question, and a question before a yes."""
+"""Joins the answers of the handlers of one of Cursor's events: a denial before an ask, and an ask before an allow."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ....model.decisions import CONTINUE, AbortTurn, Continue, Deny, Modify, Retry
+from ....model.decisions import CONTINUE, AbortTurn, Deny, Retry
 from ....model.payloads import ToolReturn
-from ....model.trail import Notes
-from ..claude.encode import text_in
-from ..claude.merge import changed_arguments
-from ..contract import Verdict, shortened
+from ..claude.tool_response import text_in
+from ..contract import GroupAnswer, shortened
+from ..merging import UNEXPLAINED, changed_arguments, failures_of, let_pass, notes_of
 from .events import EVENTS
 
 if TYPE_CHECKING:
@@ -19,66 +18,59 @@ if TYPE_CHECKING:
     from ....errors import HookError
     from ....model.decisions import Decision
     from ....model.payloads import Payload
-    from ..contract import Answer, Failures, Told
+    from ....model.trail import Notes
+    from ..contract import Failures, HandlerAnswer, HandlerInput
 
-UNEXPLAINED = "blocked by a hook, which gave no reason"
 
-
-def merge(event: str, answers: Sequence[Answer], told: Told, payload: Payload, failures: Failures) -> Verdict:
-    """The verdict. Raises the first failure that decides: in strict, of a gate that nobody else closes."""
-    failed = tuple(answer.failure for answer in answers if answer.failure is not None)
+def merge(
+    event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, payload: Payload, failures: Failures
+) -> GroupAnswer:
+    """Returns the group's answer. In strict, raises the first failure of a gate, unless a handler denies."""
+    failed = failures_of(answers)
     denying = [answer for answer in answers if answer.verdict == "deny"]
     row = EVENTS[event]
     if failed and failures == "strict" and row.gate and not denying:
         raise failed[0]
     if row.stage == "before_finish":
-        return _of_end(denying, told, failed)
-    notes = _notes(answers)
+        return _of_end(denying, handler_input, failed)
+    notes = notes_of(answers)
     reason = shortened("\n".join(answer.reason for answer in denying if answer.reason)) or UNEXPLAINED
     if denying:
-        return Verdict((Deny if row.stage == "before_tool" else AbortTurn)(reason, notes=notes), failures=failed)
+        return GroupAnswer((Deny if row.stage == "before_tool" else AbortTurn)(reason, notes=notes), failures=failed)
     if event == "preToolUse":
-        arguments = changed_arguments(answers, told)
+        arguments = changed_arguments(answers, handler_input)
         changes = None if arguments is None else {"arguments": arguments}
-        return Verdict(_going_on(notes, changes), asks=_asks(answers), failures=failed)
+        return GroupAnswer(let_pass(notes, changes), asks=_asks(answers), failures=failed)
     if isinstance(payload, ToolReturn):
-        return Verdict(_of_result(answers, told, payload, notes), failures=failed)
+        return GroupAnswer(_of_result(answers, handler_input, payload, notes), failures=failed)
     env = {name: value for answer in answers for name, value in answer.env.items()}
-    return Verdict(_going_on(notes), asks=_asks(answers), failures=failed, env=env)
+    return GroupAnswer(let_pass(notes), asks=_asks(answers), failures=failed, env=env)
 
 
-def _asks(answers: Sequence[Answer]) -> bool:
+def _asks(answers: Sequence[HandlerAnswer]) -> bool:
     return any(answer.verdict == "ask" for answer in answers)
 
 
-def _notes(answers: Sequence[Answer]) -> Notes | None:
-    contexts = "\n\n".join(answer.context for answer in answers if answer.context)
-    messages = "\n".join(answer.message for answer in answers if answer.message)
-    return Notes(messages, contexts) if contexts or messages else None
-
-
-def _going_on(notes: Notes | None, changes: dict[str, Any] | None = None) -> Decision:
-    if changes:
-        return Modify(changes, notes=notes)
-    return Continue(notes=notes) if notes is not None else CONTINUE
-
-
-def _of_result(answers: Sequence[Answer], told: Told, payload: ToolReturn, notes: Notes | None) -> Decision:
-    """The changed output of a server's tool counts, and every context is added to the result."""
+def _of_result(
+    answers: Sequence[HandlerAnswer], handler_input: HandlerInput, payload: ToolReturn, notes: Notes | None
+) -> Decision:
+    """The decision about a result. The changed output of a server's tool counts, and every context is added."""
     outputs = [answer.output for answer in answers if answer.output is not None]
     said = payload.result.for_llm
-    if outputs and told.call is not None and told.call.tool.startswith("MCP:"):
+    if outputs and handler_input.call is not None and handler_input.call.tool.startswith("MCP:"):
         text = text_in(outputs[-1])
         said = json.dumps(outputs[-1], ensure_ascii=False) if text is None else text
     if notes is not None and notes.additional_context:
         said = f"{said}\n\n{notes.additional_context}"
-    return _going_on(None, {"for_llm": said} if said != payload.result.for_llm else None)
+    return let_pass(None, {"for_llm": said} if said != payload.result.for_llm else None)
 
 
-def _of_end(denying: Sequence[Answer], told: Told, failed: tuple[HookError, ...]) -> Verdict:
-    """The turn goes on with the messages of the handlers that have not reached their limit."""
-    count = told.stdin["loop_count"]
+def _of_end(
+    denying: Sequence[HandlerAnswer], handler_input: HandlerInput, failed: tuple[HookError, ...]
+) -> GroupAnswer:
+    """The decision at the end of a turn. It continues with the messages of the handlers that have not reached their limit."""
+    count = handler_input.stdin["loop_count"]
     messages = [one.reason for one in denying if one.most_blocks is None or count < one.most_blocks]
     if not messages:
-        return Verdict(CONTINUE, failures=failed)
-    return Verdict(Retry("\n\n".join(messages)), blocks=True, failures=failed)
+        return GroupAnswer(CONTINUE, failures=failed)
+    return GroupAnswer(Retry("\n\n".join(messages)), blocks=True, failures=failed)

@@ -1,22 +1,24 @@
-"""What the next of Gemini CLI's handlers reads, where they run one after the other."""
+"""Builds what the next of Gemini CLI's handlers reads, where handlers run one after the other."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..contract import Answer, Told
+    from ..contract import HandlerAnswer, HandlerInput
 
 
-def chain(event: str, told: Told, answer: Answer) -> Told:
-    """What the next handler is told after this answer: the changed call or request, or the prompt with the context."""
-    stdin = told.stdin
-    if event == "BeforeTool" and answer.input is not None and told.call is not None:
-        changed = {**told.call.input, **answer.input}
-        call = told.call._replace(input=changed, given=told.call.arguments(changed))
-        return told._replace(stdin={**stdin, "tool_input": changed}, call=call)
+def chain(event: str, handler_input: HandlerInput, answer: HandlerAnswer) -> HandlerInput:
+    """Returns the next handler's input: the changed call or request, or the prompt with the context."""
+    stdin = handler_input.stdin
+    if event == "BeforeTool" and answer.input is not None and handler_input.call is not None:
+        changed = {**handler_input.call.input, **answer.input}
+        call = handler_input.call._replace(input=changed, given=handler_input.call.arguments(changed))
+        return handler_input._replace(stdin={**stdin, "tool_input": changed}, call=call)
     if event == "BeforeModel" and isinstance(answer.output, dict) and "llm_request" in answer.output:
-        return told._replace(stdin={**stdin, "llm_request": {**stdin["llm_request"], **answer.output["llm_request"]}})
+        return handler_input._replace(
+            stdin={**stdin, "llm_request": {**stdin["llm_request"], **answer.output["llm_request"]}}
+        )
     if event == "BeforeAgent" and answer.context:
-        return told._replace(stdin={**stdin, "prompt": f"{stdin['prompt']}\n\n{answer.context}"})
-    return told
+        return handler_input._replace(stdin={**stdin, "prompt": f"{stdin['prompt']}\n\n{answer.context}"})
+    return handler_input

@@ -1,10 +1,11 @@
-"""What an answer of one of Gemini CLI's handlers means.
+"""Reads the answers of Gemini CLI's handlers.
 
 1. JSON on stdout decides, with any exit code. If stdout is empty, stderr is read in its place.
-2. Otherwise the text is a message for the user with exit code 0, a warning with 1, and the reason of a block with any other.
-3. Without any text, nothing is blocked, whatever the exit code.
+2. Otherwise the exit code decides: with 0 the text is a message for the user, with 1 a warning, with any other the reason of a
+   block.
+3. Empty output blocks nothing, whatever the exit code.
 
-In strict, exit code 2 blocks in every case, and another exit code than 0 is a failure unless the answer blocks.
+In strict, exit code 2 always blocks. Any other exit code than 0 is a failure, unless the answer blocks.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ....errors import HookError, HookReplyError
-from ..contract import Answer, shortened
-from ..output import choice, ended, flag, hidden_object, read_object, table, text_field
+from ..contract import HandlerAnswer, shortened
+from ..output import choice, ended, flag, read_object, refuse_constant, require_no_hidden_answer, table, text_field
 from .events import ANSWERS, DECIDE, EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ..contract import Failures, Ran, Rule
+    from ..contract import Failures, HandlerResult, Rule
 
 WARN, BLOCK = 1, 2
 _ENDS_WITHOUT_REASON = "a hook ended the turn"
@@ -38,62 +39,61 @@ _KINDS = {
 _EDITS = ("llm_request", "llm_response", "toolConfig")
 
 
-def decode(event: str, _rule: Rule, ran: Ran, failures: Failures) -> Answer:
-    """What a handler says. A failure is in the answer; in strict, more counts as one."""
+def decode(event: str, _rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
+    """Returns the answer in a handler's result. A failure is a field of the answer. Strict counts more results as failures."""
     strict = failures == "strict" and EVENTS[event].gate
     try:
-        if ran.failure is not None:
-            raise ran.failure
-        return _strictly(event, ran) if strict else _as_the_vendor(event, ran)
+        if result.failure is not None:
+            raise result.failure
+        return _strictly(event, result) if strict else _as_the_vendor(event, result)
     except HookError as error:
-        return Answer(failure=error)
+        return HandlerAnswer(failure=error)
 
 
-def _strictly(event: str, ran: Ran) -> Answer:
-    text, stderr = _text(ran), shortened(ran.stderr.strip())
+def _strictly(event: str, result: HandlerResult) -> HandlerAnswer:
+    text, stderr = _text(result), shortened(result.stderr.strip())
     try:
         said = read_object(_unpacked(text), strict=True)
-        answer = Answer() if said is None else _of_json(event, said)
+        answer = HandlerAnswer() if said is None else _of_json(event, said)
     except HookReplyError:
-        if ran.exit_code != BLOCK:
+        if result.exit_code != BLOCK:
             raise
-        said, answer = None, Answer()
-    if ran.exit_code == BLOCK and answer.verdict != "deny":
+        said, answer = None, HandlerAnswer()
+    if result.exit_code == BLOCK and answer.verdict != "deny":
         return replace(
             answer, verdict="deny", reason=stderr or (shortened(text) if said is None else ""), input=None, output=None
         )
-    if ran.exit_code and answer.verdict not in {"deny", "ask"} and answer.ends is None:
-        raise ended(ran)
+    if result.exit_code and answer.verdict not in {"deny", "ask"} and answer.ends is None:
+        raise ended(result)
     if said is not None:
         return answer
-    if hidden_object(text, ANSWERS):
-        raise HookReplyError("its answer is behind other text, which hides it: it has to print the JSON object alone")
-    return Answer(message=shortened(text))
+    require_no_hidden_answer(text, ANSWERS)
+    return HandlerAnswer(message=shortened(text))
 
 
-def _as_the_vendor(event: str, ran: Ran) -> Answer:
-    text, code = _text(ran), max(ran.exit_code, 0)  # a signal counts as no code
+def _as_the_vendor(event: str, result: HandlerResult) -> HandlerAnswer:
+    text, code = _text(result), max(result.exit_code, 0)  # a signal counts as no code
     try:
-        said = json.loads(_unpacked(text) or "null", parse_constant=_refuse)
+        said = json.loads(_unpacked(text) or "null", parse_constant=refuse_constant)
     except (ValueError, RecursionError):
         if code > WARN:
-            return Answer("deny", shortened(text))
-        return Answer("allow", message=shortened(f"Warning: {text}" if code else text))
+            return HandlerAnswer("deny", shortened(text))
+        return HandlerAnswer("allow", message=shortened(f"Warning: {text}" if code else text))
     if not isinstance(said, dict):
-        return Answer(failure=ended(ran) if ran.exit_code else None)
+        return HandlerAnswer(failure=ended(result) if result.exit_code else None)
     kept = {name: value for name, value in said.items() if name not in _KINDS or isinstance(value, _KINDS[name])}
     if kept.get("decision") not in _DECISIONS:
         kept.pop("decision", None)
     return _of_json(event, kept)
 
 
-def _text(ran: Ran) -> str:
-    """What it has printed: on stderr, if nothing is on stdout."""
-    return next(filter(None, (text.strip().strip("\ufeff").strip() for text in (ran.stdout, ran.stderr))), "")
+def _text(result: HandlerResult) -> str:
+    """The handler's stdout; its stderr if stdout is empty."""
+    return next(filter(None, (text.strip().strip("\ufeff").strip() for text in (result.stdout, result.stderr))), "")
 
 
 def _unpacked(text: str) -> str:
-    """The text that a JSON string is, if that begins as JSON; any other text as it is."""
+    """The text inside a JSON string; any other text as it is."""
     try:
         inner = json.loads(text) if text.startswith('"') else text
     except (ValueError, RecursionError):
@@ -101,11 +101,7 @@ def _unpacked(text: str) -> str:
     return inner.strip() if isinstance(inner, str) else text
 
 
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _of_json(event: str, said: Mapping[str, Any]) -> Answer:
+def _of_json(event: str, said: Mapping[str, Any]) -> HandlerAnswer:
     inner = table(said, "hookSpecificOutput") or {}
     ends = None
     if event in DECIDE and flag(said, "continue") is False:
@@ -114,7 +110,7 @@ def _of_json(event: str, said: Mapping[str, Any]) -> Answer:
     edits = {
         name: table(inner, name) for name in _EDITS if name in EVENTS[event].writes and inner.get(name) is not None
     }
-    return Answer(
+    return HandlerAnswer(
         verdict=_DECISIONS.get(decision, "") if event in DECIDE else "",  # type: ignore[arg-type] # one of the words
         reason=shortened(text_field(said, "reason")),
         input=table(inner, "tool_input") if event == "BeforeTool" else None,
@@ -129,7 +125,7 @@ def _of_json(event: str, said: Mapping[str, Any]) -> Answer:
 
 
 def _ignored(event: str, said: Mapping[str, Any], inner: Mapping[str, Any]) -> list[str]:
-    """The fields that mean nothing here."""
+    """The fields that mean nothing at this event."""
     at_top = [name for name in said if name not in ANSWERS]
     if event not in DECIDE:
         at_top += [name for name in ("continue", "decision") if name in said]

@@ -1,4 +1,4 @@
-"""What Gemini CLI's handlers read, and which of them run."""
+"""Builds what Gemini CLI's handlers read."""
 
 from __future__ import annotations
 
@@ -6,25 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 from ....model.conversation import text_of
 from ....model.payloads import Compaction, Finish, LLMRequest, LLMResponse, Prompt, ToolCall, ToolReturn
-from ..contract import Told
-from ..patterns import javascript
+from ..contract import HandlerInput
 from ..tools import known_name, shown_call
-from .events import EVENTS, TOOLS
+from .events import TOOLS
 from .model import shown_request, shown_response
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from ....model.events import Event
     from ....model.payloads import Payload
-    from ..contract import Facts, Rule
+    from ..contract import Facts
     from ..tools import ShownCall, ToolAlias
 
 _MCP = "mcp__"
 
 
-def encode(event: str, payload: Payload | Event, facts: Facts) -> Told | None:
-    """What the handlers of an event read about a payload; None if the event does not happen with this payload."""
+def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
+    """Returns what the handlers of an event read about a payload; None if the event does not happen with it."""
     call: ShownCall | None = None
     if isinstance(payload, Prompt | Finish) and payload.meta.parent_turn_id:
         return None  # a subagent of Gemini CLI is a tool call
@@ -42,7 +41,9 @@ def encode(event: str, payload: Payload | Event, facts: Facts) -> Told | None:
     names = {}
     if event == "BeforeToolSelection" and isinstance(payload, LLMRequest):
         names = {tool: gemini_name(tool, facts.tools) for tool in map(name_of, payload.tools)}
-    return Told({**common, **_fields(event, payload, call, facts)}, call, {"GEMINI_SESSION_ID": session}, names=names)
+    return HandlerInput(
+        {**common, **_fields(event, payload, call, facts)}, call, {"GEMINI_SESSION_ID": session}, names=names
+    )
 
 
 def name_of(tool: Mapping[str, Any]) -> str:
@@ -75,17 +76,17 @@ def _fields(event: str, payload: Payload | Event, call: ShownCall | None, facts:
 
 
 def _of_call(payload: ToolCall, call: ShownCall) -> dict[str, Any]:
-    told: dict[str, Any] = {"tool_name": call.tool, "tool_input": call.input}
+    fields: dict[str, Any] = {"tool_name": call.tool, "tool_input": call.input}
     server, _, tool = payload.tool.removeprefix(_MCP).partition("__")
     if payload.tool.startswith(_MCP) and tool:
-        told["mcp_context"] = {"server_name": server, "tool_name": tool}
+        fields["mcp_context"] = {"server_name": server, "tool_name": tool}
     if not isinstance(payload, ToolReturn):
-        return told
+        return fields
     result = payload.result
     response: dict[str, Any] = {"llmContent": result.for_llm, "returnDisplay": result.for_user or result.for_llm}
     if result.is_error:
         response["error"] = {"message": payload.error or result.for_llm, "type": "execution_failed"}
-    return {**told, "tool_response": response}
+    return {**fields, "tool_response": response}
 
 
 def gemini_name(tool: str, aliases: Mapping[str, ToolAlias]) -> str:
@@ -93,24 +94,3 @@ def gemini_name(tool: str, aliases: Mapping[str, ToolAlias]) -> str:
     name = known_name(tool, aliases)
     server, _, inner = name.removeprefix(_MCP).partition("__")
     return f"mcp_{server}_{inner}" if name.startswith(_MCP) and inner else TOOLS.get(name, name)
-
-
-def select(event: str, rules: Sequence[Rule], told: Told, _facts: Facts) -> list[int]:
-    """The places of the handlers whose matcher matches. Of those that are the same, only the first runs."""
-    matched = EVENTS[event].matched
-    subject = str(told.stdin.get(matched, "")) if matched else ""
-    places: dict[str, int] = {}
-    for place, rule in enumerate(rules):
-        if not subject or matches(event, rule.matcher, subject):
-            places.setdefault(rule.identity or str(place), place)
-    return list(places.values())
-
-
-def matches(event: str, matcher: str, subject: str) -> bool:
-    """Whether a matcher matches: an expression for tools, and the word itself for all else. Raises `ValueError`."""
-    matcher = matcher.strip()
-    if matcher in {"", "*"}:
-        return True
-    if EVENTS[event].matched == "tool_name":
-        return javascript(matcher).search(subject) is not None
-    return matcher == subject

@@ -8,7 +8,7 @@ VERSION = "of August 2026"
 
 COMMON = ("session_id", "transcript_path", "cwd", "hook_event_name", "timestamp")
 ANSWERS = ("continue", "stopReason", "suppressOutput", "systemMessage", "decision", "reason", "hookSpecificOutput")
-WITHOUT = {
+UNSUPPORTED = {
     "transcript_path": "it is empty: picohook keeps no transcript",
     "suppressOutput": "picohook shows no output of hooks that it could hide",
 }
@@ -39,9 +39,9 @@ EVENTS: dict[str, Row] = {
         reads=_TOOL,
         writes=("tool_input",),
         blocks="the call is denied",
-        without={
+        unsupported={
             **_MCP,
-            "decision allow": "it denies nothing, and approvers are asked all the same",
+            "decision allow": "it replaces no approval: approvers are asked all the same",
             "tool_input": "it is merged into the arguments, as Gemini CLI's pages say; its program replaces them by it",
         },
     ),
@@ -51,7 +51,7 @@ EVENTS: dict[str, Row] = {
         reads=(*_TOOL, "tool_response"),
         writes=("additionalContext",),
         blocks="the reason replaces the result",
-        without={
+        unsupported={
             **_MCP,
             "tailToolCallRequest": "picohook runs no tools of its own accord",
             "tool_response.returnDisplay": "it is the text for the model, if the result has none for the user",
@@ -63,7 +63,7 @@ EVENTS: dict[str, Row] = {
         once=True,
         reads=("source",),
         writes=("additionalContext",),
-        without={"source": "it is startup or resume: picohook does not see a history cleared"},
+        unsupported={"source": "it is startup or resume: picohook does not see a history cleared"},
     ),
     "BeforeAgent": Row(
         "before_prompt",
@@ -71,7 +71,7 @@ EVENTS: dict[str, Row] = {
         reads=("prompt",),
         writes=("additionalContext",),
         blocks="the turn ends",
-        without={"continue": "whether the prompt stays in the history is the agent's own matter"},
+        unsupported={"continue": "whether the prompt stays in the history is the agent's own matter"},
     ),
     "AfterAgent": Row(
         "before_finish",
@@ -79,7 +79,7 @@ EVENTS: dict[str, Row] = {
         blocks=(
             "the turn goes on, with the reason as feedback; the ninth block in a row does not count, unlike in Gemini CLI"
         ),
-        without={"clearContext": "the agent keeps its history itself"},
+        unsupported={"clearContext": "the agent keeps its history itself"},
     ),
     "BeforeModel": Row(
         "before_llm",
@@ -87,7 +87,7 @@ EVENTS: dict[str, Row] = {
         reads=("llm_request",),
         writes=("llm_request", "llm_response"),
         blocks="the turn ends; with an `llm_response`, that is the answer",
-        without={
+        unsupported={
             "llm_request.toolConfig": "Gemini CLI itself neither sends it nor reads it",
             "llm_request.config": "it has the temperature, the most tokens, and top P and K, and other settings stay",
         },
@@ -105,7 +105,7 @@ EVENTS: dict[str, Row] = {
         reads=("llm_request", "llm_response"),
         writes=("llm_response",),
         blocks="the answer is discarded, and the turn ends",
-        without={
+        unsupported={
             "llm_request": "it is empty where the agent does not say what it had asked",
             "llm_response": "it is the whole answer at once; its tool calls stay as they are",
             "llm_response.usageMetadata": "picohook does not know it",
@@ -115,10 +115,10 @@ EVENTS: dict[str, Row] = {
         kind="session_end",
         matched="reason",
         reads=("reason",),
-        without={"reason": "it is always exit"},
+        unsupported={"reason": "it is always exit"},
     ),
     "PreCompress": Row(
-        "before_compact", matched="trigger", reads=("trigger",), without={"trigger": "it is always auto"}
+        "before_compact", matched="trigger", reads=("trigger",), unsupported={"trigger": "it is always auto"}
     ),
     "Notification": Row(why="picohook has no event for it: approvers are asked at approve_tool"),
 }

@@ -1,4 +1,4 @@
-"""Requests to a model and its answers, in the form that Gemini CLI's handlers read and write. It has only texts."""
+"""Requests to a model and its answers, in the form that Gemini CLI's handlers read and write, which has only texts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 _ROLES = {"assistant": "model", "model": "model", "system": "system", "user": "user"}
 _SETTINGS = {"temperature": "temperature", "maxOutputTokens": "max_tokens", "topP": "top_p", "topK": "top_k"}
-"""The settings of a request, each with the name of the option that it is."""
+"""The settings of a request, each with the name of its option in picohook."""
 
 
 def shown_request(
     model: str, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """A request as handlers read it. Messages without a text, and the results of tools, are left out."""
+    """A request as handlers read it. Messages without a text and results of tools are left out."""
     known = options or {}
     config = {name: known[option] for name, option in _SETTINGS.items() if known.get(option) is not None}
     shown = [{"role": _ROLES[messages[at]["role"]], "content": text_of(messages[at])} for at in _shown(messages)]
@@ -26,16 +26,17 @@ def shown_request(
 
 
 def _shown(messages: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The places of the messages that handlers read."""
+    """The indexes of the messages that handlers read."""
     return [at for at, one in enumerate(messages) if one.get("role") in _ROLES and text_of(one)]
 
 
 def changed_request(
     asked: Mapping[str, Any], model: str, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The changes of a request that handlers ask for.
+    """The changes that handlers make to a request.
 
-    Their messages replace those that they have read, one by one; the texts of all others stay. Raises `HookReplyError`.
+    Their messages replace those that they have read, one by one. All other messages stay. Raises `HookReplyError` if a field of
+    `asked` has a wrong type.
     """
     changes: dict[str, Any] = {}
     named = asked.get("model")
@@ -58,14 +59,14 @@ def _edited(given: Any, messages: Sequence[Mapping[str, Any]]) -> list[dict[str,
     if not isinstance(given, list) or not all(_is_message(one) for one in given):
         raise HookReplyError("`llm_request.messages` is not a list of messages")
     made = [dict(one) for one in messages]
-    places = _shown(messages)
-    for at, one in zip(places, given, strict=False):
+    indexes = _shown(messages)
+    for at, one in zip(indexes, given, strict=False):
         if text_of(one) != text_of(made[at]):
             made[at]["content"] = _with_text(made[at].get("content"), text_of(one))
     roles = {"model": "assistant"}
     made += [
         {"role": roles.get(str(one.get("role")), str(one.get("role") or "user")), "content": text_of(one)}
-        for one in given[len(places) :]
+        for one in given[len(indexes) :]
     ]
     return made
 
@@ -75,7 +76,7 @@ def _is_message(one: Any) -> bool:
 
 
 def _with_text(content: Any, text: str) -> Any:
-    """A message's content with another text: of a list, the parts that are none stay."""
+    """A message's content with another text. The parts of a list that are not text stay."""
     if not isinstance(content, list):
         return text
     others = [part for part in content if not (isinstance(part, dict) and "text" in part)]
@@ -90,7 +91,7 @@ def shown_response(response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_of_response(response: Mapping[str, Any]) -> str | None:
-    """The text of an answer that a handler gives; None if it has none. Raises `HookReplyError` if it is no answer."""
+    """The text of a model's answer that a handler gives; None if it has no text. Raises `HookReplyError` if it is malformed."""
     candidates = response.get("candidates")
     if not isinstance(candidates, list):
         raise HookReplyError("`llm_response.candidates` is not a list")

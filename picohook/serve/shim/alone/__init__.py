@@ -1,1 +1,1 @@
-"""What runs without site-packages, and imports nothing of picohook. The client has only this directory to import from."""
+"""The modules that the client can import. They run without site-packages, and import nothing from picohook."""

@@ -1,10 +1,10 @@
-"""Asks the warm host about one event of a vendor's agent, and writes what it answers.
+"""Asks the shim's host about one event of a vendor's agent, and writes the answer.
 
-It passes its standard input, working directory and environment to the warm host of this user, project and configuration. It
-starts that host if there is none. If anything goes wrong, it refuses.
+It sends its standard input, working directory and environment to the host of this user, project and configuration. It starts
+that host if it does not run. On any error it refuses.
 
-It imports only what the interpreter has ready: the modules `socket`, `signal` and `json` would each take as long as a start of
-Python. `-I` and `-S` keep the modules of the project, `PYTHONPATH` and site-packages out of it.
+It imports only built-in modules, because `socket`, `signal` and `json` each take as long to import as Python takes to start.
+`-I` and `-S` keep modules of the project, of `PYTHONPATH` and of site-packages out.
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -22,21 +22,21 @@ MOST = 64 << 20
 LONGEST_PATH = 103
 """The most bytes that every system takes for the path of a socket."""
 COUNTED = ("PATH HOME USER LOGNAME LANG LANGUAGE TMPDIR SHELL TZ XDG_RUNTIME_DIR XDG_CONFIG_HOME XDG_DATA_HOME").split()  # noqa: SIM905 - two lines otherwise
-"""The variables that every hook gets, or that decide which configuration is found. Each set of values has a host of its own,
-also of those that begin with `LC_` and `PICOHOOK_`."""
+"""The variables that every hook gets, or that decide which configuration is found. Each combination of their values, and of the
+variables that begin with `LC_` or `PICOHOOK_`, has its own host."""
 
 DENY, STOP = "deny", "stop"
 _KIND_AND_OTHERS, _DIRECTORY, _SOCKET = 0o170077, 0o040000, 0o140000
-"""The bits of a mode that say what a file is and what other users may do with it; their values without any others."""
+"""The bits of a file's mode for its kind and for other users, and their values for a private directory and socket."""
 _on_failure = DENY
 
 
-class Refusal(Exception):  # noqa: N818 - it is what the agent is told
+class Refusal(Exception):  # noqa: N818 - the agent gets it as a refusal
     """Why there is no answer."""
 
 
 def main() -> "NoReturn":
-    """Ask, and answer. Ends the process."""
+    """Ask the host, write the answer, and end the process."""
     global _on_failure
     try:
         vendor, event, _on_failure, seconds, *config = sys.argv[1:]
@@ -47,18 +47,18 @@ def main() -> "NoReturn":
         _signal.setitimer(_signal.ITIMER_REAL, 0)
         _write(1, out)
         _write(2, err)
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the call is not let through
+    except BaseException as error:  # noqa: BLE001 - on any error, the call is refused
         why = str(error) if isinstance(error, Refusal) else f"{type(error).__name__}: {error}"
         _refuse(why)
     os._exit(code)
 
 
 def _late(*_: object) -> None:
-    _refuse("no answer came in time")
+    _refuse("no answer in time")
 
 
 def _refuse(why: str) -> "NoReturn":
-    """Refuse as this event's entry says: deny (exit code 2), stop the agent, or report a failure that refuses nothing."""
+    """Refuse as this event's entry says: deny (exit code 2), stop the agent, or only report the failure. Ends the process."""
     _signal.setitimer(_signal.ITIMER_REAL, 0)
     text = "picohook: " + "".join(char if char.isprintable() else " " for char in why)[:2000]
     code = 2 if _on_failure != "pass" else 1
@@ -82,7 +82,7 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def ask(vendor: str, event: str, config: str) -> tuple[int, bytes, bytes]:
-    """The exit code and the output that the host answers. Raises `Refusal`."""
+    """Ask the host. Returns the exit code, stdout and stderr of its answer. Raises `Refusal`."""
     given = _stdin()
     cwd = os.getcwdb()
     project = _project(vendor)
@@ -102,7 +102,7 @@ def ask(vendor: str, event: str, config: str) -> tuple[int, bytes, bytes]:
             return code, out, err
         if status != "again":
             raise Refusal(out.decode("utf-8", "replace"))
-    raise Refusal("the environment of its hooks changes all the time")
+    raise Refusal("the environment variables that hooks inherit keep changing: start the agent again")
 
 
 def _stdin() -> bytes:
@@ -133,7 +133,7 @@ def _project(vendor: str) -> str:
 
 
 def _directory() -> str:
-    """The directory of the sockets, which only this user can open. Makes it if there is none. Raises `Refusal`."""
+    """The directory of the sockets, which only this user can open. Makes it if it is missing. Raises `Refusal`."""
     user = os.geteuid()
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     directory = f"/tmp/picohook-{user}"  # noqa: S108 - it is checked
@@ -159,7 +159,7 @@ def _is_private(directory: str) -> bool:
 
 
 def _key(vendor: str, project: str, config: str) -> str:
-    """What a host has to have in common with this client: program, version, user, project, configuration and environment."""
+    """A digest of all that a host and its clients share: program, version, user, project, configuration and environment."""
     try:
         from _blake2 import blake2b  # noqa: PLC0415 - hashlib takes longer
     except ImportError:
@@ -180,7 +180,7 @@ def _key(vendor: str, project: str, config: str) -> str:
 
 
 def _connect(path: str) -> "_socket.socket | None":
-    """A connection to the host; None if there is none. Raises `Refusal` if it is not this user's own."""
+    """Connect to the host; None if no host runs. Raises `Refusal` if the host is not this user's."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
@@ -213,7 +213,7 @@ def _exchange(connection: "_socket.socket", request: bytes, greeting: bytes) -> 
             size += len(data)
             if size > MOST:
                 raise Refusal("the host answered with too much")
-    except OSError:  # it has gone, and what it said before is not the whole answer
+    except OSError:  # the host has gone, and its answer is incomplete
         parts = []
     connection.close()
     answer = b"".join(parts)
@@ -233,7 +233,7 @@ def _exchange(connection: "_socket.socket", request: bytes, greeting: bytes) -> 
 
 
 def _started(path: str, key: str, vendor: str, project: str, config: str) -> "_socket.socket":
-    """A connection to a host that this starts, unless another client is quicker. Raises `Refusal`."""
+    """Start a host, unless another client has just started one. Returns a connection to it. Raises `Refusal`."""
     import fcntl  # noqa: PLC0415 - only if there is no host
 
     lock = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -242,20 +242,20 @@ def _started(path: str, key: str, vendor: str, project: str, config: str) -> "_s
     if connection is not None:
         os.close(lock)
         return connection
-    for name in os.listdir("/dev/fd"):  # what the agent left open is not the host's
+    for name in os.listdir("/dev/fd"):  # the host must not get what the agent left open
         if int(name) > 2:  # noqa: PLR2004 - standard error
             try:
                 os.set_inheritable(int(name), False)
             except OSError:
                 pass
-    ready, told = os.pipe()
-    os.set_inheritable(told, True)
+    ready, ready_writer = os.pipe()
+    os.set_inheritable(ready_writer, True)
     os.set_inheritable(lock, True)
     module = [sys.executable, "-E", "-P", "-m", "picohook.cli.shim_host"]
     log = (os.POSIX_SPAWN_OPEN, 2, path + ".log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     os.posix_spawn(
         sys.executable,
-        [*module, key, path, str(told), str(lock), vendor, project, config],
+        [*module, key, path, str(ready_writer), str(lock), vendor, project, config],
         os.environ,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -266,13 +266,13 @@ def _started(path: str, key: str, vendor: str, project: str, config: str) -> "_s
         setsigmask=(),
         setsigdef=[one for one in _signal.valid_signals() if one not in {_signal.SIGKILL, _signal.SIGSTOP}],
     )
-    os.close(told)
+    os.close(ready_writer)
     os.close(lock)
-    said = b""
+    message = b""
     while data := os.read(ready, 65536):
-        said += data
-    if said != b"ready":
-        why = said.decode("utf-8", "replace") or _last_line(path + ".log")
+        message += data
+    if message != b"ready":
+        why = message.decode("utf-8", "replace") or _last_line(path + ".log")
         raise Refusal(f"the host could not be started: {why}")
     connection = _connect(path)
     if connection is None:
@@ -282,5 +282,5 @@ def _started(path: str, key: str, vendor: str, project: str, config: str) -> "_s
 
 def _last_line(path: str) -> str:
     with open(path, "rb") as file:
-        lines = file.read(1 << 20).splitlines() or [b"it said nothing"]
+        lines = file.read(1 << 20).splitlines() or [b"it wrote nothing to its log"]
     return lines[-1].decode("utf-8", "replace")

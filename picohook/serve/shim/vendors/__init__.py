@@ -1,4 +1,4 @@
-"""The vendors whose agents picohook can stand behind. A vendor is a file here, and an entry in `VENDORS`."""
+"""The agents that `picohook shim` supports. A vendor is a file here, and an entry in `VENDORS`."""
 
 from __future__ import annotations
 

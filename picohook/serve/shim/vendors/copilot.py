@@ -4,61 +4,57 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ....errors import PicohookError
 from ....hooks.foreign.copilot.events import EVENTS
-from ..vendor import Entry, Fields, Vendor, entry_of
+from ..vendor import Fields, HookEntry, VendorAgent, hook_entry
 
 if TYPE_CHECKING:
-    from ....hooks.foreign.contract import Answer
-    from ..vendor import Asked
+    from ....hooks.foreign.contract import HandlerAnswer
+    from ..vendor import AgentEvent
 
 
-def _flat(_event: str, _entry: Entry, command: str, timeout: float) -> dict[str, Any]:
+def _flat(_event: str, _entry: HookEntry, command: str, timeout: float) -> dict[str, Any]:
     return {"type": "command", "bash": command, "timeoutSec": timeout}
 
 
-def _show(event: str, answer: Answer, asked: Asked) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+def _show(event: str, answer: HandlerAnswer, agent_event: AgentEvent) -> dict[str, Any]:
+    output: dict[str, Any] = {}
     match event:
         case "preToolUse":
-            if answer.verdict == "ask" and answer.input is not None:
-                raise PicohookError(
-                    "a hook changed this call, another asks for a person, and Copilot may run it unchanged"
-                )
             if answer.verdict:
-                told |= {"permissionDecision": answer.verdict, "permissionDecisionReason": answer.reason}
+                output |= {"permissionDecision": answer.verdict, "permissionDecisionReason": answer.reason}
             elif answer.input is not None:
-                told |= {"permissionDecision": "allow", "modifiedArgs": dict(answer.input)}
+                output |= {"permissionDecision": "allow", "modifiedArgs": dict(answer.input)}
         case "postToolUse" if answer.output is not None or answer.ends is not None:
-            before = asked.given.get("toolResult")
+            before = agent_event.given.get("toolResult")
             text = answer.ends or answer.output or ""
-            told["modifiedResult"] = {**(before if isinstance(before, dict) else {}), "textResultForLlm": text}
+            output["modifiedResult"] = {**(before if isinstance(before, dict) else {}), "textResultForLlm": text}
         case "agentStop" | "subagentStop" if answer.verdict and answer.ends is None:
-            told |= {"decision": "block", "reason": answer.reason}
+            output |= {"decision": "block", "reason": answer.reason}
     if answer.context and event in {"preToolUse", "postToolUse"}:
-        told["additionalContext"] = answer.context
-    return told
+        output["additionalContext"] = answer.context
+    return output
 
 
-COPILOT = Vendor(
+COPILOT = VendorAgent(
     title="GitHub Copilot",
     user_file="~/.copilot/hooks/picohook.json",
     project_file=".github/hooks/picohook.json",
     runs=("copilot", "claude"),
     events={
-        "preToolUse": entry_of(EVENTS, "preToolUse", "deny"),
-        "postToolUse": entry_of(EVENTS, "postToolUse"),
-        "postToolUseFailure": entry_of(EVENTS, "postToolUseFailure"),
-        "userPromptSubmitted": entry_of(EVENTS, "userPromptSubmitted"),
-        "agentStop": entry_of(EVENTS, "agentStop"),
-        "subagentStop": entry_of(EVENTS, "subagentStop"),
-        "preCompact": entry_of(EVENTS, "preCompact"),
-        "sessionStart": Entry("session_start"),
-        "sessionEnd": entry_of(EVENTS, "sessionEnd"),
+        "preToolUse": hook_entry(EVENTS, "preToolUse", "deny"),
+        "postToolUse": hook_entry(EVENTS, "postToolUse"),
+        "postToolUseFailure": hook_entry(EVENTS, "postToolUseFailure"),
+        "userPromptSubmitted": hook_entry(EVENTS, "userPromptSubmitted"),
+        "agentStop": hook_entry(EVENTS, "agentStop"),
+        "subagentStop": hook_entry(EVENTS, "subagentStop"),
+        "preCompact": hook_entry(EVENTS, "preCompact"),
+        "sessionStart": HookEntry("session_start"),
+        "sessionEnd": hook_entry(EVENTS, "sessionEnd"),
     },
     entry=_flat,
     show=_show,
-    opens="Copilot denies a call if the client fails in any way, and makes it if the time-out passes. It refuses no prompt.",
+    opens="Copilot denies a call if the client fails in any way, and makes it if the time-out passes. "
+    "It cannot refuse prompts.",
     fields=Fields(
         session="sessionId",
         turn="turnId",
@@ -69,5 +65,6 @@ COPILOT = Vendor(
         texts=("textResultForLlm",),
         response="response",
     ),
+    asks_about_changed=False,
     file={"version": 1},
 )

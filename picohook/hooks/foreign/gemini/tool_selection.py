@@ -1,4 +1,4 @@
-"""Which tools a model may call, as Gemini CLI's handlers say it together."""
+"""Joins what Gemini CLI's handlers say about the tools that a model may call."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def selected_tools(
 ) -> dict[str, Any]:
     """The changes of the request.
 
-    NONE of any handler leaves no tool. Otherwise the tools that the handlers name are left, those of all together, or all tools
-    if none names any; ANY makes the model call one. `shown` has the name that handlers have for each tool. Raises
-    `HookReplyError`.
+    If a handler says NONE, no tool is left. Otherwise all tools that a handler names are left, or every tool if no handler
+    names one. ANY makes the model call a tool. `shown` has the handlers' name for each tool. Raises `HookReplyError` if a
+    config is malformed.
     """
     names: set[str] = set()
     for config in configs:

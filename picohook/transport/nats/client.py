@@ -1,0 +1,119 @@
+"""The client of nats-py, with a short way for the messages of hooks.
+
+nats-py reads all headers of a message, hands it to a task of its subscription, and checks each header that is sent. For a
+question that costs more than all the rest. The short way gives a message to its callback as soon as it is read, and sends it in
+one piece. It uses parts of nats-py that are not public. If they are not there, everything goes the public way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from nats.aio.client import Client as PublicClient
+
+from .message import Message, head_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
+
+CLOSE = 1.0
+"""Seconds for the last messages, and for the end of a connection. A server that is stopped takes neither."""
+_PARTS = ("_pending", "_pending_data_size", "_flush_queue", "_transport")
+_RECEIVED = ("self", "sid", "subject", "reply", "data", "headers")
+"""The parameters of `_process_msg`."""
+
+
+class Client(PublicClient):
+    """A client that takes and gives whole messages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        receives = inspect.signature(getattr(PublicClient, "_process_msg", object))
+        self.has_short_way = all(hasattr(self, name) for name in _PARTS) and tuple(receives.parameters) == _RECEIVED
+        """Whether this version of nats-py has the parts that the short way needs."""
+        self._callbacks: dict[int, Callable[[Message], None]] = {}
+        self._sending: set[asyncio.Task[None]] = set()
+
+    async def listen(self, subject: str, queue: str, callback: Callable[[Message], None], pending: int) -> Subscription:
+        """Call back with each message to this subject. Of those that wait, no more than `pending` are kept."""
+
+        async def received(message: Msg) -> None:
+            callback(Message(message.subject, message.data, message.reply, head_of(message.headers or {})))
+
+        subscription = await self.subscribe(subject, queue=queue, cb=received, pending_msgs_limit=pending)
+        if self.has_short_way:
+            self._callbacks[subscription._id] = callback  # noqa: SLF001 - of the library, and so are those below
+        return subscription
+
+    async def end(self) -> None:
+        """Write all waiting messages, and close the connection even if the server reads nothing."""
+        if self.is_closed:
+            return
+        if self.is_connected:
+            with contextlib.suppress(Exception):  # it closes
+                await self.flush(CLOSE)  # type: ignore[arg-type]  # it takes fractions
+        closing = asyncio.get_running_loop().create_task(self.close())
+        await asyncio.wait([closing], timeout=CLOSE)
+        if not closing.done() and (writer := self._writer()) is not None:
+            writer.transport.abort()
+            await asyncio.wait([closing], timeout=CLOSE)
+        closing.cancel()
+
+    def _writer(self) -> asyncio.StreamWriter | None:
+        """The stream to the server. None if it is not known."""
+        return getattr(self._transport, "_io_writer", None)
+
+    def _remove_sub(self, sid: int, max_msgs: int = 0) -> None:
+        super()._remove_sub(sid, max_msgs)
+        self._callbacks.pop(sid, None)
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        callback = self._callbacks.get(sid)
+        if callback is None:
+            await super()._process_msg(sid, subject, reply, data, headers)
+            return
+        try:
+            callback(
+                Message(subject.decode("utf-8", "replace"), data, reply.decode("utf-8", "replace"), headers or b"")
+            )
+        except Exception as error:  # noqa: BLE001 - it must not end the task that reads
+            await self._error_cb(error)
+
+    async def _process_connect_init(self) -> None:
+        await super()._process_connect_init()
+        if (writer := self._writer()) is not None and writer.get_extra_info("sslcontext") is not None:
+            protocol: Any = writer.transport.get_protocol()
+            protocol._over_ssl = True  # noqa: SLF001 - it was not encrypted before: asyncio would warn at its end
+
+    def send(self, message: Message, at_once: bool) -> None:  # noqa: FBT001 - by position: the loop calls it
+        """Send a message. Messages that are not sent at once share a write with others of the event loop's round."""
+        if not self.has_short_way:
+            self._send_publicly(message)
+            return
+        line = message.line()
+        if at_once and not self._pending and (writer := self._writer()) is not None:
+            transport = writer.transport
+            if not transport.is_closing() and not transport.get_write_buffer_size():
+                transport.write(line)
+                return
+        self._pending.append(line)
+        self._pending_data_size += len(line)
+        if self._flush_queue is not None and self._flush_queue.empty():
+            self._flush_queue.put_nowait(asyncio.Future())
+
+    def _send_publicly(self, message: Message) -> None:
+        def sent(task: asyncio.Task[None]) -> None:
+            self._sending.discard(task)
+            if not task.cancelled():
+                task.exception()  # the connection was lost, and its owner hears of that
+
+        sending = self.publish(message.subject, message.data, message.reply, message.headers or None)
+        task = asyncio.get_running_loop().create_task(sending)
+        self._sending.add(task)  # the loop keeps no reference to it
+        task.add_done_callback(sent)

@@ -1,0 +1,256 @@
+"""`picohook mcp --init` and `--undo`: the configuration files of MCP clients, in their own formats."""
+
+from __future__ import annotations
+
+import json
+import threading
+import tomllib
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from picohook.cli.client_files import BACKUP
+from picohook.cli.mcp_clients import put_before, take_away
+from picohook.errors import PicohookError
+
+from .conftest import PATIENCE
+
+URL = "http://127.0.0.1:1/mcp"
+
+CLAUDE = f"""{{"mcpServers": {{"local": {{"command": "npx", "args": ["-y", "it"]}}, "bare": {{"command": "true"}},
+ "remote": {{"type": "http", "url": "{URL}", "headers": {{"Authorization": "Bearer secret-7", "X-Key": "${{KEY}}"}}}}}},
+ "projects": {{"/p": {{"mcpServers": {{"inside": {{"command": "x", "env": {{"A": "b"}}}}}}}}}}}}"""
+VS_CODE = f"""\ufeff{{
+\t// what it asks for
+\t"inputs": [{{"id": "key", "type": "promptString"}}],
+\t"servers": {{
+\t\t"local": {{ "type": "stdio", "command": "npx", /* a note, "with": {{ */ "args": ["-y", "//it"], }},
+\t\t"remote": {{ "type": "http", "url": "{URL}", "headers": {{ "X-Key": "${{input:key}}" }} }},
+\t}},
+}}
+"""
+ZED = f"""// settings
+{{
+  "theme": "One",
+  "context_servers": {{
+    "old": {{"command": {{"path": "npx", "args": ["it"], "env": {{}}}}, "settings": {{}}}},
+    "local": {{"source": "custom", "command": "npx"}},
+    "remote": {{"url": "{URL}"}}
+  }}
+}}"""
+OTHERS = f"""{{
+    "mcpServers": {{
+        "gemini": {{"httpUrl": "{URL}", "timeout": 3}},
+        "windsurf": {{"serverUrl": "{URL}", "headers": {{"X-Key": "${{env:KEY}}"}}}}
+    }}
+}}
+"""
+CODEX = f"""model = "m" # the model
+
+[mcp_servers.local]
+command = "npx"
+args = [
+  "-y", # yes
+  "it",
+]
+
+[mcp_servers.local.env]
+A = "b"
+
+# far away
+[mcp_servers."re mote"]
+url = "{URL}"
+bearer_token_env_var = "TOKEN"
+http_headers = {{ "X-A" = "secret-7" }}
+env_http_headers = {{ "X-B" = "KEY" }}
+startup_timeout_sec = 10.5
+
+# the end
+[tui]
+lines = [1,
+ 2]
+"""
+FILES = {
+    "claude.json": (CLAUDE, ["local", "bare", "remote", "inside"]),
+    "mcp.json": (VS_CODE, ["local", "remote"]),
+    "windows.json": (VS_CODE.replace("\n", "\r\n"), ["local", "remote"]),
+    "settings.json": (json.dumps({"mcp": {"servers": {"a": {"command": "x"}}}, "servers": 7}), ["a"]),
+    "zed.json": (ZED, ["old", "local", "remote"]),
+    "others.json": (OTHERS, ["gemini", "windsurf"]),
+    "config.toml": (CODEX, ["local", "re mote"]),
+}
+
+
+@pytest.fixture(params=FILES)
+def file(request, tmp_path):
+    made = tmp_path / request.param
+    made.write_bytes(FILES[request.param][0].encode())
+    made.chmod(0o640)
+    return made
+
+
+def test_each_server_is_guarded_and_undo_gives_the_very_bytes_back(file):
+    before = file.read_bytes()
+    guarded = FILES[file.name][1]
+    assert put_before(file, ["--changed", "deny"]) == (guarded, {})
+    wrapped = file.read_bytes()
+    assert wrapped.count(b'"--changed"') == len(guarded)
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert put_before(file, []) == ([], {})
+    assert file.read_bytes() == wrapped
+    assert take_away(file) == guarded
+    assert file.read_bytes() == before
+    assert take_away(file) == []
+    assert [one.name for one in file.parent.iterdir()] == [file.name]
+
+
+def test_without_the_version_before_undo_makes_entries_that_can_be_guarded_again(file):
+    put_before(file, [])
+    wrapped = file.read_bytes()
+    file.with_name(file.name + BACKUP).unlink()
+    assert take_away(file) == put_before(file, []).changed == FILES[file.name][1]
+    if file.suffix == ".json":
+        assert sorted(file.read_bytes().split()) == sorted(wrapped.split())
+
+
+def test_what_is_changed_meanwhile_stays_changed(tmp_path):
+    file = tmp_path / "client.json"
+    file.write_text(CLAUDE)
+    put_before(file, [])
+    document = json.loads(file.read_text())
+    document["mcpServers"]["local"]["args"].append("more")
+    document["new"] = 1
+    file.write_text(json.dumps(document))
+    take_away(file)
+    document = json.loads(file.read_text())
+    assert document["mcpServers"]["local"] == {"command": "npx", "args": ["-y", "it", "more"]}
+    assert document["mcpServers"]["remote"] == json.loads(CLAUDE)["mcpServers"]["remote"]
+    assert document["new"] == 1
+    assert "secret-7" in file.with_name(file.name + BACKUP).read_text()
+
+
+def test_no_secret_of_a_remote_server_stands_on_a_command_line(tmp_path):
+    file = tmp_path / "client.json"
+    file.write_text(CLAUDE)
+    put_before(file, [])
+    remote = json.loads(file.read_text())["mcpServers"]["remote"]
+    assert remote["args"][-8:] == ["--name", "remote", "--url", URL, "--header", "Authorization", "--header", "X-Key"]
+    variables = {"PICOHOOK_HEADER_AUTHORIZATION": "Bearer secret-7", "PICOHOOK_HEADER_X_KEY": "${KEY}"}
+    assert (remote["type"], remote["env"]) == ("stdio", variables)
+
+
+def test_codex_passes_on_the_variables_that_headers_name(tmp_path):
+    file = tmp_path / "config.toml"
+    file.write_text(CODEX)
+    put_before(file, [])
+    remote = tomllib.loads(file.read_text())["mcp_servers"]["re mote"]
+    assert remote["args"][-6:] == [
+        "--header",
+        "X-A",
+        "--header",
+        "X-B: ${KEY}",
+        "--header",
+        "Authorization: Bearer ${TOKEN}",
+    ]
+    assert (remote["env_vars"], remote["env"]) == (["KEY", "TOKEN"], {"PICOHOOK_HEADER_X_A": "secret-7"})
+    file.with_name(file.name + BACKUP).unlink()
+    take_away(file)
+    assert tomllib.loads(file.read_text()) == tomllib.loads(CODEX)
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ({"type": "sse", "url": URL}, "SSE"),
+        ({"url": "http://127.0.0.1:1/sse"}, "SSE"),
+        ({"url": URL, "oauth": {"clientId": "x"}}, "signs in to it by itself (oauth)"),
+        ({"url": f"{URL}?key=secret-7"}, "has a query"),
+        ({"url": "https://me:secret-7@127.0.0.1/mcp"}, "has a user or a password"),
+        ({"url": "unix:///run/mcp"}, "must be a URL"),
+        ({"url": URL, "headers": {"A B": "x"}}, "is not the name of a header"),
+        ({"url": URL, "headers": {"X-A": "x", "X_A": "y"}}, "PICOHOOK_HEADER_X_A"),
+        ({"source": "extension"}, "neither its command nor its URL"),
+    ],
+)
+def test_a_server_that_cannot_be_guarded_is_left_and_named_with_the_reason(tmp_path, entry, why):
+    file = tmp_path / "client.json"
+    before = json.dumps({"mcpServers": {"it": entry}})
+    file.write_text(before)
+    changed, left = put_before(file, [])
+    assert (changed, list(left), file.read_text()) == ([], ["it"], before)
+    assert why in left["it"]
+    assert "secret-7" not in left["it"]
+
+
+def test_without_the_extra_a_remote_server_is_left(tmp_path, monkeypatch):
+    monkeypatch.setattr("picohook.serve.mcp.remote.find_spec", lambda _: None)
+    file = tmp_path / "client.json"
+    file.write_text(OTHERS)
+    assert "pip install 'picohook[mcp]'" in put_before(file, []).left["gemini"]
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "why"),
+    [
+        (401, {}, "signs in to it by itself"),
+        (401, {"Authorization": "secret-7"}, None),
+        (405, {"Authorization": "secret-7"}, "does not speak streamable HTTP there"),
+        (400, {}, None),
+        (200, {}, None),
+    ],
+)
+def test_a_remote_server_is_asked_without_its_secrets_whether_it_can_be_taken(tmp_path, status, headers, why):
+    asked = []
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked.append(self.headers)
+            self.send_response(status)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answers) as server:
+        server.timeout = PATIENCE
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        try:
+            file = tmp_path / "client.json"
+            url = f"http://127.0.0.1:{server.server_port}/mcp"
+            file.write_text(json.dumps({"mcpServers": {"it": {"url": url, "headers": headers}}}))
+            changed, left = put_before(file, [])
+        finally:
+            thread.join()
+    assert len(asked) == 1
+    assert "authorization" not in asked[0]
+    assert changed == ([] if why else ["it"])
+    assert (why or "") in left.get("it", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("client.json", "// x\n{", "is not JSON"),
+        ("client.json", "{}", "has no servers"),
+        ("client.json", "[]", "has no servers"),
+        ("client.json", '{"servers": {"a": {"command": "x"}, "a": {"command": "y"}}}', "two servers of one name"),
+        ("config.toml", "x", "is not TOML"),
+        ("config.toml", "x = 1", "has no servers"),
+        ("config.toml", '[mcp_servers.a]\ncommand = "x"\n[b]\n[mcp_servers.a.env]\nA = "b"', "in one part"),
+    ],
+)
+def test_a_file_that_cannot_be_edited_is_left_as_it_is(tmp_path, name, text, why):
+    file = tmp_path / name
+    file.write_text(text)
+    with pytest.raises(PicohookError, match=why):
+        put_before(file, [])
+    assert file.read_text() == text
+
+
+def test_codex_servers_that_have_no_table_of_their_own_are_named(tmp_path):
+    file = tmp_path / "config.toml"
+    file.write_text('mcp_servers.a.command = "x"\n[mcp_servers.b]\ncommand = "y"\n')
+    changed, left = put_before(file, [])
+    assert (changed, list(left)) == (["b"], ["a"])

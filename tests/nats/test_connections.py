@@ -1,0 +1,86 @@
+"""The connections of a host: when they begin and end, and what a reload makes of them."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from server import Server
+
+from picohook import HookSpec, Host, NatsSettings, ToolCall
+
+pytestmark = pytest.mark.anyio
+
+CALL = ToolCall(tool="bash", tool_call_id="c1")
+PATIENCE = 20
+
+
+@pytest.fixture
+def config(tmp_path, settings):
+    """`config(tenant, ...)` writes a configuration with remote hooks of these names, or without [nats] for no tenant."""
+
+    def write(tenant, *names):
+        hooks = "".join(f'[hooks.{name}]\nnats = "policy"\nstages = ["before_tool"]\n' for name in names)
+        nats = f'[nats]\nservers = ["{settings.servers[0]}"]\ntenant = "{tenant}"\nhost = "h"\n' if tenant else ""
+        (tmp_path / "picohook.toml").write_text(f"[hooks]\n{nats}{hooks}")
+        return tmp_path / "picohook.toml"
+
+    return write
+
+
+def tenants(host):
+    return sorted(connection.settings.tenant for connection in host._mounted.connections.all)
+
+
+async def until(condition):
+    with anyio.fail_after(PATIENCE):
+        while not condition():
+            await anyio.sleep(0.01)
+
+
+async def test_a_reload_closes_the_connections_that_it_replaces_and_keeps_the_others(config):
+    async with Host.from_config(config("a", "p", "q")) as host:
+        (first,) = host._mounted.connections.all
+        config("a", "p")
+        await host.reload()
+        assert host._mounted.connections.all == (first,)
+        config("b", "p")
+        await host.reload()
+        await until(lambda: tenants(host) == ["b"])
+        assert (first.state, first.is_connected) == ("closed", False)
+        config("")
+        await host.reload()
+        await until(lambda: tenants(host) == [])
+
+
+async def test_a_host_tells_of_itself_where_a_reload_says(config, other):
+    heard = []
+    async with other() as connection:
+        for tenant in ("a", "b"):
+            await connection.listen(f"picohook.v1.host.{tenant}.h", lambda message: heard.append(message.subject))
+        await connection.flush()
+        async with Host.from_config(config("")) as host:
+            for tenant in ("a", "b"):
+                config(tenant)
+                await host.reload()
+                await until(lambda tenant=tenant: f"picohook.v1.host.{tenant}.h" in heard)
+            await until(lambda: tenants(host) == ["b"])
+
+
+async def test_a_host_ends_in_time_while_the_server_takes_nothing(monkeypatch):
+    monkeypatch.setattr("picohook.transport.nats.client.CLOSE", 0.05)
+    server = Server()
+    try:
+        there = NatsSettings(servers=(server.url,), host="h")
+        spec = HookSpec(name="p", nats="policy", connection=there, stages=("before_tool",), timeout=PATIENCE)
+        large = ToolCall(tool="bash", arguments={"command": "x" * 1_000_000})
+        with anyio.fail_after(PATIENCE):
+            async with Host([spec]) as host, anyio.create_task_group() as tasks:
+                await host.before_tool(CALL)
+                server.pause()
+                (hook,) = host.hooks
+                for _ in range(12):  # more than the buffers between both take
+                    tasks.start_soon(host.before_tool, large)
+                await until(lambda: hook._calls.in_flight() == 12)
+                tasks.cancel_scope.cancel()
+    finally:
+        server.kill()
