@@ -168,6 +168,17 @@ def grounds(*tiers):
     ]
 
 
+def each_ground_and_loop():
+    """The product of both; what a user without rights lacks, it lacks on every loop, so that user has one."""
+    loops = {"asyncio": ("asyncio", {"use_uvloop": False}), "trio": ("trio", {})}
+    return [
+        pytest.param(options, *ground.values, id=f"{loop}-{ground.id}")
+        for ground in grounds("namespace", "sweep")
+        for loop, options in loops.items()
+        if ground.values[0].user is None or loop == "asyncio"
+    ]
+
+
 def stray(name, *steps, python=None, **settings):
     """A hook that does these steps, of `stray` too; without any it serves."""
     if not {"stages", "observe"} & settings.keys():
