@@ -170,7 +170,7 @@ class Engine(BaseEngine):
     ) -> Outcome[Any]:
         """Ask one hook alone, for at most `within` seconds. The trail is empty if it is not asked at this stage.
 
-        `params` are the payload as its sender wrote it, for a hook that takes bytes.
+        `params` are the payload as its sender wrote it, for a hook that takes bytes. With them, nobody else has the payload.
         """
         row = STAGES[stage]
         return await self._run(row, row.given(payload), only=name, within=within, params=params)
@@ -193,6 +193,7 @@ class Engine(BaseEngine):
         generation = mounted_hooks.generations[stage.name]
         seats = generation.seats
         decided: tuple[Seat, ...] = ()
+        own = params is not None and not self._listeners.all
         if only is not None:
             seats = tuple([seat for seat in seats if seat.name == only])
             if any(seat.guard or not seat.hook.takes_bytes for seat in seats):
@@ -209,9 +210,8 @@ class Engine(BaseEngine):
                 account.resumed(answered, skip)
         generation.running += 1
         try:
-            outcome = await run_chain(
-                stage, seats, Encoded(payload, params), clock, generation.budget, edited, account, decided, within
-            )
+            encoded = Encoded(payload, params, own=own)
+            outcome = await run_chain(stage, seats, encoded, clock, generation.budget, edited, account, decided, within)
         except BaseException as error:
             if account is not None:
                 account.abandoned(error)

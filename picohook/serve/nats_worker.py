@@ -228,7 +228,8 @@ class NatsWorker:
         (entry,) = outcome.trail
         if entry.failure is not None:
             return self._failed(served, request, HOOK_FAILED, f"{entry.failure}: {entry.error}")
-        if outcome.action == words.CONTINUE and not stage.approves and entry.notes is None and not entry.reason:
+        plain = entry.notes is None and not entry.reason and entry.error is None
+        if outcome.action == words.CONTINUE and not stage.approves and plain:
             return b'{"jsonrpc":"2.0","id":%d,"result":{"action":"continue"}}' % request.id  # as nearly always
         return encode({"jsonrpc": "2.0", "id": request.id, "result": answer_of(stage, payload, outcome)})
 

@@ -97,6 +97,16 @@ async def test_an_answer_has_the_same_effect_as_that_of_a_hook_here(host, served
     assert facts(outcome) == facts(expected)
 
 
+async def test_the_host_learns_that_a_worker_refused_an_edit(host, other):
+    edits = FunctionHook(
+        "policy", {"before_llm": lambda _: {"request": {"tools": [{}], "model": "n"}}}, may_edit=["system"]
+    )
+    async with Serving(other(), edits), host(stages=("before_llm",)) as there:
+        outcome = await there.before_llm(LLMRequest(model="m"))
+    assert (outcome.action, outcome.payload.model, outcome.payload.tools) == ("modify", "n", [])
+    assert outcome.trail[0].reason == "it may not edit tools: left as it was"
+
+
 async def test_a_hook_that_fails_is_a_failure_for_the_host_whatever_the_worker_counts_it_as(host, served):
     def fail(_):
         raise RuntimeError("broken")
