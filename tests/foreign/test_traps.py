@@ -416,16 +416,27 @@ def test_trap_a_refusal_in_any_agents_words_passes_in_strict_nowhere(dialect, ev
         ({}, "shell", {"cmd": "rm -rf /", "command": "ls"}),
         ({}, "read_file", {"path": "a", "filename": "/etc/shadow"}),
         ({"mine": {"same_as": "Bash", "fields": {"line": "command"}}}, "mine", {"line": "rm -rf /", "command": "ls"}),
+        ({}, "shell", {"code": "rm -rf /"}),
+        ({}, "read_file", {"where": "/etc/shadow"}),
     ],
 )
 @pytest.mark.anyio
 async def test_trap_an_argument_that_a_guard_reads_and_the_tool_does_not(settings, tools, tool, arguments):
-    async with Host(foreign_hooks(settings(PreToolUse="true"), tools=tools)) as host:
+    gate = {
+        "type": "command",
+        "command": "true",
+        "matcher": "Bash|Read",
+        "if": "Bash(rm *)" if tool != "read_file" else "",
+    }
+    async with Host(foreign_hooks(settings(PreToolUse=gate), tools=tools)) as host:
         denied = await host.before_tool(ToolCall(tool=tool, arguments=arguments))
-        same = dict.fromkeys(arguments, "ls")
-        passed = await host.before_tool(ToolCall(tool=tool, arguments=same))
-    assert (denied.action, passed.action) == ("deny_tool", "continue")
-    assert "may be the same field of the call" in denied.reason
+        known = {"command": "ls", "file_path": "a"}
+        passed = [
+            await host.before_tool(ToolCall(tool=name, arguments=given))
+            for name, given in ((tool, known), ("write", arguments), ("other", arguments), (tool, {"restart": True}))
+        ]
+    assert (denied.action, {outcome.action for outcome in passed}) == ("deny_tool", {"continue"})
+    assert "name the argument that it is in `tools` of [[foreign]]" in denied.reason
 
 
 @pytest.mark.parametrize("verdict", ["", 1, "Allow"])

@@ -100,10 +100,28 @@ class Selection(Filter):
         handler_input = self.contract.encode(self.event, payload, facts)
         if handler_input is None:
             return None, []
-        if self.strict and handler_input.call is not None and handler_input.call.unclear:
-            unclear = f"{handler_input.call.unclear} may be the same field of the call, and differ"
-            raise HookError(f"{unclear}: say in `tools` of [[foreign]] which one the tool reads")
+        call = handler_input.call
+        if (
+            self.strict
+            and call is not None
+            and (call.unclear or call.lacks)
+            and self._may_concern(handler_input, facts)
+        ):
+            lacks = f"the call has no `{call.lacks}`, and may have it by another name"
+            unclear = f"{call.unclear} may be the same field of the call, and differ"
+            raise HookError(
+                f"{unclear if call.unclear else lacks}: name the argument that it is in `tools` of [[foreign]]"
+            )
         return handler_input, self.contract.select(self.event, self.rules, handler_input, facts)
+
+    def _may_concern(self, handler_input: HandlerInput, facts: Facts) -> bool:
+        """Whether a handler may want the call, whatever its arguments are. If the call lacks a field: and names its tool."""
+        if not self.contract.events[self.event].matched.startswith("tool"):
+            return True
+        rules = [rule.model_copy(update={"only_if": ""}) for rule in self.rules]
+        if handler_input.call is not None and not handler_input.call.unclear:
+            rules = [rule for rule in rules if rule.matcher not in {"", "*", ".*"}]  # the others may be about no field
+        return bool(self.contract.select(self.event, rules, handler_input, facts))
 
     def matches(self, payload: Payload) -> bool:
         if self.has_background and isinstance(payload, Prompt):

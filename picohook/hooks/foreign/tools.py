@@ -25,6 +25,8 @@ class Tool(NamedTuple):
     names: tuple[str, ...]
     """In lower case."""
     fields: Mapping[str, tuple[str, ...]]
+    needed: str = ""
+    """The field without which a guard sees nothing of a call."""
 
 
 TOOLS: dict[str, Tool] = {
@@ -48,11 +50,15 @@ TOOLS: dict[str, Tool] = {
             "terminal",
         ),
         {"command": ("cmd", "script", "command_line", "commandLine")},
+        needed="command",
     ),
-    "Read": Tool(("read", "view", "read_file", "readfile", "fs_read", "open_file"), {"file_path": _FILE}),
+    "Read": Tool(
+        ("read", "view", "read_file", "readfile", "fs_read", "open_file"), {"file_path": _FILE}, needed="file_path"
+    ),
     "Write": Tool(
         ("write", "create", "write_file", "writefile", "write_to_file", "create_file", "fs_write"),
         {"file_path": _FILE, "content": ("contents", "text", "file_text")},
+        needed="file_path",
     ),
     "Edit": Tool(
         (
@@ -70,10 +76,11 @@ TOOLS: dict[str, Tool] = {
             "old_string": ("old_str", "old_text", "old"),
             "new_string": ("new_str", "new_text", "new"),
         },
+        needed="file_path",
     ),
     "Glob": Tool(("glob", "find_files", "file_search"), {"pattern": ("glob",)}),
     "Grep": Tool(("grep", "search_file_content", "grep_search"), {"pattern": ("query", "regex")}),
-    "WebFetch": Tool(("webfetch", "web_fetch", "fetch", "fetchurl"), {"url": ("uri", "link")}),
+    "WebFetch": Tool(("webfetch", "web_fetch", "fetch", "fetchurl"), {"url": ("uri", "link")}, needed="url"),
     "WebSearch": Tool(("websearch", "web_search", "google_web_search"), {"query": ("q",)}),
     "Agent": Tool(("agent", "task", "spawn_agent", "subagent"), {}),
     "TodoWrite": Tool(("todowrite", "todo_write", "update_todo", "write_todos"), {}),
@@ -82,6 +89,9 @@ TOOLS: dict[str, Tool] = {
 
 PATHS = frozenset({"file_path", "notebook_path"})
 """The fields with a path. Hooks see an absolute path."""
+
+BEGIN_PATCH = "*** Begin Patch"
+"""How a patch for several files begins."""
 
 _BY_NAME = {name: tool for tool, row in TOOLS.items() for name in row.names}
 
@@ -106,7 +116,9 @@ class ShownCall(NamedTuple):
     fields: Mapping[str, str]
     """For each field of the input that has another name in the host, that name."""
     unclear: str = ""
-    """Which of its arguments may be the same field; empty if each field is plain."""
+    """Which arguments may be the same field, and differ: a guard would read one, and the tool another."""
+    lacks: str = ""
+    """The field that guards of this tool read, and that it does not have."""
 
     def arguments(self, changed: Mapping[str, Any]) -> dict[str, Any]:
         """The host's arguments for a changed input. A field that the hook did not change keeps the host's value."""
@@ -142,11 +154,10 @@ def shown_call(tool: str, arguments: Mapping[str, Any], cwd: str, aliases: Mappi
     for field in PATHS & shown.keys():
         if isinstance(shown[field], str) and shown[field]:
             shown[field] = os.path.normpath(os.path.join(cwd, shown[field]))
-    return ShownCall(name, shown, arguments, own, _unclear(name, arguments, alias))
+    return ShownCall(name, shown, arguments, own, _unclear(name, arguments, alias), _lacks(name, shown))
 
 
 def _unclear(name: str, arguments: Mapping[str, Any], alias: ToolAlias | None) -> str:
-    """The arguments with different texts that may be the same field: a guard would read one, and the tool another."""
     row = TOOLS.get(name)
     names = {field: (field, *others) for field, others in (() if row is None else row.fields.items())}
     if alias is not None:
@@ -156,3 +167,12 @@ def _unclear(name: str, arguments: Mapping[str, Any], alias: ToolAlias | None) -
         if any(text != next(iter(texts.values())) for text in texts.values()):
             return " and ".join(f"`{one}`" for one in texts)
     return ""
+
+
+def _lacks(name: str, shown: Mapping[str, Any]) -> str:
+    """The field. Calls without a text, and patches, which are shown as they are, need none."""
+    needed = TOOLS[name].needed if name in TOOLS else ""
+    texts = [value for value in shown.values() if isinstance(value, str | list | dict)]
+    if needed in shown or not texts or (needed in PATHS and not shown.keys().isdisjoint(PATHS)):
+        return ""
+    return "" if any(isinstance(text, str) and BEGIN_PATCH in text for text in texts) else needed

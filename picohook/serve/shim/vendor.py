@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from ...hooks.foreign.claude.tool_response import text_of_output
-from ...hooks.foreign.tools import shown_call
+from ...hooks.foreign.tools import BEGIN_PATCH, shown_call
 from ...model.payloads import Compaction, Finish, Meta, Payload, Prompt, ToolCall, ToolResult, ToolReturn
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def affected_paths(call: ShownCall, cwd: str) -> list[str]:
     """The files in a call's arguments, including those in a patch."""
     paths = [value for name in ("file_path", "notebook_path") if isinstance(value := call.input.get(name), str)]
     for value in call.input.values():
-        if isinstance(value, str) and "*** Begin Patch" in value:
+        if isinstance(value, str) and BEGIN_PATCH in value:
             named = (line.strip() for line in value.splitlines())
             paths += [line[len(mark) :] for line in named for mark in _PATCHED if line.startswith(mark)]
     return list(dict.fromkeys(os.path.normpath(os.path.join(cwd, path)) for path in paths))

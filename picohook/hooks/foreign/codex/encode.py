@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ....model.conversation import text_of
 from ....model.payloads import Compaction, Finish, Prompt, ToolCall, ToolReturn
 from ..contract import HandlerInput
-from ..tools import ShownCall, shown_call
+from ..tools import BEGIN_PATCH, ShownCall, shown_call
 from .events import EVENTS
 
 if TYPE_CHECKING:
@@ -81,10 +81,16 @@ def codex_call(tool: str, arguments: Mapping[str, Any], facts: Facts) -> ShownCa
     """A call as Codex would make it: it edits files by patches only."""
     call = shown_call(tool, arguments, facts.cwd, facts.tools)
     if tool == PATCH:
-        own = next((name for name in _PATCH_FIELDS if name in arguments), None)
-        return ShownCall(PATCH, {"command": arguments[own]}, arguments, {"command": own}) if own else call
+        patches = {name: arguments[name] for name in _PATCH_FIELDS if name in arguments}
+        if not patches:
+            return call
+        own, text = next(iter(patches.items()))
+        unclear = (
+            "" if all(other == text for other in patches.values()) else " and ".join(f"`{one}`" for one in patches)
+        )
+        return call._replace(tool=PATCH, input={"command": text}, fields={"command": own}, unclear=unclear)
     if call.tool in {"Edit", "Write"}:
-        return ShownCall(PATCH, {"command": patch(call)}, arguments, {})
+        return call._replace(tool=PATCH, input={"command": patch(call)}, fields={})
     return call._replace(tool="spawn_agent") if call.tool == "Agent" else call
 
 
@@ -96,7 +102,7 @@ def patch(call: ShownCall) -> str:
     else:
         changes = [*_lines("-", call.input.get("old_string")), *_lines("+", call.input.get("new_string"))]
         lines = [f"*** Update File: {path}", "@@", *changes]
-    return "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
+    return "\n".join([BEGIN_PATCH, *lines, "*** End Patch"])
 
 
 def _lines(mark: str, text: Any) -> list[str]:

@@ -49,11 +49,10 @@ def copilot_call(tool: str, arguments: Mapping[str, Any], facts: Facts) -> Shown
     call = shown_call(tool, arguments, facts.cwd, facts.tools)
     name, fields = RUNTIME.get(call.tool, (call.tool, {}))
     own = {fields.get(field, field): call.fields.get(field, field) for field in call.input}
-    return ShownCall(
-        tool.lower() if tool.lower() in CLAUDE_NAMES else name,
-        {fields.get(field, field): value for field, value in call.input.items()},
-        arguments,
-        {theirs: ours for theirs, ours in own.items() if theirs != ours},
+    return call._replace(
+        tool=tool.lower() if tool.lower() in CLAUDE_NAMES else name,
+        input={fields.get(field, field): value for field, value in call.input.items()},
+        fields={theirs: ours for theirs, ours in own.items() if theirs != ours},
     )
 
 
