@@ -244,7 +244,7 @@ def test_the_official_client_and_server_get_the_same_results_with_and_without_it
             remote.kill()
     direct, local, over_http = json.loads(done.stdout)
     assert {one["version"] for one in direct} == {"2025-11-25", "2026-07-28"}
-    assert direct[0]["model"]["content"][0]["text"] == "Be brief. why?"
+    assert [one["model"]["content"][0]["text"] for one in direct] == ["Be brief. why?", "own: Be brief. why?"]
     assert b"hidden-7" not in done.stderr
     for plain, guarded in zip([*direct, *direct], [*local, *over_http], strict=True):
         assert guarded["denied"]["content"][0]["text"] == "Tool execution denied by hook: not remove"
