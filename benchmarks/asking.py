@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from picohook import ToolCall
 
+    from .clients import Use
+
 
 async def _round_trip(given: Given, loop: str, command: list[str]) -> Times:
     count = given.times(1000)
@@ -78,23 +80,29 @@ ANSWERS = {
 """What the compiled hook is given to answer this. The reason, and the argument, is another one in each answer."""
 
 
+def _changed(result: dict[str, Any]) -> ToolCall:
+    """The call with the change of the hook: the least that a client must do with it. It is not validated."""
+    return CALL.model_copy(update=result["call"])
+
+
 async def _answers(given: Given, loop: str) -> dict[str, dict[str, Times]]:
     """For each answer: the times of a round trip; and of one of 64 calls at once, except on trio."""
     count, shown = given.times(500), {}
     for answer, arguments in ANSWERS.items():
         command = [given.echo, *arguments]
+        use = _changed if arguments == ["edit"] else None
         minimal = (MinimalTrio if loop == "trio" else MinimalAsyncio)(command)
         try:
             async with Host([hook("h", *command)], timeouts=FAR) as host:
                 assert (await host.before_tool(CALL)).trail[0].error is None
                 at = await alternate(
                     given.rounds,
-                    minimal=p50(count, partial(minimal.ask, "hook.before_tool", CALL)),
+                    minimal=p50(count, partial(minimal.ask, "hook.before_tool", CALL, use)),
                     ours=p50(count, partial(host.before_tool, CALL)),
                 )
                 shown[answer] = {"one": at}
                 if isinstance(minimal, MinimalAsyncio):
-                    shown[answer]["many"] = await _many(given, minimal, host)
+                    shown[answer]["many"] = await _many(given, minimal, host, use)
         finally:
             await minimal.aclose()
     return shown
@@ -151,11 +159,11 @@ def fresh_meta(given: Given) -> list[Row]:
     return [Row("20", measure, at.ratio("ours", "minimal"), must=1.5, aim=1.35, detail=detail)]
 
 
-async def _many(given: Given, minimal: MinimalAsyncio, host: Host) -> Times:
+async def _many(given: Given, minimal: MinimalAsyncio, host: Host, use: Use | None = None) -> Times:
     count = given.times(5000)
     return await alternate(
         given.rounds,
-        raw=each(count, 64, partial(minimal.ask_in_company, "hook.before_tool", CALL)),
+        raw=each(count, 64, partial(minimal.ask_in_company, "hook.before_tool", CALL, use)),
         ours=each(count, 64, partial(host.before_tool, CALL)),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+from collections.abc import Callable
 from typing import Any
 
 import jiter
@@ -16,6 +17,8 @@ from picohook.process.environment import environment
 CHUNK = 65536
 ENVIRONMENT = environment(HookSpec(name="h", command=("h",)), os.environ)
 """The variables that a hook gets."""
+Use = Callable[[dict[str, Any]], Any]
+"""Makes of a result what a caller needs, such as the changed call."""
 
 
 def line(number: int, method: str, params: Any) -> bytes:
@@ -96,19 +99,21 @@ class MinimalAsyncio:
         future = self._pending[self._number] = self._loop.create_future()
         return future
 
-    async def ask(self, method: str, payload: Any) -> Any:
-        """One request, written at once."""
+    async def ask(self, method: str, payload: Any, use: Use | None = None) -> Any:
+        """One request, written at once. Returns the result, or what `use` makes of it."""
         future = self._future()
         os.write(self._pipe.stdin, line(self._number, method, payload.wire()))
-        return await future
+        result = await future
+        return result if use is None else use(result)
 
-    async def ask_in_company(self, method: str, payload: Any) -> Any:
-        """One of many requests."""
+    async def ask_in_company(self, method: str, payload: Any, use: Use | None = None) -> Any:
+        """One of many requests. Returns as `ask` does."""
         future = self._future()
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(line(self._number, method, payload.wire()))
-        return await future
+        result = await future
+        return result if use is None else use(result)
 
     def _flush(self) -> None:
         data, self._out = b"".join(self._out), []
@@ -147,13 +152,14 @@ class MinimalTrio:
                     if task is not None:
                         lowlevel.reschedule(task, self._value(message["result"]))
 
-    async def ask(self, method: str, payload: Any) -> Any:
-        """One request, written at once."""
+    async def ask(self, method: str, payload: Any, use: Use | None = None) -> Any:
+        """One request, written at once. Returns the result, or what `use` makes of it."""
         lowlevel = self._trio.lowlevel
         self._number += 1
         self._pending[self._number] = lowlevel.current_task()
         os.write(self._pipe.stdin, line(self._number, method, payload.wire()))
-        return await lowlevel.wait_task_rescheduled(lambda _: lowlevel.Abort.SUCCEEDED)
+        result = await lowlevel.wait_task_rescheduled(lambda _: lowlevel.Abort.SUCCEEDED)
+        return result if use is None else use(result)
 
     async def aclose(self) -> None:
         """End it."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..hooks.base import Hook
     from ..model.decisions import Asked, Outcome
     from ..model.encoded import Encoded
+    from ..model.proof import Proof
     from ..model.stages import Stage
     from .operation import OperationKind
 
@@ -43,6 +44,7 @@ APPROVED = "picohook.approved"
 HOOK = "picohook.hook.name"
 RETRIES = "picohook.hook.retries"
 REASON = "picohook.reason"
+VERDICT = "picohook.proof.verdict"
 TURN = "picohook.turn.id"
 PARENT_TURN = "picohook.turn.parent_id"
 SESSION = "gen_ai.conversation.id"
@@ -130,6 +132,9 @@ class OpenTelemetry(Listener):
         self.hook_failures = meter.create_counter(
             "picohook.hook.failures", "{failure}", "Failures of hooks, by their kind."
         )
+        self.proofs = meter.create_counter(
+            "picohook.proofs_of_life", "{call}", "Harmful calls of proofs of life, by what became of them."
+        )
 
     @property
     def is_set_up(self) -> bool:
@@ -138,6 +143,9 @@ class OpenTelemetry(Listener):
 
     def begin(self, stage: Stage[P], payload: P) -> Account[P]:
         return Traced(self, stage, payload)
+
+    def proved(self, proof: Proof) -> None:
+        self.proofs.add(1, {VERDICT: proof.verdict, **({HOOK: proof.gate} if proof.gate else {})})
 
     def operation(self, kind: OperationKind, payload: Payload) -> Operation | None:
         name = OPERATIONS[kind]

@@ -11,14 +11,17 @@ if TYPE_CHECKING:
 
 
 def answer_of(stage: Stage[Any], before: Payload, outcome: Outcome[Any]) -> dict[str, Any]:
-    """The answer with the same effect as this outcome of asking one hook, which did not fail. `before` is what it was asked."""
+    """The answer with the same effect as this outcome of asking one hook, which did not fail. `before` is what it was asked.
+
+    If an edit was refused, the reason says so too, for the trail of the host that asked.
+    """
     if stage.approves:
         answer: dict[str, Any] = {"approved": outcome.approved is True}
         return answer | {"reason": outcome.reason} if outcome.reason else answer
     answer = {"action": outcome.action}
     (entry,) = outcome.trail
-    reason = outcome.reason or entry.reason
-    if reason:
+    reasons = filter(None, (outcome.reason or entry.reason, entry.error))
+    if reason := "; ".join(reasons):
         answer["reason"] = reason
     if outcome.feedback:
         answer["feedback"] = outcome.feedback

@@ -19,11 +19,13 @@ CHANGED = "it was changed in place while hooks were asked about it"
 class Encoded(Generic[P]):
     """A payload, and its JSON bytes for every hook."""
 
-    __slots__ = ("_params", "payload")
+    __slots__ = ("_own", "_params", "payload")
 
-    def __init__(self, payload: P, params: bytes | None = None) -> None:
+    def __init__(self, payload: P, params: bytes | None = None, *, own: bool = False) -> None:
+        """`own` is whether nobody else has the payload, so nobody can change it in place."""
         self.payload = payload
         self._params = params
+        self._own = own
 
     def params(self) -> bytes:
         """The payload as the params of a request. Raises `EncodeError`."""
@@ -45,7 +47,7 @@ class Encoded(Generic[P]):
     def deep_copy(self) -> Encoded[P]:
         """A deep copy of the payload, with the same bytes. Raises `PicohookError` if the payload was changed in place."""
         own = Encoded(self.payload.deep_copy(), self.params())
-        if not own.intact:
+        if not (self._own or own.intact):
             raise PicohookError(CHANGED)
         return own
 

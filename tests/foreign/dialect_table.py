@@ -26,18 +26,18 @@ def reasons(unsupported):
 
 def settings(form, dialect):
     """What a handler may set, and what it finds in its environment."""
-    done = [kind for kind, why in form.types.items() if not why]
-    not_done = {f"type {kind}": why for kind, why in form.types.items() if why}
+    supported = [kind for kind, why in form.types.items() if not why]
+    unsupported = {f"type {kind}": why for kind, why in form.types.items() if why}
     found = {variable: None for file in FILES for variable in form.places(config_of(file)).env}
     for event in dialect.events:
-        told = dialect.encode(event, ToolCall(tool="bash"), Facts(session="s"))
-        found |= dict.fromkeys(told.env if told is not None else ())
-    yield f"\nA handler is of type {code(done)}, and may have {code(sorted(form.keys - {'type'}))}."
+        handler_input = dialect.encode(event, ToolCall(tool="bash"), Facts(session="s"))
+        found |= dict.fromkeys(handler_input.env if handler_input is not None else ())
+    yield f"\nA handler is of type {code(supported)}, and may have {code(sorted(form.keys - {'type'}))}."
     only = (
         ", some of them only in plugins" if any("PLUGIN" in name or name == "extensionPath" for name in found) else ""
     )
-    yield f"Its environment has {code(found)}{only}. Not as there:\n"
-    yield from (f"- `{name}`: {why}" for name, why in {**not_done, **form.unsupported}.items())
+    yield f"Its environment has {code(found)}{only}. Differences:\n"
+    yield from (f"- `{name}`: {why}" for name, why in {**unsupported, **form.unsupported}.items())
 
 
 def config_of(file):
@@ -50,10 +50,10 @@ def rows(name):
     dialect = dialect_of(name)
     yield f"## {dialect.title}\n"
     yield f"The contract is that of {dialect.title} {dialect.version}.\n"
-    yield f"All handlers read {code(dialect.common)}, and may write {code(dialect.answers)}. Of these, not as there:\n"
+    yield f"All handlers read {code(dialect.common)}, and may write {code(dialect.answers)}. Differences:\n"
     yield from (f"- `{name}`: {why}" for name, why in dialect.unsupported.items())
     yield from settings(form_of(name), dialect)
-    yield "\n| Event | Asked at | Matcher | Reads | Writes | A block | Not as there |"
+    yield "\n| Event | Asked at | Matcher | Reads | Writes | A block | Differences |"
     yield "|---|---|---|---|---|---|---|"
     for event, row in dialect.events.items():
         if row.supported:
@@ -64,7 +64,7 @@ def rows(name):
                 f"| `{event}` | {where} | {matched} | {code(row.reads)} | {code(row.writes)} | {block} |"
                 f" {reasons(row.unsupported) or '-'} |"
             )
-    yield "\n| Event that is not done | Why |\n|---|---|"
+    yield "\n| Unsupported event | Why |\n|---|---|"
     yield from (f"| `{event}` | {row.why} |" for event, row in dialect.events.items() if not row.supported)
     yield ""
 

@@ -349,12 +349,13 @@ async def run_claude(
     allowed: Any = (),
     resume: str = "",
     results: int = 1,
+    helps: Sequence[Any] = (),
     **options: Any,
 ) -> Done:
     """Runs the real Claude agent on a scripted model. Hooks know its tools by their own names.
 
-    `resume` continues the run of this session. After so many `results` the agent is stopped. `options` are those of
-    `PicohookHooks`, and other options are the agent's.
+    `helps` is the script of a subagent. `resume` continues the run of this session. After so many `results` the agent is
+    stopped. `options` are those of `PicohookHooks`, and other options are the agent's.
     """
     import claude_agent_sdk as sdk
 
@@ -364,13 +365,16 @@ async def run_claude(
 
     names = {f"mcp__t__{function.__name__}": function.__name__ for function in tools}
     own = {name: agents_name for agents_name, name in names.items()}
-    script = [
-        said if isinstance(said, str) else [(i, own.get(tool, tool), given) for i, tool, given in said]
-        for said in script
-    ]
+    script, helps = (
+        [
+            said if isinstance(said, str) else [(i, own.get(tool, tool), given) for i, tool, given in said]
+            for said in answers
+        ]
+        for answers in (script, helps)
+    )
     settings = {name: options.pop(name) for name in ("defer", "answers") if name in options}
     hooks = PicohookHooks(host, names=names, **settings)
-    with serving(script) as server:
+    with serving(script, helps) as server:
         options = sdk.ClaudeAgentOptions(
             cwd=place,
             setting_sources=[],

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+HELPER = "You are the one who helps."
+
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
@@ -29,9 +31,12 @@ class _Handler(BaseHTTPRequestHandler):
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, script: list[Any]) -> None:
+    def __init__(self, script: list[Any], helps: list[Any]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.script = script
+        self.helps = helps
+        self.helped = threading.Event()
+        """Set once the subagent has all its answers."""
         self.results: dict[str, str] = {}
         """What the model was told of each call, by its id."""
         self.requests: list[str] = []
@@ -44,7 +49,14 @@ class _Server(ThreadingHTTPServer):
         for message in request["messages"]:
             blocks = message["content"] if isinstance(message["content"], list) else []
             self.results |= {block["tool_use_id"]: _text(block) for block in blocks if block["type"] == "tool_result"}
+        if HELPER in json.dumps(request.get("system")):
+            said = self.helps.pop(0)
+            if not self.helps:
+                self.helped.set()
+            return said
         self.requests.append(json.dumps(request["messages"][-1]))
+        if len(self.requests) > 1 and self.helps:
+            self.helped.wait()
         return self.script[len(self.requests) - 1]
 
 
@@ -79,9 +91,13 @@ def _blocks(said: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 
 @contextmanager
-def serving(script):
-    """Serves this script. Gives the server: its address, and what the model was told."""
-    server = _Server(script)
+def serving(script, helps=()):
+    """Serves this script. Gives the server: its address, and what the model was told.
+
+    `helps` are the answers for the subagent whose prompt is `HELPER`, which may run at the same time as the agent. The agent's
+    second request waits for the last of them.
+    """
+    server = _Server(script, list(helps))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

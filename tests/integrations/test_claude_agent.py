@@ -10,6 +10,7 @@ import pytest
 from picohook import AbortTurn, Continue, Deny, FunctionHook, Host, Modify, Notes, Pause, Respond, Retry
 
 from .drivers import run_claude
+from .messages_api import HELPER
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("frameworks")]
 
@@ -236,11 +237,13 @@ async def test_hooks_are_asked_about_a_subagent_in_a_turn_of_its_own(tmp_path):
         metas[call.tool] = call.meta
         return Deny("not for helpers") if call.tool == "read" else None
 
-    helper = sdk.AgentDefinition(description="Helps.", prompt="You help.", tools=["mcp__t__read"])
+    helper = sdk.AgentDefinition(description="Helps.", prompt=HELPER, tools=["mcp__t__read"])
     task = [("t", "Task", {"description": "d", "prompt": "Read a.", "subagent_type": "helper"})]
-    script = [task, calls(a="a"), "well", "fine", "done", "done", "done"]
+    script, helps = [task, *["done"] * 5], [calls(a="a"), "well"]
     async with Host([FunctionHook("h", {"before_tool": judge})]) as host:
-        done = await run_claude(host, script, [read], tmp_path, agents={"helper": helper}, allowed=["Task"], results=2)
+        done = await run_claude(
+            host, script, [read], tmp_path, agents={"helper": helper}, allowed=["Task"], helps=helps, results=2
+        )
     assert "Tool execution denied by hook: not for helpers" in done.told["a"]
     (tool,) = metas.keys() - {"read"}
     assert metas["read"].parent_turn_id == metas[tool].turn_id

@@ -95,6 +95,7 @@ async def answers_of_prometheus(path):
 
 
 async def ask(host):
+    await host.prove_life()
     for tool in ("read", "write", "read"):
         await host.before_tool({"tool": tool})
 

@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import StatusCode, TraceFlags, get_current_span
 
 from picohook import (
+    Canary,
     Continue,
     Deny,
     FunctionHook,
@@ -191,6 +192,18 @@ async def test_durations_and_failures_are_measured(backend):
         3,
         {"picohook.stage": "before_tool", "picohook.action": "continue"},
     )
+
+
+async def test_proofs_of_life_are_counted_by_verdict_and_gate(backend):
+    gate = asking("gate", lambda _: Continue(), canary=Canary(tool="bash"))
+    async with Host([gate], listeners=[backend.listener()]) as host:
+        await host.prove_life()
+    (proofs,) = backend.points("picohook.proofs_of_life")
+    assert (proofs.value, dict(proofs.attributes)) == (
+        1,
+        {"picohook.proof.verdict": "not_denied", "picohook.hook.name": "gate"},
+    )
+    assert backend.points("picohook.hook.duration") == []
 
 
 ECHO = """

@@ -346,7 +346,7 @@ def _kept(named: Path | None) -> tuple[KeptBundle, Config]:
     for file in read(named, with_bundle=False).configs:
         if file.bundle is not None:
             return KeptBundle(file), file
-    raise PicohookError("the configuration names no bundle: add a table [bundle]")
+    raise PicohookError("the configuration names no bundle: add a table [nats.bundle]")
 
 
 def _checked(data: bytes, place: str, kept: KeptBundle, local: Config) -> signed.Bundle:

@@ -10,14 +10,24 @@ from ...turns.abort import AbortTurnError, PausedError
 from ...turns.tool_call import DecidedCall, ended, not_run
 from ...wire import words
 from .held import Held
+from .input_rounds import is_repeat
 from .messages import CALL, VERSION, Message, RefusedLineError, line_of, meta_of, result_line, same_names
+from .model_question import note_hard_abort
 from .results import edited, made, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...turns.decided import R
     from .approval import Round
     from .held import Shared
+
+
+class _Decided(DecidedCall):
+    """A decided call whose trails go nowhere: an MCP client has no place for them."""
+
+    def traced(self, result: R) -> R:
+        return result
 
 
 class HeldCall(Held):
@@ -58,7 +68,7 @@ class HeldCall(Held):
             if asking is not None and asking.result is not None and not self.sent:
                 return result_line(self.id, asking.result)
         except AbortTurnError as error:
-            self._note(error)
+            note_hard_abort(self._session, error)
             result = _failed(f"A hook ended the turn: {error.outcome.reason_for_llm}")
         except PausedError as error:
             result = _failed(f"A hook paused the call, and MCP cannot resume it: {error.outcome.reason_for_llm}")
@@ -79,7 +89,7 @@ class HeldCall(Held):
         if self._hidden:
             text = f"Tool execution denied: {self._hidden}"
             return not_run(host, self.call, text, text)
-        decided = DecidedCall(host, self.call)
+        decided = _Decided(host, self.call)
         await decided.ask()
         if decided.result is not None:
             return decided.result
@@ -89,6 +99,13 @@ class HeldCall(Held):
             return self._unasked(
                 decided, f"no hook answered the call of {own.tool}, which is not a tool of this server"
             )
+        try:
+            asks_again = await self._take_answers() if is_repeat(self._request["params"]) else None
+        except RefusedLineError as error:
+            return self._unasked(decided, f"picohook refused the call: {error}")
+        if asks_again is not None:
+            self._unasked(decided, "the model is asked again")
+            return asks_again
         line, response = await self._forward(self._line if unchanged else self._edited_line(own), send)
         try:
             result = shown(response)
@@ -96,6 +113,10 @@ class HeldCall(Held):
         except ValueError as error:
             return self._unasked(decided, f"picohook refused the server's result: {error}")
         if kind == "input_required":  # the client repeats the call with what the server wants to know
+            try:
+                line = await self._shared.rounds.asked(line, response, self.call.meta)
+            except RefusedLineError as error:
+                return self._unasked(decided, f"picohook refused the server's result: {error}")
             self._unasked(decided, result)
             return line
         if kind != "complete":
@@ -103,6 +124,15 @@ class HeldCall(Held):
         after = await decided.conclude(result)
         unchanged = decided.outcomes[-1].action == words.CONTINUE or after == result
         return line if unchanged else result_line(self.id, edited(response, result, after, newer=self._newer))
+
+    async def _take_answers(self) -> bytes | None:
+        """Ask hooks about the answers of a model in a repeated call. Returns a line for the client if it is to ask again."""
+        given = self._request["params"]
+        params, result = await self._shared.rounds.answered(given)
+        if params is not given:
+            self._request = {**self._request, "params": params}
+            self._line = line_of(self._request)
+        return None if result is None else result_line(self.id, result)
 
     def _unasked(self, decided: DecidedCall, result: str | ToolResult) -> ToolResult:
         """Emit the event of a call whose result hooks are not asked about. Returns the result."""

@@ -10,16 +10,15 @@ import anyio
 import anyio.lowlevel
 
 from ...model.payloads import Meta
-from ...turns.abort import HardAbortError
 from .messages import Message, RefusedLineError, meta_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from ...transport.reactor import Promise, Reactor
-    from ...turns.abort import AbortTurnError
     from ...turns.base_session import BaseSession
     from .approval import ClientApprover
+    from .input_rounds import InputRounds
     from .tool_list import ToolList
 
 
@@ -35,6 +34,7 @@ class Shared:
     approver: ClientApprover | None
     ask_client: Callable[[str, dict[str, Any]], Awaitable[Any]]
     """Sends a request of picohook's own to the client. Returns its result, or None if there is none."""
+    rounds: InputRounds
 
     @cached_property
     def meta(self) -> Meta:
@@ -102,9 +102,3 @@ class Held:
         meta = self._shared.meta
         trace = meta_of(self._request["params"]).get("traceparent")
         return meta.model_copy(update={"traceparent": trace}) if trace and type(trace) is str else meta
-
-    def _note(self, error: AbortTurnError) -> None:
-        """Note a hard abort: the proxy cannot end the agent, but it forwards no more of what hooks decide on."""
-        host = self._session.host
-        if isinstance(error, HardAbortError) and host.ended_by is None:
-            host.ended_by = error.outcome

@@ -20,8 +20,9 @@ from ..server.jsonrpc import INTERNAL_ERROR, REFUSED
 from ..server.stream import Stream
 from .call import HeldCall
 from .held import Shared, left
+from .input_rounds import InputRounds, asks_model, is_repeat
 from .messages import RefusedLineError, error_line, line_of, read, require_allowed, usable_id
-from .sampling import HeldSampling
+from .sampling import HeldRepeat, HeldSampling
 from .tool_list import Pins, ToolList
 
 if TYPE_CHECKING:
@@ -154,8 +155,8 @@ class Proxy:
         self._changed = anyio.Event()
         self._held = 0
         self._tools = ToolList(session, name, pins or Pins(), log)
-        self._lists = 0
-        """How many lists of tools hooks are asked about."""
+        self._results = 0
+        """How many results hooks are asked about, of requests that they were not asked about."""
         self._questions: dict[Any, _Question] = {}
         """The proxy's own requests to the client."""
         self._waiting: deque[tuple[Held, _Side, _Side]] = deque()
@@ -164,7 +165,9 @@ class Proxy:
         """What idle tasks wait for, as `Reactor.settle` takes it."""
         self._due: list[tuple[Promise, Any]] = []
         """What is to be settled when all lines that were read now are taken."""
-        self._shared = Shared(self._reactor, session, name, self._tools, approver, self.ask_client)
+        self._shared = Shared(
+            self._reactor, session, name, self._tools, approver, self.ask_client, InputRounds(session, name)
+        )
         if approver is not None:
             approver.session, approver.ask = session, self.ask_client
         self.client = _Side("the client", client, self, self._from_client)
@@ -185,7 +188,7 @@ class Proxy:
                 for call in self.client.held.values():
                     if not call.answered:
                         call.cancel()
-                await self._until(lambda: self.client.stream.broken or not (self.client.held or self._lists))
+                await self._until(lambda: self.client.stream.broken or not (self.client.held or self._results))
                 await self.client.stream.emptied()
                 self._tasks.cancel_scope.cancel()
         finally:
@@ -254,7 +257,9 @@ class Proxy:
                 self._due.append(held.take(line + b"\n", message))
                 self._weigh(held, len(line))
             elif method == ("tools/call" if sender is self.client else "sampling/createMessage"):
-                self._hold(line, message, sender, receiver)
+                self._hold(HeldCall if sender is self.client else HeldSampling, line, message, sender, receiver)
+            elif sender is self.client and is_repeat(message.get("params")):
+                self._hold(HeldRepeat, line, message, sender, receiver)
             else:
                 self._pass(line, message, sender, receiver)
         except RefusedLineError as error:
@@ -278,9 +283,9 @@ class Proxy:
                 if receiver.cancelled.pop(identity, receiver) is None:
                     return  # it was cancelled, and nothing waits for it
                 raise RefusedLineError("it answers no request")
-            if method == "tools/list" and receiver is self.client:
-                self._lists += 1
-                self._tasks.start_soon(self._list, line + b"\n", message)
+            if receiver is self.client and (method == "tools/list" or asks_model(message.get("result"))):
+                self._results += 1
+                self._tasks.start_soon(self._result, method, line + b"\n", message)
                 return
         receiver.stream.send(line + b"\n", at_once=sender.alone)
         self.check()
@@ -334,12 +339,11 @@ class Proxy:
 
     # What hooks decide on.
 
-    def _hold(self, line: bytes, message: Message, sender: _Side, receiver: _Side) -> None:
+    def _hold(self, kind: type[Held], line: bytes, message: Message, sender: _Side, receiver: _Side) -> None:
         if "id" not in message:
             raise RefusedLineError(f"a request {message['method']} has no id")
         if self._held > MOST_HELD:
             raise RefusedLineError("too many requests wait for hooks", asks=message["id"])
-        kind = HeldCall if sender is self.client else HeldSampling
         call = kind(self._shared, line + b"\n", message)
         self._open(call.id, message["method"], sender)
         sender.held[call.id] = call
@@ -393,11 +397,15 @@ class Proxy:
             self.balance()
             self.check()
 
-    async def _list(self, line: bytes, response: Message) -> None:
+    async def _result(self, method: str, line: bytes, response: Message) -> None:
+        if method == "tools/list":
+            answer = self._tools.filter(line, response)
+        else:
+            answer = self._shared.rounds.asked(line, response, self._shared.meta)
         try:
-            self.client.send(await self._made(response["id"], self._tools.filter(line, response), self.server))
+            self.client.send(await self._made(response["id"], answer, self.server))
         finally:
-            self._lists -= 1
+            self._results -= 1
             self.balance()
             self.check()
 
