@@ -30,6 +30,8 @@ MOST_LOOKED_AT = 20_000
 """The most files and directories that are looked at for the globs of one hook."""
 
 HINT = "name them: trust = [GLOB, ...], or trust = [] if it runs none; or make it a script of the project"
+HINT_IN_FOREIGN = HINT.replace("name them:", "name them for this file in [[foreign]] of picohook.toml:")
+"""Another agent's file takes no such setting itself."""
 
 _WRITES = frozenset({">", ">>", ">|", "&>", "&>>"})
 _INTERPRETERS = (
@@ -39,7 +41,12 @@ _INTERPRETERS = (
     (re.compile(r"(ba|da|k|z)?sh"), re.compile(r"-[efux]+"), True),
     (re.compile(r"node(js)?"), re.compile(r"--no-warnings"), True),
 )
-_START_NOTHING = frozenset({":", "true", "false", "echo", "printf", "test", "pwd", "exit", "cat", "grep"})
+_START_NOTHING = frozenset(
+    {":", "true", "false", "echo", "printf", "test", "[", "[[", "pwd", "exit", "cat", "grep", "jq"}
+    | {"head", "tail", "wc", "tr", "cut", "uniq", "date", "sleep", "basename", "dirname"}
+)
+_MODULES_OF_JQ = re.compile(r"-\w*L|--library-path|.*\b(import|include)\b", re.DOTALL)
+"""An argument of `jq` by which it may read modules that no argument names."""
 _MODULES = (".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".pm", ".sh", ".lua", ".php", ".class")
 _MOST_PIECES = 256
 
@@ -48,7 +55,9 @@ _SHELL = re.compile(
     r"""
     (?P<blank> [ \t]+ )
     | (?P<end> \|\|? | && | ; | \n )
-    | (?P<both> 2>&1 )
+    | (?P<both> [12]?>&[12] (?=[\s;|&}]) )
+    | (?P<brace> [{}] (?=[\s;|&]) )
+    | (?P<test> \[\[? (?=[ \t]) | \]\]? (?=[\s;|&]) )
     | (?P<into> [0-9]?>>? )
     | (?P<from> < (?!<) )
     | (?P<word> (?: [\w@%+:,./=-] | '[^']*' | "[^"$`\\]*" )+ )
@@ -190,7 +199,16 @@ def _unclear_command(words: list[str], spec: HookSpec, project: Path) -> str:
             return _unclear_script(words, harmless, spec, project, looks_elsewhere=looks_elsewhere)
     if is_own:
         return _names_more(words[1:], spec, project)
+    if words[0] == "cd" and words[1:] and all(_is_here(word, spec) for word in words[1:]):
+        return ""
+    if "jq" in names and any(map(_MODULES_OF_JQ.match, words[1:])):
+        return "jq may read modules"
     return "" if names <= _START_NOTHING else f"{words[0]} may find them by itself"
+
+
+def _is_here(word: str, spec: HookSpec) -> bool:
+    """Whether a path is that of the directory in which the hook runs."""
+    return os.path.isabs(word) and os.path.realpath(word) == os.path.realpath(spec.dir or "")
 
 
 def _unclear_script(
@@ -265,7 +283,9 @@ def _commands(shell: str) -> Iterator[list[str]]:
             raise ValueError(token[0])
         if kind == "word" and target:
             target = ""
-        elif kind == "word" and (words or token[0] not in _BEFORE_A_COMMAND):
+        elif kind == "brace" and words:
+            raise ValueError(token[0])  # the shell takes it as a word
+        elif kind == "test" or (kind == "word" and (words or token[0] not in _BEFORE_A_COMMAND)):
             words.append(_QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", token[0]))
         elif kind in {"into", "from"}:
             target = token[0]

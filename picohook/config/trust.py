@@ -11,7 +11,7 @@ import os
 import stat
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from ..errors import ConfigError, Problem, TrustError
 from ..process.plan import ChangedError
@@ -208,7 +208,10 @@ def _look(config: Config, spec: HookSpec) -> dict[str, tuple[str, Identity]]:
     )
     if why:
         message = f"its command does not tell which files of the project it runs: {escape(why)}"
-        raise TrustError([Problem(escape(str(config.path)), _key_path(config, spec), message, hook_files.HINT)])
+        from ..hooks.foreign.dialects import DialectName  # noqa: PLC0415 - only for this message
+
+        hint = hook_files.HINT_IN_FOREIGN if config.dialect in get_args(DialectName) else hook_files.HINT
+        raise TrustError([Problem(escape(str(config.path)), _key_path(config, spec), message, hint)])
     looked_at = {}
     for name in scripts(config, spec):
         try:

@@ -96,6 +96,8 @@ TOLD = [
     ("python3 hook.py", ["hook.py"]),
     ("./run 2>&1 | grep -v noise >> log || true", ["run"]),
     ("if grep -q 'rm -rf'; then echo '{\"action\": \"skip\"}'; fi", []),
+    ("jq -e '.x | not' rules.json >/dev/null || { echo no >&2; exit 2; }", ["rules.json"]),
+    ("[ -f check.sh ] && sh check.sh 2>/dev/null || [[ a == b ]]", ["check.sh"]),
     ("sh check.sh < rules.json > out && python3 hook.py", ["check.sh", "rules.json", "hook.py"]),
 ]
 
@@ -176,7 +178,17 @@ NOT_TOLD = [
     "python3 hook.py\nmake",
     '"make"',
     "'./ru'n -x --f=hook.py",
-    "jq .",
+    "sed s/a/b/e x",
+    "jq -L dir .",
+    "jq 'import \"x\" as x; x::f'",
+    "true && { ./run } && make",
+    "{ ./run; make; }",
+    "echo {a,b}",
+    "[ -f run ] && make",
+    "[[ -f $HOOK ]]",
+    "echo [ab]",
+    "cd dir && ./run",
+    "echo no >&2 && make",
 ]
 
 

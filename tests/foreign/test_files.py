@@ -188,6 +188,24 @@ def test_both_settings_of_a_project_and_the_users_are_found(settings, write, pro
     assert found.hooks[0].members[0].dir == str(project)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "jq -e .stop_hook_active >/dev/null || { echo no >&2; exit 2; }",
+        'cd "$CLAUDE_PROJECT_DIR" && jq .x | grep -q y && exit 2; exit 0',
+    ],
+)
+def test_one_liners_of_the_public_shapes_can_be_trusted(settings, command):
+    found = load(settings(PreToolUse=command), found=True)
+    trust(found)
+    assert covered(found) == (str(found.path),)
+
+
+def test_what_cannot_be_trusted_says_where_its_files_are_named(settings):
+    with pytest.raises(TrustError, match=r"name them for this file in \[\[foreign\]\]"):
+        trust(load(settings(PreToolUse="cd /tmp && make"), found=True))
+
+
 def test_settings_without_hooks_need_no_trust(write):
     write(".claude/settings.json", {"permissions": {"allow": ["Bash"]}})
     assert layers.discover().configs == ()
