@@ -156,6 +156,9 @@ def directory(tmp_path, monkeypatch, request):
         "CARGO_HOME": os.environ.get("CARGO_HOME", f"{HOME}/.cargo"),
         "GOCACHE": os.environ.get("GOCACHE", f"{HOME}/.cache/go-build"),
         "npm_config_cache": os.environ.get("npm_config_cache", f"{HOME}/.npm"),
+        "CARGO_INCREMENTAL": "0",
+        "CARGO_PROFILE_DEV_DEBUG": "0",
+        "npm_config_audit": "false",
         "npm_config_userconfig": os.environ.get("npm_config_userconfig", f"{HOME}/.npmrc"),
     }.items():
         monkeypatch.setenv(name, value)
