@@ -25,6 +25,11 @@ PROGRESS_MOST = 600.0
 """A hook that shows progress may take ten times its timeout, but no more than this many seconds."""
 
 
+def longest(timeout: float) -> float:
+    """The seconds that a question with this timeout may take if the hook shows progress."""
+    return max(timeout, min(timeout * PROGRESS_FACTOR, PROGRESS_MOST))
+
+
 class Seat:
     """A hook's place in a stage's chain."""
 
@@ -34,7 +39,7 @@ class Seat:
         self.hook = hook
         self.name = hook.name
         self.timeout = timeout
-        self.longest = max(timeout, min(timeout * PROGRESS_FACTOR, PROGRESS_MOST))
+        self.longest = longest(timeout)
         """Seconds that the hook may take if it shows progress."""
         self.filter = filter
         self.figures: StageMetrics | None = None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from pydantic import ValidationError
 
+from ..engine.seat import longest
 from ..errors import NatsError, PicohookError
 from ..model.answers import answer_of
 from ..model.stages import STAGES
@@ -25,6 +26,7 @@ from ..transport.nats import headers, subjects
 from ..transport.nats.calls import BUSY_CODE
 from ..transport.nats.message import Message, answer_head
 from ..transport.nats.service import ServedHook, encoded, tell
+from ..transport.reactor import PROGRESS
 from ..wire import words
 from ..wire.text import cut
 from ..wire.version import VERSION
@@ -43,6 +45,8 @@ AT_A_TIME = 16
 """The most questions that are begun in one round of the event loop. So the first answers are sent while others are made."""
 GRACE = 30.0
 """Seconds that open questions have when the worker ends."""
+UPDATES = 4
+"""How often a worker tells a host of progress in the time that the host gives for an answer."""
 HOOK_FAILED, NOT_SERVED, INVALID_PARAMS, INVALID_REQUEST = -32000, -32601, -32602, -32600
 
 
@@ -245,7 +249,8 @@ class NatsWorker:
             return self._failed(served, request, INVALID_PARAMS, str(error.errors(include_url=False)[0]["msg"]))
         try:
             params = _params(message.data, request)
-            outcome = await self._host.ask_hook(served.name, stage.name, payload, within=within, params=params)
+            PROGRESS.set(self._progress_of(served, message, request.id, within))
+            outcome = await self._host.ask_hook(served.name, stage.name, payload, within=longest(within), params=params)
         except PicohookError as error:  # the host is closing, or a payload cannot be sent
             return self._failed(served, request, HOOK_FAILED, str(error))
         if not outcome.trail:
@@ -257,6 +262,19 @@ class NatsWorker:
         if outcome.action == words.CONTINUE and not stage.approves and plain:
             return b'{"jsonrpc":"2.0","id":%d,"result":{"action":"continue"}}' % request.id  # as nearly always
         return encode({"jsonrpc": "2.0", "id": request.id, "result": answer_of(stage, payload, outcome)})
+
+    def _progress_of(self, served: ServedHook, message: Message, number: int, within: float) -> Callable[[], None]:
+        """A function that tells the asking host of progress, `UPDATES` times at the most in the time that the host gives."""
+        next_at = -math.inf
+
+        def tell() -> None:
+            nonlocal next_at
+            now = self._reactor.now()
+            if now >= next_at:
+                next_at = now + within / UPDATES
+                self._reply(served, message, b'{"jsonrpc":"2.0","method":"host.progress","params":{"id":%d}}' % number)
+
+        return tell
 
     def _failed(self, served: ServedHook, request: object, code: int, why: str) -> bytes:
         served.errors += 1

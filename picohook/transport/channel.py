@@ -19,7 +19,7 @@ from ..wire.text import cut
 from .concurrency import ConcurrencyLimit
 from .deadlines import Deadlines, shown_seconds
 from .pipe import CHUNK, WIDE, pipe_kind
-from .reactor import Failure
+from .reactor import PROGRESS, Failure
 from .silence import SilenceProbe
 
 if TYPE_CHECKING:
@@ -391,6 +391,8 @@ class Channel:
             call = self._peer.pending_token(params.get("id"))
             if call is not None:
                 call.deadline = min(now + call.timeout, call.limit)
+                if (context := call.waiting) is not None and (told := context.get(PROGRESS)) is not None:
+                    told()
 
     def _ended(self) -> None:
         if self._error is None:

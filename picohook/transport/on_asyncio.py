@@ -141,6 +141,11 @@ class AsyncioPromise(asyncio.Future[Any]):
         else:
             super().add_done_callback(callback, context=context)
 
+    @property
+    def waiting(self) -> Context | None:
+        """The context of the task that awaits it; None if none does."""
+        return None if self.wake is None else self.context
+
     def fail(self, error: Exception) -> None:
         """Settle it with an error."""
         self.set_exception(error)

@@ -15,6 +15,7 @@ from .reactor import NOTES, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+    from contextvars import Context
 
 
 class TrioReactor:
@@ -163,6 +164,11 @@ class TrioPromise:
             raise value.error.with_traceback(None)  # several tasks may get one error: it must not collect their frames
         finally:
             del value, self  # else the traceback keeps both alive
+
+    @property
+    def waiting(self) -> Context | None:
+        """The context of the task that awaits it; None if none does."""
+        return None if self._task is None else self._task.context
 
     def _unpark(self, _: Any) -> trio.lowlevel.Abort:
         self._task = None

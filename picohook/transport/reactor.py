@@ -6,11 +6,16 @@ thread and must not raise.
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Iterable
+    from contextvars import Context
+
+PROGRESS: ContextVar[Callable[[], None] | None] = ContextVar("picohook.progress", default=None)
+"""Called when a hook reports progress on the question for whose answer a task waits. That task has set it."""
 
 
 class Promise(Protocol):
@@ -26,6 +31,10 @@ class Promise(Protocol):
     timeout: float
 
     def __await__(self) -> Generator[Any, Any, Any]: ...
+
+    @property
+    def waiting(self) -> Context | None:
+        """The context of the task that awaits it; None if none does."""
 
 
 NOTES = ("about", "deadline", "limit", "request", "timeout")

@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from picohook import FunctionHook, Host, LLMRequest, LLMResponse, Prompt, ToolCall, ToolReturn
+from picohook import FunctionHook, HookSpec, Host, LLMRequest, LLMResponse, Prompt, ToolCall, ToolReturn
 from picohook.serve.nats_worker import AT_A_TIME, NatsWorker
 from picohook.transport.nats import headers, subjects
 
@@ -173,8 +173,8 @@ async def test_questions_that_come_at_the_same_time_are_all_answered_also_if_som
     assert all(reason == str(number) for number, reason in answered)
 
 
-async def asked_by_hand(connection, settings, *headers_of_each):
-    """Ask the same question once for each of these headers, and return the answers, until there is one for the last."""
+async def asked_by_hand(connection, settings, *headers_of_each, answers_wanted=1):
+    """Ask the same question once for each of these headers, and return the answers, until there are as many as are wanted."""
     answers, subject = [], f"_INBOX.hand.{settings.tenant}"
     listening = await connection.listen(subject, answers.append)
     question = b'{"jsonrpc":"2.0","id":1,"method":"hook.before_tool","params":{"tool":"bash","arguments":{}}}'
@@ -182,7 +182,7 @@ async def asked_by_hand(connection, settings, *headers_of_each):
         rpc = subjects.rpc(settings.tenant, "policy", "before_tool")
         connection.publish(rpc, question, headers=given, reply=subject)
     with anyio.fail_after(20):
-        while not answers:
+        while len(answers) < answers_wanted:
             await anyio.sleep(0.01)
     await listening.stop()
     return answers
@@ -207,6 +207,22 @@ async def test_a_question_that_comes_twice_is_answered_once(served, other, setti
         assert len(await asked_by_hand(connection, settings, {}, {})) == 1
         (hook,) = worker.hooks
         assert (hook.requests, hook.in_flight, worker.in_flight) == (1, 0, 0)
+
+
+SLOW = r"""
+read -r hello; echo '{"jsonrpc":"2.0","id":1,"result":{"ok":true,"capabilities":{"progress":true}}}'
+read -r question; echo '{"jsonrpc":"2.0","method":"host.progress","params":{"id":2}}'
+echo '{"jsonrpc":"2.0","id":2,"result":{"action":"continue"}}'
+read -r end
+"""
+
+
+async def test_a_hook_that_still_works_gets_more_time_from_the_asking_host_too(other, settings):
+    slow = HookSpec(name="policy", command=("sh", "-c", SLOW), stages=("before_tool",))
+    async with Serving(other(), slow), other() as connection:
+        told, answer = await asked_by_hand(connection, settings, {headers.DEADLINE: "9000"}, answers_wanted=2)
+    assert json.loads(told.data) == {"jsonrpc": "2.0", "method": "host.progress", "params": {"id": 1}}
+    assert json.loads(answer.data)["result"] == {"action": "continue"}
 
 
 @pytest.mark.parametrize("digits", [400, 5000])
