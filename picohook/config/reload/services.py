@@ -36,7 +36,7 @@ class ConfigServices:
         reload: Callable[[Bundle], Awaitable[Reloaded]],
         status: Callable[[], Mapping[str, Any]] | None,
     ) -> None:
-        """`begin` begins a task, `reload` applies a bundle, and `status` returns the status to publish; None to publish none."""
+        """`begin` begins a task, `reload` applies a bundle, and `status` returns the status to publish, or is None."""
         self._source = source
         self._connections = connections
         self._log = log
