@@ -36,7 +36,7 @@ class ConfigServices:
         reload: Callable[[Bundle], Awaitable[Reloaded]],
         status: Callable[[], Mapping[str, Any]] | None,
     ) -> None:
-        """`begin` begins a task, `reload` applies a bundle, and `status` returns the status to publish, or is None."""
+        """`begin` begins a task, `reload` applies a bundle, and `status` returns what to publish; None publishes nothing."""
         self._source = source
         self._connections = connections
         self._log = log
@@ -88,7 +88,7 @@ class ConfigServices:
     async def _tell_fleet(self, nats: NatsSettings, status: Callable[[], Mapping[str, Any]]) -> None:
         connection = self._connections.of(nats)
         try:
-            await Heartbeat(lambda: connection, status, lambda: self._source.layers.in_force).run()
+            await Heartbeat(connection, status, lambda: self._source.layers.in_force).run()
         finally:
             with anyio.CancelScope(shield=True):
                 await self._connections.leave(connection)
