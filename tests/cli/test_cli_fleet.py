@@ -36,7 +36,7 @@ def shown(fleet, now):
     return {one.get("host") or one["id"]: one["state"] for one in (*figures["hosts"], *figures["workers"])}
 
 
-def test_who_falls_silent_is_gone_and_is_forgotten_later(fleet):
+def test_a_member_that_stops_reporting_is_gone_and_is_forgotten_later(fleet):
     fleet.heard(host(), 0)
     fleet.answered(worker(), 0)
     assert shown(fleet, 3) == {"h1": "ok", "w1": "ok"}
@@ -97,7 +97,7 @@ def test_services_that_are_no_workers_of_the_tenant_are_ignored(fleet, told):
     assert shown(fleet, 0) == {}
 
 
-def test_a_host_tells_of_calls_and_failures_of_all_its_hooks():
+def test_a_host_reports_calls_and_failures_of_all_its_hooks():
     stages = {
         "before_tool": {"executions": 3, "failures": {"timeout": 1}},
         "after_tool": {"executions": 4, "failures": {}},

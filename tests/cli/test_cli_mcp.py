@@ -182,7 +182,7 @@ def test_wrong_usage(project, command, arguments):
     assert "hidden-7" not in done.err
 
 
-def test_it_is_put_before_the_servers_of_a_client_and_taken_away_again(project, command):
+def test_it_is_put_before_the_servers_of_a_client_and_removed_again(project, command):
     file = project.path / "client.json"
     servers = {
         "my files": {"command": project.python, "args": ["files.py"], "env": {"A": "b"}},

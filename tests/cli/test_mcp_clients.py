@@ -129,7 +129,7 @@ def test_what_is_changed_meanwhile_stays_changed(tmp_path):
     assert "secret-7" in file.with_name(file.name + BACKUP).read_text()
 
 
-def test_no_secret_of_a_remote_server_stands_on_a_command_line(tmp_path):
+def test_no_command_line_has_a_secret_of_a_remote_server(tmp_path):
     file = tmp_path / "client.json"
     file.write_text(CLAUDE)
     put_before(file, [])
@@ -199,7 +199,7 @@ def test_without_the_extra_a_remote_server_is_left(tmp_path, monkeypatch):
         (200, {}, None),
     ],
 )
-def test_a_remote_server_is_asked_without_its_secrets_whether_it_can_be_taken(tmp_path, status, headers, why):
+def test_a_remote_server_is_tried_without_its_secrets(tmp_path, status, headers, why):
     asked = []
 
     class Answers(BaseHTTPRequestHandler):

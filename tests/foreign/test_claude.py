@@ -288,7 +288,7 @@ def test_a_turn_goes_on_with_the_reason_or_the_context():
         ("PermissionRequest", {"ok": False, "reason": "no"}, Deny("no")),
     ],
 )
-def test_a_model_says_whether_all_is_well(event, answer, decision):
+def test_a_model_answers_whether_the_call_is_ok(event, answer, decision):
     assert decided(event, Said(answer, kind="prompt")) == decision
 
 

@@ -150,7 +150,7 @@ def test_pascal_case_events_have_the_compatible_fields_and_claude_codes_tools(ev
         ("SubagentStop", PAYLOADS["before_finish"]),
     ],
 )
-def test_an_event_that_does_not_happen_is_not_told(event, payload):
+def test_handlers_of_an_event_that_does_not_happen_do_not_run(event, payload):
     assert told(event, payload) is None
 
 
@@ -269,7 +269,7 @@ def test_before_a_tool_every_error_but_a_timeout_denies_and_in_strict_a_timeout_
     assert outcome(said("PreToolUse", answer)) == strict
 
 
-def test_the_reason_of_a_denial_is_that_of_the_answer_or_what_it_said_on_stderr():
+def test_the_reason_of_a_denial_is_in_the_answer_or_on_stderr():
     assert said("preToolUse", Said(DENY)) == Deny("no")
     assert said("preToolUse", Said(DENY, 2, "other")) == Deny("no")
     assert said("preToolUse", Said("", 2, "not that")) == Deny("not that")
@@ -416,7 +416,7 @@ def test_a_file_of_another_version_is_not_loaded(write):
     assert foreign_hooks(path, failures="vendor") == []
 
 
-def test_what_cannot_be_run_denies_in_strict_and_says_so(write):
+def test_a_gate_that_cannot_be_run_denies_in_strict_and_gives_the_reason(write):
     config = load(
         hooks_file(write, preToolUse=[{"powershell": "x"}], sessionStart=[{"type": "prompt", "prompt": "hi"}])
     )

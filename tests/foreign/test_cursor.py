@@ -171,7 +171,7 @@ def test_a_file_that_is_written_is_an_edit_of_nothing():
     assert told("afterFileEdit", returned(WRITE))["edits"] == [{"old_string": "", "new_string": "x"}]
 
 
-def test_the_second_round_of_a_turn_is_told_how_often_it_went_on():
+def test_the_second_round_of_a_turn_reads_the_number_of_rounds():
     assert told("stop", facts=Facts(blocks=2))["loop_count"] == 2
 
 
@@ -229,7 +229,7 @@ def test_an_answer_is_a_decision(event, answer, action, failures):
     assert said(event, Said(answer), failures=failures).action == action
 
 
-def test_the_agent_is_told_its_message_and_the_user_theirs():
+def test_the_agent_and_the_user_each_get_their_own_message():
     decision = said("beforeShellExecution", Said(NO))
     assert (decision.reason, decision.notes.system_message) == ("no", "not you")
     assert said("beforeShellExecution", Said({"permission": "deny", "user_message": "not you"})).reason == "not you"
@@ -319,7 +319,7 @@ def test_a_turn_goes_on_with_the_next_message_as_often_as_the_handler_may(count,
     ("event", "decision"),
     [("beforeShellExecution", Deny("no")), ("beforeSubmitPrompt", AbortTurn("no")), ("afterFileEdit", CONTINUE)],
 )
-def test_a_model_says_whether_all_is_well(event, decision):
+def test_a_model_answers_whether_the_call_is_ok(event, decision):
     answer = Said({"ok": False, "reason": "no"}, kind="prompt")
     found = said(event, answer)
     assert (found.action, found.reason) == (decision.action, decision.reason)
@@ -402,7 +402,7 @@ def test_the_users_handlers_run_beside_their_file_and_are_about_the_project(proj
         ("hooks.json", {"hooks": {"PreToolUse": []}}, "claude"),
     ],
 )
-def test_its_files_are_known_by_their_place_or_an_event_of_its_own(project, name, document, dialect):
+def test_its_files_are_recognised_by_their_path_or_by_an_event_of_its_own(project, name, document, dialect):
     assert name_of(document, project / name) == dialect
 
 

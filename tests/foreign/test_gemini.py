@@ -134,7 +134,7 @@ def test_a_failed_call_has_an_error_in_its_response():
     assert told("AfterTool", failed)["tool_response"]["error"]["message"] == "no such file"
 
 
-def test_the_second_round_of_a_turn_is_told_that_it_is_one():
+def test_the_second_round_of_a_turn_reads_that_it_is_the_second():
     assert told("AfterAgent", facts=Facts(blocks=1))["stop_hook_active"] is True
 
 
@@ -381,7 +381,7 @@ def test_settings_are_found_and_covered_by_trust(gemini, write, project):
         ("plugin/hooks/hooks.json", {"hooks": {"SessionStart": []}}, "claude"),
     ],
 )
-def test_its_files_are_known_by_their_place_or_an_event_of_its_own(project, write, name, document, dialect):
+def test_its_files_are_recognised_by_their_path_or_by_an_event_of_its_own(project, write, name, document, dialect):
     write("ext/gemini-extension.json", {"name": "ext"})
     assert name_of(document, project / name) == dialect
 

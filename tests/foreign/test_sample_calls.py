@@ -66,6 +66,6 @@ def test_each_tool_of_the_table_has_a_harmless_and_a_harmful_call():
         assert TOOLS[tool].fields.keys() <= sample.harmless.keys() == sample.harmful.keys(), tool
 
 
-def test_a_gate_is_asked_about_the_tools_that_its_matcher_wants(settings):
+def test_a_gate_is_asked_about_the_tools_that_its_matcher_matches(settings):
     (group,) = foreign_hooks(settings(PreToolUse=[gate("true", "Write|Edit")]))
     assert [tool for tool, _ in tools_of(group.filter, 0)] == ["Write", "Edit"]

@@ -258,7 +258,7 @@ def test_trap_copilots_tool_arguments_are_an_object():
     assert told.stdin["toolArgs"] == {"command": "ls"}
 
 
-def test_trap_a_turn_of_copilot_that_was_kept_from_its_end_says_so():
+def test_trap_a_turn_of_copilot_that_was_kept_from_ending_has_a_flag():
     blocked = FACTS.__class__(cwd="/", blocks=1)
     for event in ("agentStop", "Stop"):
         assert dialect_of("copilot").encode(event, PAYLOADS["before_finish"], blocked).stdin["stop_hook_active"] is True
@@ -355,7 +355,7 @@ def test_trap_matchers_of_gemini_and_cursor_want_their_own_names(dialect, event,
     ("dialect", "event", "field", "values"),
     [("gemini", "AfterAgent", "stop_hook_active", [False, True, True]), ("cursor", "stop", "loop_count", [0, 1, 2])],
 )
-def test_trap_the_second_round_is_told_that_it_is_one(dialect, event, field, values):
+def test_trap_the_second_round_reads_that_it_is_the_second(dialect, event, field, values):
     contract = dialect_of(dialect)
     rounds = [contract.encode(event, PAYLOADS["before_finish"], Facts(blocks=count)) for count in range(3)]
     assert [told.stdin[field] for told in rounds] == values
@@ -440,7 +440,7 @@ async def test_trap_an_argument_that_a_guard_reads_and_the_tool_does_not(setting
 
 
 @pytest.mark.parametrize("verdict", ["", 1, "Allow"])
-def test_trap_a_word_that_is_none(verdict):
+def test_trap_an_unknown_word(verdict):
     assert both(Said(permission(verdict))) == ("deny", "continue")
 
 

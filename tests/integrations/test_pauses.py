@@ -340,7 +340,7 @@ async def test_google_adk_makes_the_other_calls_of_the_response_once_while_one_w
     assert place.ran == ["b", "b"]
 
 
-async def test_in_google_adk_a_hook_that_denies_after_the_pause_is_heard(sessions):
+async def test_in_google_adk_a_denial_after_the_pause_counts(sessions):
     place = Deployment(once(Deny("no longer")))
     (asked,) = await confirmations(place, sessions)
     assert "no longer" in await confirmed(place, sessions, asked.id, True)

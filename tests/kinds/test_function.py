@@ -220,7 +220,7 @@ async def test_an_approver_that_changes_the_call_in_place_does_not_say_yes(said,
     assert bool(outcome.reason) is bool(why)
 
 
-async def test_what_a_guard_says_again_when_it_is_asked_again_is_noted_once():
+async def test_a_note_that_a_guard_repeats_is_kept_once():
     note = Notes(additional_context="mind")
     guard = FunctionHook("guard", {"before_tool": lambda _: Continue(notes=note)}, guard=True)
     late = FunctionHook("late", {"before_tool": lambda _: Modify({"arguments": {"late": 1}})}, after=["guard"])

@@ -83,7 +83,7 @@ def problems(hooks, **more):
         ("sh", "must be a table"),
     ],
 )
-def test_a_bundle_says_nothing_but_remote_hooks_and_their_settings(table, message):
+def test_a_bundle_has_only_remote_hooks_and_their_settings(table, message):
     assert any(message in problem for problem in problems({"x": table}))
 
 
@@ -106,7 +106,7 @@ def test_a_bundle_adds_hooks_before_those_of_the_user_and_changes_none(config):
     assert central.connection.tenant == "acme"
 
 
-def test_the_bundle_that_is_kept_can_be_read_by_its_user_alone(config, tmp_path):
+def test_only_its_user_can_read_the_kept_bundle(config, tmp_path):
     keep(config(), signed())
     assert stat.S_IMODE((tmp_path / "kept.json").stat().st_mode) == 0o600
 
@@ -255,7 +255,7 @@ async def test_an_older_bundle_is_refused_where_none_can_be_kept(central, keepin
 
 
 @pytest.mark.anyio
-async def test_a_bundle_is_taken_over_when_a_mistake_in_a_local_file_is_mended(
+async def test_a_bundle_is_applied_when_a_mistake_in_a_local_file_is_corrected(
     central, keeping, bucket, caplog, monkeypatch
 ):
     monkeypatch.setattr("picohook.config.reload.central.LOOK_EVERY", 0.05)

@@ -52,7 +52,7 @@ async def test_a_reload_closes_the_connections_that_it_replaces_and_keeps_the_ot
         await until(lambda: tenants(host) == [])
 
 
-async def test_a_host_tells_of_itself_where_a_reload_says(config, other):
+async def test_a_host_publishes_its_status_where_a_reload_says(config, other):
     heard = []
     async with other() as connection:
         for tenant in ("a", "b"):

@@ -186,7 +186,7 @@ async def test_an_event_that_is_in_the_stream_twice_is_written_once_also_by_the_
         ({"x": "1"}, b"{}", "no header ce-id"),
     ],
 )
-async def test_what_cannot_be_read_is_a_dead_letter_with_its_reason(tmp_path, keeping, make_stream, dead):
+async def test_an_event_that_cannot_be_read_is_a_dead_letter_with_its_reason(tmp_path, keeping, make_stream, dead):
     headers, body, why = dead
     await make_stream(keeping)
     js_subject = f"picohook.v1.evt.{keeping.tenant}.-.x"

@@ -49,7 +49,7 @@ async def test_a_host_tells_how_it_is_until_it_ends(settings, tmp_path):
             assert len((await anext(looks))["hosts"]) == 1
 
 
-async def test_a_worker_is_asked_how_it_is_and_is_gone_when_it_ends(settings, other):
+async def test_a_worker_answers_with_its_status_until_it_ends(settings, other):
     policy = FunctionHook("policy", {"before_tool": lambda call: None})
     async with Host([policy]) as host, other() as connection, _looks(settings, 0.1) as looks:
         worker, ready = NatsWorker(host, connection), anyio.Event()

@@ -127,7 +127,7 @@ class TestTheIdOfAQuestion:
 class TestAbsence:
     """Each cause is known at once: the timeouts of these hooks are far longer than the tests."""
 
-    async def test_nobody_serves_it(self, host):
+    async def test_a_hook_without_workers_fails_as_absent(self, host):
         async with host() as it:
             denied, refused = await it.before_tool(CALL), await it.approve_tool(CALL)
         assert (denied.action, failure(denied)) == ("deny_tool", "absent")
@@ -147,7 +147,7 @@ class TestAbsence:
             assert (outcome.approved, failure(outcome)) == (False, "unreachable")
             assert it.status().hooks[0].state == "connecting"
 
-    async def test_no_answer_in_time_is_a_timeout_and_the_workers_are_told(self, host, serving):
+    async def test_no_answer_in_time_is_a_timeout_and_cancels_the_question(self, host, serving):
         async with serving(answers()) as worker, host(timeout=0.05) as it:
             outcome = await it.before_tool(CALL)
             with anyio.fail_after(20):

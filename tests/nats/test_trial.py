@@ -59,7 +59,7 @@ async def test_a_host_asks_a_worker_over_tls(trial, caplog):
     assert caplog.get_records("call") == []  # asyncio warns at the end of a stream that does not know it was encrypted
 
 
-async def test_a_user_who_may_not_ask_is_told_so_at_once(trial):
+async def test_a_user_who_may_not_ask_fails_at_once_as_forbidden(trial):
     async with Host([hook(trial("w1"))]) as it:
         first, second = await it.before_tool(CALL), await it.before_tool(CALL)
         assert it.status().hooks[0].state == "forbidden"

@@ -178,7 +178,7 @@ async def test_the_oldest_questions_are_forgotten(method, monkeypatch):
         await talk.require_refusal()
 
 
-async def test_the_answer_goes_on_after_the_user_has_approved_the_call_again():
+async def test_the_answer_continues_after_the_user_has_approved_the_call_again():
     elicits = {**META, "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
     hook = FakeHook(script={"after_llm": None})
     async with between(hook, approver=ClientApprover("*")) as both:

@@ -55,7 +55,7 @@ def test_an_answer_that_is_not_one_is_a_denial(shim, fake_host, answer, why):
     ("on_failure", "code", "out"),
     [("deny", 2, ""), ("stop", 0, '{"continue":false,"stopReason":"picohook: it said \\"no\\""}'), ("pass", 1, "")],
 )
-def test_each_entry_says_what_a_failure_is(shim, fake_host, on_failure, code, out):
+def test_each_entry_names_the_effect_of_a_failure(shim, fake_host, on_failure, code, out):
     with fake_host(b'picohook-shim 1 KEY\nrefused 0 12 0\nit said "no"'):
         assert shim.ask(CALL, on_failure=on_failure) == (code, out, 'picohook: it said "no"\n')
 

@@ -75,7 +75,7 @@ class TestEachVendor:
             assert words[1:7] == ["-I", "-S", client.__file__, vendor, event, known.events[event].on_failure]
             assert 0 < float(words[7]) < min(300.0, known.events[event].longest)
 
-    def test_a_second_time_changes_nothing_and_taken_away_nothing_is_left(self, shim, project, vendor):
+    def test_a_second_time_changes_nothing_and_removal_leaves_nothing(self, shim, project, vendor):
         file = project / VENDORS[vendor].project_file
         shim(vendor, "--project")
         before = file.read_bytes()
