@@ -1,4 +1,8 @@
-"""Hooks that workers serve over NATS, against bare request and reply with the same body."""
+"""Hooks that workers serve over NATS, against bare request and reply with the same body.
+
+The bare client sends a body that was encoded once, and its responder reads nothing of it. A host encodes each question, and its
+worker reads and checks it, asks a Python function about a copy, and answers. Both responders run on uvloop.
+"""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class HostSettings(Settings, total=False):
     control: str | os.PathLike[str] | None
     """The path of a Unix socket through which the running host can be inspected and controlled."""
     announce: bool
-    """Whether to tell `picohook fleet` how the host is, if its configuration has [nats]: True."""
+    """Whether to publish the host's status for `picohook fleet`, if its configuration has [nats]: True."""
 
 
 class Host(Engine):

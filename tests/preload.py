@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
-import importlib
+import importlib.util
 import io
 import os
 import pkgutil
@@ -27,19 +27,26 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-IMPORTED = (
+HOOKS = ("argparse", "picohook.sdk", "textwrap", "tokenize")
+EVERYTHING = (
+    *HOOKS,
     "anyio._backends._asyncio",
     "anyio._backends._trio",
-    "argparse",
     "jsonrpcserver",
-    "picohook.sdk",
     "rich.live",
     "rich.progress",
     "rich.table",
-    "textwrap",
-    "tokenize",
 )
-"""What programs import, beside the command line, which imports the rest."""
+MCP = (
+    *EVERYTHING,
+    "mcp.client.client",
+    "mcp.client.streamable_http",
+    "mcp.server.mcpserver",
+    "mcp_server_time",
+    "uvicorn",
+)
+HOLDINGS = {"hooks": HOOKS, "everything": EVERYTHING, "mcp": MCP}
+"""What programs import: small hooks, programs on picohook, and those on MCP's SDK. The less it is, the faster a fork."""
 EXAMPLE = os.path.join(os.path.dirname(__file__), "..", "hooks_examples", "picohook.toml")
 WITH_A_VALUE = {"-W", "-X"}
 """Options of Python whose value is an argument of its own."""
@@ -60,10 +67,18 @@ class Order(NamedTuple):
         return cls(program, cwd, rest[: int(count)], {name: value for name, _, value in entries})
 
 
-def warm_up() -> None:
+def warm_up(holding: str) -> None:
     """Import what programs import, and build what the command line builds at its first use."""
-    for name in IMPORTED:
-        importlib.import_module(name)
+    for name in HOLDINGS[holding]:
+        if importlib.util.find_spec(name.partition(".")[0]):
+            importlib.import_module(name)
+    if holding != "hooks":
+        warm_up_commands()
+    gc.collect()
+    gc.freeze()
+
+
+def warm_up_commands() -> None:
     cli, config = importlib.import_module("picohook.cli"), importlib.import_module("picohook.config")
     models = importlib.import_module("picohook.model.payloads")
     for found in pkgutil.walk_packages(cli.__path__, "picohook.cli."):
@@ -72,8 +87,6 @@ def warm_up() -> None:
         if isinstance(model, type) and issubclass(model, models.FrozenModel):
             model.model_rebuild()
     config.load(EXAMPLE)
-    gc.collect()
-    gc.freeze()
 
 
 class Server:
@@ -269,6 +282,6 @@ if __name__ == "__main__":
     if os.fork():
         os._exit(0)
     os.setsid()
-    warm_up()
+    warm_up(sys.argv[3])
     wanted = Server(at, int(sys.argv[2])).serve()
     end(to_its_end(run_picohook if wanted.program == "picohook" else run_python, wanted.arguments))

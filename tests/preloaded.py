@@ -39,31 +39,31 @@ def directory() -> str:
 
 
 @functools.cache
-def preloaded_socket() -> str:
-    """Where the preloaded process listens. It is started when it is asked for first, and ends with this process."""
-    path = os.path.join(directory(), "socket")
+def preloaded_socket(holding: str) -> str:
+    """Where the process listens that holds this of `preload.HOLDINGS`. The first call starts it; it ends with this process."""
+    path = os.path.join(directory(), f"{holding}.socket")
     lifeline, _held_until_the_end = os.pipe()
     environment = {name: value for name, value in os.environ.items() if name in AT_HOME}
-    command = [sys.executable, str(HERE / "preload.py"), path, str(lifeline)]
+    command = [sys.executable, str(HERE / "preload.py"), path, str(lifeline), holding]
     subprocess.run(command, pass_fds=[lifeline], env=environment, check=True)
     os.close(lifeline)
     return path
 
 
-def path_of(name: str) -> str:
+def path_of(name: str, holding: str = "everything") -> str:
     """Where the program is once it was built."""
-    return os.path.join(directory(), "bin", name)
+    return os.path.join(directory(), holding, name)
 
 
 @functools.cache
-def program(name: str) -> str:
-    """Build `python` or `picohook`. Without a C compiler it is the real one."""
-    path = path_of(name)
+def program(name: str, holding: str = "everything") -> str:
+    """Build `python` or `picohook`, forked from the process that holds this. Without a C compiler it is the real one."""
+    path = path_of(name, holding)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if name == "python":
-        os.symlink(name, path_of("python3"))
+        os.symlink(name, path_of("python3", holding))
     if shutil.which("cc"):
-        settings = {"AT": preloaded_socket(), "PROGRAM": name, "PYTHON": sys.executable}
+        settings = {"AT": preloaded_socket(holding), "PROGRAM": name, "PYTHON": sys.executable}
         definitions = [f'-D{key}="{value}"' for key, value in settings.items()]
         subprocess.run(["cc", "-O1", *definitions, "-o", path, HERE / "preloaded.c"], check=True)
     else:
@@ -101,7 +101,7 @@ class Popen(subprocess.Popen):
         streams = [given if given != -1 else own for own, given in enumerate((p2cread, c2pwrite, errwrite))]
         data = order("picohook", os.fspath(cwd or os.getcwd()), args, os.environ if env is None else env)
         self._server = socket.socket(socket.AF_UNIX)
-        self._server.connect(preloaded_socket())
+        self._server.connect(preloaded_socket("everything"))
         sent = socket.send_fds(self._server, [data], streams)
         if sent < len(data):  # otherwise the program may have ended already, and nobody reads
             self._server.sendall(data[sent:])

@@ -33,6 +33,7 @@ BASE = pytest.StashKey["Path"]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--workers", default="0", metavar="N", help="run the tests in N processes, or auto")
+    parser.addoption("--count", action="append", metavar="PATH", help="count coverage in the tests at this path only")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,6 +46,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if count < 2 or session.testsfailed or session.config.option.collectonly:
         return None
     preloaded.programs()  # started once, for all of them
+    preloaded.program("python", "hooks")
     gc.collect()
     gc.freeze()  # what is collected is shared by all, as long as nothing writes to it
     session.config.pluginmanager.getplugin("terminalreporter").showfspath = False  # the workers' tests come mixed
@@ -163,16 +165,17 @@ def work(session: pytest.Session, name: str, numbers: Iterator[int], written: co
     code = 1
     try:
         settle(session.config, name)
-        reports = Reports(session.config)
+        reports, coverage = Reports(session.config), Coverage(session.config)
         session.config.pluginmanager.register(reports)
         number = next(numbers, None)
         while number is not None:
             following = next(numbers, None)
             item, next_item = (None if one is None else session.items[one] for one in (number, following))
+            coverage.count(item)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=next_item)
             written.send((number, reports.take()))
             number = following
-        count_coverage()
+        coverage.save()
         code = 0
     except BaseException:  # noqa: BLE001 - shown here, and its tests fail
         traceback.print_exc()
@@ -192,10 +195,24 @@ def settle(config: pytest.Config, name: str) -> None:
     capture.suspend_global_capture()
 
 
-def count_coverage() -> None:
-    """Write what this process has counted, where `coverage run` started it."""
-    if "coverage" in sys.modules:
-        counting = sys.modules["coverage"].Coverage.current()
-        if counting:
-            counting.stop()
-            counting.save()
+class Coverage:
+    """What this process counts, where `coverage run` started it. Counting makes a test take twice as long."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._coverage = sys.modules["coverage"].Coverage.current() if "coverage" in sys.modules else None
+        self._paths = [config.invocation_params.dir / path for path in config.getoption("--count") or ()]
+        self._counts = self._coverage is not None
+
+    def count(self, item: pytest.Item) -> None:
+        """Go on counting for a test at one of the paths of `--count`, and stop for any other."""
+        if self._coverage is None or not self._paths:
+            return
+        counts = any(item.path.is_relative_to(path) for path in self._paths)
+        if counts != self._counts:
+            (self._coverage.start if counts else self._coverage.stop)()
+            self._counts = counts
+
+    def save(self) -> None:
+        if self._coverage is not None:
+            self._coverage.stop()
+            self._coverage.save()

@@ -1,8 +1,8 @@
 """The configurations that apply when none is named: the user's own, and the project's.
 
 Hooks are asked layer by layer: `builtin` (functions of the embedding program), `central` (a bundle), `user`, `project`, and
-`session` (mounted while the host runs). No layer replaces another: a project can add demands to those of the user's hooks, and
-cannot remove any.
+`session` (mounted while the host runs). No layer replaces another: a project can add hooks to the user's, and cannot remove
+any.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Layers:
 
     @property
     def proof_of_life(self) -> ProofOfLife | None:
-        """The proofs of all files: all their canaries, as often as one of them asks for. None if no file asks for any."""
+        """The proofs of all files: all their canaries, at the shortest interval. None if no file asks for proofs."""
         asked = [config.proof_of_life for config in self.configs if config.proof_of_life is not None]
         if len(asked) <= 1:
             return asked[0] if asked else None
@@ -86,7 +86,7 @@ class Layers:
             raise TrustError(problems)
 
     def require_bundle(self) -> None:
-        """Raise `ConfigError` if a file needs a central configuration, and none was ever taken over."""
+        """Raise `ConfigError` if a file needs a central configuration, and the host never had one."""
         if any(config.bundle is not None for config in self.configs):
             from .bundles import require_bundle  # noqa: PLC0415 - few have one
 
@@ -193,7 +193,7 @@ def is_looked_for(config: Config) -> bool:
 
 
 def _user_files(without: Collection[str] = ()) -> list[list[Path]]:
-    """Groups of paths, of each of which at most one may exist."""
+    """Groups of paths. Of each group, at most one path may exist."""
     import platformdirs  # noqa: PLC0415 - only for configurations that are found
 
     own = platformdirs.user_config_path("picohook")

@@ -159,7 +159,7 @@ class Engine(BaseEngine):
         row = STAGES[stage]
         return await self._run(row, row.given(payload), answered=answered, skip=skip)
 
-    async def ask_hook(
+    def ask_hook(
         self,
         name: str,
         stage: str,
@@ -167,13 +167,13 @@ class Engine(BaseEngine):
         *,
         within: float = math.inf,
         params: bytes | None = None,
-    ) -> Outcome[Any]:
+    ) -> Coroutine[Any, Any, Outcome[Any]]:
         """Ask one hook alone, for at most `within` seconds. The trail is empty if it is not asked at this stage.
 
         `params` are the payload as its sender wrote it, for a hook that takes bytes. With them, nobody else has the payload.
         """
         row = STAGES[stage]
-        return await self._run(row, row.given(payload), only=name, within=within, params=params)
+        return self._run(row, row.given(payload), only=name, within=within, params=params)
 
     async def _run(  # noqa: PLR0917 - by position: it is called for every question
         self,
@@ -196,8 +196,8 @@ class Engine(BaseEngine):
         own = params is not None and not self._listeners.all
         if only is not None:
             seats = tuple([seat for seat in seats if seat.name == only])
-            if any(seat.guard or not seat.hook.takes_bytes for seat in seats):
-                params = None  # they compare the payload with its bytes, and another sender may write it differently
+            if seats and (seats[0].guard or not seats[0].hook.takes_bytes):
+                params = None  # it compares the payload with its bytes, and another sender may write it differently
         resumed = answered is not None or skip
         if resumed:
             seats, decided = seats_after_pause(stage, seats, mounted_hooks.by_name, answered, skip)

@@ -47,7 +47,7 @@ _running: weakref.WeakSet[MountedHooks] = weakref.WeakSet()
 class MountedHooks(Arrangement):
     """All hooks of a host, and the host's own tasks.
 
-    A *mounted* hook is asked, and told of events. A hook that was taken out stays *alive* until it has ended.
+    A *mounted* hook is asked, and gets events. An unmounted hook stays *alive* until it has ended.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class MountedHooks(Arrangement):
         self._turns: StartTurns
         self.events: EventQueue
         self.told: Callable[[Event, Sequence[Hook]], None] | None = None
-        """Called with every event that is handed on, and with the hooks that get it."""
+        """Called with every event that is sent to hooks, and with these hooks."""
         self.tap: Callable[[RawLine], None] | None = None
         """Called with every line that goes to a hook's process or comes from it."""
         self.on_seated: set[Callable[[], None]] = set()
@@ -219,7 +219,7 @@ class MountedHooks(Arrangement):
         return [one for one in self._alive if one.hook.name == name]
 
     def mount(self, *hooks: Hook) -> None:
-        """Start hooks, and ask and tell them from now on. If one cannot be mounted, raises before any is started."""
+        """Start hooks, ask them from now on, and send them events. If one cannot be mounted, raises before any is started."""
         self.require_here()
         self.require_ended(hooks)
         names = Counter([*self.by_name, *(hook.name for hook in hooks)])
@@ -321,7 +321,7 @@ class MountedHooks(Arrangement):
         mounted.ended.set()
 
     def seat(self, mounted: Mapping[str, Mounted], timeouts: Timeouts | None = None) -> None:
-        """From now on, ask and tell only these hooks, with these timeouts if they are given."""
+        """From now on, ask only these hooks and send events only to them, with these timeouts if they are given."""
         self.events.flush()
         self.by_name = mounted
         self.timeouts = timeouts or self.timeouts

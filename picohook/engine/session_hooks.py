@@ -61,7 +61,7 @@ class SessionHooks(Arrangement):
         self.arrange(with_session_hooks(mounted_hooks.hooks, self.own), mounted_hooks.timeouts)
 
     async def add(self, *hooks: Hook) -> None:
-        """Start hooks, and ask and tell them. If one cannot be mounted, or is required and fails, raises and mounts none."""
+        """Start and mount hooks. If one cannot be mounted, or is required and fails, raises and mounts none."""
         self.require_here()
         self.mounted_hooks.require_ended(hooks)
         siblings = {hook.name for hook in (*self.own, *hooks)} | {hook.name + OF_SESSION for hook in hooks}

@@ -23,6 +23,7 @@ from .function import FunctionHook, call
 from .queued_events import QueuedEventsHook
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from pathlib import Path
     from types import CodeType, ModuleType
 
@@ -83,12 +84,16 @@ class PythonHook(FunctionHook):
     def error(self) -> HookError | None:
         return self._error if self._loaded.is_set() else HookTimeoutError(_SLOW, hook=self.name)
 
-    async def handle(self, question: Question[Any]) -> Decision:
-        if not self._loaded.is_set():  # a scope costs much of what a question costs
-            with anyio.CancelScope(deadline=question.deadline):
-                await self._loaded.wait()
-            if not self._loaded.is_set():
-                raise HookTimeoutError(_SLOW, hook=self.name)
+    def handle(self, question: Question[Any]) -> Coroutine[Any, Any, Decision]:
+        if self._loaded.is_set() and self._error is None:
+            return super().handle(question)
+        return self._handle_when_loaded(question)
+
+    async def _handle_when_loaded(self, question: Question[Any]) -> Decision:
+        with anyio.CancelScope(deadline=question.deadline):
+            await self._loaded.wait()
+        if not self._loaded.is_set():
+            raise HookTimeoutError(_SLOW, hook=self.name)
         if self._error is not None:
             raise self._error.with_traceback(None)
         return await super().handle(question)

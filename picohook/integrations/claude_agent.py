@@ -1,6 +1,6 @@
 """Hooks for the Claude Agent SDK: `ClaudeSDKClient(PicohookHooks(host).options(ClaudeAgentOptions(...)))`.
 
-The agent is a process of its own, which asks these callbacks. A prompt begins a turn, and the agent's answer ends it. A
+The agent is a separate process, which asks these callbacks. A prompt begins a turn, and the agent's answer ends it. A
 subagent has a sub-turn. If a callback fails, the agent does not do what it asked about.
 
 A pause asks the agent's own user. With `defer=True` the agent stops instead, and another process can continue it.

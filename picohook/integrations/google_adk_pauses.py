@@ -1,4 +1,4 @@
-"""A hook's pause as a tool confirmation of Google ADK: the session keeps it, so another process can continue the run."""
+"""Turns a hook's pause into a tool confirmation of Google ADK, in the session. So another process can continue the run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WaitsError(Exception):
 
 
 class Confirmation:
-    """The confirmation of one call: what a person has answered about a hook's pause, or will be asked."""
+    """The confirmation of one call: a person's answer about a hook's pause, or the question."""
 
     def __init__(self, tool_context: ToolContext, *, can_wait: bool) -> None:
         """`can_wait` says whether a person can be asked. ADK asks once about a call."""

@@ -1,4 +1,4 @@
-"""What consumers of events write: an audit log, records, or lines for another program.
+"""Writes the events of consumers: to an audit log, as records, or as lines for another program.
 
 An event may come twice. It is written once, because each has an id.
 """

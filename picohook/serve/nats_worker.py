@@ -8,7 +8,7 @@ import math
 import os
 import re
 import socket
-from collections import Counter
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 MAX_IN_FLIGHT = 64
 """The most questions that a worker answers at the same time. It refuses more at once, so that a host can ask another worker."""
+AT_A_TIME = 16
+"""The most questions that are begun in one round of the event loop. So the first answers are sent while others are made."""
 GRACE = 30.0
 """Seconds that open questions have when the worker ends."""
 HOOK_FAILED, NOT_SERVED, INVALID_PARAMS, INVALID_REQUEST = -32000, -32601, -32602, -32600
@@ -77,6 +79,10 @@ class NatsWorker:
         self._serving: dict[str, tuple[ServedHook, list[Listening]]] = {}
         self._calls: dict[str, anyio.CancelScope] = {}
         """The questions that are being answered, by the subject of the answer."""
+        self._waiting: deque[tuple[ServedHook, Message, float]] = deque()
+        """The questions that are not begun yet, and when they came."""
+        self._begun = 0
+        """How many were begun in this round of the event loop."""
         self.config_digest: Callable[[], str] = str
         """Returns the digest of the worker's configuration, for `$SRV.INFO`."""
 
@@ -176,12 +182,31 @@ class NatsWorker:
             about = f"{len(self._calls)} questions are in flight at this worker"
             self._reply(served, message, _error(decode(message.data), BUSY_CODE, about))
             return
-        scope = self._calls[message.reply] = self._scope()
+        self._calls[message.reply] = self._scope()
         served.in_flight += 1
+        self._waiting.append((served, message, self._reactor.now()))
+        if not self._begun:
+            self._begin()
+            self._reactor.soon(self._begin_more)
+        elif self._begun < AT_A_TIME:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Begin to answer the question that waits longest."""
+        served, message, came = self._waiting.popleft()
+        self._begun += 1
         self._reactor.spawn(
-            functools.partial(self._answer, served, message, scope, self._reactor.now()),
+            functools.partial(self._answer, served, message, self._calls[message.reply], came),
             functools.partial(self._answered, served, message.reply),
         )
+
+    def _begin_more(self) -> None:
+        """Begin with the next questions that wait, in each round of the event loop, until none waits."""
+        self._begun = 0
+        while self._waiting and self._begun < AT_A_TIME:
+            self._begin()
+        if self._begun:
+            self._reactor.soon(self._begin_more)
 
     async def _answer(self, served: ServedHook, message: Message, scope: anyio.CancelScope, came: float) -> None:
         """Answer a question that came at this time, unless its host gives up or has no time left."""

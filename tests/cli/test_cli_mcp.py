@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import preloaded
 import pytest
 
 from .conftest import PATIENCE, read_line, reading
@@ -213,16 +214,18 @@ def test_without_a_named_configuration_it_asks_those_that_are_found_and_trusted(
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.one_worker("mcp_sdk")
 def test_the_official_client_and_server_get_the_same_results_with_and_without_it(project):
     """In both eras of the protocol, with the server as a command and over HTTP.
 
     With picohook between them the user is asked about `add`, and the last call is denied.
     """
     project.hook("guard", GUARD.replace("mcp__files__", "mcp__sdk__"), on_failure="deny")
-    server = [sys.executable, str(SDK), "server"]
+    sdk = [preloaded.program("python", "mcp"), str(SDK)]
+    server = [*sdk, "server"]
     options = ["--config", str(project.config), "--name", "sdk", "--approve", "mcp__sdk__add"]
-    between = [sys.executable, "-m", "picohook", "mcp", *options]
-    with subprocess.Popen([sys.executable, str(SDK), "http"], stdout=subprocess.PIPE, env=project.env) as remote:
+    between = [preloaded.program("picohook", "mcp"), "mcp", *options]
+    with subprocess.Popen([*sdk, "http"], stdout=subprocess.PIPE, env=project.env) as remote:
         try:
             url = f"http://127.0.0.1:{int(remote.stdout.readline())}/mcp"
             through = [
@@ -230,7 +233,7 @@ def test_the_official_client_and_server_get_the_same_results_with_and_without_it
                 [*between, "--url", url, "--header", "Authorization"],
             ]
             done = subprocess.run(
-                [sys.executable, str(SDK), "client", json.dumps([server, *through])],
+                [*sdk, "client", json.dumps([server, *through])],
                 cwd=project.path,
                 env={**project.env, "PICOHOOK_HEADER_AUTHORIZATION": "Bearer hidden-7"},
                 capture_output=True,
@@ -241,7 +244,7 @@ def test_the_official_client_and_server_get_the_same_results_with_and_without_it
             remote.kill()
     direct, local, over_http = json.loads(done.stdout)
     assert {one["version"] for one in direct} == {"2025-11-25", "2026-07-28"}
-    assert direct[0]["model"]["content"][0]["text"] == "Be brief. why?"
+    assert [one["model"]["content"][0]["text"] for one in direct] == ["Be brief. why?", "own: Be brief. why?"]
     assert b"hidden-7" not in done.stderr
     for plain, guarded in zip([*direct, *direct], [*local, *over_http], strict=True):
         assert guarded["denied"]["content"][0]["text"] == "Tool execution denied by hook: not remove"

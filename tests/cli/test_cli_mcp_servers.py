@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import preloaded
 import pytest
+
+pytestmark = pytest.mark.one_worker("mcp_sdk")  # one worker imports the SDK
 
 HERE = Path(__file__).parent
 EVERYTHING = HERE / "mcp_servers/node_modules/.bin/mcp-server-everything"
@@ -36,10 +38,19 @@ PYTHON_CALLS = [
 def compared(project, server, calls, *modes):
     """What the server says directly and through picohook, in each mode of the client. A hook is asked about all of it."""
     project.hook("seen", "", stages=["before_tool", "after_tool", "before_llm", "after_llm"], on_failure="deny")
-    through = [sys.executable, "-m", "picohook", "mcp", "--config", str(project.config), "--name", "s", "--", *server]
+    through = [
+        preloaded.program("picohook", "mcp"),
+        "mcp",
+        "--config",
+        str(project.config),
+        "--name",
+        "s",
+        "--",
+        *server,
+    ]
     given = [server, through], modes, calls
     done = subprocess.run(
-        [sys.executable, str(HERE / "mcp_sdk.py"), "calls", *map(json.dumps, given)],
+        [preloaded.program("python", "mcp"), str(HERE / "mcp_sdk.py"), "calls", *map(json.dumps, given)],
         cwd=project.path,
         env=project.env,
         capture_output=True,
@@ -66,7 +77,7 @@ def test_a_server_in_node_says_the_same_with_and_without_it(project):
 def test_a_server_in_python_says_the_same_with_and_without_it(project):
     if find_spec("mcp_server_time") is None:
         pytest.skip("mcp-server-time is not there: pip install mcp-server-time")
-    server = [sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC"]
+    server = [preloaded.program("python", "mcp"), "-m", "mcp_server_time", "--local-timezone", "UTC"]
     direct, through = compared(project, server, PYTHON_CALLS, "legacy", "auto")
     assert direct == through
     assert [one["version"] for one in direct] == ["2025-11-25", "2026-07-28"]

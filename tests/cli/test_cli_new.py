@@ -56,7 +56,7 @@ def in_shell(project, command):
     return subprocess.run(
         ["bash", "-c", command],
         cwd=project.path,
-        env={**project.env, "HOME": os.environ["HOME"]},
+        env={**project.env, "HOME": os.environ["HOME"], "CARGO_INCREMENTAL": "0", "CARGO_PROFILE_DEV_DEBUG": "0"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -8,3 +8,4 @@ import pytest
 def _hooks_are_forked():
     """The paths of these programs are in the tests' commands."""
     preloaded.programs()
+    preloaded.program("python", "hooks")

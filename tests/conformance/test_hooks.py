@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 # Imported, so that it is compiled once and not for each of the thousands of times that it is started.
 BOOT = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import mutant_hook; mutant_hook.main()"
 REAL = [sys.executable, "-I", "-S", "-c", BOOT]
-GOOD = [preloaded.path_of("python"), "-c", BOOT]
+GOOD = [preloaded.path_of("python", "hooks"), "-c", BOOT]
 GRACE = {"END-1": 1.0, "END-4": 1.0}
 """Shorter for mutants that have to be waited for."""
 
@@ -114,7 +114,7 @@ TOOLS = ("hook.hello", "hook.before_tool", "hook.after_tool", "hook.approve_tool
 
 
 def picoclaws(*methods, action="continue", **more):
-    return [preloaded.path_of("python"), "-c", PICOCLAWS.format(methods=methods, action=action, more=more)]
+    return [preloaded.path_of("python", "hooks"), "-c", PICOCLAWS.format(methods=methods, action=action, more=more)]
 
 
 def broken(report):

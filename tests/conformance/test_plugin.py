@@ -20,7 +20,7 @@ from . import mutant_hook
 ROOT = Path(__file__).parents[2]
 INSTALLED = [f"-pno:{one.name}" for one in entry_points(group="pytest11")]
 """Plugins that happen to be installed here, and take longer to load than these tests to run."""
-HOOK = [preloaded.path_of("python"), mutant_hook.__file__]
+HOOK = [preloaded.path_of("python", "hooks"), mutant_hook.__file__]
 ASKED = ["-p", "picohook.conformance.plugin"]
 
 

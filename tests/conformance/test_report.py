@@ -20,7 +20,7 @@ from . import mutant_hook
 
 ROOT = Path(__file__).parents[2]
 HELLO = '{"jsonrpc":"2.0","id":7,"method":"hook.hello","params":{"name":"p","version":1,"modes":[]}}\n'
-HOOK = [preloaded.path_of("python"), mutant_hook.__file__]
+HOOK = [preloaded.path_of("python", "hooks"), mutant_hook.__file__]
 
 
 def picohook(*arguments, **env):

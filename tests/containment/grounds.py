@@ -27,7 +27,9 @@ from picohook import HookSpec
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-STRAY = str(HERE / "stray.py")
+STRAY = f"{HERE}:{ROOT / 'tests/hooks'}"
+BOOT = 'import sys; sys.path[:0] = sys.argv.pop(1).split(":"); import stray; stray.main(stray.Stray)'
+"""Starts a stray hook, which is imported from STRAY, so that it is compiled once."""
 CONTAIN = {"namespace": "required", "sweep": "sweep", "group": "group"}
 """The setting that gets a tier."""
 ONE_LOOP = pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})], ids=["asyncio"])
@@ -110,13 +112,13 @@ def copies():
     atexit.register(shutil.rmtree, place)
     place.chmod(0o755)
     for part in ("picohook", "tests/hooks", "tests/containment"):
-        shutil.copytree(ROOT / part, place / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / part, place / part)
     for package in closure("picohook", "trio") - {"picohook"}:
         for file in metadata.files(package) or ():
             if file.parts[0] != ".." and file.locate().is_file():
                 target = place / "packages" / file
                 target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file.locate(), target)
+                shutil.copy2(file.locate(), target)  # what is compiled stays so
     return place, (str(place / "packages"),)
 
 
@@ -166,11 +168,22 @@ def grounds(*tiers):
     ]
 
 
+def each_ground_and_loop():
+    """The product of both; what a user without rights lacks, it lacks on every loop, so that user has one."""
+    loops = {"asyncio": ("asyncio", {"use_uvloop": False}), "trio": ("trio", {})}
+    return [
+        pytest.param(options, *ground.values, id=f"{loop}-{ground.id}")
+        for ground in grounds("namespace", "sweep")
+        for loop, options in loops.items()
+        if ground.values[0].user is None or loop == "asyncio"
+    ]
+
+
 def stray(name, *steps, python=None, **settings):
-    """A hook that does these steps, of `stray.py` too; without any it serves."""
+    """A hook that does these steps, of `stray` too; without any it serves."""
     if not {"stages", "observe"} & settings.keys():
         settings["stages"] = ("before_tool",)
-    command = (python or sys.executable, "-I", "-S", STRAY, json.dumps(steps or (SERVE,)))
+    command = (python or sys.executable, "-I", "-S", "-c", BOOT, STRAY, json.dumps(steps or (SERVE,)))
     return HookSpec(name=name, command=command, **settings)
 
 
@@ -237,7 +250,7 @@ class Hosting:
     def __init__(self, ground, how, *hooks, backend="asyncio", pass_fds=(), terminal=None):
         means = means_for(ground.user)
         forked = ground.user is None and not pass_fds and terminal is None
-        moved = {sys.executable: means.python, STRAY: str(means.root / Path(STRAY).relative_to(ROOT))}
+        moved = {sys.executable: means.python, STRAY: STRAY.replace(str(ROOT), str(means.root))}
         given = [
             hook.model_dump(mode="json", exclude_unset=True)
             | {

@@ -1,19 +1,15 @@
 """A hook that goes astray: the steps of `badhook`, and those that try to leave what contains it.
 
-Started as `python -I -S stray.py STEPS`.
+Started by BOOT of `grounds` with the directories to import from and STEPS. Like `badhook`, it imports little.
 """
 
+import _signal as signal
 import errno
-import json
 import os
 import resource
-import signal
-import socket
 import sys
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "hooks"))
-
-from badhook import Hook
+from badhook import Hook, decode, encode, main  # noqa: F401 - main is what BOOT calls
 
 RLIMIT_LOCKS = 10
 TOKENS = 200
@@ -40,7 +36,7 @@ class Stray(Hook):
 
     def do_bare(self, steps):
         """The same program anew, with an empty environment."""
-        os.execve(sys.executable, [sys.executable, "-I", "-S", __file__, json.dumps(steps)], {})
+        os.execve(sys.executable, [*sys.orig_argv[:-1], encode(steps)], {})
 
     def do_unmark(self):
         """Lose the mark, as only somebody does who knows of it."""
@@ -150,12 +146,12 @@ class Stray(Hook):
 
     def do_try(self, *deeds):
         """What comes of each of some deeds with files and sockets: `ok`, or the error."""
-        self.do_tell(json.dumps(self.tried(deeds)))
+        self.do_tell(encode(self.tried(deeds)))
 
     def do_record_deeds(self, deeds, path):
         """The same from file to file, where there is no line."""
         with open(deeds) as file, open(path, "w") as results:
-            json.dump(self.tried(json.load(file)), results)
+            results.write(encode(self.tried(decode(file.read()))))
 
     def tried(self, deeds):
         came = []
@@ -192,15 +188,21 @@ class Stray(Hook):
         os.chmod(path, 0o600)
 
     def try_connect(self, port):
+        import socket  # noqa: PLC0415
+
         with socket.socket() as tcp:
             tcp.connect(("127.0.0.1", port))
 
     def try_send(self, port):
+        import socket  # noqa: PLC0415
+
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
             udp.sendto(b"x", ("127.0.0.1", port))
 
     def try_loopback(self, _):
         """Its own one: whom it has a network with is another question."""
+        import socket  # noqa: PLC0415
+
         with socket.create_server(("127.0.0.1", 0)) as listener:
             socket.create_connection(listener.getsockname()).close()
 
@@ -208,10 +210,3 @@ class Stray(Hook):
         if self.line is not None:
             self.line.close()
             self.line = None
-
-
-if __name__ == "__main__":
-    try:
-        Stray().run(json.loads(sys.argv[1]))
-    except (BrokenPipeError, ConnectionError):
-        os._exit(13)

@@ -14,7 +14,19 @@ from pathlib import Path
 
 import anyio
 import pytest
-from grounds import ONE_LOOP, STUBBORN, Ground, Held, Hosting, Strays, all_dead, grounds, lacking, stray
+from grounds import (
+    ONE_LOOP,
+    STUBBORN,
+    Ground,
+    Held,
+    Hosting,
+    Strays,
+    all_dead,
+    each_ground_and_loop,
+    grounds,
+    lacking,
+    stray,
+)
 from scripted import HANG, HELLO, SERVE, descriptors
 
 from picohook import Host, RestartPolicy, Timeouts, ToolCall
@@ -44,6 +56,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(("anyio_backend", "ground"), each_ground_and_loop(), indirect=["ground"])
 async def test_P10_P11_P13_C2_no_descendant_outlives_the_host(end, ground, board, backend):
     how, word = ENDS[end]
     strays = Strays(board)
@@ -283,6 +296,7 @@ async def test_hooks_of_a_killed_launcher_end_and_another_launcher_starts_them_a
     await all_dead(again)
 
 
+@pytest.mark.parametrize(("anyio_backend", "ground"), each_ground_and_loop(), indirect=["ground"])
 async def test_the_launcher_itself_is_gone_after_its_host_was_killed(ground, board, backend):
     """With the first processes of its namespaces, which can be reaped only after the hooks in them."""
     strays = Strays(board)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from picohook.errors import HandshakeError, HookCrashedError, HookRefusedError, HookReplyError, HookTimeoutError
+from picohook.errors import (
+    HandshakeError,
+    HookCrashedError,
+    HookRefusedError,
+    HookReplyError,
+    HookTimeoutError,
+    HookUnavailableError,
+)
 from picohook.model.apply_edit import apply_edit
 from picohook.model.decisions import CONTINUE, AbortTurn, Deny
 from picohook.model.failure_policy import cause, describe, on_failure
@@ -74,6 +81,7 @@ def test_a_failure_is_described_in_one_line_escaped_and_cut(error, said):
         (HookRefusedError("x", code=1), "refused"),
         (HookReplyError("x"), "reply"),
         (HandshakeError("x"), "handshake"),
+        (HookUnavailableError("x", cause="busy"), "busy"),
         (ValueError("x"), "reply"),
         (KeyError("x"), "error"),
     ],

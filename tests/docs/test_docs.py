@@ -24,10 +24,11 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import preloaded
@@ -131,6 +132,8 @@ def snippets(page):
     return found
 
 
+NATS_PORT = "4222"
+"""The port of the server on the pages. A test takes a free one instead."""
 ALL = [snippet for page in PAGES for snippet in snippets(page)]
 
 
@@ -153,6 +156,9 @@ def directory(tmp_path, monkeypatch, request):
         "CARGO_HOME": os.environ.get("CARGO_HOME", f"{HOME}/.cargo"),
         "GOCACHE": os.environ.get("GOCACHE", f"{HOME}/.cache/go-build"),
         "npm_config_cache": os.environ.get("npm_config_cache", f"{HOME}/.npm"),
+        "CARGO_INCREMENTAL": "0",
+        "CARGO_PROFILE_DEV_DEBUG": "0",
+        "npm_config_audit": "false",
         "npm_config_userconfig": os.environ.get("npm_config_userconfig", f"{HOME}/.npmrc"),
     }.items():
         monkeypatch.setenv(name, value)
@@ -170,7 +176,9 @@ def end_shells():
 def test_the_output_on_a_page_is_real(page, directory, tmp_path):
     if page.stem in TOOLCHAINS:
         need(*TOOLCHAINS[page.stem], tmp_path)
-    for snippet in snippets(page):
+    port = free_port()
+    for found in snippets(page):
+        snippet = replace(found, text=found.text.replace(NATS_PORT, port))
         assert snippet.language in LANGUAGES | SOURCES, f"{snippet}: say which language it is"
         if snippet.not_run:
             continue
@@ -186,6 +194,11 @@ def test_the_output_on_a_page_is_real(page, directory, tmp_path):
         taken = globals()[f"take_{snippet.language}"]
         taken(snippet, file)
     hold_to_the_protocol(page)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return str(free.getsockname()[1])
 
 
 def hold_to_the_protocol(page):

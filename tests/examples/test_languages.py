@@ -276,10 +276,6 @@ def test_lines_that_are_not_requests_do_no_harm(command):
     assert all("error" in answer for answer in answers if answer["id"] is None)
 
 
-def test_it_ends_with_its_input(command):
-    assert conversation(command) == []
-
-
 HOW_TO_RUN = dict(
     re.findall(
         r"^\|[^|]+\| `((?!clients/)\w+/\w+\.\w+)` \| (.+?) \|", (EXAMPLES / "README.md").read_text(), re.MULTILINE

@@ -2,15 +2,15 @@
 
     python tests/fleet
 
-Shows a denial, a worker that is killed, the server restarted, and a new policy while calls run. Prints each step with its
-seconds, and ends with 1 if anything is not as promised. The server has the keys, permissions and certificates of
-`picohook nats init`. Needs nats-server, on the path or named in PICOHOOK_NATS_SERVER.
+The hosts know their hooks from a signed bundle alone. Shows a denial, a worker that is killed, the server restarted, and a
+new policy and a new bundle while calls run. Prints each step with its seconds, and ends with 1 if anything is not as promised.
+The server has the keys, permissions and certificates of `picohook nats init`. Needs nats-server, on the path or named in
+PICOHOOK_NATS_SERVER.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import signal
 import socket
@@ -33,21 +33,36 @@ from picohook.transport.nats.trial import Trial
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WORKERS, HOSTS = 3, 5
+WORKERS, HOSTS, SERVED = 3, 5, 2
+"""How many workers and hosts there are, and how many hooks each worker serves."""
 PATIENCE = 60.0
 """Seconds for one step. It takes one or two, and longer on a busy machine."""
 DOWN = 1.0
 """Seconds for which the server is away."""
 HARMFUL = "rm -rf /"
+PICOHOOK = (sys.executable, "-m", "picohook")
 
-OF_HOSTS = """
-timeout = 2
-canary = { tool = "bash", arguments = { command = "rm -rf /" } }
+OF_HOSTS = """[nats.bundle]
+keys = ["{key}"]
+file = "{name}.json"
 
 [proof_of_life]
 every = 1
 """
-"""What is added to a host's configuration, whose last table is that of the hook."""
+"""What a host's configuration has after the connection."""
+POLICY = """[hooks.policy]
+nats = "policy"
+stages = ["before_tool"]
+timeout = 2
+canary = { tool = "bash", arguments = { command = "rm -rf /" } }
+"""
+DOWNLOADS = """
+[hooks.downloads]
+nats = "downloads"
+stages = ["before_tool"]
+timeout = 2
+"""
+"""The hooks in the bundles: the first has `POLICY`, and the second both."""
 
 
 class Program:
@@ -97,25 +112,52 @@ class Demo:
         self.workers: list[Program] = []
         self.hosts: list[Program] = []
         self.fleet: Program | None = None
+        self.admin = directory / "admin.toml"
 
     # What is started, and how it ends.
 
     def start(self) -> None:
         shutil.copy(HERE / "policy.py", self.directory)
-        picohook = [sys.executable, "-m", "picohook"]
         for config in sorted(self.directory.glob("worker-*.toml")):
             self.forbid(config, "rm")
-            self.workers.append(self._program(config.stem, *picohook, "worker", "--config", str(config)))
+            self.workers.append(self._program(config.stem, *PICOHOOK, "worker", "--config", str(config)))
+        key = self.picohook("key", "bundles.seed").strip()
+        for config in (self.admin, *sorted(self.directory.glob("agent-*.toml"))):
+            connection = config.read_text().partition("[hooks")[0]
+            config.write_text(connection + OF_HOSTS.format(key=key, name=config.stem))
+        self.picohook("create", "--config", "admin.toml")
+        self.push(1, POLICY)
         for config in sorted(self.directory.glob("agent-*.toml")):
-            config.write_text(config.read_text() + OF_HOSTS)
             self.hosts.append(self._program(config.stem, sys.executable, str(HERE / "agent.py"), str(config)))
-        admin = str(self.directory / "admin.toml")
-        self.fleet = self._program("fleet", *picohook, "fleet", "--config", admin, "--json", "--interval", "1")
+        self.fleet = self._program(
+            "fleet", *PICOHOOK, "fleet", "--config", str(self.admin), "--json", "--interval", "1"
+        )
+
+    def picohook(self, *arguments: str) -> str:
+        """What a command of `picohook nats` prints."""
+        ran = subprocess.run(
+            [*PICOHOOK, "nats", *arguments], cwd=self.directory, capture_output=True, text=True, check=False
+        )
+        if ran.returncode:
+            raise FailedError(f"picohook nats {' '.join(arguments)} says {ran.stderr!r}")
+        return ran.stdout
+
+    def push(self, version: int, hooks: str) -> None:
+        """Sign these hooks, and push them to the hosts."""
+        (self.directory / "central.toml").write_text(hooks)
+        options = ["--key", "bundles.seed", "--version", str(version), "--tenant", "acme"]
+        (self.directory / "bundle.json").write_text(self.picohook("sign", "central.toml", *options))
+        self.picohook("push", "bundle.json", "--config", "admin.toml")
 
     def forbid(self, config: Path, *words: str) -> None:
-        """Let a worker's policy be a process that forbids these words."""
-        line = f"command = {json.dumps([sys.executable, 'policy.py', *words])}"
-        config.write_text(re.sub(r"^(python|command) = .*$", lambda _: line, config.read_text(), flags=re.MULTILINE))
+        """Let a worker's policy be a process that forbids these words, and serve another one that forbids wget."""
+        connection = config.read_text().partition("[hooks")[0]
+        served = {"policy": words, "downloads": ("wget",)}
+        tables = (
+            f'[hooks.{name}]\ncommand = {json.dumps([sys.executable, "policy.py", *those])}\nstages = ["before_tool"]\n'
+            for name, those in served.items()
+        )
+        config.write_text(connection + "".join(tables))
 
     def _program(self, name: str, *command: str) -> Program:
         return Program(*command, directory=self.directory, log=self.directory / f"{name}.log")
@@ -180,7 +222,7 @@ class Demo:
         self.until(
             f"the fleet: {WORKERS} workers and {HOSTS} hosts, and harmful calls were denied in each",
             lambda: (
-                self.states("workers") == ["ok"] * WORKERS
+                self.states("workers") == ["ok"] * WORKERS * SERVED
                 and self.states("hosts") == ["ok"] * HOSTS
                 and all(host["proof_of_life"]["last_denial_age"] is not None for host in self.fleet.last["hosts"])
             ),
@@ -190,7 +232,7 @@ class Demo:
         self.workers.pop().kill()
         self.until("a worker was killed: the other two answer", self.goes_on())
         print(f"         {self.failures() - before} calls failed with it, and were denied")
-        self.until("the fleet: one worker is gone", lambda: self.states("workers").count("gone") == 1)
+        self.until("the fleet: one worker is gone", lambda: self.states("workers").count("gone") == SERVED)
 
         before = self.failures("unreachable")
         self.server.kill()
@@ -205,8 +247,10 @@ class Demo:
             self.forbid(worker.log.with_suffix(".toml"), "rm", "curl")
             worker.process.send_signal(signal.SIGHUP)
         self.until("a new policy forbids curl, in each host", lambda: self.all_hosts("curl example.com", "denied"))
+        self.push(2, POLICY + DOWNLOADS)
+        self.until("a new bundle forbids wget, in each host", lambda: self.all_hosts("wget example.com", "denied"))
         if self.failures() > failed:
-            raise FailedError(f"{self.failures() - failed} calls failed while the policy was replaced")
+            raise FailedError(f"{self.failures() - failed} calls failed while the policy and the bundle were replaced")
         print("         no call failed meanwhile")
 
         for one in (*self.hosts, *self.workers):
@@ -214,9 +258,7 @@ class Demo:
         codes = [one.process.wait(PATIENCE) for one in (*self.hosts, *self.workers)]
         if any(codes):
             raise FailedError(f"hosts and workers ended with {codes}")
-        calls = sum(
-            self.count(kind, command) for kind in ("ran", "denied") for command in ("ls", HARMFUL, "curl example.com")
-        )
+        calls = sum(sum(host.last[kind].values()) for host in self.hosts for kind in ("ran", "denied"))
         print(f"{time.monotonic() - self.began:5.1f} s  all ended in order, after {calls} calls; no harmful one ran")
 
 

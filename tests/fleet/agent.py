@@ -17,7 +17,7 @@ import anyio
 
 from picohook import Host, ToolCall, ToolResult
 
-COMMANDS = ("ls", "rm -rf /", "curl example.com")
+COMMANDS = ("ls", "rm -rf /", "curl example.com", "wget example.com")
 EVERY = 0.2
 """Seconds between two lines."""
 PAUSE = 0.01
@@ -55,7 +55,7 @@ async def main(config: str) -> None:
             if time.monotonic() - told >= EVERY:
                 told = time.monotonic()
                 failed.clear()
-                for stage in host.status().hooks[0].stages.values():
+                for stage in (stage for hook in host.status().hooks for stage in hook.stages.values()):
                     failed.update(stage["failures"])
                 counts = {"ran": ran, "denied": denied, "failed": failed, "last": last}
                 print(json.dumps(counts), flush=True)

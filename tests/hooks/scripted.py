@@ -336,13 +336,11 @@ def children() -> dict[int, str]:
         look(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)  # it reaps none of them
     except ChildProcessError:
         return found
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                named, rest = Path(f"/proc/{entry}/stat").read_text().rsplit(") ", 1)
-                state, parent = rest.split()[:2]
-            except (OSError, ValueError):
-                continue
-            if int(parent) == os.getpid() and not named.endswith("(nats-server"):
-                found[int(entry)] = state
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            for pid in map(int, Path(f"/proc/self/task/{thread}/children").read_text().split()):
+                with contextlib.suppress(OSError):
+                    named, rest = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)
+                    if not named.endswith("(nats-server"):
+                        found[pid] = rest[0]
     return found

@@ -95,8 +95,8 @@ class Liar:
         match random.randrange(4):
             case 0:  # twice: only the first may count
                 answers = [(0, right, no), (0, right, yes)]
-            case 1:  # late
-                answers = [(2 * TIMEOUT, right, yes)]
+            case 1:  # late: no approval may count, and at before_tool the answer counts if the host itself is late
+                answers = [(2 * TIMEOUT, right, yes if given["stage"] == "approve_tool" else no)]
             case 2:
                 answers = [(0, wrong, yes)]
             case _:

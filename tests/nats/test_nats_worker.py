@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from picohook import FunctionHook, Host, LLMRequest, LLMResponse, Prompt, ToolCall, ToolReturn
-from picohook.serve.nats_worker import NatsWorker
+from picohook.serve.nats_worker import AT_A_TIME, NatsWorker
 from picohook.transport.nats import headers, subjects
 
 pytestmark = pytest.mark.anyio
@@ -144,6 +144,33 @@ async def test_a_worker_with_too_many_questions_refuses_more_at_once(host, serve
         assert (hook.in_flight, hook.busy) == (1, 2)
         go_on.set()
     assert [outcome.action for outcome in outcomes] == ["continue"]
+
+
+async def test_questions_that_come_at_the_same_time_are_all_answered_also_if_some_are_given_up(host, served):
+    answered = []
+
+    async def ask(it, number, scope):
+        with scope:
+            answered.append((number, (await it.before_tool(ToolCall(tool=str(number)))).reason))
+
+    async def deny(call):
+        return {"action": "deny_tool", "reason": call.tool}
+
+    async with served(deny) as worker, host() as it:
+        scopes = [anyio.CancelScope() for _ in range(5 * AT_A_TIME)]
+        async with anyio.create_task_group() as tasks:
+            for number, scope in enumerate(scopes):
+                tasks.start_soon(ask, it, number, scope)
+            (hook,) = it.hooks
+            while not hook._calls.in_flight():
+                await anyio.lowlevel.checkpoint()
+            for scope in scopes[::2]:
+                scope.cancel()
+        with anyio.fail_after(20):
+            while worker.in_flight:
+                await anyio.sleep(0.01)
+    assert {number for number, _ in answered} >= set(range(1, len(scopes), 2))
+    assert all(reason == str(number) for number, reason in answered)
 
 
 async def asked_by_hand(connection, settings, *headers_of_each):

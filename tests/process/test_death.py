@@ -449,6 +449,7 @@ ABANDONED = {
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
 @pytest.mark.parametrize("how", ABANDONED)
+@pytest.mark.parametrize("contain", ["best", "group"])
 async def test_C2_a_host_that_is_never_closed_leaves_no_process(how, board, contain):
     path = [str(Path(picohook.__file__).parents[1]), str(Path(__file__).parents[1] / "hooks")]
     program = textwrap.dedent(PROGRAM).format(
@@ -465,6 +466,7 @@ async def test_C2_a_host_that_is_never_closed_leaves_no_process(how, board, cont
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
+@pytest.mark.parametrize("contain", ["best", "group"])
 async def test_C2_a_forked_copy_of_the_embedder_ends_no_hook_when_it_ends(board, contain):
     path = [str(Path(picohook.__file__).parents[1]), str(Path(__file__).parents[1] / "hooks")]
     body = """

@@ -23,7 +23,6 @@ def asking(*steps, **more):
     return ToolCall(tool="bash", arguments={"do": list(steps), **more})
 
 
-@pytest.mark.parametrize("contain", ["best", "group"])
 @pytest.mark.parametrize(("stdio", "comes_of_it"), [("pipe", "forged"), ("socket", errno.ENXIO)])
 async def test_another_program_can_forge_an_approval_through_a_pipe_and_not_through_a_socket(
     stdio, comes_of_it, contain, board

@@ -80,17 +80,14 @@ async def _serve(
     hide_key()
     async with host:
         connection = _connect(settings)
-        try:
-            async with anyio.create_task_group() as tasks:
-                serving = _Serving(host, connection, max_in_flight, tasks)
-                loop = asyncio.get_running_loop()
-                for number in (signal.SIGINT, signal.SIGTERM):
-                    loop.add_signal_handler(number, serving.end)
-                loop.add_signal_handler(signal.SIGHUP, tasks.start_soon, _reload, host)
-                with garbage_collected_rarely():
-                    await serving.ended.wait()
-        finally:
-            host.on_mounted.discard(serving.follow)
+        async with anyio.create_task_group() as tasks:
+            serving = _Serving(host, connection, max_in_flight, tasks)
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, serving.end)
+            loop.add_signal_handler(signal.SIGHUP, tasks.start_soon, _reload, host)
+            with garbage_collected_rarely():
+                await serving.ended.wait()
 
 
 class _Serving:

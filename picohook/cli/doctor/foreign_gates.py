@@ -56,6 +56,7 @@ class _Trial:
         self._rule = hook.spec.filter.handlers[index].rule
 
     async def finding(self) -> Finding:
+        """Ask about sample calls, and return what they show. No tool is called."""
         tools = list(tools_of(self._hook.spec.filter, self._index))[:_MOST]
         if not tools:
             return self._finding(
@@ -81,7 +82,10 @@ class _Trial:
             if harmful.refuses or harmful.word == "approves":
                 break
             tool, sample, harmful = other, its, await self._ask(other, its.harmful)
-        shown = _shown(tool, sample.harmful)
+        return self._about_harmful(_shown(tool, sample.harmful), harmful, tools)
+
+    def _about_harmful(self, shown: str, harmful: Effect, tools: list[tuple[str, Sample]]) -> Finding:
+        """The finding about a gate that lets the harmless call pass."""
         if harmful.failed:
             return self._finding(
                 Level.WARNING, f"it fails about {shown}: {harmful.why}", self._compare("a failure is not a decision")

@@ -80,7 +80,7 @@ class BundleUpdates:
         return self.in_force is not None
 
     async def run(self) -> None:
-        """Take over each new bundle, until cancelled."""
+        """Apply each new bundle, until cancelled."""
         connection, table = self._connection, self.kept.table
         connection.on_change.add(self._wake)
         listening = await connection.listen(f"$KV.{table.bucket}.{token(table.name)}", lambda _: self._wake())
@@ -103,7 +103,7 @@ class BundleUpdates:
         self._some.set()
 
     async def look(self) -> bool:
-        """Look at the bucket once. Returns whether a bundle is in force."""
+        """Read the bucket once. Returns whether a bundle is in force."""
         table = self.kept.table
         try:
             data = await self._connection.run(lambda client: read_bundle(client, table.bucket, table.name))
@@ -114,7 +114,7 @@ class BundleUpdates:
             self.problem = ""
             try:
                 kept = await self._take_over(data)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the last good one stays
+            except Exception as error:  # noqa: BLE001 - on any error, the last good one stays
                 self.problem = str(error)
                 self._log.error("a bundle is refused: the last good one stays", why=str(error))
                 kept = True
@@ -123,7 +123,7 @@ class BundleUpdates:
         return self.in_force is not None
 
     async def _take_over(self, data: bytes) -> bool:
-        """Take over this bundle. Returns whether it is kept. Raises if it cannot be used: then nothing has changed."""
+        """Apply this bundle. Returns whether it is kept. Raises if it cannot be used, and then changes nothing."""
         place = f"{self.kept.table.name} in the bucket {self.kept.table.bucket}"
 
         def checked() -> Bundle:

@@ -1,4 +1,4 @@
-"""Stands in for a hook that starts later."""
+"""A placeholder for a hook that starts later."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVENTS_HELD = 1024
 
 
 class Placeholder(Hook):
-    """Stands in for a hook that starts when the one before it has ended. Questions and events wait here."""
+    """A placeholder for a hook that starts when the hook before it has ended. Questions and events wait here."""
 
     def __init__(self, hook: Hook) -> None:
         super().__init__(hook.spec)
@@ -33,7 +33,7 @@ class Placeholder(Hook):
         self._events: deque[Event] = deque(maxlen=EVENTS_HELD)
 
     def fill(self, hook: Hook) -> None:
-        """Give the hook, which has started, everything that waits."""
+        """Give the started hook everything that waits."""
         self._hook = hook
         for event in self._events:
             hook.notify(event)

@@ -1,4 +1,4 @@
-"""What a configuration asks for beside its hooks: to take over bundles, and to tell `picohook fleet` how the host is."""
+"""Runs what a configuration asks for besides hooks: applying bundles, and publishing the host's status."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ConfigServices:
-    """Keeps tasks of a host that the configuration asks for. `follow` replaces those whose settings have changed."""
+    """Runs the tasks of a host that its configuration asks for. `follow` replaces those whose settings have changed."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class ConfigServices:
         reload: Callable[[Bundle], Awaitable[Reloaded]],
         status: Callable[[], Mapping[str, Any]] | None,
     ) -> None:
-        """`begin` begins a task, `reload` takes over a bundle, and `status` tells how the host is: None to tell no fleet."""
+        """`begin` begins a task, `reload` applies a bundle, and `status` returns what to publish; None publishes nothing."""
         self._source = source
         self._connections = connections
         self._log = log
@@ -57,9 +57,9 @@ class ConfigServices:
         self.follow()
 
     def follow(self) -> None:
-        """Do what the configuration asks for now."""
+        """Begin and end tasks as the configuration now asks."""
         if self._starting:
-            return  # the first bundle was taken over
+            return  # the first bundle was applied
         updates, nats, status = self._updates(), self._source.layers.nats, self._status
         self._replace("bundle", updates, None if updates is None else updates.run)
         if status is not None:
@@ -76,7 +76,7 @@ class ConfigServices:
             self._running[what] = settings, self._begin(work)
 
     def _updates(self) -> BundleUpdates | None:
-        """What takes over bundles: the same as long as its settings are."""
+        """The object that applies bundles. It is replaced only if its settings change."""
         asking = next((one for one in self._source.layers.configs if one.bundle is not None), None)
         if asking is None:
             self._bundles = None
@@ -88,7 +88,7 @@ class ConfigServices:
     async def _tell_fleet(self, nats: NatsSettings, status: Callable[[], Mapping[str, Any]]) -> None:
         connection = self._connections.of(nats)
         try:
-            await Heartbeat(lambda: connection, status, lambda: self._source.layers.in_force).run()
+            await Heartbeat(connection, status, lambda: self._source.layers.in_force).run()
         finally:
             with anyio.CancelScope(shield=True):
                 await self._connections.leave(connection)

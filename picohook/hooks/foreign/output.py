@@ -111,5 +111,5 @@ def ended(result: HandlerResult) -> HookCrashedError:
     """The error of a process that ended with another code than 0."""
     how = f"exited with code {result.exit_code}" if result.exit_code > 0 else f"was ended by signal {-result.exit_code}"
     why = {126: ": the program cannot be run", 127: ": there is no such program"}.get(result.exit_code, "")
-    said = f"; it said: {last_words(result.stderr, SHOWN)}" if result.stderr.strip() else ""
-    return HookCrashedError(f"it {how}{why}{said}", exit_code=result.exit_code, stderr_tail=result.stderr)
+    stderr = f"; it said: {last_words(result.stderr, SHOWN)}" if result.stderr.strip() else ""
+    return HookCrashedError(f"it {how}{why}{stderr}", exit_code=result.exit_code, stderr_tail=result.stderr)

@@ -41,10 +41,12 @@ def decoded(dialect: Dialect, event: str, rule: Rule, result: HandlerResult, fai
 
 
 def _require_own_words(title: str, text: str) -> None:
-    said = _object(text)
-    inner = _table(said, "hookspecificoutput")
-    tables = (said, inner, _table(said, "decision"), _table(inner, "decision"))
-    if any(_plain(said[name]) in values for said in tables for name, values in _REFUSALS.items() if name in said):
+    printed = _object(text)
+    inner = _table(printed, "hookspecificoutput")
+    tables = (printed, inner, _table(printed, "decision"), _table(inner, "decision"))
+    if any(
+        _plain(printed[name]) in values for printed in tables for name, values in _REFUSALS.items() if name in printed
+    ):
         raise HookReplyError(f"it refuses in another agent's words, which {title} does not read")
 
 
@@ -53,16 +55,16 @@ def _object(text: str) -> dict[str, Any]:
     text = text.strip().removeprefix("\ufeff")
     for part in (text, *text.splitlines()[-1:]):
         try:
-            said = json.loads(part)
+            printed = json.loads(part)
         except (ValueError, RecursionError):
             continue
-        return _table({"": said}, "")
+        return _table({"": printed}, "")
     return {}
 
 
-def _table(said: dict[str, Any], name: str) -> dict[str, Any]:
+def _table(printed: dict[str, Any], name: str) -> dict[str, Any]:
     """An object in another, with plain names."""
-    value = said.get(name)
+    value = printed.get(name)
     return {_plain(key).replace("_", ""): inner for key, inner in value.items()} if isinstance(value, dict) else {}
 
 

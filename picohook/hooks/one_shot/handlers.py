@@ -127,7 +127,9 @@ class HandlersHook(QueuedEventsHook):
         if joined.env:
             self._host.session_env.add(self.spec.file, payload.meta.session_key, joined.env)
         for failure in joined.failures:
-            self.failures.add(stage.name, "handler", str(failure), "the others decided", self._host.reactor.now())
+            denied = any(answer.failure is failure and answer.verdict == "deny" for answer in answers)
+            counted_as = "deny" if denied else "the others decided"
+            self.failures.add(stage.name, "handler", str(failure), counted_as, self._host.reactor.now())
         if isinstance(payload, Finish):
             return self._ended(payload, joined.decision, blocks=joined.blocks)
         if joined.asks and not self._host.has_approver(_after(payload, joined.decision), None):

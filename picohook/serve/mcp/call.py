@@ -18,8 +18,16 @@ from .results import edited, made, shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...turns.decided import R
     from .approval import Round
     from .held import Shared
+
+
+class _Decided(DecidedCall):
+    """A decided call whose trails go nowhere: an MCP client has no place for them."""
+
+    def traced(self, result: R) -> R:
+        return result
 
 
 class HeldCall(Held):
@@ -81,7 +89,7 @@ class HeldCall(Held):
         if self._hidden:
             text = f"Tool execution denied: {self._hidden}"
             return not_run(host, self.call, text, text)
-        decided = DecidedCall(host, self.call)
+        decided = _Decided(host, self.call)
         await decided.ask()
         if decided.result is not None:
             return decided.result

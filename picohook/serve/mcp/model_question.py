@@ -22,7 +22,7 @@ ROLES = ("user", "assistant")
 
 
 def note_hard_abort(session: BaseSession, error: Exception) -> None:
-    """Note a hard abort: the proxy cannot end the agent, but it forwards no more of what hooks decide on."""
+    """Note a hard abort. The proxy cannot end the agent, but it forwards no further requests that hooks decide on."""
     if isinstance(error, HardAbortError) and session.host.ended_by is None:
         session.host.ended_by = error.outcome
 
@@ -39,9 +39,9 @@ class ModelQuestion:
         if why := _flaw(params):
             raise ValueError(why)
         self.params: dict[str, Any] = params
-        """What the client is asked: the same object, if hooks left it as it was."""
+        """The params for the client. This is the same object if hooks changed nothing."""
         self.result: dict[str, Any] | None = None
-        """What the server gets: the client's own object, if hooks left it as it was. None if the client is to be asked."""
+        """The result for the server: the client's own object if hooks changed nothing; None if the client has to be asked."""
         self._given = params
         self._session = session
         context = {"mcp_server": server, "mcp_method": ASKS["sampling"]}
@@ -80,7 +80,7 @@ class ModelQuestion:
             self.result = _result(self._decided.response, before)
 
     def close(self) -> None:
-        """Expect no answer of the model."""
+        """Note that the model will not answer."""
         self._decided.close()
 
 

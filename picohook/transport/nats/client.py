@@ -92,7 +92,9 @@ class Client(PublicClient):
             protocol._over_ssl = True  # noqa: SLF001 - it was not encrypted before: asyncio would warn at its end
 
     def send(self, message: Message, at_once: bool) -> None:  # noqa: FBT001 - by position: the loop calls it
-        """Send a message. Messages that are not sent at once share a write with others of the event loop's round."""
+        """Send a message, if there is a connection. Without `at_once`, it shares a write with others of the loop's round."""
+        if not self.is_connected:
+            return
         if not self.has_short_way:
             self._send_publicly(message)
             return

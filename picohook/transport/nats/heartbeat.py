@@ -18,7 +18,7 @@ from ...wire.version import VERSION
 from . import subjects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from .connection import NatsConnection
 
@@ -26,22 +26,16 @@ EVERY = 5.0
 """Seconds between two messages."""
 SPREAD = 0.1
 """The share by which an interval may be shorter or longer, so that hosts do not all publish at the same time."""
-LAST_WORD = 1.0
-"""Seconds to send the report that the host ends."""
 RUNNING, ENDED = "running", "ended"
 _OF_PROOFS = ("every", "verdict", "last_denial_age", "proofs", "alarms")
 
 
 class Heartbeat:
-    """Publishes the status of a host until cancelled.
-
-    `connection`, `status` and `config` return what is in force: a reload may replace it. Without a connection, nothing is
-    published.
-    """
+    """Publishes the status of a host until cancelled. `status` and `config` return what is in force."""
 
     def __init__(
         self,
-        connection: Callable[[], NatsConnection | None],
+        connection: NatsConnection,
         status: Callable[[], Mapping[str, Any]],
         config: Callable[[], Mapping[str, str]],
     ) -> None:
@@ -52,29 +46,32 @@ class Heartbeat:
         self._rated = 0
         self._rate: float | None = None
         self._id = secrets.token_hex(6)
+        self._changed = anyio.Event()
 
     async def run(self) -> None:
         """Publish at once, at each interval, whenever the connection is there again, and once more at the end."""
+        self._connection.on_change.add(self._wake)
         try:
             while True:
-                with _changes(self._connection()) as changed:
-                    await self._publish(RUNNING)
-                    with anyio.move_on_after(EVERY * random.uniform(1 - SPREAD, 1 + SPREAD)):  # noqa: S311 - spreads load
-                        await changed.wait()
+                self._changed = anyio.Event()
+                self._publish(RUNNING)
+                with anyio.move_on_after(EVERY * random.uniform(1 - SPREAD, 1 + SPREAD)):  # noqa: S311 - spreads load
+                    await self._changed.wait()
         finally:
-            with anyio.move_on_after(LAST_WORD, shield=True):
-                await self._publish(ENDED)
+            self._connection.on_change.discard(self._wake)
+            self._publish(ENDED)
 
-    async def _publish(self, state: str) -> None:
-        connection = self._connection()
-        if connection is None:
-            return
-        name = connection.settings.host or socket.gethostname()
+    def _wake(self) -> None:
+        self._changed.set()
+
+    def _publish(self, state: str) -> None:
+        settings = self._connection.settings
+        name = settings.host or socket.gethostname()
         body: dict[str, Any] = {"host": name, "id": self._id, "state": state, "every_s": EVERY, **self._config()}
         body |= summary(self._status())
         body |= {"up_s": round(time.monotonic() - self._began, 1), "calls_per_second": self._per_second(body["calls"])}
         with contextlib.suppress(NatsError):  # there is no connection to publish on
-            connection.publish(subjects.host(connection.settings.tenant, name), json.dumps(body).encode())
+            self._connection.publish(subjects.host(settings.tenant, name), json.dumps(body).encode())
 
     def _per_second(self, calls: int) -> float | None:
         """The rate of the last interval; None before its end."""
@@ -85,23 +82,6 @@ class Heartbeat:
             self._rate = round(max(calls - self._rated, 0) / spent, 3)
             self._rated, self._rated_at = calls, now
         return self._rate
-
-
-@contextlib.contextmanager
-def _changes(connection: NatsConnection | None) -> Iterator[anyio.Event]:
-    """An event that is set when the connection may have changed."""
-    changed = anyio.Event()
-
-    def wake() -> None:
-        changed.set()
-
-    if connection is not None:
-        connection.on_change.add(wake)
-    try:
-        yield changed
-    finally:
-        if connection is not None:
-            connection.on_change.discard(wake)
 
 
 def summary(status: Mapping[str, Any]) -> dict[str, Any]:

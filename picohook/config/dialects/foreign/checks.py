@@ -85,7 +85,7 @@ def setting_warnings(form: Form, event: str, row: Row, table: HandlerTable, give
 
 
 def meant_tool(dialect: Dialect, event: str, matcher: str) -> str:
-    """A warning about a matcher that matches no tool, although it names one: as another vendor does, or as a rule does."""
+    """A warning about a matcher that names a tool in another vendor's form or as a permission rule, and so never matches."""
     words = re.split(r"[|,]", matcher.partition("(")[0])
     meant = next((name for word in words if (name := known_name(word.strip(), {})) in TOOLS), "")
     if not meant:

@@ -41,7 +41,7 @@ def _places(config: Config) -> Places:
 
 
 def _settings(document: Mapping[str, Any]) -> FileSettings:
-    plugins = 'enabledPlugins: plugins are not looked for: name their "hooks/hooks.json" in [[foreign]]'
+    plugins = 'enabledPlugins: picohook does not search plugins: name their "hooks/hooks.json" in [[foreign]]'
     return FileSettings(
         off="disableAllHooks: it is true" if document.get("disableAllHooks") is True else "",
         warnings=(plugins,) if document.get("enabledPlugins") else (),
@@ -102,13 +102,13 @@ FORM = Form(
         "statusMessage": "picohook shows no status",
         "once": "it has an effect only in a skill, as in Claude Code",
         "asyncRewake": "it does not wake the agent: its texts come with the next prompt",
-        "rewakeMessage": "likewise",
-        "rewakeSummary": "likewise",
-        "enabledPlugins": "plugins are not looked for: name their files",
-        "allowManagedHooksOnly": "the policy that an administrator manages is not read",
-        "${user_config.*}": "picohook has no configuration of plugins by their users: such a handler cannot be run",
-        "CLAUDE_PLUGIN_OPTION_*": "likewise: they are not set",
+        "rewakeMessage": "it has no effect, because the agent is not woken",
+        "rewakeSummary": "it has no effect, because the agent is not woken",
+        "enabledPlugins": "picohook does not search plugins: name their files",
+        "allowManagedHooksOnly": "picohook does not read an administrator's policy",
+        "${user_config.*}": "picohook has no user settings for plugins: such a handler cannot be run",
+        "CLAUDE_PLUGIN_OPTION_*": "they are not set: picohook has no user settings for plugins",
         "CLAUDE_EFFORT": "it is not set: picohook does not know it",
-        "CLAUDE_CODE_REMOTE": "likewise",
+        "CLAUDE_CODE_REMOTE": "it is not set: picohook does not know it",
     },
 )

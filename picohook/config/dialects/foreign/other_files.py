@@ -88,19 +88,21 @@ def _handlers(hooks: Any, path: Path, home: DialectName) -> Iterator[WrittenHand
 
 def read_as(dialect: DialectName, handler: WrittenHandler, event: str) -> tuple[GroupSpec | None, str]:
     """Returns the hook of a handler at an event in an agent's file, or None and the reason."""
-    form, place = form_of(dialect), handler.path
+    form, place, work = form_of(dialect), handler.path, Path.cwd()
     is_home = dialect == handler.home
     if handler.home is None:
-        place = Path.cwd() / VENDOR_FILES[dialect].project_files[0]
-    elif not is_home and _is_of_project(place, handler.home):
-        project = form_of(handler.home).places(_config(dialect, place, Path.cwd())).project
-        place = project / VENDOR_FILES[dialect].project_files[0]
+        place = work / VENDOR_FILES[dialect].project_files[0]
+    elif not is_home:
+        own = form_of(handler.home).places(_config(handler.home, place, work))
+        work = own.cwd  # where its command works
+        if _is_of_project(place, handler.home):
+            place = own.project / VENDOR_FILES[dialect].project_files[0]
     table = dict(handler.table) if is_home else {"type": "command", "command": handler.command}
     table.pop("matcher", None)
     matcher = {"matcher": handler.matcher} if handler.matcher else {}
     entry = {**matcher, **table} if form.layout == "handlers" else {**matcher, "hooks": [table]}
     problems = Problems(str(place))
-    config = _config(dialect, place, Path.cwd())
+    config = _config(dialect, place, work)
     options = ForeignTable(file=str(place), failures="vendor")
     read = read_with(form, {"version": 1, "hooks": {event: [entry]}}, problems, config, options)
     groups: list[Any] = list(read.hooks)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ...document import Config
     from ...problems import KeyPath
     from .form import Form
+    from .handler_table import HandlerTable
 
 
 def read_with(
@@ -167,9 +168,21 @@ class FileReader:
             self.warnings.append(f"{dotted(at)}: it cannot be run, and {lets}: {why}")
         if table.only_if and not row.matched.startswith("tool"):
             return None  # it never runs in Claude Code either, as a warning says
+        rule = self._rule(event, matcher, table, at, why)
+        allowed = self.settings.allowed_env
+        return Handler(
+            rule=rule,
+            spec=self._hooks.ordinary(event, table, rule),
+            headers=table.headers,
+            header_env=tuple(name for name in table.header_env if allowed is None or name in allowed),
+        )
+
+    def _rule(self, event: str, matcher: str, table: HandlerTable, at: KeyPath, why: str) -> Rule:
+        """The rule of a handler. `why` says why it cannot be run."""
+        form = self._form
         longest = form.longest_timeouts.get(event, float("inf"))
         timeout = form.timeout(table.type, event) if table.timeout is None else table.timeout * form.unit
-        rule = Rule(
+        return Rule(
             at=dotted(at),
             kind="unsupported" if why else table.type,  # type: ignore[arg-type] # a supported type
             matcher=matcher,
@@ -182,11 +195,4 @@ class FileReader:
             most_blocks=table.most_blocks,
             continues_on_block=table.continues_on_block,
             why=why,
-        )
-        allowed = self.settings.allowed_env
-        return Handler(
-            rule=rule,
-            spec=self._hooks.ordinary(event, table, rule),
-            headers=table.headers,
-            header_env=tuple(name for name in table.header_env if allowed is None or name in allowed),
         )

@@ -63,11 +63,11 @@ def _of_process(event: str, rule: Rule, result: HandlerResult, strict: bool) -> 
     broken: HookReplyError | None = None
     answer = HandlerAnswer()
     try:
-        said = read_object(result.stdout, strict=strict)
-        if said is not None:
-            answer = _of_json(event, said)
+        printed = read_object(result.stdout, strict=strict)
+        if printed is not None:
+            answer = _of_json(event, printed)
     except HookReplyError as error:
-        said, broken = None, error
+        printed, broken = None, error
     if result.exit_code == BLOCK and _blocks(event, strict):
         reason = answer.reason if answer.verdict == "deny" else ""
         return replace(
@@ -75,7 +75,7 @@ def _of_process(event: str, rule: Rule, result: HandlerResult, strict: bool) -> 
         )
     if broken is not None:
         raise broken
-    if said is not None:
+    if printed is not None:
         if strict and result.exit_code and answer.verdict not in {"deny", "ask", "defer"} and answer.ends is None:
             raise ended(result)
         return answer
@@ -96,21 +96,21 @@ def _blocks(event: str, strict: bool) -> bool:  # noqa: FBT001 - likewise
     return bool(EVENTS[event].blocks) and (event != "PermissionRequest" or strict)
 
 
-def _of_json(event: str, said: Mapping[str, Any]) -> HandlerAnswer:
-    inner = table(said, "hookSpecificOutput") or {}
+def _of_json(event: str, printed: Mapping[str, Any]) -> HandlerAnswer:
+    inner = table(printed, "hookSpecificOutput") or {}
     if inner and inner.get("hookEventName") != event:
         raise HookReplyError(f"`hookSpecificOutput.hookEventName` is not {event}")
     ends = None
-    if flag(said, "continue") is False:
-        ends = text_field(said, "stopReason") or _ENDS_WITHOUT_REASON
+    if flag(printed, "continue") is False:
+        ends = text_field(printed, "stopReason") or _ENDS_WITHOUT_REASON
     answer = HandlerAnswer(
         context=shortened(text_field(inner, "additionalContext")),
-        message=shortened(text_field(said, "systemMessage")),
+        message=shortened(text_field(printed, "systemMessage")),
         ends=ends,
-        reason=shortened(text_field(said, "reason")),
-        ignored=tuple(_ignored(event, said, inner)),
+        reason=shortened(text_field(printed, "reason")),
+        ignored=tuple(_ignored(event, printed, inner)),
     )
-    top = choice(said, "decision", {"approve", "block"})
+    top = choice(printed, "decision", {"approve", "block"})
     if event == "PreToolUse":
         return _of_permission(answer, inner, top)
     if event == "PermissionRequest":
@@ -143,22 +143,22 @@ def _of_request(answer: HandlerAnswer, inner: Mapping[str, Any]) -> HandlerAnswe
     return replace(answer, verdict=verdict, reason=reason, input=changed)  # type: ignore[arg-type] # one of the words
 
 
-def _ignored(event: str, said: Mapping[str, Any], inner: Mapping[str, Any]) -> list[str]:
+def _ignored(event: str, printed: Mapping[str, Any], inner: Mapping[str, Any]) -> list[str]:
     """The fields that mean nothing at this event."""
     row = EVENTS[event]
-    at_top = [name for name in said if name not in ANSWERS]
+    at_top = [name for name in printed if name not in ANSWERS]
     inside = [f"hookSpecificOutput.{name}" for name in inner if name not in {"hookEventName", *row.writes}]
     return at_top + inside
 
 
 def _of_prompt(event: str, rule: Rule, result: HandlerResult, strict: bool) -> HandlerAnswer:  # noqa: FBT001 - likewise
     """Returns the answer in a model's `{"ok": ..., "reason": ...}`."""
-    good, said = read_ok(result.stdout, strict=strict)
-    reason = shortened(text_field(said, "reason"))
+    good, printed = read_ok(result.stdout, strict=strict)
+    reason = shortened(text_field(printed, "reason"))
     if good or (event == "PermissionRequest" and not strict):
         return HandlerAnswer()
     if event in {"Stop", "SubagentStop"}:
-        impossible = flag(said, "impossible")
+        impossible = flag(printed, "impossible")
         return HandlerAnswer(message=reason, yields=True) if impossible else HandlerAnswer("deny", reason)
     if not EVENTS[event].blocks:
         return HandlerAnswer(message=reason)

@@ -28,7 +28,10 @@ UNSUPPORTED = {
 _TOOL = ("tool_name", "tool_input", "tool_use_id")
 _NO_ENV_FILE = {"CLAUDE_ENV_FILE": "the agent runs its tools itself, with an environment that picohook does not set"}
 _STOP = ("stop_hook_active", "last_assistant_message", "background_tasks", "session_crons")
-_NO_TASKS = {"background_tasks": "it is empty: picohook has no such tasks", "session_crons": "it is empty, likewise"}
+_NO_TASKS = {
+    "background_tasks": "it is empty: picohook has no such tasks",
+    "session_crons": "it is empty: picohook has no such tasks",
+}
 
 EVENTS: dict[str, Row] = {
     "PreToolUse": Row(

@@ -41,9 +41,9 @@ def _read(event: str, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
         return HandlerAnswer("deny", stderr)
     if result.exit_code:
         raise ended(result)
-    said = read_object(result.stdout, strict=True)
-    if said is not None:
-        return _of_json(event, said)
+    printed = read_object(result.stdout, strict=True)
+    if printed is not None:
+        return _of_json(event, printed)
     text = result.stdout.strip()
     if text and event in _TEXT_IS_WRONG:
         raise HookReplyError("it printed text, and only a JSON object is an answer")
@@ -52,22 +52,22 @@ def _read(event: str, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
     return HandlerAnswer(context=shortened(text)) if event in _TEXT_IS_CONTEXT else HandlerAnswer()
 
 
-def _of_json(event: str, said: Mapping[str, Any]) -> HandlerAnswer:
-    inner = table(said, "hookSpecificOutput") or {}
-    _require_known(said, ANSWERS)
+def _of_json(event: str, printed: Mapping[str, Any]) -> HandlerAnswer:
+    inner = table(printed, "hookSpecificOutput") or {}
+    _require_known(printed, ANSWERS)
     _require_known(inner, ("hookEventName", *EVENTS[event].writes))
     if inner and inner.get("hookEventName") != event:
         raise HookReplyError(f"`hookSpecificOutput.hookEventName` is not {event}")
-    goes_on = flag(said, "continue") is not False
+    goes_on = flag(printed, "continue") is not False
     answer = HandlerAnswer(
         context=shortened(text_field(inner, "additionalContext")),
-        message=shortened(text_field(said, "systemMessage")),
-        ends=None if goes_on or event not in ENDS else text_field(said, "stopReason") or "a hook ended the turn",
-        reason=shortened(text_field(said, "reason")),
+        message=shortened(text_field(printed, "systemMessage")),
+        ends=None if goes_on or event not in ENDS else text_field(printed, "stopReason") or "a hook ended the turn",
+        reason=shortened(text_field(printed, "reason")),
     )
-    top = choice(said, "decision", {"approve", "block"} if event == "PreToolUse" else {"block"})
+    top = choice(printed, "decision", {"approve", "block"} if event == "PreToolUse" else {"block"})
     if event == "PreToolUse":
-        unsupported = [name for name in _NOT_BEFORE_TOOLS if said.get(name)] + ([] if goes_on else ["continue"])
+        unsupported = [name for name in _NOT_BEFORE_TOOLS if printed.get(name)] + ([] if goes_on else ["continue"])
         return _of_call(answer, inner, top, unsupported)
     if event == "PermissionRequest":
         return _of_request(answer, inner)

@@ -54,21 +54,21 @@ def _read(base: str, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
             "deny", _reason(text) or ("" if base == "permissionRequest" else shortened(result.stderr.strip()))
         )
     if result.exit_code == BLOCK and base == "postToolUseFailure":
-        said = _object(text)
-        return HandlerAnswer(context=shortened(text if said is None else text_field(said, "additionalContext")))
+        printed = _object(text)
+        return HandlerAnswer(context=shortened(text if printed is None else text_field(printed, "additionalContext")))
     if result.exit_code == BLOCK:
         return HandlerAnswer(message=shortened(result.stderr.strip()))
     if result.exit_code:
         raise ended(result)
     if base in _UNREAD:
         return HandlerAnswer()
-    said = read_object(text, strict=strict)
-    if said is None:
+    printed = read_object(text, strict=strict)
+    if printed is None:
         if strict:
             require_no_hidden_answer(text, {INNER, *EVENTS[base].writes})
         return HandlerAnswer()
-    said = {**(table(said, INNER) or {}), **said}
-    return _of_json(base, said)
+    printed = {**(table(printed, INNER) or {}), **printed}
+    return _of_json(base, printed)
 
 
 def without_progress(stdout: str) -> str:
@@ -79,47 +79,47 @@ def without_progress(stdout: str) -> str:
 def _is_progress(line: str) -> bool:
     if not line.startswith("{") or '"progress"' not in line:
         return False
-    said = _object(line)
-    return said is not None and said.get("type") == "progress"
+    printed = _object(line)
+    return printed is not None and printed.get("type") == "progress"
 
 
 def _object(text: str) -> dict[str, Any] | None:
     try:
-        said = json.loads(text)
+        printed = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return said if isinstance(said, dict) else None
+    return printed if isinstance(printed, dict) else None
 
 
 def _reason(text: str) -> str:
     """The reason in the output of a handler that denies by its exit code."""
-    said = _object(text) or {}
-    found = said.get("permissionDecisionReason") or said.get("message") or said.get("reason")
+    printed = _object(text) or {}
+    found = printed.get("permissionDecisionReason") or printed.get("message") or printed.get("reason")
     return shortened(found) if isinstance(found, str) else ""
 
 
-def _of_json(base: str, said: Mapping[str, Any]) -> HandlerAnswer:
+def _of_json(base: str, printed: Mapping[str, Any]) -> HandlerAnswer:
     answer = HandlerAnswer(
-        ignored=tuple(name for name in said if name not in {INNER, "hookEventName", *EVENTS[base].writes})
+        ignored=tuple(name for name in printed if name not in {INNER, "hookEventName", *EVENTS[base].writes})
     )
     if "additionalContext" in EVENTS[base].writes:
-        answer = replace(answer, context=shortened(text_field(said, "additionalContext")))
+        answer = replace(answer, context=shortened(text_field(printed, "additionalContext")))
     match base:
         case "preToolUse":
-            verdict = choice(said, "permissionDecision", {"allow", "deny", "ask"})
-            reason = shortened(text_field(said, "permissionDecisionReason"))
-            changed = table(said, "modifiedArgs" if "modifiedArgs" in said else "updatedInput")
+            verdict = choice(printed, "permissionDecision", {"allow", "deny", "ask"})
+            reason = shortened(text_field(printed, "permissionDecisionReason"))
+            changed = table(printed, "modifiedArgs" if "modifiedArgs" in printed else "updatedInput")
             return replace(answer, verdict=verdict, reason=reason, input=changed)  # type: ignore[arg-type] # one of the words
         case "permissionRequest":
-            flag(said, "interrupt")
-            verdict = choice(said, "behavior", {"allow", "deny"})
-            return replace(answer, verdict=verdict, reason=shortened(text_field(said, "message")))  # type: ignore[arg-type]
+            flag(printed, "interrupt")
+            verdict = choice(printed, "behavior", {"allow", "deny"})
+            return replace(answer, verdict=verdict, reason=shortened(text_field(printed, "message")))  # type: ignore[arg-type]
         case "postToolUse":
-            changed = table(said, "modifiedResult")
+            changed = table(printed, "modifiedResult")
             return answer if changed is None else replace(answer, output=text_field(changed, "textResultForLlm"))
         case "agentStop" | "subagentStop":
-            blocks = choice(said, "decision", {"block", "allow"}) == "block"
-            return replace(answer, verdict="deny" if blocks else "", reason=shortened(text_field(said, "reason")))
+            blocks = choice(printed, "decision", {"block", "allow"}) == "block"
+            return replace(answer, verdict="deny" if blocks else "", reason=shortened(text_field(printed, "reason")))
         case "userPromptTransformed":
-            return replace(answer, output=text_field(said, "modifiedTransformedPrompt") or None)
+            return replace(answer, output=text_field(printed, "modifiedTransformedPrompt") or None)
     return answer

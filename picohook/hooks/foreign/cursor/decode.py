@@ -46,10 +46,10 @@ def _of_process(event: str, result: HandlerResult, failures: Failures) -> Handle
     strict = failures == "strict" and EVENTS[event].gate
     if result.exit_code == BLOCK and EVENTS[event].gate:
         try:
-            said = _of_json(event, read_object(result.stdout, strict=strict) or {}, failures)
+            printed = _of_json(event, read_object(result.stdout, strict=strict) or {}, failures)
         except HookReplyError:
-            said = HandlerAnswer()
-        return HandlerAnswer("deny", said.reason or shortened(result.stderr.strip()), message=said.message)
+            printed = HandlerAnswer()
+        return HandlerAnswer("deny", printed.reason or shortened(result.stderr.strip()), message=printed.message)
     if result.exit_code:
         raise ended(result)
     given = read_object(result.stdout, strict=strict)
@@ -59,10 +59,10 @@ def _of_process(event: str, result: HandlerResult, failures: Failures) -> Handle
 
 
 def _of_json(event: str, given: Mapping[str, Any], failures: Failures) -> HandlerAnswer:
-    said = {ALIASES.get(name, name): value for name, value in given.items() if ALIASES.get(name) not in given}
+    printed = {ALIASES.get(name, name): value for name, value in given.items() if ALIASES.get(name) not in given}
     row = EVENTS[event]
-    verdict = choice(said, "permission", _PERMISSIONS) if row.gate else ""
-    goes_on = flag(said, "continue")
+    verdict = choice(printed, "permission", _PERMISSIONS) if row.gate else ""
+    goes_on = flag(printed, "continue")
     if event == "beforeSubmitPrompt":
         denies = goes_on is False or (verdict == "deny" and failures == "strict")
         verdict = "deny" if denies else ""
@@ -72,18 +72,18 @@ def _of_json(event: str, given: Mapping[str, Any], failures: Failures) -> Handle
         verdict = "deny"
     if verdict == "ask" and event == "preToolUse" and failures == "vendor":
         verdict = ""
-    follow_up = text_field(said, "followup_message") if event in _ENDS else ""
-    for_user = shortened(text_field(said, "user_message"))
-    env = table(said, "env") or {} if event == "sessionStart" else {}
+    follow_up = text_field(printed, "followup_message") if event in _ENDS else ""
+    for_user = shortened(text_field(printed, "user_message"))
+    env = table(printed, "env") or {} if event == "sessionStart" else {}
     return HandlerAnswer(
         verdict="deny" if follow_up else verdict,  # type: ignore[arg-type] # one of the words
-        reason=shortened(follow_up or text_field(said, "agent_message")) or for_user,
+        reason=shortened(follow_up or text_field(printed, "agent_message")) or for_user,
         message=for_user if verdict in {"deny", "ask"} or event == "preCompact" else "",
-        input=table(said, "updated_input") if event == "preToolUse" else None,
-        output=said.get("updated_mcp_tool_output") if event == "postToolUse" else None,
-        context=shortened(text_field(said, "additional_context")) if "additional_context" in row.writes else "",
+        input=table(printed, "updated_input") if event == "preToolUse" else None,
+        output=printed.get("updated_mcp_tool_output") if event == "postToolUse" else None,
+        context=shortened(text_field(printed, "additional_context")) if "additional_context" in row.writes else "",
         env={name: value for name, value in env.items() if _is_variable(name, value)},
-        ignored=tuple(name for name in said if name not in {*ANSWERS, *row.writes}),
+        ignored=tuple(name for name in printed if name not in {*ANSWERS, *row.writes}),
     )
 
 
@@ -95,8 +95,8 @@ def _is_variable(name: str, value: Any) -> bool:
 
 def _of_prompt(event: str, result: HandlerResult) -> HandlerAnswer:
     """Returns the answer in a model's `{"ok": ..., "reason": ...}`."""
-    good, said = read_ok(result.stdout, strict=True)
-    reason = shortened(text_field(said, "reason"))
+    good, printed = read_ok(result.stdout, strict=True)
+    reason = shortened(text_field(printed, "reason"))
     if good:
         return HandlerAnswer()
     return HandlerAnswer("deny", reason) if EVENTS[event].gate else HandlerAnswer(message=reason)

@@ -24,7 +24,7 @@ ALIASES = {"userMessage": "user_message", "agentMessage": "agent_message", "foll
 UNSUPPORTED = {
     "model": "it is empty where the stage does not say it",
     "model_id": "it is not sent: picohook knows one name of a model",
-    "model_params": "it is not sent, likewise",
+    "model_params": "it is not sent: picohook does not know them",
     "cursor_version": f"it is always {CURSOR_VERSION}",
     "user_email": "it is null: picohook knows no user",
     "transcript_path": "it is null: picohook keeps no transcript",
@@ -36,7 +36,10 @@ TOOLS = {"Bash": "Shell", "Edit": "Write", "Agent": "Task"}
 _TOOL = ("tool_name", "tool_input", "tool_use_id", "cwd")
 _SHELL = ("command", "duration", "sandbox")
 _NO_SANDBOX = {"sandbox": "it is always false: the agent runs its commands itself"}
-_NO_SERVER = {"url": "picohook does not know how a server is reached", "command": "likewise"}
+_NO_SERVER = {
+    "url": "picohook does not know how a server is reached",
+    "command": "picohook does not know how a server is reached",
+}
 _LOOP = "the turn goes on, with `followup_message` as the next message of the user, at most `loop_limit` times for each handler"
 
 EVENTS: dict[str, Row] = {

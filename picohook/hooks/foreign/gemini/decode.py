@@ -53,19 +53,23 @@ def decode(event: str, _rule: Rule, result: HandlerResult, failures: Failures) -
 def _strictly(event: str, result: HandlerResult) -> HandlerAnswer:
     text, stderr = _text(result), shortened(result.stderr.strip())
     try:
-        said = read_object(_unpacked(text), strict=True)
-        answer = HandlerAnswer() if said is None else _of_json(event, said)
+        printed = read_object(_unpacked(text), strict=True)
+        answer = HandlerAnswer() if printed is None else _of_json(event, printed)
     except HookReplyError:
         if result.exit_code != BLOCK:
             raise
-        said, answer = None, HandlerAnswer()
+        printed, answer = None, HandlerAnswer()
     if result.exit_code == BLOCK and answer.verdict != "deny":
         return replace(
-            answer, verdict="deny", reason=stderr or (shortened(text) if said is None else ""), input=None, output=None
+            answer,
+            verdict="deny",
+            reason=stderr or (shortened(text) if printed is None else ""),
+            input=None,
+            output=None,
         )
     if result.exit_code and answer.verdict not in {"deny", "ask"} and answer.ends is None:
         raise ended(result)
-    if said is not None:
+    if printed is not None:
         return answer
     require_no_hidden_answer(text, ANSWERS)
     return HandlerAnswer(message=shortened(text))
@@ -74,14 +78,14 @@ def _strictly(event: str, result: HandlerResult) -> HandlerAnswer:
 def _as_the_vendor(event: str, result: HandlerResult) -> HandlerAnswer:
     text, code = _text(result), max(result.exit_code, 0)  # a signal counts as no code
     try:
-        said = json.loads(_unpacked(text) or "null", parse_constant=refuse_constant)
+        printed = json.loads(_unpacked(text) or "null", parse_constant=refuse_constant)
     except (ValueError, RecursionError):
         if code > WARN:
             return HandlerAnswer("deny", shortened(text))
         return HandlerAnswer("allow", message=shortened(f"Warning: {text}" if code else text))
-    if not isinstance(said, dict):
+    if not isinstance(printed, dict):
         return HandlerAnswer(failure=ended(result) if result.exit_code else None)
-    kept = {name: value for name, value in said.items() if name not in _KINDS or isinstance(value, _KINDS[name])}
+    kept = {name: value for name, value in printed.items() if name not in _KINDS or isinstance(value, _KINDS[name])}
     if kept.get("decision") not in _DECISIONS:
         kept.pop("decision", None)
     return _of_json(event, kept)
@@ -101,33 +105,33 @@ def _unpacked(text: str) -> str:
     return inner.strip() if isinstance(inner, str) else text
 
 
-def _of_json(event: str, said: Mapping[str, Any]) -> HandlerAnswer:
-    inner = table(said, "hookSpecificOutput") or {}
+def _of_json(event: str, printed: Mapping[str, Any]) -> HandlerAnswer:
+    inner = table(printed, "hookSpecificOutput") or {}
     ends = None
-    if event in DECIDE and flag(said, "continue") is False:
-        ends = text_field(said, "stopReason") or text_field(said, "reason") or _ENDS_WITHOUT_REASON
-    decision = choice(said, "decision", _DECISIONS.keys())
+    if event in DECIDE and flag(printed, "continue") is False:
+        ends = text_field(printed, "stopReason") or text_field(printed, "reason") or _ENDS_WITHOUT_REASON
+    decision = choice(printed, "decision", _DECISIONS.keys())
     edits = {
         name: table(inner, name) for name in _EDITS if name in EVENTS[event].writes and inner.get(name) is not None
     }
     return HandlerAnswer(
         verdict=_DECISIONS.get(decision, "") if event in DECIDE else "",  # type: ignore[arg-type] # one of the words
-        reason=shortened(text_field(said, "reason")),
+        reason=shortened(text_field(printed, "reason")),
         input=table(inner, "tool_input") if event == "BeforeTool" else None,
         output=edits or None,
         context=shortened(text_field(inner, "additionalContext"))
         if "additionalContext" in EVENTS[event].writes
         else "",
-        message=shortened(text_field(said, "systemMessage")),
+        message=shortened(text_field(printed, "systemMessage")),
         ends=ends,
-        ignored=tuple(_ignored(event, said, inner)),
+        ignored=tuple(_ignored(event, printed, inner)),
     )
 
 
-def _ignored(event: str, said: Mapping[str, Any], inner: Mapping[str, Any]) -> list[str]:
+def _ignored(event: str, printed: Mapping[str, Any], inner: Mapping[str, Any]) -> list[str]:
     """The fields that mean nothing at this event."""
-    at_top = [name for name in said if name not in ANSWERS]
+    at_top = [name for name in printed if name not in ANSWERS]
     if event not in DECIDE:
-        at_top += [name for name in ("continue", "decision") if name in said]
+        at_top += [name for name in ("continue", "decision") if name in printed]
     inside = [f"hookSpecificOutput.{name}" for name in inner if name not in {"hookEventName", *EVENTS[event].writes}]
     return at_top + inside
