@@ -7,9 +7,10 @@ no lone surrogate, no duplicate key where it could matter, at most 200 levels. I
 from __future__ import annotations
 
 import json
+import math
 from enum import Enum
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import jiter
@@ -17,6 +18,9 @@ import orjson
 
 from ..errors import EncodeError
 from .messages import ABSENT, DuplicateKeys, InvalidLine, Message, Notification, Reply, Request, Response
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _NOWHERE = DuplicateKeys.NOWHERE  # a member of an enum is slow to look up, and every line needs this one
 _RESPONSE_MEMBERS = frozenset({"jsonrpc", "id", "result", "error"})
@@ -138,6 +142,24 @@ def _may_have_null(data: bytes) -> bool:
     return True
 
 
+_EXACT = frozenset({str, int, bool, type(None), orjson.Fragment})
+
+
+def _are_exact(values: Iterable[Any]) -> bool:
+    """Whether these values and all inside them are of the types that JSON has, and finite. So each null stands for a None."""
+    for value in values:
+        kind = type(value)
+        if kind is dict:
+            if not _are_exact(value.values()):
+                return False
+        elif kind is list:
+            if not _are_exact(value):
+                return False
+        elif kind not in _EXACT and not (kind is float and math.isfinite(value)):
+            return False
+    return True
+
+
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
@@ -150,7 +172,7 @@ def encode(value: Any) -> bytes:
         data = orjson.dumps(value, option=_OPTIONS)
     except TypeError:
         return _encode_slowly(value)
-    if _may_have_null(data) and orjson.loads(data) != value:
+    if _may_have_null(data) and not _are_exact((value,)):
         return _encode_slowly(value)
     return data
 
@@ -174,7 +196,7 @@ def encode_with_parts(value: Any) -> bytes | None:
         data = orjson.dumps(value, option=_OPTIONS)
     except TypeError:
         return None
-    return None if _may_have_null(data) else data
+    return None if _may_have_null(data) and not _are_exact((value,)) else data
 
 
 @cache

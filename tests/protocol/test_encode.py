@@ -198,9 +198,11 @@ anything = st.recursive(
 
 
 @pytest.mark.parametrize("text", ["null", "return null;", "a null, and a null", "nullable"])
-def test_a_text_that_says_null_does_not_hide_that_parts_were_encoded_exactly(text):
-    assert encode_with_parts({"said": [text]}) == encode({"said": [text]})
-    assert encode_with_parts({"said": [None, text]}) is None
+def test_what_is_null_in_python_too_and_texts_that_say_so_are_encoded_with_parts(text):
+    for exact in ([text], [None, text], [{"a": None}, 1.5, text]):
+        assert encode_with_parts({"said": exact}) == encode({"said": exact})
+    for inexact in ([float("nan"), text], [{"a": float("-inf")}, None, text], [Colour.RED, None, text]):
+        assert encode_with_parts({"said": inexact}) is None
 
 
 @given(json_values)
