@@ -16,8 +16,13 @@ from picohook import LLMRequest
 
 from .clients import Pipe, line
 
+TOOL_CALL = {"id": "call_1", "type": "function", "function": {"name": "bash", "arguments": '{"command":"ls -la"}'}}
 MEGABYTE = LLMRequest(
-    model="m", messages=[{"role": "user", "content": "a line of text, and another one; " * 31} for _ in range(1024)]
+    model="m",
+    messages=[
+        *({"role": "user", "content": "a line of text, and another one; " * 31} for _ in range(1023)),
+        {"role": "assistant", "content": None, "tool_calls": [TOOL_CALL]},  # as in most conversations: it has a null
+    ],
 )
 HOOKS_IN_CHAIN, EDITOR = 10, 4
 """How many hooks a chain has, and which of them changes the payload."""

@@ -7,9 +7,10 @@ no lone surrogate, no duplicate key where it could matter, at most 200 levels. I
 from __future__ import annotations
 
 import json
+import math
 from enum import Enum
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import jiter
@@ -17,6 +18,9 @@ import orjson
 
 from ..errors import EncodeError
 from .messages import ABSENT, DuplicateKeys, InvalidLine, Message, Notification, Reply, Request, Response
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _NOWHERE = DuplicateKeys.NOWHERE  # a member of an enum is slow to look up, and every line needs this one
 _RESPONSE_MEMBERS = frozenset({"jsonrpc", "id", "result", "error"})
@@ -79,7 +83,7 @@ def _may_overflow(line: bytes, value: Any) -> bool:
     """
     try:
         again = orjson.dumps(value)
-        if again == line or again.rfind(b"null") < 0:
+        if again == line or not _may_have_null(again):
             return False
     except TypeError:  # an integer beyond 64 bits
         pass
@@ -117,6 +121,45 @@ def _finite(text: str) -> float:
     return number
 
 
+_BEFORE_VALUE = frozenset({b":", b",", b"[", b""})
+
+
+def _may_have_null(data: bytes) -> bool:
+    """Whether JSON without spaces may have a null. The word in a text is none: other bytes than `:`, `,` and `[` are before it.
+
+    It looks at a limited number of places, and returns True if none of them decides.
+    """
+    # rfind is the fastest search here; `in` is the slowest, because it raises and catches an exception inside.
+    start = data.rfind(b"null")
+    if start < 0:
+        return False  # as nearly always
+    for _ in range(16 + len(data) // 4096):
+        if data[start - 1 : start] in _BEFORE_VALUE:
+            return True
+        start = data.rfind(b"null", 0, start)
+        if start < 0:
+            return False
+    return True
+
+
+_EXACT = frozenset({str, int, bool, type(None), orjson.Fragment})
+
+
+def _are_exact(values: Iterable[Any]) -> bool:
+    """Whether these values and all inside them are of the types that JSON has, and finite. So each null stands for a None."""
+    for value in values:
+        kind = type(value)
+        if kind is dict:
+            if not _are_exact(value.values()):
+                return False
+        elif kind is list:
+            if not _are_exact(value):
+                return False
+        elif kind not in _EXACT and not (kind is float and math.isfinite(value)):
+            return False
+    return True
+
+
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
@@ -129,8 +172,7 @@ def encode(value: Any) -> bytes:
         data = orjson.dumps(value, option=_OPTIONS)
     except TypeError:
         return _encode_slowly(value)
-    # rfind is the fastest search here; `in` is the slowest, because it raises and catches an exception inside.
-    if data.rfind(b"null") >= 0 and orjson.loads(data) != value:
+    if _may_have_null(data) and not _are_exact((value,)):
         return _encode_slowly(value)
     return data
 
@@ -154,7 +196,7 @@ def encode_with_parts(value: Any) -> bytes | None:
         data = orjson.dumps(value, option=_OPTIONS)
     except TypeError:
         return None
-    return None if data.rfind(b"null") >= 0 else data
+    return None if _may_have_null(data) and not _are_exact((value,)) else data
 
 
 @cache

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from picohook.errors import EncodeError
-from picohook.protocol.codec import decode, encode, encode_finite
+from picohook.protocol.codec import decode, encode, encode_finite, encode_with_parts
 
 
 class Colour(enum.Enum):
@@ -75,8 +75,16 @@ NOT_JSON = {
         lambda value: {"nothing": None, "a": {"b": value}},
         lambda value: {"said": "null", "a": (value, 1)},
         lambda value: [2**70, value],
+        lambda value: {"a": value, "said": ["x null"] * 100},
     ],
-    ids=["alone", "inside", "beside null", "beside a text that says null, in a tuple", "beside a big integer"],
+    ids=[
+        "alone",
+        "inside",
+        "beside null",
+        "beside a text that says null, in a tuple",
+        "beside a big integer",
+        "before many texts that say null",
+    ],
 )
 def test_J5_a_value_without_a_json_form_is_an_encode_error_wherever_it_is(name, around):
     with pytest.raises(EncodeError, match="cannot be sent as JSON"):
@@ -187,6 +195,14 @@ anything = st.recursive(
         | st.dictionaries(st.text() | st.integers() | st.none() | st.booleans(), inner, max_size=3)
     ),
 )
+
+
+@pytest.mark.parametrize("text", ["null", "return null;", "a null, and a null", "nullable"])
+def test_what_is_null_in_python_too_and_texts_that_say_so_are_encoded_with_parts(text):
+    for exact in ([text], [None, text], [{"a": None}, 1.5, text]):
+        assert encode_with_parts({"said": exact}) == encode({"said": exact})
+    for inexact in ([float("nan"), text], [{"a": float("-inf")}, None, text], [Colour.RED, None, text]):
+        assert encode_with_parts({"said": inexact}) is None
 
 
 @given(json_values)
