@@ -87,11 +87,15 @@ REFUSED = {
     b'{"jsonrpc":"2.0","id":7,"method":"tools/call\\u0000","params":{"name":"x"}}': 7,
     b'{"jsonrpc":"2.0","id":7,"method":" tools//call","params":{"name":"x"}}': 7,
     b'{"jsonrpc":"2.0","id":7,"method":"ping","result":{}}': 7,
-    b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"n":1e999}}': None,
+    b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"n":1e999}}': 7,
+    b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"n":' + b"[" * 300 + b"]" * 300 + b"}}": 7,
+    b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}': None,
+    b'{"jsonrpc":"2.0","id":1e999,"method":"ping"}': None,
+    b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}': None,
     b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":1,"a":2}}': 7,
     b'{"jsonrpc":"2.0","id":7,"method":"ping","params":\r{"jsonrpc":"2.0","id":8,"method":"tools/call"}\r}': 7,
     b'{"jsonrpc":"2.0","id":7,"method":"\xff"}': None,
-    b'\xef\xbb\xbf{"jsonrpc":"2.0","id":7,"method":"ping"}': None,
+    b'\xef\xbb\xbf{"jsonrpc":"2.0","id":7,"method":"ping"}': 7,
     b'{"jsonrpc":"2.0","method":"tools/call","params":{"name":"x"}}': None,
     b'{"jsonrpc":"2.0","id":7,"method":"tools/call"}': 7,
     b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":7}}': 7,
@@ -120,6 +124,7 @@ async def test_a_bad_line_of_the_server_does_not_reach_the_client(line):
 
 
 BAD_ANSWERS = [
+    b'{"jsonrpc":"2.0","id":7,"result":' + b"[" * 300 + b"]" * 300 + b"}\n",
     b'{"jsonrpc":"2.0","id":7,"result":{"a":1,"a":2}}\n',
     b'{"jsonrpc":"2.0","id":7,"result":{},"error":{}}\n',
     b'{"id":7,"result":{}}\n',

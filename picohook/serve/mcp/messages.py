@@ -6,10 +6,11 @@ refused: a key that is there twice, or in another case, and a carriage return in
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ...protocol.codec import decode, decode_value, encode
-from ...protocol.messages import Request, Response
+from ...errors import EncodeError
+from ...protocol.codec import decode_value, encode
 from ..server.jsonrpc import INVALID_REQUEST, RpcError, error_response
 
 if TYPE_CHECKING:
@@ -70,12 +71,14 @@ def read(line: bytes) -> dict[str, Any]:
 
 
 def _refused(line: bytes, why: str) -> RefusedLineError:
-    message = decode(line)  # it understands more lines, to tell whoever waits for an answer
-    if isinstance(message, Request):
-        return RefusedLineError(why, asks=usable_id(message.id))
-    if isinstance(message, Response):
-        return RefusedLineError(why, answers=usable_id(message.id))
-    return RefusedLineError(why, answers=message[0] if type(message) is tuple else None)
+    """The error for a line, with the id of whoever waits for an answer, if a more lenient decoder finds one."""
+    try:
+        value = json.loads(line)
+        identity = usable_id(value.get("id")) if type(value) is dict else None
+        encode(identity)
+    except (ValueError, RecursionError, EncodeError):
+        return RefusedLineError(why)
+    return RefusedLineError(why, **{"asks" if type(value) is dict and "method" in value else "answers": identity})
 
 
 def _flaw(value: dict[str, Any]) -> str:
