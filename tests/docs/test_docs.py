@@ -11,8 +11,8 @@ Each page is one working directory, in which its snippets are taken in order, as
 - `jsonl` is a conversation on the wire: each request is held against its stage, each answer against its request.
 - `text` is a drawing.
 - A hook that a page shows and configures is held to the protocol, MUST and SHOULD, once the page is played.
-- Any other language is a file that a console of the page builds and runs. Where its toolchain is missing the page is skipped, and
-  in CI it fails.
+- Any other language is a file that a console of the page builds and runs. Where its toolchain is missing, the page is skipped.
+  In CI it fails.
 
 A snippet that cannot be run says so, with the reason, in a comment on the line above: `<!-- not run: REASON -->`.
 """
@@ -62,7 +62,10 @@ TOOLCHAINS = {
     "node": ("node --version", "install Node"),
     "typescript": ("npm view typescript version", "install Node with npm, which has to reach its registry"),
     "go": ("go version", "install Go"),
-    "rust": ("cargo init -q --vcs none --name x && cargo add -q serde_json && cargo fetch", "install Rust, whose cargo has to reach its registry"),
+    "rust": (
+        "cargo init -q --vcs none --name x && cargo add -q serde_json && cargo fetch",
+        "install Rust, whose cargo has to reach its registry",
+    ),
     "java": ("javac -version", "install a JDK"),
     "c": ("echo '#include <cjson/cJSON.h>' | cc -E -", "apt-get install gcc libc6-dev libcjson-dev"),
     "bash": ("jq --version", "apt-get install jq"),
@@ -138,13 +141,12 @@ ALL = [snippet for page in PAGES for snippet in snippets(page)]
 
 
 @pytest.fixture
-def directory(tmp_path, monkeypatch, request):
+def directory(tmp_path, monkeypatch):
     """Where the reader of a page is: in a directory of their own, with the examples at hand."""
     here = tmp_path / "agent"
     here.mkdir()
     (here / "hooks_examples").symlink_to(ROOT / "hooks_examples")
     monkeypatch.chdir(here)
-    request.addfinalizer(end_shells)
     for name, value in {
         "PATH": os.pathsep.join((preloaded.programs(), BIN, os.environ["PATH"])),
         "HOME": str(tmp_path / "home"),
@@ -162,7 +164,8 @@ def directory(tmp_path, monkeypatch, request):
         "npm_config_userconfig": os.environ.get("npm_config_userconfig", f"{HOME}/.npmrc"),
     }.items():
         monkeypatch.setenv(name, value)
-    return here
+    yield here
+    end_shells()
 
 
 def end_shells():
@@ -204,15 +207,18 @@ def free_port():
 def hold_to_the_protocol(page):
     """Each hook that the page shows and configures keeps to all that the kit asks, MUST and SHOULD."""
     files = {one.title: one for one in snippets(page) if one.title and not one.wrong}
-    for file in files.values():
-        Path(file.title).write_text(file.text, encoding="utf-8")  # the page may have broken it, to show what happens then
+    for file in files.values():  # the page may have broken them, to show what happens then
+        Path(file.title).write_text(file.text, encoding="utf-8")
     held = [one.text for one in snippets(page) if one.language == "console" and HOLDS.search(one.text)]
     shown = {title for title, file in files.items() if file.language in SOURCES | {"python"}}
     configured = [load(title).hooks for title, file in files.items() if file.language in CONFIGURATIONS]
     for spec in [spec for hooks in configured for spec in hooks]:
         if not any(os.path.basename(word) in shown or word.startswith("./") for word in spec.command):
             continue  # an example, which is held to it where it is tested, or another's program
-        if any(f"picohook conformance --stages {','.join(spec.stages)} -- {' '.join(spec.command)}\n" in text for text in held):
+        if any(
+            f"picohook conformance --stages {','.join(spec.stages)} -- {' '.join(spec.command)}\n" in text
+            for text in held
+        ):
             continue  # the page has just shown that it does
         report = conformance.run(spec.command, stages=spec.stages, timeout=PATIENCE, grace=PATIENCE)
         wrong = [f"{one.requirement.id}: {one.said}" for one in report.results if one.status == FAIL]

@@ -54,7 +54,9 @@ def failures():
 
 
 def described():
-    rows = re.findall(r"^\| (?:`([^`]+)`|`` (.+) ``) \| (\w+) \| ([^|]+) \| ([^|]+) \|$", PAGE.read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| (?:`([^`]+)`|`` (.+) ``) \| (\w+) \| ([^|]+) \| ([^|]+) \|$", PAGE.read_text(), re.MULTILINE
+    )
     return {(level, plain or ticked): (meaning, way_out) for plain, ticked, level, meaning, way_out in rows}
 
 
