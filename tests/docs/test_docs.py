@@ -82,7 +82,7 @@ CONFIGURATIONS = {"toml", "yaml", "json"}
 SOURCES = {"javascript", "typescript", "go", "rust", "java", "c", "bash", "perl"}
 NOT_RUN_AT_MOST = 2
 SHELLS: list[subprocess.Popen[str]] = []
-"""The shells that ran the page's commands, each in its own process group: a page may leave programs behind for the next ones."""
+"""The shells that ran the page's commands, each in its own process group: programs of a page may run until its end."""
 PATIENCE = 30
 """Seconds for an answer, and for the end of a hook, on a busy machine."""
 
