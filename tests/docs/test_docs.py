@@ -81,8 +81,8 @@ TOOLCHAINS = {
 CONFIGURATIONS = {"toml", "yaml", "json"}
 SOURCES = {"javascript", "typescript", "go", "rust", "java", "c", "bash", "perl"}
 NOT_RUN_AT_MOST = 2
-SHELLS: list[int] = []
-"""The process groups of the shells that ran the page's commands: a page may leave programs behind for its next commands."""
+SHELLS: list[subprocess.Popen[str]] = []
+"""The shells that ran the page's commands, each in its own process group: programs of a page may run until its end."""
 PATIENCE = 30
 """Seconds for an answer, and for the end of a hook, on a busy machine."""
 
@@ -170,8 +170,8 @@ def directory(tmp_path, monkeypatch):
 
 def end_shells():
     while SHELLS:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(SHELLS.pop(), signal.SIGKILL)
+        with SHELLS.pop() as shell, contextlib.suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
 
 
 @pytest.mark.timeout(600)
@@ -313,7 +313,7 @@ def take_console(snippet, file):
         encoding="utf-8",
         start_new_session=True,
     )
-    SHELLS.append(shell.pid)
+    SHELLS.append(shell)
     said, _ = shell.communicate(script, timeout=200)
     parts = re.split(rf"{mark} (\d+)\n", said)
     shown, statuses = parts[0:-1:2], parts[1::2]

@@ -476,7 +476,7 @@ async def test_its_timeout_is_a_denial_and_its_signal_says_so():
         return {"behavior": "allow"}
 
     try:
-        async with host(can_use_tool=can_use_tool, timeout=0.05) as running:
+        async with host(can_use_tool=can_use_tool, timeout=0.5) as running:
             outcome = await running.before_tool(BASH)
         assert (outcome.action, outcome.trail[0].error) == ("deny_tool", "no answer in time")
         assert signals[0].aborted

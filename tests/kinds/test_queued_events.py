@@ -52,7 +52,7 @@ async def test_waiting_for_an_event_ends_when_it_is_taken_or_at_the_observer_tim
         assert taker.taken == []
         taker.go_on.set()
         await host.emit_and_wait("session_end", {"n": 1})
-        assert taker.taken == [0, 1]
+    assert taker.taken == [0, 1]
 
 
 async def test_the_oldest_events_are_dropped_and_counted():
