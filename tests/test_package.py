@@ -195,6 +195,7 @@ class TestTheProtocolDoesNoIO:
             "itertools",
             "jiter",
             "json",
+            "math",
             "orjson",
             "re",
             "typing",
