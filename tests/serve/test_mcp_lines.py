@@ -45,10 +45,10 @@ async def test_answers_pass_byte_for_byte_in_any_order():
             assert await sender.lines(len(answers)) == answers
 
 
-async def test_two_thousand_lines_pass_byte_for_byte():
+async def test_ten_thousand_lines_pass_byte_for_byte():
     seed = random.Random(1)
     asked = []
-    for number in range(1000):
+    for number in range(5000):
         text = "".join(seed.choices('aä\u2028\\"\n\t\U0001f600', k=seed.randrange(40)))
         if number % 3:
             asked.append(
@@ -56,16 +56,16 @@ async def test_two_thousand_lines_pass_byte_for_byte():
             )
         else:
             asked.append(call(number, text=text, big=seed.getrandbits(200)))
-    answers = [result(number, seed.randbytes(20).hex(), extra=seed.getrandbits(90)) for number in range(1000)]
+    answers = [result(number, seed.randbytes(20).hex(), extra=seed.getrandbits(90)) for number in range(5000)]
     seed.shuffle(answers)
     async with (
         between(FakeHook(script={"before_tool": None, "after_tool": None})) as both,
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(both.client.send, *asked)
-        assert sorted(await both.server.lines(1000)) == sorted(asked)
+        assert sorted(await both.server.lines(5000)) == sorted(asked)
         tasks.start_soon(both.server.send, *answers)
-        assert sorted(await both.client.lines(1000)) == sorted(answers)
+        assert sorted(await both.client.lines(5000)) == sorted(answers)
 
 
 REFUSED = {
